@@ -1,0 +1,1 @@
+"""The TensorFlow side: everything that runs inside the process that executes a user's script."""

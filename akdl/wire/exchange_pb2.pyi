@@ -1,0 +1,67 @@
+from akdl.wire import task_pb2 as _task_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ValueType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = []
+    INT64: _ClassVar[ValueType]
+    FLOAT32: _ClassVar[ValueType]
+    FLOAT64: _ClassVar[ValueType]
+    BYTES: _ClassVar[ValueType]
+INT64: ValueType
+FLOAT32: ValueType
+FLOAT64: ValueType
+BYTES: ValueType
+
+class Empty(_message.Message):
+    __slots__ = []
+    def __init__(self) -> None: ...
+
+class Chunk(_message.Message):
+    __slots__ = ["rows", "records", "end"]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    records: bytes
+    end: EndOfInput
+    def __init__(self, rows: _Optional[int] = ..., records: _Optional[bytes] = ..., end: _Optional[_Union[EndOfInput, _Mapping]] = ...) -> None: ...
+
+class EndOfInput(_message.Message):
+    __slots__ = ["rows", "checksum"]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    CHECKSUM_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    checksum: int
+    def __init__(self, rows: _Optional[int] = ..., checksum: _Optional[int] = ...) -> None: ...
+
+class Rows(_message.Message):
+    __slots__ = ["rows", "examples", "columns"]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    EXAMPLES_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    examples: _containers.RepeatedScalarFieldContainer[bytes]
+    columns: _containers.RepeatedCompositeFieldContainer[ColumnValues]
+    def __init__(self, rows: _Optional[int] = ..., examples: _Optional[_Iterable[bytes]] = ..., columns: _Optional[_Iterable[_Union[ColumnValues, _Mapping]]] = ...) -> None: ...
+
+class ColumnValues(_message.Message):
+    __slots__ = ["name", "type", "values", "valid", "cell_lengths", "value_lengths"]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    VALID_FIELD_NUMBER: _ClassVar[int]
+    CELL_LENGTHS_FIELD_NUMBER: _ClassVar[int]
+    VALUE_LENGTHS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    type: ValueType
+    values: bytes
+    valid: bytes
+    cell_lengths: bytes
+    value_lengths: bytes
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[ValueType, str]] = ..., values: _Optional[bytes] = ..., valid: _Optional[bytes] = ..., cell_lengths: _Optional[bytes] = ..., value_lengths: _Optional[bytes] = ...) -> None: ...

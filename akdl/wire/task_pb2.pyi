@@ -1,0 +1,78 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Hello(_message.Message):
+    __slots__ = ["pid", "python_version", "attempt"]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    PYTHON_VERSION_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    pid: int
+    python_version: str
+    attempt: int
+    def __init__(self, pid: _Optional[int] = ..., python_version: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...
+
+class TableColumn(_message.Message):
+    __slots__ = ["name", "type"]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    type: str
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ...) -> None: ...
+
+class Task(_message.Message):
+    __slots__ = ["operator", "kind", "work_dir", "main_script", "user_params", "num_workers", "exact_doubles", "input_columns", "output_columns"]
+    OPERATOR_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    WORK_DIR_FIELD_NUMBER: _ClassVar[int]
+    MAIN_SCRIPT_FIELD_NUMBER: _ClassVar[int]
+    USER_PARAMS_FIELD_NUMBER: _ClassVar[int]
+    NUM_WORKERS_FIELD_NUMBER: _ClassVar[int]
+    EXACT_DOUBLES_FIELD_NUMBER: _ClassVar[int]
+    INPUT_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    operator: str
+    kind: str
+    work_dir: str
+    main_script: str
+    user_params: str
+    num_workers: int
+    exact_doubles: bool
+    input_columns: _containers.RepeatedCompositeFieldContainer[TableColumn]
+    output_columns: _containers.RepeatedCompositeFieldContainer[TableColumn]
+    def __init__(self, operator: _Optional[str] = ..., kind: _Optional[str] = ..., work_dir: _Optional[str] = ..., main_script: _Optional[str] = ..., user_params: _Optional[str] = ..., num_workers: _Optional[int] = ..., exact_doubles: bool = ..., input_columns: _Optional[_Iterable[_Union[TableColumn, _Mapping]]] = ..., output_columns: _Optional[_Iterable[_Union[TableColumn, _Mapping]]] = ...) -> None: ...
+
+class Cluster(_message.Message):
+    __slots__ = ["tf_config"]
+    TF_CONFIG_FIELD_NUMBER: _ClassVar[int]
+    tf_config: str
+    def __init__(self, tf_config: _Optional[str] = ...) -> None: ...
+
+class Success(_message.Message):
+    __slots__ = ["rows_read", "rows_written"]
+    ROWS_READ_FIELD_NUMBER: _ClassVar[int]
+    ROWS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    rows_read: int
+    rows_written: int
+    def __init__(self, rows_read: _Optional[int] = ..., rows_written: _Optional[int] = ...) -> None: ...
+
+class Failure(_message.Message):
+    __slots__ = ["type", "message", "traceback"]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    TRACEBACK_FIELD_NUMBER: _ClassVar[int]
+    type: str
+    message: str
+    traceback: str
+    def __init__(self, type: _Optional[str] = ..., message: _Optional[str] = ..., traceback: _Optional[str] = ...) -> None: ...
+
+class Outcome(_message.Message):
+    __slots__ = ["success", "failure"]
+    SUCCESS_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    success: Success
+    failure: Failure
+    def __init__(self, success: _Optional[_Union[Success, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
