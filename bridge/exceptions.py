@@ -1,0 +1,28 @@
+"""What can go wrong on the Flink side.
+
+BridgeError
+├── SchemaError        a column, a type or a schema text that cannot be used; found when the job is built
+├── RowError           a cell that cannot be encoded or decoded; found while rows move
+├── ConfigurationError settings that cannot work: counts, files, interpreters, Java
+└── TaskError          a TensorFlow process that failed; carries the script's traceback and last log lines
+"""
+
+
+class BridgeError(Exception):
+    """Base of every error that the product raises on purpose."""
+
+
+class SchemaError(BridgeError):
+    """A column, a type or a schema text that cannot be used. Raised when the job is built."""
+
+
+class RowError(BridgeError):
+    """A cell that cannot be encoded or decoded. Names the column, the row, what was expected and what came."""
+
+
+class ConfigurationError(BridgeError):
+    """Settings that cannot work, such as counts, files, interpreters or Java. Says what to change."""
+
+
+class TaskError(BridgeError):
+    """A TensorFlow process that failed, with its role, the script's own traceback and its last log lines."""
