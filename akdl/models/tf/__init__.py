@@ -1,0 +1,1 @@
+"""Ready-made TensorFlow models for scripts."""

@@ -1,0 +1,109 @@
+"""The one argument of a user's `main`: a task config.
+
+Names and meanings follow Alink's documentation of its script operators, so a script written for Alink finds what it
+expects. `dataset_file` and `dataset_length` wait until the whole share of this worker has arrived; everything else,
+`tf_context.flink_stream_dataset()` included, is there at once.
+"""
+from typing import TYPE_CHECKING, Any, Dict, Optional
+
+if TYPE_CHECKING:
+    from akdl.context import TFContext
+    from akdl.runner.output_writer import OutputWriter
+
+
+class TaskConfig:
+    """What every kind of task knows.
+
+    Args:
+        tf_context: Access to the rows and their columns, see `akdl.context.TFContext`.
+        num_workers: Number of workers, the chief among them; parameter servers do not count.
+        cluster: The `cluster` entry of TF_CONFIG: role name to list of "host:port".
+        task_type: The `task.type` entry of TF_CONFIG: "chief", "worker" or "ps".
+        task_index: The `task.index` entry of TF_CONFIG.
+        work_dir: A folder of this process alone, removed when the task ends.
+        user_params: The operator's `userParams` with the JSON types that the user wrote.
+    """
+
+    def __init__(
+        self,
+        *,
+        tf_context: "TFContext",
+        num_workers: int,
+        cluster: Dict[str, Any],
+        task_type: str,
+        task_index: int,
+        work_dir: str,
+        user_params: Dict[str, Any],
+    ) -> None:
+        self.tf_context = tf_context
+        self.num_workers = num_workers
+        self.cluster = cluster
+        self.task_type = task_type
+        self.task_index = task_index
+        self.work_dir = work_dir
+        self.user_params = user_params
+
+
+class _FileTaskConfig(TaskConfig):
+    """A task whose rows are also kept in a file."""
+
+    @property
+    def dataset_file(self) -> str:
+        """Path of a TFRecord file with this worker's rows as tf.train.Example; can be read any number of times.
+
+        Waits until the last row is in it.
+
+        Raises:
+            akdl.channel.ChannelError: The rows did not arrive completely.
+        """
+        return self.tf_context.rows.file()
+
+    @property
+    def dataset_length(self) -> int:
+        """Number of rows in `dataset_file`; waits like it."""
+        return self.tf_context.rows.length()
+
+
+class BatchTaskConfig(_FileTaskConfig):
+    """The task config of `TensorFlowBatchOp` and `TensorFlow2BatchOp`.
+
+    Args:
+        output_writer: Sends rows of `outputSchemaStr` back to the table.
+        common: See `TaskConfig`.
+    """
+
+    def __init__(self, *, output_writer: "OutputWriter", **common: Any) -> None:
+        super().__init__(**common)
+        self.output_writer = output_writer
+
+
+class TrainTaskConfig(_FileTaskConfig):
+    """The task config of operators whose result is a model.
+
+    Args:
+        saved_model_dir: The script exports a SavedModel into this folder.
+        latest_ckpt_dir: Folder for the last checkpoint, or None when it was not asked for.
+        common: See `TaskConfig`.
+    """
+
+    def __init__(self, *, saved_model_dir: str, latest_ckpt_dir: Optional[str] = None, **common: Any) -> None:
+        super().__init__(**common)
+        self.saved_model_dir = saved_model_dir
+        self.latest_ckpt_dir = latest_ckpt_dir
+
+
+class StreamTaskConfig(TaskConfig):
+    """The task config of stream operators.
+
+    Args:
+        output_writer: Sends rows of `outputSchemaStr` back to the table.
+        common: See `TaskConfig`.
+    """
+
+    def __init__(self, *, output_writer: "OutputWriter", **common: Any) -> None:
+        super().__init__(**common)
+        self.output_writer = output_writer
+
+    def dataset_fn(self) -> Any:
+        """Return a tf.data.Dataset of serialized tf.train.Example over the rows as they come; it can be scanned once."""
+        return self.tf_context.flink_stream_dataset()
