@@ -1,0 +1,99 @@
+"""This process's end of the line to its bridge: five calls, each with the token that proves whose process it is."""
+import sys
+from typing import Any, Callable, Iterable, Iterator, List, Tuple, TypeVar
+
+import grpc
+
+from akdl.wire import Chunk, Cluster, Empty, Hello, Outcome, Rows, Task
+from akdl.wire.service import SERVICE, TOKEN
+
+Answer = TypeVar("Answer")
+
+
+class ChannelError(RuntimeError):
+    """The line to the Flink side broke, or what came over it was not complete."""
+
+
+class Channel:
+    """Calls to the bridge.
+
+    Args:
+        address: gRPC target such as "unix:/tmp/x/bridge.sock" or "127.0.0.1:4711".
+        token: The secret that the bridge gave to this process.
+    """
+
+    def __init__(self, address: str, token: str) -> None:
+        # A proxy variable must not catch the loopback connection; messages are as large as one row may be.
+        options = [
+            ("grpc.max_send_message_length", -1),
+            ("grpc.max_receive_message_length", -1),
+            ("grpc.enable_http_proxy", 0),
+        ]
+        self._channel = grpc.insecure_channel(address, options=options)
+        self._metadata: List[Tuple[str, str]] = [(TOKEN, token)]
+
+    def connect(self, hello: Hello) -> Task:
+        """Introduce this process and learn what to do."""
+        return self._call("Connect", hello, Task.FromString)
+
+    def wait_for_cluster(self) -> Cluster:
+        """Wait until every member of the group is known."""
+        return self._call("WaitForCluster", Empty(), Cluster.FromString)
+
+    def read(self) -> Iterator[Chunk]:
+        """Yield chunks of rows; the last one has `end` set.
+
+        Raises:
+            ChannelError: The stream broke.
+        """
+        method = self._channel.unary_stream(
+            _path("Read"), request_serializer=_serialize, response_deserializer=Chunk.FromString
+        )
+        try:
+            for chunk in method(Empty(), metadata=self._metadata):
+                yield chunk
+        except grpc.RpcError as error:
+            raise _channel_error("Read", error) from error
+
+    def write(self, messages: Iterable[Rows]) -> None:
+        """Send rows until `messages` ends; returns when the bridge has taken all of them."""
+        method = self._channel.stream_unary(
+            _path("Write"), request_serializer=_serialize, response_deserializer=Empty.FromString
+        )
+        try:
+            method(iter(messages), metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise _channel_error("Write", error) from error
+
+    def finish(self, outcome: Outcome) -> None:
+        """Say how the script ended."""
+        self._call("Finish", outcome, Empty.FromString)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._channel.close()
+
+    def _call(self, name: str, request: Any, deserialize: Callable[[bytes], Answer]) -> Answer:
+        method = self._channel.unary_unary(
+            _path(name), request_serializer=_serialize, response_deserializer=deserialize
+        )
+        try:
+            answer: Answer = method(request, metadata=self._metadata, wait_for_ready=True)
+        except grpc.RpcError as error:
+            raise _channel_error(name, error) from error
+        return answer
+
+
+def _path(name: str) -> str:
+    return "/{}/{}".format(SERVICE, name)
+
+
+def _serialize(message: Any) -> bytes:
+    serialized: bytes = message.SerializeToString()
+    return serialized
+
+
+def _channel_error(name: str, error: grpc.RpcError) -> ChannelError:
+    code, details = error.code(), error.details()
+    print("akdl: call {} failed: {} {}".format(name, code, details), file=sys.stderr)
+    return ChannelError("the line to the Flink task broke in {}: {} ({})".format(name, details, code.name))

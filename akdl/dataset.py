@@ -1,0 +1,168 @@
+"""Rows on their way from the channel into a script.
+
+Chunks are complete TFRecord frames, so they are appended to the dataset file as they come and no record is touched.
+`segments` lets TensorFlow's own TFRecord reader follow the growing file: it hands out the path of a small file with the
+records of the chunks that have arrived since, and at last nothing more.
+"""
+import io
+import os
+import threading
+import zlib
+from typing import Iterable, Iterator, List, Optional, Tuple
+
+from akdl.channel import ChannelError
+from akdl.wire import Chunk
+
+FILE_NAME = "dataset.tfrecords"
+SEGMENT_BYTES = 8 << 20  # several chunks share a segment when they are there already; opening one costs about 0.1 ms
+
+
+class Rows:
+    """The rows of this worker, written to a file by a thread of their own.
+
+    Args:
+        folder: Where the file and its segments live.
+        chunks: The stream to read, see `akdl.channel.Channel.read`.
+    """
+
+    def __init__(self, folder: str, chunks: Iterable[Chunk]) -> None:
+        self._folder = folder
+        self._path = os.path.join(folder, FILE_NAME)
+        self._changed = threading.Condition()
+        self._ends: List[int] = []  # file offset after each chunk
+        self._count = 0
+        self._complete = False
+        self._error: Optional[Exception] = None
+        self._readers = 0
+        open(self._path, "wb").close()
+        threading.Thread(target=self._fill, args=(chunks,), name="akdl-rows", daemon=True).start()
+
+    @property
+    def count(self) -> int:
+        """Rows that have arrived so far."""
+        return self._count
+
+    def file(self) -> str:
+        """Wait for the last row and return the path of the TFRecord file.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+        """
+        self._wait_complete()
+        return self._path
+
+    def length(self) -> int:
+        """Wait for the last row and return the number of rows.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+        """
+        self._wait_complete()
+        return self._count
+
+    def segments(self) -> Iterator[str]:
+        """Yield paths of TFRecord files that together hold each row once; a path is valid until the next is asked for.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+        """
+        with self._changed:
+            if self._complete and self._error is None:
+                whole = True
+            else:
+                whole = False
+                self._readers += 1
+                segment = os.path.join(self._folder, "segment-{}.tfrecords".format(self._readers))
+        if whole:
+            yield self._path
+            return
+        try:
+            for start, end in self._ranges():
+                _copy_range(self._path, start, end, segment)
+                yield segment
+        finally:
+            if os.path.exists(segment):
+                os.remove(segment)
+
+    def _fill(self, chunks: Iterable[Chunk]) -> None:
+        try:
+            with open(self._path, "ab", buffering=0) as file:
+                self._append(file, chunks)
+        except Exception as error:  # whatever it was, the reader of the rows must hear of it
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+
+    def _append(self, file: io.RawIOBase, chunks: Iterable[Chunk]) -> None:
+        size, checksum = 0, 0
+        for chunk in chunks:
+            if chunk.HasField("end"):
+                _check_end(chunk, self._count, checksum)
+                with self._changed:
+                    self._complete = True
+                    self._changed.notify_all()
+                return
+            records = chunk.records
+            _write_all(file, records)
+            size += len(records)
+            checksum = zlib.crc32(records, checksum)
+            with self._changed:
+                self._ends.append(size)
+                self._count += chunk.rows
+                self._changed.notify_all()
+        raise ChannelError("the rows of this worker stopped after {} without an end mark".format(self._count))
+
+    def _wait_complete(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._complete or self._error is not None)
+            self._raise_error()
+
+    def _ranges(self) -> Iterator[Tuple[int, int]]:
+        """Yield (start, end) offsets of new data, some chunks at a time, until the last."""
+        taken, start = 0, 0
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: len(self._ends) > taken or self._complete or self._error is not None)
+                self._raise_error()
+                if len(self._ends) == taken:
+                    return
+                end = self._ends[taken]
+                taken += 1
+                while taken < len(self._ends) and self._ends[taken] - start <= SEGMENT_BYTES:
+                    end = self._ends[taken]
+                    taken += 1
+            yield start, end
+            start = end
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise ChannelError("the rows of this worker did not arrive completely: {}".format(self._error)) from self._error
+
+
+def _check_end(chunk: Chunk, count: int, checksum: int) -> None:
+    if (chunk.end.rows, chunk.end.checksum) != (count, checksum):
+        raise ChannelError(
+            "the end mark speaks of {} rows with checksum {:08x}, {} rows with {:08x} arrived".format(
+                chunk.end.rows, chunk.end.checksum, count, checksum
+            )
+        )
+
+
+def _write_all(file: io.RawIOBase, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
+
+
+def _copy_range(source: str, start: int, end: int, target: str) -> None:
+    # A new file each time: TensorFlow may still hold the former one open, and must not see it change.
+    if os.path.exists(target):
+        os.remove(target)
+    with open(source, "rb", buffering=0) as reader, open(target, "wb", buffering=0) as writer:
+        reader.seek(start)
+        while start < end:
+            piece = reader.read(min(end - start, SEGMENT_BYTES))
+            if not piece:
+                raise ChannelError("{} ends before offset {}".format(source, end))
+            _write_all(writer, piece)
+            start += len(piece)

@@ -1,0 +1,166 @@
+"""`python -m akdl.entry`: the start of a TensorFlow process.
+
+It connects to its bridge, waits for the cluster, calls the user's `main` with a task config, and reports how that ended.
+
+How it ends, whatever the script does:
+- `main` returned or called `sys.exit(0)`: output is flushed, success is reported, threads that the script left get
+  `LEFT_THREADS_GRACE_S` and then the process exits.
+- `main` raised or called `sys.exit(n)`: the traceback is reported, exit status 1.
+- The parent is gone (its end of the pipe closes, even after SIGKILL): the work folder is removed and the process exits
+  at once with status `ORPHANED`, from a thread, because the script may block for ever.
+"""
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import sys
+import threading
+import traceback
+from typing import Any, Callable, Dict, Mapping, Optional
+
+from akdl.channel import Channel
+from akdl.context import TFContext
+from akdl.dataset import Rows
+from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, TrainTaskConfig
+from akdl.runner.output_writer import OutputWriter
+from akdl.wire import Cluster, Failure, Hello, Outcome, Success, Task
+
+ORPHANED = 86
+LEFT_THREADS_GRACE_S = 5.0
+PRIVATE_FOLDER = ".akdl"  # inside the work folder; the rest of it belongs to the script
+
+
+class ScriptError(Exception):
+    """The script cannot be run as a script of ours; the message says what to change."""
+
+
+def main() -> int:
+    """Run one task and return the exit status."""
+    settings = _take_settings(os.environ)
+    _exit_with_parent(int(settings["AKDL_PARENT_FD"]), settings["AKDL_WORK_DIR"])
+    channel = Channel(settings["AKDL_ADDRESS"], settings["AKDL_TOKEN"])
+    task = channel.connect(
+        Hello(pid=os.getpid(), python_version=platform.python_version(), attempt=int(settings["AKDL_ATTEMPT"]))
+    )
+    rows = Rows(os.path.join(task.work_dir, PRIVATE_FOLDER), channel.read())
+    writer = OutputWriter(channel, task.output_columns)
+    cluster = channel.wait_for_cluster()
+    failure = _failure_of(lambda: _run_script(task, cluster, rows, writer))
+    if failure is not None:
+        channel.finish(Outcome(failure=failure))
+        return 1
+    channel.finish(Outcome(success=Success(rows_read=rows.count, rows_written=writer.rows_written)))
+    _leave_threads_behind()
+    return 0
+
+
+def _run_script(task: Task, cluster: Cluster, rows: Rows, writer: OutputWriter) -> None:
+    # TF_CONFIG has to be there before the script's first line: a strategy built at module level reads it.
+    os.environ["TF_CONFIG"] = cluster.tf_config
+    user_main = _find_main(task.main_script)
+    try:
+        user_main(_task_config(task, json.loads(cluster.tf_config), rows, writer))
+    except SystemExit as leaving:
+        if leaving.code not in (None, 0):
+            raise
+    writer.close()
+
+
+def _find_main(path: str) -> Callable[[TaskConfig], Any]:
+    """Import the main script under its own name, with its folder first on the path, and return its `main`."""
+    name = os.path.splitext(os.path.basename(path))[0]
+    sys.path.insert(0, os.path.dirname(path))
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ScriptError("{} is no Python file: mainScriptFile must end in .py".format(os.path.basename(path)))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    user_main = getattr(module, "main", None)
+    if not callable(user_main):
+        raise ScriptError(
+            "{} defines no function `main`: the main script needs `def main(task_config)`".format(os.path.basename(path))
+        )
+    found: Callable[[TaskConfig], Any] = user_main
+    return found
+
+
+def _task_config(task: Task, tf_config: Dict[str, Any], rows: Rows, writer: OutputWriter) -> TaskConfig:
+    common: Dict[str, Any] = {
+        "tf_context": TFContext(rows, task.input_columns, task.exact_doubles),
+        "num_workers": task.num_workers,
+        "cluster": tf_config["cluster"],
+        "task_type": tf_config["task"]["type"],
+        "task_index": tf_config["task"]["index"],
+        "work_dir": task.work_dir,
+        "user_params": json.loads(task.user_params),
+    }
+    if task.kind == "train":
+        return TrainTaskConfig(saved_model_dir=os.path.join(task.work_dir, "savedmodel"), **common)
+    kinds = {"batch": BatchTaskConfig, "stream": StreamTaskConfig}
+    return kinds[task.kind](output_writer=writer, **common)
+
+
+def _failure_of(run: Callable[[], None]) -> Optional[Failure]:
+    """Run the script and return what it raised, as data, with our own frames cut off the traceback."""
+    try:
+        run()
+    except ScriptError as error:
+        return Failure(type="ScriptError", message=str(error))
+    except SystemExit as leaving:
+        return _as_failure(leaving, "the script called sys.exit({!r})".format(leaving.code))
+    except BaseException as error:  # KeyboardInterrupt too: any way out of the script has to be reported
+        return _as_failure(error, str(error))
+    return None
+
+
+def _as_failure(error: BaseException, message: str) -> Failure:
+    trace = error.__traceback__
+    while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    text = "".join(traceback.format_exception(type(error), error, trace or error.__traceback__))
+    sys.stderr.write(text)
+    return Failure(type=type(error).__name__, message=message, traceback=text)
+
+
+def _is_ours(file_name: str) -> bool:
+    return file_name == __file__ or file_name.startswith("<frozen importlib")
+
+
+def _take_settings(environment: "os._Environ[str]") -> Mapping[str, str]:
+    """Read our variables and remove them, so that nothing the script starts can speak in our name."""
+    names = [name for name in environment if name.startswith("AKDL_")]
+    return {name: environment.pop(name) for name in names}
+
+
+def _exit_with_parent(pipe: int, work_dir: str) -> None:
+    def watch() -> None:
+        # Nobody ever writes: the read ends when the last holder of the other end is gone.
+        while os.read(pipe, 1):
+            pass
+        shutil.rmtree(work_dir, ignore_errors=True)
+        os._exit(ORPHANED)
+
+    os.set_inheritable(pipe, False)
+    threading.Thread(target=watch, name="akdl-parent", daemon=True).start()
+
+
+def _leave_threads_behind() -> None:
+    """Let the interpreter exit on its own, but not wait for ever for threads that the script left running."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+    def exit_anyway() -> None:
+        left = [thread.name for thread in threading.enumerate() if not thread.daemon]
+        sys.stderr.write("akdl: the script ended but left threads running: {}\n".format(", ".join(left)))
+        sys.stderr.flush()
+        os._exit(0)
+
+    timer = threading.Timer(LEFT_THREADS_GRACE_S, exit_anyway)
+    timer.daemon = True
+    timer.start()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

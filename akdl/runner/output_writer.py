@@ -1,0 +1,128 @@
+"""`task_config.output_writer`: rows from the script back to the table.
+
+Rows are gathered to messages of about 1 MB and sent by a thread of their own; `write` waits only while the Flink side is
+too slow to take them.
+"""
+import queue
+import threading
+from typing import Any, Iterator, List, Mapping, Optional, Sequence
+
+from akdl.channel import Channel, ChannelError
+from akdl.columns import encode_columns
+from akdl.wire import Rows, TableColumn
+
+MESSAGE_BYTES = 1 << 20
+WAITING_MESSAGES = 8
+
+
+class OutputWriter:
+    """Sends rows of the operator's `outputSchemaStr`. May be used from several threads.
+
+    Args:
+        channel: The line to the bridge.
+        columns: The columns of `outputSchemaStr`.
+    """
+
+    def __init__(self, channel: Channel, columns: Sequence[TableColumn]) -> None:
+        self._channel = channel
+        self._columns = list(columns)
+        self._lock = threading.Lock()
+        self._examples: List[bytes] = []
+        self._bytes = 0
+        self._rows = 0
+        self._messages: "queue.Queue[Optional[Rows]]" = queue.Queue(WAITING_MESSAGES)
+        self._sender: Optional[threading.Thread] = None
+        self._error: Optional[Exception] = None
+
+    @property
+    def rows_written(self) -> int:
+        """Rows taken so far."""
+        return self._rows
+
+    def write(self, example: Any) -> None:
+        """Send one row.
+
+        Args:
+            example: A `tf.train.Example` whose features are named and typed like the columns of `outputSchemaStr`:
+                int64_list for BOOLEAN and integers, float_list for FLOAT and DOUBLE, bytes_list for text and bytes.
+                A scalar column takes exactly one value. A column without a feature becomes null.
+
+        Raises:
+            ChannelError: The Flink side is gone.
+        """
+        serialized = example.SerializeToString()
+        with self._lock:
+            self._examples.append(serialized)
+            self._bytes += len(serialized)
+            self._rows += 1
+            if self._bytes >= MESSAGE_BYTES:
+                self._flush()
+
+    def write_batch(self, values: Mapping[str, Any]) -> None:
+        """Send many rows at once, column by column; many times faster than `write`.
+
+        Args:
+            values: Column name to an array of shape [rows], for an ARRAY column of shape [rows, n] or a list of lists.
+                Arrays of numpy, lists and eager tensors will do. None and masked cells become null; a column that is
+                not given is null in every row.
+
+        Raises:
+            ValueError: An unknown column, or columns of different length.
+            TypeError: Values that do not fit the column's type.
+            ChannelError: The Flink side is gone.
+        """
+        message = encode_columns(values, self._columns)
+        with self._lock:
+            self._flush()  # rows keep the order in which they were written
+            self._rows += message.rows
+            self._send(message)
+
+    def flush(self) -> None:
+        """Send what waits, without waiting for it to arrive."""
+        with self._lock:
+            self._flush()
+
+    def close(self) -> None:
+        """Send what waits and wait until the Flink side has taken all of it. Safe to call twice.
+
+        Raises:
+            ChannelError: The Flink side is gone.
+        """
+        with self._lock:
+            self._flush()
+            sender, self._sender = self._sender, None
+            if sender is not None:
+                self._put(None)
+        if sender is not None:
+            sender.join()
+        if self._error is not None:
+            raise self._error
+
+    def _flush(self) -> None:
+        if self._examples:
+            self._send(Rows(rows=len(self._examples), examples=self._examples))
+            self._examples, self._bytes = [], 0
+
+    def _send(self, message: Rows) -> None:
+        if self._sender is None:
+            self._sender = threading.Thread(target=self._drain, name="akdl-output", daemon=True)
+            self._sender.start()
+        self._put(message)
+
+    def _put(self, message: Optional[Rows]) -> None:
+        while True:
+            if self._error is not None:
+                raise self._error
+            try:
+                return self._messages.put(message, timeout=0.5)
+            except queue.Full:  # look again whether the line still stands
+                continue
+
+    def _drain(self) -> None:
+        try:
+            self._channel.write(self._queued())
+        except ChannelError as error:
+            self._error = error
+
+    def _queued(self) -> Iterator[Rows]:
+        return iter(self._messages.get, None)  # type: ignore[arg-type]

@@ -1,0 +1,99 @@
+"""What a TensorFlow process finds around it: its work folder, its interpreter and its variables."""
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+
+import akdl.wire
+from bridge.exceptions import ConfigurationError
+from bridge.settings import GroupSettings
+
+PRIVATE_FOLDER = ".akdl"  # inside the work folder; the rest of it belongs to the script
+
+# Passed on from the worker's own environment. Everything else stays behind, so that no secret leaks by accident.
+_ALLOWED = {
+    "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER", "XLA_FLAGS",
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
+}  # fmt: skip
+_ALLOWED_PREFIXES = ("CUDA_", "KMP_", "LC_", "MKL_", "NVIDIA_", "OMP_", "TF_")
+
+
+class WorkFolder:
+    """A folder of one process alone: user files at its root, our own things in `.akdl`, all removed at the end.
+
+    Args:
+        settings: The group's settings, with the user's files.
+    """
+
+    def __init__(self, settings: GroupSettings) -> None:
+        self.path = tempfile.mkdtemp(prefix="akdl-")
+        self.private = os.path.join(self.path, PRIVATE_FOLDER)
+        try:
+            self._fill(settings)
+        except BaseException:
+            self.remove()
+            raise
+
+    def remove(self) -> None:
+        """Delete the folder and all in it. Safe to call twice."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    @property
+    def library(self) -> str:
+        """A folder with nothing but the `akdl` package in it, for PYTHONPATH of another environment."""
+        return os.path.join(self.private, "lib")
+
+    def _fill(self, settings: GroupSettings) -> None:
+        os.makedirs(self.library)
+        package = pathlib.Path(akdl.wire.__file__).parent.parent
+        os.symlink(package, os.path.join(self.library, "akdl"))
+        for file in settings.user_files:
+            target = pathlib.Path(self.path, file.path)
+            if PRIVATE_FOLDER in target.parts or ".." in target.parts:
+                raise ConfigurationError(f"the user file {file.path!r} would leave its folder or lie among our own files")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(file.content)
+
+
+def interpreter(settings: GroupSettings) -> str:
+    """Return the Python interpreter of the TensorFlow processes on this host.
+
+    Raises:
+        ConfigurationError: There is none at that path.
+    """
+    chosen = settings.python or sys.executable
+    if not os.access(chosen, os.X_OK):
+        raise ConfigurationError(
+            f"{settings.operator}: pythonEnv names the interpreter {chosen}, which does not exist or cannot be run on this host"
+        )
+    return chosen
+
+
+def variables(settings: GroupSettings, own: Mapping[str, str], python: str, library: str) -> dict[str, str]:
+    """Return the environment of a TensorFlow process: what is allowed of `own`, and what we set.
+
+    Args:
+        settings: The group's settings.
+        own: The environment of the calling process.
+        python: The interpreter that will run; its folder comes first on PATH.
+        library: The folder that holds the `akdl` package.
+    """
+    passed = {
+        name: value for name, value in own.items() if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)
+    }
+    passed.pop("TF_CONFIG", None)  # of some other cluster; ours is set when the group is complete
+    return {
+        "TF_CPP_MIN_LOG_LEVEL": "1",  # without the lines about instruction sets
+        **passed,
+        "PATH": os.path.dirname(python) + os.pathsep + passed.get("PATH", os.defpath),
+        "PYTHONPATH": library,
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONIOENCODING": "utf-8",
+        "GRPC_ENABLE_FORK_SUPPORT": "0",  # with it, a script that forks can hang in gRPC's own handlers
+        "TF_GRPC_REUSE_PORT": "true",  # our reservation of the port stays open while TensorFlow binds it
+        "TF_NUM_INTRAOP_THREADS": str(settings.intra_op_parallelism),
+    }

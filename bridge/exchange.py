@@ -1,0 +1,97 @@
+"""The keyed function between Flink and one TensorFlow process: addresses and chunks in, rows out.
+
+Each subtask has exactly one key, and the process of that key. PyFlink opens a function with the first element that
+reaches it. Its input ends with the timer at the end of time, because Python functions are not told otherwise.
+"""
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from pyflink.common import Row, Types
+from pyflink.datastream import KeyedCoProcessFunction
+from pyflink.datastream.state import MapStateDescriptor
+
+from akdl.wire import Rows
+from bridge.decoder import RowDecoder
+from bridge.exceptions import BridgeError
+from bridge.member import Member
+from bridge.rendezvous import release_port
+from bridge.settings import GroupSettings
+from bridge.tf_config import tf_config
+
+END_OF_INPUT = 2**63 - 1  # the watermark that follows the last row of a bounded input
+
+
+class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
+    """Owns the TensorFlow process of its subtask.
+
+    Input 1 are addresses, ROW(index, "host:port"); input 2 are chunks, ROW(number of rows, TFRecord frames); output are
+    rows in the decoder's transport types.
+
+    Args:
+        settings: The group's settings.
+        group: Unique name of the group.
+        keys: The key of every member, by index.
+    """
+
+    def __init__(self, settings: GroupSettings, group: str, keys: Sequence[int]) -> None:
+        self._settings = settings
+        self._group = group
+        self._keys = keys
+
+    def open(self, runtime_context: Any) -> None:
+        """Start the process; TensorFlow can be imported while the first rows are on their way."""
+        self._index = runtime_context.get_index_of_this_subtask()
+        self._addresses: dict[int, str] = {}
+        self._ended = False
+        self._beats = runtime_context.get_map_state(MapStateDescriptor("akdl_heartbeat", Types.LONG(), Types.LONG()))
+        source = f"{self._settings.operator}: {self._settings.main_script}"
+        self._decoder = RowDecoder(self._settings.output_schema, source)
+        attempt = runtime_context.get_attempt_number()
+        self._member = Member(self._settings, self._group, self._index, attempt, self._ask_flink)
+
+    def close(self) -> None:
+        """End the process, whatever it is doing."""
+        self._member.stop()
+        release_port(self._group, self._index)
+
+    def process_element1(self, value: Any, ctx: Any) -> Iterable[Row]:
+        """Learn the address of one member; the script starts when all are known."""
+        self._check_key(ctx)
+        if not self._addresses:
+            if ctx.timer_service().current_watermark() == END_OF_INPUT:
+                raise BridgeError(f"{self._settings.operator}: the end of input came before the group was known")
+            ctx.timer_service().register_event_time_timer(END_OF_INPUT)
+        self._addresses[value[0]] = value[1]
+        if len(self._addresses) == len(self._keys):
+            addresses = [address for _, address in sorted(self._addresses.items())]
+            self._member.set_cluster(tf_config(self._index, self._settings.num_workers, addresses))
+        return ()
+
+    def process_element2(self, value: Any, ctx: Any) -> Iterator[Row]:
+        """Hand a chunk to the script; yields what the script has written meanwhile."""
+        self._check_key(ctx)
+        if self._ended:
+            raise BridgeError(f"{self._settings.operator}: {value[0]} rows came after the end of input")
+        return self._decoded(self._member.feed(value[0], value[1]))
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Row]:
+        """All input is here: wait for the script to end and yield what it still writes."""
+        self._ended = True
+        return self._decoded(self._member.finish())
+
+    def _decoded(self, messages: Iterable[Rows]) -> Iterator[Row]:
+        for message in messages:
+            for cells in self._decoder.decode(message):
+                yield Row(*cells)
+
+    def _check_key(self, ctx: Any) -> None:
+        key = ctx.get_current_key()
+        if key != self._keys[self._index]:
+            raise BridgeError(f"{self._settings.operator}: subtask {self._index} got the key {key} of another subtask")
+
+    def _ask_flink(self) -> None:
+        """Read a state that cannot be cached, which only a living Flink task answers."""
+        self._beats.contains(time.monotonic_ns())

@@ -1,0 +1,148 @@
+"""One child process: started, watched, stopped.
+
+Shutdown rules:
+- A process is always the leader of its own session, so whatever its script starts can be reached as one group.
+- It ends by itself when its script ends, and gets `patience_s` for that; then SIGTERM to the group, then SIGKILL.
+- When the leader has exited, what is left of its group is killed before the leader is reaped: until then the group's
+  number cannot be given to anybody else.
+- It holds one end of a pipe; when this process dies, even by SIGKILL, the child sees the other end close and exits.
+- `stop` may be called at any time, twice, from any thread; when it returns, nothing is alive.
+"""
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+TERM_GRACE_S = 2.0
+
+_MEANINGS = {
+    signal.SIGKILL: "often the kernel's or the container's answer to too little memory",
+    signal.SIGSEGV: "a crash in native code",
+    signal.SIGABRT: "native code gave up, often a failed check in TensorFlow",
+    signal.SIGBUS: "often a full disk or a full /dev/shm",
+    signal.SIGILL: "native code built for another processor",
+}
+
+
+class ChildProcess:
+    """A running child whose output goes line by line to `on_line`.
+
+    Args:
+        command: Argument list.
+        environment: All variables the child gets; the number of its end of the life line is added as AKDL_PARENT_FD.
+        folder: Its working directory.
+        on_line: Called with each line it prints, without the line end, from a thread.
+        on_exit: Called once when it has exited and its group is gone, from a thread.
+        kept_lines: How many of the last lines to keep for `last_lines`.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        folder: str,
+        on_line: Callable[[str], None],
+        on_exit: Callable[[], None],
+        kept_lines: int,
+    ) -> None:
+        self._lines: deque[str] = deque(maxlen=kept_lines)
+        self._on_line = on_line
+        self._on_exit = on_exit
+        self._exited = threading.Event()
+        child_end, self._life_line = os.pipe()
+        try:
+            # No preexec_fn and no fork of our own: both are unsafe in a process that runs gRPC threads.
+            self._process = subprocess.Popen(
+                command,
+                env={**environment, "AKDL_PARENT_FD": str(child_end)},
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=[child_end],
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(self._life_line)
+            raise
+        finally:
+            os.close(child_end)
+        self._pump = threading.Thread(target=self._read_lines, name="akdl-log", daemon=True)
+        self._pump.start()
+        threading.Thread(target=self._reap, name="akdl-reap", daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        """The child's process id, which is its group's too."""
+        return self._process.pid
+
+    @property
+    def exit_status(self) -> int | None:
+        """None while it runs, else as subprocess.Popen.returncode: negative for a signal."""
+        return self._process.returncode if self._exited.is_set() else None
+
+    @property
+    def last_lines(self) -> list[str]:
+        """The last lines it printed."""
+        return list(self._lines)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until it has exited; False when it still runs after `timeout_s` seconds."""
+        return self._exited.wait(timeout_s)
+
+    def stop(self, patience_s: float) -> None:
+        """End it: wait `patience_s` seconds, then SIGTERM, then SIGKILL. Returns when it and its group are gone."""
+        if not self.wait(patience_s):
+            self._signal_group(signal.SIGTERM)
+            if not self.wait(TERM_GRACE_S):
+                self._signal_group(signal.SIGKILL)
+                self._exited.wait()
+
+    def __repr__(self) -> str:
+        return f"<ChildProcess {self.pid}: {describe_exit(self.exit_status)}>"
+
+    def _read_lines(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as stream:
+            for raw in stream:
+                line = raw.decode("utf-8", "replace").rstrip("\r\n")
+                self._lines.append(line)
+                try:
+                    self._on_line(line)
+                except Exception:  # a broken console must not stop the reading: the child would block on a full pipe
+                    logging.getLogger(__name__).exception("cannot pass on a line of process %d", self.pid)
+
+    def _reap(self) -> None:
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        self._signal_group(signal.SIGKILL)
+        self._process.wait()
+        # The last words may still be on their way; a grandchild in a session of its own may hold the pipe open for ever.
+        self._pump.join(1.0)
+        os.close(self._life_line)
+        self._exited.set()
+        self._on_exit()
+
+    def _signal_group(self, number: int) -> None:
+        if not self._exited.is_set():
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: a group of zombies
+                os.killpg(self.pid, number)
+
+
+def describe_exit(status: int | None) -> str:
+    """Say in words what an exit status means."""
+    if status is None:
+        return "running"
+    if status >= 0:
+        return f"exited with status {status}"
+    try:
+        number = signal.Signals(-status)
+    except ValueError:
+        return f"killed by signal {-status}"
+    meaning = _MEANINGS.get(number)
+    return f"killed by signal {-status} ({number.name}{': ' + meaning if meaning else ''})"

@@ -1,0 +1,143 @@
+"""gRPC around a session: carries messages, waits where a rule says wait, and lets in one process only.
+
+Every call must bring the token of its process. The server listens on a unix socket inside the work folder, or on
+127.0.0.1 where the folder's path is too long for one.
+"""
+from __future__ import annotations
+
+import hmac
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from typing import Any
+
+import grpc
+
+from akdl.wire import Chunk, Cluster, Empty, Hello, Outcome, Rows, Task
+from akdl.wire.service import SERVICE, TOKEN
+from bridge.session import ProtocolError, Session
+
+_LONGEST_SOCKET_PATH = 100  # Linux has 107 bytes, macOS 103
+_LOOK_AGAIN_S = 0.5  # how soon a waiting call notices that its process has gone
+
+
+class BridgeServer:
+    """Serves one session to one process.
+
+    Args:
+        session: The rules; guarded by `changed`.
+        changed: Lock of the session, notified whenever it changes.
+        task: What the process is told when it connects.
+        token: The secret that every call must bring.
+        folder: Where the unix socket is made.
+    """
+
+    def __init__(self, session: Session, changed: threading.Condition, task: Task, token: str, folder: str) -> None:
+        self._session = session
+        self._changed = changed
+        self._task = task
+        self._token = token
+        self._stopped = False
+        # One thread for each of the five calls would do; a call cut off by a dying process may hold one a while longer.
+        self._server = grpc.server(
+            futures.ThreadPoolExecutor(8, thread_name_prefix="akdl-bridge"),
+            options=[
+                ("grpc.max_send_message_length", -1),
+                ("grpc.max_receive_message_length", -1),
+                ("grpc.so_reuseport", 0),  # by default two servers would share a port without a word
+            ],
+        )
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, self._handlers()),))
+        self.address = self._listen(os.path.join(folder, "bridge.sock"))
+
+    def start(self) -> None:
+        """Begin to answer calls."""
+        self._server.start()
+
+    def stop(self) -> None:
+        """Cut all calls off. Safe to call twice."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        self._server.stop(grace=None).wait()
+
+    def _listen(self, socket_path: str) -> str:
+        if len(socket_path) <= _LONGEST_SOCKET_PATH:
+            address = "unix:" + socket_path
+            self._server.add_insecure_port(address)
+            return address
+        return f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+
+    def _handlers(self) -> dict[str, Any]:
+        def serialize(message: Any) -> bytes:
+            serialized: bytes = message.SerializeToString()
+            return serialized
+
+        kinds = {
+            "Connect": (grpc.unary_unary_rpc_method_handler, self._connect, Hello),
+            "WaitForCluster": (grpc.unary_unary_rpc_method_handler, self._wait_for_cluster, Empty),
+            "Read": (grpc.unary_stream_rpc_method_handler, self._read, Empty),
+            "Write": (grpc.stream_unary_rpc_method_handler, self._write, Rows),
+            "Finish": (grpc.unary_unary_rpc_method_handler, self._finish, Outcome),
+        }
+        return {
+            name: make(self._guarded(behaviour), request_deserializer=request.FromString, response_serializer=serialize)
+            for name, (make, behaviour, request) in kinds.items()
+        }
+
+    def _guarded(self, behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        def call(request: Any, context: Any) -> Any:
+            given = dict(context.invocation_metadata()).get(TOKEN, "")
+            if not hmac.compare_digest(given, self._token):
+                context.abort(grpc.StatusCode.UNAUTHENTICATED, "this process has no token for this bridge")
+            try:
+                return behaviour(request, context)
+            except ProtocolError as error:
+                context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+
+        return call
+
+    def _connect(self, hello: Hello, context: Any) -> Task:
+        with self._changed:
+            self._session.connect(hello)
+            self._changed.notify_all()
+        return self._task
+
+    def _wait_for_cluster(self, request: Empty, context: Any) -> Cluster:
+        with self._changed:
+            self._wait(context, lambda: self._session.cluster is not None)
+            return Cluster(tf_config=self._session.cluster)
+
+    def _read(self, request: Empty, context: Any) -> Iterator[Chunk]:
+        ended = False
+        while not ended:
+            with self._changed:
+                self._wait(context, lambda: self._session.has_chunk or self._session.outcome is not None)
+                chunk = self._session.next_chunk()
+                self._changed.notify_all()
+            if chunk is None:  # the script has ended, nobody reads on
+                return
+            ended = chunk.HasField("end")
+            yield chunk
+
+    def _write(self, messages: Iterator[Rows], context: Any) -> Empty:
+        for rows in messages:
+            with self._changed:
+                self._wait(context, lambda: self._session.has_output_room)
+                self._session.add_rows(rows)
+                self._changed.notify_all()
+        return Empty()
+
+    def _finish(self, outcome: Outcome, context: Any) -> Empty:
+        with self._changed:
+            self._session.finish(outcome)
+            self._changed.notify_all()
+        return Empty()
+
+    def _wait(self, context: Any, ready: Callable[[], bool]) -> None:
+        """Wait, with the lock held, until `ready`; abort the call when the server stops or the caller is gone."""
+        while not ready():
+            if self._stopped or not context.is_active():
+                context.abort(grpc.StatusCode.CANCELLED, "the Flink task is ending")
+            self._changed.wait(_LOOK_AGAIN_S)

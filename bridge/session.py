@@ -1,0 +1,135 @@
+"""The rules of one exchange, apart from threads and gRPC: what may follow what, and what is kept meanwhile.
+
+One side is the Flink function (`offer`, `end_input`, `take_rows`), the other the TensorFlow process (`connect`,
+`next_chunk`, `add_rows`, `finish`). Nothing here waits: methods answer at once, and whoever uses a session holds its lock
+and waits for a property to turn true.
+"""
+from __future__ import annotations
+
+import zlib
+from collections import deque
+
+from akdl.wire import Chunk, EndOfInput, Failure, Hello, Outcome, Rows
+
+
+class ProtocolError(Exception):
+    """A message that may not come now."""
+
+
+class Session:
+    """The exchange with one TensorFlow process.
+
+    Args:
+        attempt: Number of the Flink attempt; a process of another attempt is refused.
+        queue_bytes: How many bytes of rows may wait in either direction.
+    """
+
+    def __init__(self, attempt: int, queue_bytes: int) -> None:
+        self._attempt = attempt
+        self._queue_bytes = queue_bytes
+        self.hello: Hello | None = None
+        self.cluster: str | None = None
+        self.outcome: Outcome | None = None
+        self.rows_in = 0
+        self.rows_discarded = 0
+        self.rows_out = 0
+        self._checksum = 0
+        self._input: deque[Chunk] = deque()
+        self._input_bytes = 0
+        self._input_ended = False
+        self._end_sent = False
+        self._output: deque[Rows] = deque()
+        self._output_bytes = 0
+
+    # The side of the TensorFlow process.
+
+    def connect(self, hello: Hello) -> None:
+        """Accept the process, once and only of this attempt."""
+        if hello.attempt != self._attempt:
+            raise ProtocolError(f"process {hello.pid} belongs to attempt {hello.attempt}, this is {self._attempt}")
+        if self.hello is not None:
+            raise ProtocolError(f"process {hello.pid} came after process {self.hello.pid} had connected")
+        self.hello = hello
+
+    @property
+    def has_chunk(self) -> bool:
+        """Whether `next_chunk` has something to send."""
+        return bool(self._input) or (self._input_ended and not self._end_sent)
+
+    def next_chunk(self) -> Chunk | None:
+        """Return the next message for the process: rows, then the end mark, then nothing more."""
+        if self._input:
+            chunk = self._input.popleft()
+            self._input_bytes -= len(chunk.records)
+            self._checksum = zlib.crc32(chunk.records, self._checksum)
+            return chunk
+        if self._input_ended and not self._end_sent:
+            self._end_sent = True
+            return Chunk(end=EndOfInput(rows=self.rows_in, checksum=self._checksum))
+        return None
+
+    @property
+    def has_output_room(self) -> bool:
+        """Whether `add_rows` may be called."""
+        return self._output_bytes < self._queue_bytes
+
+    def add_rows(self, rows: Rows) -> None:
+        """Keep rows that the script wrote."""
+        if self.outcome is not None:
+            raise ProtocolError("rows came after the script had ended")
+        self._output.append(rows)
+        self._output_bytes += rows.ByteSize()
+        self.rows_out += rows.rows
+
+    def finish(self, outcome: Outcome) -> None:
+        """Note how the script ended. Whatever input is left is thrown away and counted."""
+        if self.outcome is not None:
+            raise ProtocolError("the script ended twice")
+        if outcome.HasField("success") and outcome.success.rows_written != self.rows_out:
+            raise ProtocolError(f"the script wrote {outcome.success.rows_written} rows, {self.rows_out} arrived")
+        self.outcome = outcome
+        self._discard_input()
+
+    # The side of the Flink function.
+
+    def offer(self, rows: int, records: bytes) -> bool:
+        """Take a chunk of `rows` TFRecord frames for the script; False when there is no room yet."""
+        if self._input_ended:
+            raise ProtocolError(f"{rows} rows came after the end of input: they would be lost")
+        if self.outcome is not None:
+            self.rows_in += rows
+            self.rows_discarded += rows
+            return True
+        if self._input and self._input_bytes + len(records) > self._queue_bytes:
+            return False  # one chunk alone always passes, however big its rows are
+        self._input.append(Chunk(rows=rows, records=records))
+        self._input_bytes += len(records)
+        self.rows_in += rows
+        return True
+
+    def end_input(self) -> None:
+        """No more rows will be offered."""
+        self._input_ended = True
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether `take_rows` has something to return."""
+        return bool(self._output)
+
+    def take_rows(self) -> list[Rows]:
+        """Return all that the script wrote since the last call."""
+        taken, self._output = list(self._output), deque()
+        self._output_bytes = 0
+        return taken
+
+    @property
+    def failure(self) -> Failure | None:
+        """What the script reported as its failure."""
+        if self.outcome is not None and self.outcome.HasField("failure"):
+            return self.outcome.failure
+        return None
+
+    def _discard_input(self) -> None:
+        self.rows_discarded += sum(chunk.rows for chunk in self._input)
+        self._input.clear()
+        self._input_bytes = 0

@@ -1,0 +1,32 @@
+"""Roles and addresses of a group, and the TF_CONFIG that follows from them. Pure: setting the variable is done elsewhere.
+
+Worker 0 is the chief, workers 1 to W-1 are worker 0 to W-2, parameter servers come last; so Alink's scripts find it.
+"""
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+
+def role(index: int, num_workers: int) -> tuple[str, int]:
+    """Return the TF_CONFIG task (type, index) of process `index` of a group, counted from 0."""
+    if index == 0:
+        return "chief", 0
+    if index < num_workers:
+        return "worker", index - 1
+    return "ps", index - num_workers
+
+
+def tf_config(index: int, num_workers: int, addresses: Sequence[str]) -> str:
+    """Return the JSON text of TF_CONFIG for process `index`.
+
+    Args:
+        index: The process, counted from 0: workers first, then parameter servers.
+        num_workers: Number of workers, the chief among them.
+        addresses: "host:port" of every process of the group, by index.
+    """
+    cluster: dict[str, list[str]] = {}
+    for member, address in enumerate(addresses):
+        cluster.setdefault(role(member, num_workers)[0], []).append(address)
+    task_type, task_index = role(index, num_workers)
+    return json.dumps({"cluster": cluster, "task": {"type": task_type, "index": task_index}})

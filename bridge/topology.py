@@ -1,0 +1,163 @@
+"""The Flink graph of one script operator: encode, announce, exchange.
+
+    table --SQL and a vectorized function--> (key, ROW(rows, records)) --keyed--+
+    one element per member --keyed--> Announce --(key, ROW(index, address))----> Exchange --> rows --CAST--> table
+
+Rows are keyed in the JVM. Announce and Exchange have one subtask per member and are co-located, so both run where the
+member's process runs.
+"""
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pandas as pd
+from pyflink.common import Types, TypeInformation
+from pyflink.datastream.data_stream import DataStream, KeyedStream
+from pyflink.java_gateway import get_gateway
+from pyflink.table import DataTypes, StreamTableEnvironment, Table
+from pyflink.table.udf import ScalarFunction, udf
+
+from bridge.decoder import RowDecoder
+from bridge.encoder import RowEncoder
+from bridge.exceptions import ConfigurationError
+from bridge.exchange import Exchange
+from bridge.rendezvous import Announce
+from bridge.settings import GroupSettings
+
+MAX_PARALLELISM = 128  # keys are chosen for it, so it is set on both keyed operators
+
+_TYPE_INFOS = {
+    "BOOLEAN": Types.BOOLEAN(),
+    "TINYINT": Types.BYTE(),
+    "SMALLINT": Types.SHORT(),
+    "INT": Types.INT(),
+    "BIGINT": Types.LONG(),
+    "FLOAT": Types.FLOAT(),
+    "DOUBLE": Types.DOUBLE(),
+    "STRING": Types.STRING(),
+    "BYTES": Types.PRIMITIVE_ARRAY(Types.BYTE()),
+}
+_CHUNK = Types.ROW_NAMED(["n", "b"], [Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
+_INDEX = Types.ROW_NAMED(["i"], [Types.INT()])
+_ADDRESS = Types.ROW_NAMED(["i", "a"], [Types.INT(), Types.STRING()])
+
+
+def run_script(table_env: StreamTableEnvironment, table: Table, settings: GroupSettings, group: str) -> Table:
+    """Return the table of rows that the script writes when it is fed with `table`.
+
+    Args:
+        table_env: The environment of `table`, in batch or streaming mode.
+        table: The input, with exactly the columns of `settings.input_schema`.
+        settings: What the group of processes is told.
+        group: Unique name of the group, made of letters, digits and `_`.
+    """
+    keys = _one_key_per_subtask(settings.size)
+    chunks = _encode(table_env, table, settings, group, keys)
+    announced = _announce(table_env, settings, group, keys)
+    decoder = RowDecoder(settings.output_schema)
+    rows = announced.connect(chunks).process(
+        Exchange(settings, group, keys),
+        output_type=Types.ROW_NAMED(settings.output_schema.names, [_type_info(sql) for sql in decoder.transport_types]),
+    )
+    _place(rows, settings.operator, group, settings.size)
+    view = f"akdl_rows_{group}"
+    table_env.create_temporary_view(view, table_env.from_data_stream(rows))
+    return table_env.sql_query(f"SELECT {', '.join(decoder.casts)} FROM {view}")
+
+
+class _Encode(ScalarFunction):  # type: ignore[misc]
+    """Turns n rows into at most one cell per worker: (key, number of rows, TFRecord frames); other cells are null."""
+
+    def __init__(self, encoder: RowEncoder, worker_keys: list[int]) -> None:
+        self._encoder = encoder
+        self._keys = worker_keys
+
+    def open(self, function_context: Any) -> None:
+        self._first = 0  # where dealing goes on, so that shares differ by at most one row
+
+    def eval(self, *columns: Any) -> pd.DataFrame:
+        size = len(columns[0])
+        key: list[int | None] = [None] * size
+        rows: list[int | None] = [None] * size
+        records: list[bytes | None] = [None] * size
+        shares = self._encoder.encode(columns).deal(len(self._keys), self._first)
+        for cell, (worker, count, frames) in enumerate(shares):
+            key[cell], rows[cell], records[cell] = self._keys[worker], count, frames
+        self._first = (self._first + size) % len(self._keys)
+        # Columns of objects: PyFlink cannot convert pandas' own nullable types.
+        return pd.DataFrame({"w": key, "n": rows, "b": records}, dtype=object)
+
+
+def _encode(
+    table_env: StreamTableEnvironment, table: Table, settings: GroupSettings, group: str, keys: list[int]
+) -> KeyedStream:
+    encoder = RowEncoder(settings.input_schema, settings.exact_doubles)
+    cell = DataTypes.ROW(
+        [
+            DataTypes.FIELD("w", DataTypes.BIGINT()),
+            DataTypes.FIELD("n", DataTypes.INT()),
+            DataTypes.FIELD("b", DataTypes.BYTES()),
+        ]
+    )
+    # Names that no built-in function has: Flink would take the built-in without a word.
+    function, view = f"akdl_encode_{group}", f"akdl_input_{group}"
+    encode = udf(_Encode(encoder, keys[: settings.num_workers]), result_type=cell, func_type="pandas")
+    table_env.create_temporary_function(function, encode)
+    table_env.create_temporary_view(view, table)
+    chunks = table_env.sql_query(
+        f"SELECT p.w AS w, ROW(p.n, p.b) AS v "
+        f"FROM (SELECT {function}({', '.join(encoder.sql_arguments)}) AS p FROM {view}) WHERE p.w IS NOT NULL"
+    )
+    return _keyed(_stream(table_env, chunks, _CHUNK), _CHUNK)
+
+
+def _announce(table_env: StreamTableEnvironment, settings: GroupSettings, group: str, keys: list[int]) -> KeyedStream:
+    members = ", ".join(f"({key}, {index})" for index, key in enumerate(keys))
+    indexes = table_env.sql_query(f"SELECT CAST(w AS BIGINT) AS w, ROW(i) AS v FROM (VALUES {members}) AS m(w, i)")
+    announced = _keyed(_stream(table_env, indexes, _INDEX), _INDEX).process(
+        Announce(group, keys), output_type=Types.ROW([Types.LONG(), _ADDRESS])
+    )
+    _place(announced, f"{settings.operator}, addresses", group, settings.size)
+    return _keyed(announced, _ADDRESS)
+
+
+def _stream(table_env: StreamTableEnvironment, table: Table, value_type: Any) -> DataStream:
+    # to_data_stream would give a type that keyed Python operators refuse.
+    return table_env.to_append_stream(table, Types.ROW_NAMED(["w", "v"], [Types.LONG(), value_type]))
+
+
+def _keyed(stream: DataStream, value_type: Any) -> KeyedStream:
+    """Key a stream of (key, value) rows in the JVM; `key_by` would take the whole payload to Python and back."""
+    selector = get_gateway().jvm.org.apache.flink.streaming.api.functions.python.KeyByKeySelector()
+    key_type = Types.ROW([Types.LONG()]).get_java_type_info()
+    return KeyedStream(stream._j_data_stream.keyBy(selector, key_type), value_type, stream)
+
+
+def _place(stream: DataStream, name: str, group: str, parallelism: int) -> None:
+    """One subtask per member, each on the same TaskManager as its fellow of the other operator."""
+    stream.set_parallelism(parallelism).set_max_parallelism(MAX_PARALLELISM).name(name)
+    stream._j_data_stream.getTransformation().setCoLocationGroupKey(group)
+
+
+def _type_info(sql: str) -> TypeInformation:
+    """Return the stream type of a transport type of the decoder."""
+    if sql.startswith("ARRAY<"):
+        return Types.OBJECT_ARRAY(_TYPE_INFOS[sql[len("ARRAY<") : -1]])
+    return _TYPE_INFOS[sql]
+
+
+def _one_key_per_subtask(size: int) -> list[int]:
+    """Search a key that each subtask owns. PyFlink hashes a Row around the key, so Flink itself is asked."""
+    if size > MAX_PARALLELISM:
+        raise ConfigurationError(f"numWorkers + numPSs is {size}, but one group has at most {MAX_PARALLELISM} processes")
+    gateway = get_gateway()
+    assign = gateway.jvm.org.apache.flink.runtime.state.KeyGroupRangeAssignment.assignKeyToParallelOperator
+    found: dict[int, int] = {}
+    for candidate in itertools.count():
+        if len(found) == size:
+            break
+        fields = gateway.new_array(gateway.jvm.Object, 1)
+        fields[0] = candidate
+        found.setdefault(assign(gateway.jvm.org.apache.flink.types.Row.of(fields), MAX_PARALLELISM, size), candidate)
+    return [found[index] for index in range(size)]

@@ -1,0 +1,48 @@
+"""What a test must not leave behind: child processes and work folders."""
+from __future__ import annotations
+
+import glob
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import psutil
+
+DEADLINE_S = 30.0 * float(os.environ.get("AKDL_TEST_TIME_FACTOR", "1"))
+
+
+def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
+    """Poll a condition until it holds; fail when it does not within the deadline."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {deadline_s:g} s: {what}")
+        time.sleep(0.02)
+
+
+def task_processes() -> list[psutil.Process]:
+    """Return the TensorFlow processes of ours that live on this machine and descend from this process."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if "akdl.entry" in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+def work_folders() -> set[str]:
+    """Return the work folders that exist."""
+    return set(glob.glob(os.path.join(tempfile.gettempdir(), "akdl-*")))
+
+
+@contextmanager
+def nothing_left_behind() -> Iterator[None]:
+    """Fail when the block leaves a process or a work folder of ours."""
+    before = work_folders()
+    yield
+    wait_until(lambda: not task_processes(), "no TensorFlow process is left")
+    wait_until(lambda: work_folders() <= before, "no work folder is left")
