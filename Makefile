@@ -1,0 +1,52 @@
+# By hand and in CI the same targets. `make demo` and `make test` are all that a new machine needs.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+INSTALLED := .venv/installed
+
+.PHONY: setup demo test test-unit test-process test-tf test-flink check fmt proto stubs clean
+
+setup: $(INSTALLED)
+
+$(INSTALLED): setup.py
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 11))' || \
+	  { echo "The default environment needs Python 3.9 to 3.11 (TensorFlow 2.15); $$($(PYTHON) --version) was found. Say make PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[flink,tf,dev]'
+	touch $@
+
+demo: setup
+	$(BIN)/python examples/dnn_batch/job.py
+
+test: setup
+	$(BIN)/python -m pytest
+
+# The tiers of `make test`, each alone.
+test-unit: setup
+	$(BIN)/python -m pytest -m 'not (process or tf or flink or cluster)'
+
+test-process: setup
+	$(BIN)/python -m pytest -m 'process and not (tf or flink or cluster)'
+
+test-tf: setup
+	$(BIN)/python -m pytest -m 'tf and not (flink or cluster)'
+
+test-flink: setup
+	$(BIN)/python -m pytest -m 'flink or cluster'
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+fmt: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+proto: setup
+	$(BIN)/python scripts/build_proto.py
+
+stubs: setup
+	$(BIN)/python scripts/build_stubs.py
+
+clean:
+	rm -rf .venv build dist *.egg-info

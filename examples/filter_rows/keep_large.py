@@ -1,0 +1,20 @@
+"""Keeps the rows whose score is above a threshold, adds a column, and writes them back many at a time."""
+import tensorflow as tf
+from akdl.features import parse_examples
+from akdl.runner.config import BatchTaskConfig
+
+
+def main(task_config: BatchTaskConfig):
+    threshold = task_config.user_params["threshold"]
+    context = task_config.tf_context
+    for serialized in context.flink_stream_dataset().batch(1024):
+        rows = parse_examples(serialized, context.columns)
+        large = rows["score"] > threshold
+        print("kept", int(tf.reduce_sum(tf.cast(large, tf.int32))), "of", len(serialized))
+        task_config.output_writer.write_batch(
+            {
+                "id": tf.boolean_mask(rows["id"], large).numpy(),
+                "name": tf.boolean_mask(rows["name"], large).numpy(),
+                "squared": tf.boolean_mask(rows["score"], large).numpy() ** 2,
+            }
+        )

@@ -1,0 +1,11 @@
+"""Writes each row back as it came, feature by feature."""
+from akdl.wire import Example
+from tfrecords import examples
+
+
+def main(task_config):
+    for feature in examples(task_config.dataset_file):
+        row = Example()
+        for name in feature:
+            row.features.feature[name].CopyFrom(feature[name])
+        task_config.output_writer.write(row)

@@ -1,0 +1,9 @@
+"""Writes back which worker got which id."""
+from tfrecords import examples
+
+
+def main(task_config):
+    ids = [feature["id"].int64_list.value[0] for feature in examples(task_config.dataset_file)]
+    assert len(ids) == task_config.dataset_length
+    worker = 0 if task_config.task_type == "chief" else task_config.task_index + 1
+    task_config.output_writer.write_batch({"worker": [worker] * len(ids), "id": ids})

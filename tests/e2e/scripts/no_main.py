@@ -1,0 +1,1 @@
+"""Has no function `main`."""

@@ -1,0 +1,16 @@
+"""Reads a TFRecord file without TensorFlow; a second user file of the test scripts."""
+import struct
+
+from akdl.wire import Example
+
+
+def examples(path):
+    with open(path, "rb") as file:
+        while True:
+            head = file.read(12)
+            if not head:
+                return
+            (length,) = struct.unpack("<Q", head[:8])
+            record = file.read(length)
+            file.read(4)
+            yield Example.FromString(record).features.feature
