@@ -1,0 +1,478 @@
+"""Table columns to TFRecord-framed `tf.train.Example` records, by vector operations only. Pure.
+
+The mapping, with null as an absent feature: BOOLEAN and integers -> int64_list; FLOAT and DOUBLE -> float_list (DOUBLE
+narrowed to float32, or kept as 8 little-endian bytes in a bytes_list); text, bytes and DECIMAL (as text) -> bytes_list;
+DATE -> days, TIME -> milliseconds of the day, TIMESTAMP -> microseconds since 1970-01-01, int64_list; ARRAY -> a list.
+
+A batch whose cells all have one width becomes a matrix of bytes, one record per row. To that end integers are written as
+varints of one width per column, padded where a shorter one would do; every protobuf reader takes these. Other batches are
+joined from pieces, row by row, inside Arrow.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from bridge.exceptions import RowError
+from bridge.schema import Column, Kind, Schema, quoted
+from bridge.tfrecord import HEAD, TAIL, affine_crc, crc_of_each, heads, masked
+
+Matrix = NDArray[np.uint8]
+Piece = Union[Matrix, pa.Array]  # bytes of each row: of one width, or as an Arrow array of binary values
+
+_BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3  # numbers of the fields of tf.train.Feature
+_INTEGERS = {Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT}
+_PRIMITIVE = {Kind.BOOLEAN, Kind.FLOAT, Kind.DOUBLE, *_INTEGERS}
+_MASK_BITS = 62  # of a BIGINT, without the sign
+
+
+@dataclass(frozen=True)
+class Records:
+    """Framed records of a batch.
+
+    Args:
+        frames: One frame per row: a matrix where all have one length, else an Arrow array of binary values.
+    """
+
+    frames: Piece
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def deal(self, workers: int, first: int) -> list[tuple[int, int, bytes]]:
+        """Deal the rows round-robin.
+
+        Args:
+            workers: Number of workers.
+            first: The worker that gets row 0; row r goes to worker (first + r) modulo `workers`.
+
+        Returns:
+            (worker, number of rows, frames back to back) for each worker that gets a row.
+        """
+        shares = []
+        for start in range(min(workers, len(self))):
+            share = self.frames[start::workers] if workers > 1 else self.frames
+            data = share.tobytes() if isinstance(share, np.ndarray) else _data(share).tobytes()
+            shares.append(((first + start) % workers, len(share), data))
+        return shares
+
+
+class RowEncoder:
+    """Encodes batches of rows.
+
+    Args:
+        schema: The columns, in order.
+        exact_doubles: DOUBLE keeps its 8 bytes in a bytes_list instead of being narrowed to float32.
+    """
+
+    def __init__(self, schema: Schema, exact_doubles: bool = False) -> None:
+        self._columns = [_Field(column, exact_doubles) for column in schema]
+        flags = [flag for field in self._columns for flag in field.flags]
+        for bit, flag in enumerate(flags):
+            flag.mask, flag.bit = divmod(bit, _MASK_BITS)
+        masks = [
+            " + ".join(f"CASE WHEN {flag.condition} THEN {1 << flag.bit} ELSE 0 END" for flag in flags[i : i + _MASK_BITS])
+            for i in range(0, len(flags), _MASK_BITS)
+        ]
+        self.sql_arguments = (
+            *(field.argument for field in self._columns),
+            *(f"CAST({mask} AS BIGINT)" for mask in masks),
+        )
+        """SQL expressions over the table's columns, the arguments that `encode` takes.
+
+        PyFlink hands a column with nulls to pandas as floats, which rounds large integers and makes null and NaN the same.
+        So such cells get a value in the JVM, and what was null travels as bits of extra BIGINT arguments.
+        """
+
+    def encode(self, series: Sequence[pd.Series[Any]]) -> Records:
+        """Encode one batch.
+
+        Args:
+            series: The columns that `sql_arguments` describe, all of one length.
+
+        Raises:
+            RowError: A cell that no feature can hold.
+        """
+        size = len(series[0])
+        masks = [mask.to_numpy() for mask in series[len(self._columns) :]]
+        pieces: list[_Cells] = []
+        for field, column in zip(self._columns, series):
+            pieces.extend(field.encode(column, masks))
+        if all(isinstance(piece, _Constant) for piece in pieces):
+            return Records(_constant_frames(pieces, size))  # type: ignore[arg-type]
+        return Records(_joined_frames(pieces, size))
+
+
+@dataclass
+class _Constant:
+    """Bytes that stand in every row: `template`, with `values` [rows, n] at the end of it."""
+
+    template: bytes
+    values: Matrix
+
+
+@dataclass
+class _Varying:
+    """Bytes of each row, of different length, as an Arrow array of binary values."""
+
+    values: pa.Array
+
+
+_Cells = Union[_Constant, _Varying]
+
+
+@dataclass
+class _Flag:
+    """A condition of a row that travels as a bit of a mask argument."""
+
+    condition: str
+    mask: int = 0
+    bit: int = 0
+
+    def rows(self, masks: Sequence[NDArray[np.int64]]) -> NDArray[np.bool_]:
+        bits: NDArray[np.bool_] = (masks[self.mask] & (1 << self.bit)) != 0
+        return bits
+
+
+class _Field:
+    """Encodes one column."""
+
+    def __init__(self, column: Column, exact_doubles: bool) -> None:
+        self._name = column.name
+        self._type = column.type
+        self._exact = exact_doubles and column.type.kind is Kind.DOUBLE
+        self._is_null: _Flag | None = None
+        self._has_null_element: _Flag | None = None
+        name, kind, is_array = quoted(column.name), column.type.kind, column.type.is_array
+        self.argument = name
+        if kind is Kind.DECIMAL:
+            self.argument = f"CAST({name} AS {'ARRAY<STRING>' if is_array else 'STRING'})"
+        elif kind in _PRIMITIVE and not is_array and column.type.nullable:
+            self._is_null = _Flag(f"{name} IS NULL")
+            default = "FALSE" if kind is Kind.BOOLEAN else f"CAST(0 AS {kind.value})"
+            self.argument = f"COALESCE({name}, {default})"
+        if is_array and column.type.element_nullable:
+            null = f"CAST(NULL AS {column.type.element_sql})"
+            self._has_null_element = _Flag(f"COALESCE(ARRAY_CONTAINS({name}, {null}), FALSE)")
+        self.flags = [flag for flag in (self._is_null, self._has_null_element) if flag is not None]
+        self._number = self._feature_number()
+
+    def encode(self, series: pd.Series[Any], masks: Sequence[NDArray[np.int64]]) -> list[_Cells]:
+        self._refuse_null_elements(masks)
+        try:
+            if self._type.is_array:
+                return self._encode_array(series)
+            if self._number == _BYTES_LIST and not self._exact:
+                return self._encode_text(series)
+            values, valid = self._numbers(series, masks)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+            raise RowError(f"column {self._name!r} ({self._type.sql}): a batch of {len(series)} rows: {error}") from error
+        if self._exact:
+            template = self._head(8, b"\x0a\x08")
+        else:
+            template = self._head(values.shape[1], b"\x0a" + _varint(values.shape[1]))
+        if valid is None or valid.all():
+            return [_Constant(template, values)]
+        rows = np.empty((int(valid.sum()), len(template) + values.shape[1]), "u1")
+        rows[:, : len(template)] = np.frombuffer(template, "u1")
+        rows[:, len(template) :] = values[valid]
+        return [_Varying(_binary(rows.reshape(-1), _offsets(valid * rows.shape[1])))]
+
+    def _feature_number(self) -> int:
+        kind = self._type.kind
+        if self._exact or kind in {Kind.STRING, Kind.BYTES, Kind.DECIMAL}:
+            return _BYTES_LIST
+        return _FLOAT_LIST if kind in {Kind.FLOAT, Kind.DOUBLE} else _INT64_LIST
+
+    def _refuse_null_elements(self, masks: Sequence[NDArray[np.int64]]) -> None:
+        if self._has_null_element is None:
+            return
+        rows = np.flatnonzero(self._has_null_element.rows(masks))
+        if len(rows):
+            raise RowError(
+                f"column {self._name!r} ({self._type.sql}): the array in row {rows[0]} of a batch holds a null, which a list "
+                "of a tf.train.Example cannot: remove or replace the nulls in SQL, for example with ARRAY_REMOVE"
+            )
+
+    def _numbers(
+        self, series: pd.Series[Any], masks: Sequence[NDArray[np.int64]]
+    ) -> tuple[Matrix, NDArray[np.bool_] | None]:
+        """Return the bytes of each scalar number, and which rows have one."""
+        kind = self._type.kind
+        if kind in _PRIMITIVE:
+            valid = None if self._is_null is None else ~self._is_null.rows(masks)
+            cells = series.to_numpy()
+        else:
+            present = series.notna().to_numpy()
+            valid = None if present.all() else present
+            cells = _temporal(series, kind)
+        return self._bytes_of(cells), valid
+
+    def _bytes_of(self, values: NDArray[Any]) -> Matrix:
+        """Return the bytes of each number inside a packed list."""
+        if self._number == _INT64_LIST:
+            return _varints(values.astype(np.int64))
+        with np.errstate(over="ignore"):  # beyond float32 is infinity, as in any conversion to float32
+            plain = np.ascontiguousarray(values, "<f8" if self._exact else "<f4")
+        return plain.view("u1").reshape(len(plain), -1)
+
+    def _encode_text(self, series: pd.Series[Any]) -> list[_Cells]:
+        cells = _binary_array(series, self._type.kind)
+        return self._bytes_feature(cells)
+
+    def _bytes_feature(self, cells: pa.Array) -> list[_Cells]:
+        """Return a feature with one bytes value per row; none where the cell is null."""
+        lengths = _lengths(cells)
+        width = _varint_width(int(lengths.max(initial=0)))
+        return self._with_head(cells, lengths, b"\x0a", width)
+
+    def _encode_array(self, series: pd.Series[Any]) -> list[_Cells]:
+        cells = _list_array(series, self._type.kind)
+        offsets = cells.offsets.to_numpy().astype(np.int64)
+        offsets, elements = offsets - offsets[0], cells.flatten()
+        valid = np.asarray(cells.is_valid())
+        if self._number == _BYTES_LIST and not self._exact:
+            blobs, ends = _prefixed(elements)
+            return self._with_head(_masked(_binary(blobs, ends[offsets]), valid), None, b"", 0)
+        if self._type.kind in _PRIMITIVE:
+            numbers = elements.to_numpy(zero_copy_only=False)
+        else:
+            numbers = _temporal(elements.to_pandas(date_as_object=True), self._type.kind)
+        rows = self._bytes_of(numbers)
+        values = _masked(_binary(rows.reshape(-1), offsets * rows.shape[1]), valid)
+        if self._exact:
+            return self._bytes_feature(values)
+        lengths = _lengths(values)
+        return self._with_head(values, lengths, b"\x0a", _varint_width(int(lengths.max(initial=0))))
+
+    def _with_head(
+        self, cells: pa.Array, lengths: NDArray[np.int64] | None, tag: bytes, width: int
+    ) -> list[_Cells]:
+        """Put before each value of the list field its tag and length, and all that makes it a feature of this name."""
+        inner = _lengths(cells) + len(tag) + width
+        outer = _varint_width(int(inner.max(initial=0)) + len(self._name.encode()) + 40)
+        list_head = bytes([self._number << 3 | 2])
+        name = self._name.encode()
+        name_field = b"\x0a" + _varint(len(name)) + name
+        feature = inner + 1 + outer
+        entry = feature + len(name_field) + 1 + outer
+        parts = [
+            b"\x0a", _padded(entry, outer), name_field + b"\x12", _padded(feature, outer), list_head, _padded(inner, outer),
+        ]  # fmt: skip
+        if lengths is not None:
+            parts += [tag, _padded(lengths, width)]
+        rows = _columns_of(parts, len(cells))
+        valid = np.asarray(cells.is_valid())
+        if not valid.all():
+            rows = rows[valid]
+        return [_Varying(_binary(rows.reshape(-1), _offsets(valid * rows.shape[1]))), _Varying(cells)]
+
+    def _head(self, size: int, tag_and_length: bytes) -> bytes:
+        """Return all that stands before a value of `size` bytes in a feature of this name."""
+        inner = tag_and_length
+        feature = bytes([self._number << 3 | 2]) + _varint(len(inner) + size) + inner
+        name = self._name.encode()
+        entry = b"\x0a" + _varint(len(name)) + name + b"\x12" + _varint(len(feature) + size) + feature
+        return b"\x0a" + _varint(len(entry) + size) + entry
+
+
+# Frames.
+
+
+def _constant_frames(cells: Sequence[_Constant], size: int) -> Matrix:
+    body = sum(len(cell.template) + cell.values.shape[1] for cell in cells)
+    prefix = b"\x0a" + _varint(body)
+    length = len(prefix) + body
+    template = bytearray(heads(np.array([length]))[0].tobytes() + prefix)
+    variable: list[int] = []
+    places = []
+    for cell in cells:
+        template += cell.template
+        places.append(len(template))
+        variable.extend(range(len(template), len(template) + cell.values.shape[1]))
+        template += bytes(cell.values.shape[1])
+    frames = np.empty((size, len(template) + TAIL), "u1")
+    frames[:, :-TAIL] = np.frombuffer(bytes(template), "u1")
+    for place, cell in zip(places, cells):
+        frames[:, place : place + cell.values.shape[1]] = cell.values
+    crc = affine_crc(frames[:, HEAD:-TAIL], bytes(template[HEAD:]), [position - HEAD for position in variable])
+    frames[:, -TAIL:] = masked(crc).astype("<u4").view("u1").reshape(-1, 4)
+    return frames
+
+
+def _joined_frames(cells: Sequence[_Cells], size: int) -> pa.Array:
+    pieces = _merged(cells, size)
+    lengths = np.zeros(size, np.int64)
+    for piece in pieces:
+        lengths += _lengths(piece)
+    width = _varint_width(int(lengths.max(initial=0)))
+    records_total = int(lengths.sum()) + size * (1 + width + HEAD + TAIL)
+    if records_total >= 2**31:
+        raise RowError(
+            f"a batch of {size} rows holds {records_total} bytes, more than the 2 GiB of one Arrow array: "
+            "set python.fn-execution.arrow.batch.size to a smaller number of rows"
+        )
+    prefix = _fixed(_columns_of([b"\x0a", _padded(lengths, width)], size))
+    records = _join([prefix, *pieces])
+    offsets = records_offsets = _array_offsets(records)
+    crc = masked(crc_of_each(memoryview(_data(records)), records_offsets - offsets[0]))
+    tails = _fixed(crc.astype("<u4").view("u1").reshape(-1, 4))
+    return _join([_fixed(heads(np.diff(offsets))), records, tails])
+
+
+def _merged(cells: Sequence[_Cells], size: int) -> list[pa.Array]:
+    """Lay neighbouring cells of constant width together: fewer pieces, less to join."""
+    pieces: list[pa.Array] = []
+    run: list[bytes | Matrix] = []
+    for cell in [*cells, None]:
+        if isinstance(cell, _Constant):
+            run += [cell.template, cell.values]
+            continue
+        if run:
+            pieces.append(_fixed(_columns_of(run, size)))
+            run = []
+        if cell is not None:
+            pieces.append(cell.values)
+    return pieces
+
+
+def _join(pieces: Sequence[pa.Array]) -> pa.Array:
+    return pc.binary_join_element_wise(*pieces, b"", null_handling="replace", null_replacement=b"")
+
+
+# Bytes of numbers.
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def _varint_width(largest: int) -> int:
+    return max(1, -(-largest.bit_length() // 7))
+
+
+def _varints(values: NDArray[np.int64]) -> Matrix:
+    """Return varints of the width that the largest of `values` needs; negative numbers take 10 bytes."""
+    unsigned = np.ascontiguousarray(values).view(np.uint64)
+    return _padded(unsigned, _varint_width(int(unsigned.max(initial=0))))
+
+
+def _padded(values: NDArray[Any], width: int) -> Matrix:
+    """Return varints of exactly `width` bytes, shape [values, width]."""
+    unsigned = values.astype(np.uint64, copy=False)
+    result = np.empty((len(values), width), "u1")
+    for place in range(width):
+        more = 0x80 if place < width - 1 else 0
+        result[:, place] = (unsigned >> np.uint64(7 * place)).astype("u1") & 0x7F | more
+    return result
+
+
+def _columns_of(parts: Sequence[bytes | Matrix], size: int) -> Matrix:
+    """Put constants and matrices side by side."""
+    width = sum(len(part) if isinstance(part, bytes) else part.shape[1] for part in parts)
+    result = np.empty((size, width), "u1")
+    place = 0
+    for part in parts:
+        end = place + (len(part) if isinstance(part, bytes) else part.shape[1])
+        result[:, place:end] = np.frombuffer(part, "u1") if isinstance(part, bytes) else part
+        place = end
+    return result
+
+
+# Arrow arrays of binary values.
+
+
+def _offsets(lengths: NDArray[Any]) -> NDArray[np.int64]:
+    result = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=result[1:])
+    return result
+
+
+def _binary(data: Matrix, offsets: NDArray[np.int64]) -> pa.Array:
+    """Return the slices of `data` between `offsets` as an Arrow array."""
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(data))]
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+
+
+def _fixed(rows: Matrix) -> pa.Array:
+    return _binary(rows.reshape(-1), np.arange(len(rows) + 1, dtype=np.int64) * rows.shape[1])
+
+
+def _masked(values: pa.Array, valid: NDArray[np.bool_]) -> pa.Array:
+    return values if valid.all() else pc.if_else(pa.array(valid), values, pa.scalar(None, pa.binary()))
+
+
+def _lengths(values: pa.Array) -> NDArray[np.int64]:
+    lengths: NDArray[np.int64] = pc.fill_null(pc.binary_length(values), 0).to_numpy().astype(np.int64)
+    return lengths
+
+
+def _array_offsets(values: pa.Array) -> NDArray[np.int64]:
+    raw = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
+    return raw.astype(np.int64)
+
+
+def _data(values: pa.Array) -> Matrix:
+    """Return the bytes of all values back to back."""
+    offsets = _array_offsets(values)
+    if offsets[-1] == offsets[0]:
+        return np.empty(0, "u1")
+    data: Matrix = np.frombuffer(values.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
+    return data
+
+
+# Cells as they come from pandas.
+
+
+def _binary_array(series: pd.Series[Any], kind: Kind) -> pa.Array:
+    if kind is Kind.BYTES:
+        return pa.array(series, pa.binary())
+    return pa.array(series, pa.string()).cast(pa.binary())
+
+
+def _list_array(series: pd.Series[Any], kind: Kind) -> pa.Array:
+    element = {
+        Kind.BOOLEAN: pa.bool_(), Kind.FLOAT: pa.float32(), Kind.DOUBLE: pa.float64(), Kind.BYTES: pa.binary(),
+        Kind.STRING: pa.string(), Kind.DECIMAL: pa.string(), Kind.DATE: pa.date32(), Kind.TIME: pa.time64("us"),
+        Kind.TIMESTAMP: pa.timestamp("us"), Kind.TIMESTAMP_LTZ: pa.timestamp("us"),
+    }.get(kind, pa.int64())  # fmt: skip
+    return pa.array(series, pa.list_(element), from_pandas=False)
+
+
+def _prefixed(elements: pa.Array) -> tuple[Matrix, NDArray[np.int64]]:
+    """Return elements of a bytes_list with tag and length before each, and where each begins."""
+    values = elements.cast(pa.binary())
+    lengths = _lengths(values)
+    heads_of = _fixed(_columns_of([b"\x0a", _padded(lengths, _varint_width(int(lengths.max(initial=0))))], len(values)))
+    joined = _join([heads_of, values])
+    offsets = _array_offsets(joined)
+    return _data(joined), offsets - offsets[0]
+
+
+def _temporal(series: pd.Series[Any], kind: Kind) -> NDArray[np.int64]:
+    """Return days, milliseconds of the day, or microseconds since 1970; anything where the cell is null."""
+    if kind is Kind.DATE:
+        days = pa.array(series, pa.date32(), from_pandas=True).cast(pa.int32())
+        return _filled(days)
+    if kind is Kind.TIME:
+        return _filled(pa.array(series, pa.time64("us"), from_pandas=True).cast(pa.int64())) // 1000
+    if isinstance(series.dtype, pd.DatetimeTZDtype):
+        series = series.dt.tz_convert("UTC").dt.tz_localize(None)
+    return series.to_numpy().astype("datetime64[us]").astype(np.int64)
+
+
+def _filled(values: pa.Array) -> NDArray[np.int64]:
+    filled: NDArray[np.int64] = pc.fill_null(values, 0).to_numpy().astype(np.int64)
+    return filled
