@@ -1,0 +1,154 @@
+"""Columns of values to the message that carries them to the Flink side; the work behind `output_writer.write_batch`."""
+import datetime
+import re
+from typing import Any, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from akdl.wire import BYTES, FLOAT32, FLOAT64, INT64, ColumnValues, Rows, TableColumn
+
+_INTEGERS = {"TINYINT", "SMALLINT", "INT", "BIGINT"}
+_UNITS = {"DATE": "D", "TIME": "ms", "TIMESTAMP": "us", "TIMESTAMP_LTZ": "us"}
+_TYPE = re.compile(r"(ARRAY<)?\s*([A-Z_]+)")
+
+
+def encode_columns(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Rows:
+    """Return the message for many rows.
+
+    Args:
+        values: Column name to its cells: an array or list of length [rows], for an ARRAY column an array of shape
+            [rows, n] or a list of lists. None, and cells that a masked array masks, are null; NaN is a number.
+        columns: The columns there are.
+
+    Raises:
+        ValueError: An unknown column, columns of different length, or cells of the wrong shape.
+        TypeError: Cells that do not fit the type of their column.
+    """
+    types = {column.name: column.type for column in columns}
+    unknown = sorted(set(values) - set(types))
+    if unknown:
+        raise ValueError("unknown column {}; outputSchemaStr has {}".format(_list(unknown), _list(types)))
+    if not values:
+        raise ValueError("no column was given; outputSchemaStr has {}".format(_list(types)))
+    encoded = [_encode(name, types[name], cells) for name, cells in values.items()]
+    lengths = {name: rows for name, (rows, _) in zip(values, encoded)}
+    if len(set(lengths.values())) > 1:
+        raise ValueError("the columns have different numbers of rows: {}".format(lengths))
+    return Rows(rows=encoded[0][0], columns=[message for _, message in encoded])
+
+
+def _encode(name: str, sql_type: str, cells: Any) -> Tuple[int, ColumnValues]:
+    found = _TYPE.match(sql_type)
+    assert found is not None, sql_type
+    is_array, kind = bool(found.group(1)), found.group(2)
+    where = "column {!r} ({})".format(name, sql_type)
+    array, valid = _present(cells, where)
+    message = ColumnValues(name=name)
+    rows = len(array)
+    if valid is not None:
+        message.valid, rows = valid.astype("u1").tobytes(), len(valid)
+    if is_array:
+        array = _flat(array, message, where)
+    elif array.ndim != 1:
+        raise ValueError("{}: expected cells of shape [rows], got {}".format(where, list(array.shape)))
+    _fill(message, array, kind, where)
+    return rows, message
+
+
+def _present(cells: Any, where: str) -> Tuple["np.ndarray[Any, Any]", Optional["np.ndarray[Any, Any]"]]:
+    """Return the cells that are not null, rows on the first axis, and which rows have one (None when all have)."""
+    if hasattr(cells, "numpy"):  # an eager tensor
+        cells = cells.numpy()
+    if isinstance(cells, np.ma.MaskedArray):
+        mask = np.ma.getmaskarray(cells)
+        valid = ~mask.reshape(len(mask), -1).any(axis=1)
+        return cells.data[valid], valid
+    if not isinstance(cells, np.ndarray):
+        cells = _array(list(cells))
+    if cells.ndim == 0:
+        raise ValueError("{}: expected one value per row, got the single value {!r}".format(where, cells.item()))
+    if cells.dtype != object or cells.ndim > 1:
+        return cells, None
+    valid = np.array([cell is not None for cell in cells], bool)
+    return _array([cell for cell in cells if cell is not None]), None if valid.all() else valid
+
+
+def _array(cells: List[Any]) -> "np.ndarray[Any, Any]":
+    """Return an array of the cells; of objects where numpy would guess: rows of different length, text, nulls."""
+    if cells and all(isinstance(cell, (bool, np.bool_)) for cell in cells):
+        return np.array(cells, bool)
+    if cells and all(isinstance(cell, (int, float, np.number, np.datetime64)) for cell in cells):
+        if not any(isinstance(cell, (bool, np.bool_)) for cell in cells):
+            return np.array(cells)
+    result = np.empty(len(cells), object)
+    for index, cell in enumerate(cells):
+        result[index] = cell
+    return result
+
+
+def _flat(array: "np.ndarray[Any, Any]", message: ColumnValues, where: str) -> "np.ndarray[Any, Any]":
+    """Note the length of each list and return all elements in one array."""
+    if array.ndim == 2:
+        lengths = np.full(len(array), array.shape[1])
+        flat = array.reshape(-1)
+    elif array.dtype == object and all(hasattr(cell, "__len__") and not isinstance(cell, (str, bytes)) for cell in array):
+        lengths = np.array([len(cell) for cell in array], int)
+        flat = _array([element for cell in array for element in cell])
+    else:
+        raise ValueError("{}: expected an array of shape [rows, n] or a list of lists".format(where))
+    message.cell_lengths = lengths.astype("<u4").tobytes()
+    return flat
+
+
+def _fill(message: ColumnValues, array: "np.ndarray[Any, Any]", kind: str, where: str) -> None:
+    """Write the values in the form that the column's type has on the line."""
+    if kind == "BOOLEAN":
+        _require(array.dtype == bool, where, "booleans", array)
+        _numbers(message, array.astype("<i8"), INT64)
+    elif kind in _INTEGERS:
+        _require(array.dtype.kind in "iu", where, "integers", array)
+        _require(array.dtype.kind == "i" or array.max(initial=0) < 2**63, where, "integers below 2**63", array)
+        _numbers(message, array.astype("<i8"), INT64)
+    elif kind in {"FLOAT", "DOUBLE"}:
+        _require(array.dtype.kind in "iuf", where, "numbers", array)
+        single = array.dtype == np.float32
+        _numbers(message, array.astype("<f4" if single else "<f8"), FLOAT32 if single else FLOAT64)
+    elif kind in _UNITS and array.dtype.kind == "M":
+        _require(kind != "TIME", where, "integers (milliseconds of the day) or text", array)
+        _numbers(message, array.astype("datetime64[{}]".format(_UNITS[kind])).astype("<i8"), INT64)
+    elif kind in _UNITS and array.dtype.kind in "iu":
+        _numbers(message, array.astype("<i8"), INT64)
+    else:
+        _text(message, array, where, kind)
+
+
+def _numbers(message: ColumnValues, array: "np.ndarray[Any, Any]", value_type: int) -> None:
+    message.type = value_type  # type: ignore[assignment]
+    message.values = array.tobytes()
+
+
+def _text(message: ColumnValues, array: "np.ndarray[Any, Any]", where: str, kind: str) -> None:
+    message.type = BYTES
+    encoded = []
+    for value in array.tolist() if array.dtype.kind in "SU" else array:
+        if isinstance(value, str):
+            value = value.encode("utf-8")
+        elif isinstance(value, (datetime.date, datetime.time)) and kind in _UNITS:
+            value = value.isoformat().encode("ascii")
+        elif kind == "DECIMAL" and not isinstance(value, (bytes, float)):
+            value = str(value).encode("ascii")
+        if not isinstance(value, bytes):
+            raise TypeError("{}: expected text or bytes, got {!r} of type {}".format(where, value, type(value).__name__))
+        encoded.append(value)
+    message.values = b"".join(encoded)
+    message.value_lengths = np.array([len(value) for value in encoded], "<u4").tobytes()
+
+
+def _require(fits: bool, where: str, expected: str, array: "np.ndarray[Any, Any]") -> None:
+    if not fits and len(array):
+        got = type(array[0]).__name__ if array.dtype == object else str(array.dtype)
+        raise TypeError("{}: expected {}, got {} such as {!r}".format(where, expected, got, array[0]))
+
+
+def _list(names: Any) -> str:
+    return ", ".join(repr(name) for name in names)
