@@ -1,0 +1,9 @@
+"""Setters and getters of each kind of operator; `accessors.pyi`, made by scripts/build_stubs.py, shows them to editors."""
+from operators import catalog
+from operators.param import with_params
+
+ScriptParams = with_params("ScriptParams", "Parameters of operators that run a script.", catalog.SCRIPT)
+RandomTableParams = with_params("RandomTableParams", "Parameters of random tables.", catalog.RANDOM_TABLE)
+CsvParams = with_params("CsvParams", "Parameters of CSV sources.", catalog.CSV)
+
+ALL = (ScriptParams, RandomTableParams, CsvParams)

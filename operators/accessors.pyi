@@ -1,0 +1,220 @@
+"""Made by scripts/build_stubs.py from operators/catalog.py; do not edit."""
+from collections.abc import Sequence
+from typing import Any
+
+from typing_extensions import Self
+
+from operators.param import WithParams
+
+ALL: tuple[type[WithParams], ...]
+
+
+class ScriptParams(WithParams):
+    """Parameters of operators that run a script."""
+
+    def __init__(
+        self,
+        *,
+        userFiles: Sequence[str] | str = ...,
+        userFile: Sequence[str] | str = ...,
+        scriptFiles: Sequence[str] | str = ...,
+        mainScriptFile: str = ...,
+        userParams: str | dict[str, Any] = ...,
+        outputSchemaStr: str = ...,
+        schemaStr: str = ...,
+        schema: str = ...,
+        tableSchema: str = ...,
+        selectedCols: Sequence[str] = ...,
+        selectedColNames: Sequence[str] = ...,
+        numWorkers: int = ...,
+        numPSs: int = ...,
+        pythonEnv: str = ...,
+        intraOpParallelism: int = ...,
+        exactDoubles: bool = ...,
+    ) -> None: ...
+    def setUserFiles(self, value: Sequence[str] | str) -> Self:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def getUserFiles(self) -> list[str]:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def setUserFile(self, value: Sequence[str] | str) -> Self:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def getUserFile(self) -> list[str]:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def setScriptFiles(self, value: Sequence[str] | str) -> Self:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def getScriptFiles(self) -> list[str]:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def setMainScriptFile(self, value: str) -> Self:
+        """Path of the script that defines `main(task_config)`. (required)"""
+
+    def getMainScriptFile(self) -> str:
+        """Path of the script that defines `main(task_config)`. (required)"""
+
+    def setUserParams(self, value: str | dict[str, Any]) -> Self:
+        """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""
+
+    def getUserParams(self) -> str:
+        """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""
+
+    def setOutputSchemaStr(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getOutputSchemaStr(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setSchemaStr(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getSchemaStr(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setSchema(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getSchema(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setTableSchema(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getTableSchema(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setSelectedCols(self, value: Sequence[str]) -> Self:
+        """Columns that reach the script; all when it is not set. (default None)"""
+
+    def getSelectedCols(self) -> list[str] | None:
+        """Columns that reach the script; all when it is not set. (default None)"""
+
+    def setSelectedColNames(self, value: Sequence[str]) -> Self:
+        """Columns that reach the script; all when it is not set. (default None)"""
+
+    def getSelectedColNames(self) -> list[str] | None:
+        """Columns that reach the script; all when it is not set. (default None)"""
+
+    def setNumWorkers(self, value: int) -> Self:
+        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+
+    def getNumWorkers(self) -> int | None:
+        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+
+    def setNumPSs(self, value: int) -> Self:
+        """Number of parameter servers; from the parallelism when it is not set. (default None)"""
+
+    def getNumPSs(self) -> int | None:
+        """Number of parameter servers; from the parallelism when it is not set. (default None)"""
+
+    def setPythonEnv(self, value: str) -> Self:
+        """Folder of a Python environment with TensorFlow, or an interpreter; empty for the default. (default '')"""
+
+    def getPythonEnv(self) -> str:
+        """Folder of a Python environment with TensorFlow, or an interpreter; empty for the default. (default '')"""
+
+    def setIntraOpParallelism(self, value: int) -> Self:
+        """Threads of one TensorFlow operation. (default 4)"""
+
+    def getIntraOpParallelism(self) -> int:
+        """Threads of one TensorFlow operation. (default 4)"""
+
+    def setExactDoubles(self, value: bool) -> Self:
+        """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+
+    def getExactDoubles(self) -> bool:
+        """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+
+class RandomTableParams(WithParams):
+    """Parameters of random tables."""
+
+    def __init__(
+        self,
+        *,
+        numRows: int = ...,
+        numCols: int = ...,
+        outputCols: Sequence[str] = ...,
+        outputColConfs: str = ...,
+        idCol: str = ...,
+    ) -> None: ...
+    def setNumRows(self, value: int) -> Self:
+        """Number of rows. (required)"""
+
+    def getNumRows(self) -> int:
+        """Number of rows. (required)"""
+
+    def setNumCols(self, value: int) -> Self:
+        """Number of random columns. (required)"""
+
+    def getNumCols(self) -> int:
+        """Number of random columns. (required)"""
+
+    def setOutputCols(self, value: Sequence[str]) -> Self:
+        """Names of the random columns; col0, col1 and so on when it is not set. (default None)"""
+
+    def getOutputCols(self) -> list[str] | None:
+        """Names of the random columns; col0, col1 and so on when it is not set. (default None)"""
+
+    def setOutputColConfs(self, value: str) -> Self:
+        """Distributions of columns: "name:uniform(0,1);name:gauss(0,1,nullper=0.1)"; also uniform_open, weight_set, poisson. (default None)"""
+
+    def getOutputColConfs(self) -> str | None:
+        """Distributions of columns: "name:uniform(0,1);name:gauss(0,1,nullper=0.1)"; also uniform_open, weight_set, poisson. (default None)"""
+
+    def setIdCol(self, value: str) -> Self:
+        """Name of a BIGINT column that counts the rows from 0; none when it is not set. (default None)"""
+
+    def getIdCol(self) -> str | None:
+        """Name of a BIGINT column that counts the rows from 0; none when it is not set. (default None)"""
+
+class CsvParams(WithParams):
+    """Parameters of CSV sources."""
+
+    def __init__(
+        self,
+        *,
+        filePath: str = ...,
+        schemaStr: str = ...,
+        schema: str = ...,
+        tableSchema: str = ...,
+        fieldDelimiter: str = ...,
+        quoteChar: str = ...,
+    ) -> None: ...
+    def setFilePath(self, value: str) -> Self:
+        """Path of a file or folder, or any address that Flink reads. (required)"""
+
+    def getFilePath(self) -> str:
+        """Path of a file or folder, or any address that Flink reads. (required)"""
+
+    def setSchemaStr(self, value: str) -> Self:
+        """Columns: "name type, name type". (required)"""
+
+    def getSchemaStr(self) -> str:
+        """Columns: "name type, name type". (required)"""
+
+    def setSchema(self, value: str) -> Self:
+        """Columns: "name type, name type". (required)"""
+
+    def getSchema(self) -> str:
+        """Columns: "name type, name type". (required)"""
+
+    def setTableSchema(self, value: str) -> Self:
+        """Columns: "name type, name type". (required)"""
+
+    def getTableSchema(self) -> str:
+        """Columns: "name type, name type". (required)"""
+
+    def setFieldDelimiter(self, value: str) -> Self:
+        """Character between fields. (default ',')"""
+
+    def getFieldDelimiter(self) -> str:
+        """Character between fields. (default ',')"""
+
+    def setQuoteChar(self, value: str) -> Self:
+        """Character around fields that hold a delimiter. (default '"')"""
+
+    def getQuoteChar(self) -> str:
+        """Character around fields that hold a delimiter. (default '"')"""

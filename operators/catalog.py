@@ -1,0 +1,134 @@
+"""Every parameter, declared once. Names, defaults and aliases are Alink's where Alink has the parameter."""
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from bridge.schema import Schema
+from operators.param import Param
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a text")
+    return value
+
+
+def _filled_text(value: Any) -> str:
+    if not _text(value).strip():
+        raise ValueError("a text that is not empty")
+    return str(value)
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str) or not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
+        raise ValueError("a list of texts")
+    return list(value)
+
+
+def _files(value: Any) -> list[str]:
+    """Take a list, one path, or a list as JSON text."""
+    if isinstance(value, str):
+        value = json.loads(value) if value.lstrip().startswith("[") else [value]
+    return _texts(value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("True or False")
+    return value
+
+
+def _count(smallest: int) -> Callable[[Any], int]:
+    def convert(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < smallest:
+            raise ValueError(f"a whole number of at least {smallest}")
+        return value
+
+    return convert
+
+
+def _json_object(value: Any) -> str:
+    """Take a JSON object as text, or a dict."""
+    expected = "a JSON object as text, or a dict that JSON can hold"
+    try:
+        if isinstance(value, dict):
+            return json.dumps(value)
+        if isinstance(value, str) and isinstance(json.loads(value), dict):
+            return value
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{expected} ({error})") from None
+    raise ValueError(expected)
+
+
+def _schema_text(value: Any) -> str:
+    Schema.parse(_text(value))
+    return str(value)
+
+
+USER_FILES = Param(
+    "userFiles", "Sequence[str] | str", "Paths of the script and of all other files that it needs.", _files,
+    aliases=("userFile", "scriptFiles"), returns="list[str]",
+)  # fmt: skip
+MAIN_SCRIPT_FILE = Param(
+    "mainScriptFile", "str", "Path of the script that defines `main(task_config)`.", _filled_text
+)
+USER_PARAMS = Param(
+    "userParams", "str | dict[str, Any]", "What the script finds in `task_config.user_params`: a JSON object.",
+    _json_object, "{}", returns="str",
+)  # fmt: skip
+OUTPUT_SCHEMA_STR = Param(
+    "outputSchemaStr", "str", 'Columns of the rows that the script writes: "name type, name type".', _schema_text,
+    aliases=("schemaStr", "schema", "tableSchema"),
+)  # fmt: skip
+SELECTED_COLS = Param(
+    "selectedCols", "Sequence[str]", "Columns that reach the script; all when it is not set.", _texts, None,
+    aliases=("selectedColNames",), returns="list[str] | None",
+)  # fmt: skip
+NUM_WORKERS = Param(
+    "numWorkers", "int", "Number of TensorFlow processes that get rows; from the parallelism when it is not set.",
+    _count(1), None, returns="int | None",
+)  # fmt: skip
+NUM_PSS = Param(
+    "numPSs", "int", "Number of parameter servers; from the parallelism when it is not set.", _count(0), None,
+    returns="int | None",
+)  # fmt: skip
+PYTHON_ENV = Param(
+    "pythonEnv", "str", "Folder of a Python environment with TensorFlow, or an interpreter; empty for the default.",
+    _text, "",
+)  # fmt: skip
+INTRA_OP_PARALLELISM = Param("intraOpParallelism", "int", "Threads of one TensorFlow operation.", _count(1), 4)
+EXACT_DOUBLES = Param(
+    "exactDoubles", "bool",
+    "Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32.", _flag, False,
+)  # fmt: skip
+
+NUM_ROWS = Param("numRows", "int", "Number of rows.", _count(0))
+NUM_COLS = Param("numCols", "int", "Number of random columns.", _count(1))
+OUTPUT_COLS = Param(
+    "outputCols", "Sequence[str]", "Names of the random columns; col0, col1 and so on when it is not set.", _texts, None,
+    returns="list[str] | None",
+)  # fmt: skip
+OUTPUT_COL_CONFS = Param(
+    "outputColConfs", "str",
+    'Distributions of columns: "name:uniform(0,1);name:gauss(0,1,nullper=0.1)"; also uniform_open, weight_set, poisson.',
+    _text, None, returns="str | None",
+)  # fmt: skip
+ID_COL = Param(
+    "idCol", "str", "Name of a BIGINT column that counts the rows from 0; none when it is not set.", _filled_text, None,
+    returns="str | None",
+)  # fmt: skip
+FILE_PATH = Param("filePath", "str", "Path of a file or folder, or any address that Flink reads.", _filled_text)
+SCHEMA_STR = Param(
+    "schemaStr", "str", 'Columns: "name type, name type".', _schema_text, aliases=("schema", "tableSchema")
+)
+FIELD_DELIMITER = Param("fieldDelimiter", "str", "Character between fields.", _filled_text, ",")
+QUOTE_CHAR = Param("quoteChar", "str", "Character around fields that hold a delimiter.", _filled_text, '"')
+
+SCRIPT = (
+    USER_FILES, MAIN_SCRIPT_FILE, USER_PARAMS, OUTPUT_SCHEMA_STR, SELECTED_COLS, NUM_WORKERS, NUM_PSS, PYTHON_ENV,
+    INTRA_OP_PARALLELISM, EXACT_DOUBLES,
+)  # fmt: skip
+RANDOM_TABLE = (NUM_ROWS, NUM_COLS, OUTPUT_COLS, OUTPUT_COL_CONFS, ID_COL)
+CSV = (FILE_PATH, SCHEMA_STR, FIELD_DELIMITER, QUOTE_CHAR)

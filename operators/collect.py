@@ -1,0 +1,43 @@
+"""The rows of a table as a pandas DataFrame, with nulls that do not change the other cells."""
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+
+def to_dataframe(table: Any) -> pd.DataFrame:
+    """Run the job of a PyFlink table and return its rows.
+
+    PyFlink's own `Table.to_pandas` makes floats of integers beside a null, and so rounds large ones.
+    """
+    import pytz
+    from pyflink.java_gateway import get_gateway
+    from pyflink.table.serializers import ArrowSerializer
+    from pyflink.table.types import create_arrow_schema
+    from pyflink.table.utils import tz_convert_from_internal
+
+    schema = table.get_schema()
+    names, types = schema.get_field_names(), schema.get_field_data_types()
+    java_env = table._j_table.getTableEnvironment()
+    jvm = get_gateway().jvm
+    batch_size = java_env.getConfig().get(jvm.org.apache.flink.python.PythonOptions.MAX_ARROW_BATCH_SIZE)
+    table._t_env._before_execute()
+    batches = jvm.org.apache.flink.table.runtime.arrow.ArrowUtils.collectAsPandasDataFrame(table._j_table, batch_size)
+    if not batches.hasNext():
+        return pd.DataFrame({name: pd.Series(dtype=object) for name in names})
+    timezone = pytz.timezone(java_env.getConfig().getLocalTimeZone().getId())
+    serializer = ArrowSerializer(create_arrow_schema(names, types), schema.to_row_data_type(), timezone)
+    arrow = pa.Table.from_batches(serializer.load_from_iterator(batches))
+    columns = {
+        name: tz_convert_from_internal(_series(column), type_, timezone)
+        for name, type_, column in zip(names, types, arrow.columns)
+    }
+    return pd.DataFrame(columns)
+
+
+def _series(column: pa.ChunkedArray) -> Any:
+    if column.null_count and not pa.types.is_timestamp(column.type):
+        return pd.Series(column.to_pylist(), dtype=object)
+    return column.to_pandas(date_as_object=True)

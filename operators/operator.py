@@ -1,0 +1,171 @@
+"""Operators: tables with methods to link, shape and run them."""
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from bridge.exceptions import ConfigurationError
+from bridge.flink_errors import readable
+from bridge.registry import stop_groups
+from bridge.schema import quoted
+from operators.env import getMLEnv
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyflink.table import StreamTableEnvironment, Table
+
+    from operators.sources import TableSourceBatchOp
+
+_SHOWN_ROWS = 21  # as many rows as Alink prints without leaving some out
+_numbers = itertools.count()
+
+
+class BatchOperator:
+    """A bounded table and the operators that can follow it. Nothing runs before a result is asked for."""
+
+    _deferred: ClassVar[list[Callable[[], BatchOperator]]] = []
+
+    def __init__(self) -> None:
+        self._table: Table | None = None
+        self._groups: frozenset[str] = frozenset()  # processes that a job with this table starts
+
+    @staticmethod
+    def fromTable(table: Table) -> TableSourceBatchOp:
+        """Start from a plain PyFlink table; what follows runs in that table's environment."""
+        from operators.sources import TableSourceBatchOp
+
+        return TableSourceBatchOp(table)
+
+    @staticmethod
+    def fromDataframe(df: pd.DataFrame, schemaStr: str) -> BatchOperator:
+        """Start from a pandas DataFrame; `schemaStr` is "name type, name type" in the order of its columns."""
+        from operators.sources import MemSourceBatchOp
+
+        return MemSourceBatchOp(df, schemaStr)
+
+    def getOutputTable(self) -> Table:
+        """Return the table as plain PyFlink, to go on in SQL or the Table API."""
+        if self._table is None:
+            raise ConfigurationError(f"{type(self).__name__} has no table yet: link it to its input first")
+        return self._table
+
+    def getColNames(self) -> list[str]:
+        """Return the names of the columns."""
+        names: list[str] = self.getOutputTable().get_schema().get_field_names()
+        return names
+
+    def getColTypes(self) -> list[str]:
+        """Return the types of the columns as Flink SQL texts."""
+        resolved = self.getOutputTable()._j_table.getResolvedSchema()
+        return [str(data_type.getLogicalType().asSummaryString()) for data_type in resolved.getColumnDataTypes()]
+
+    def select(self, fields: str | Sequence[str]) -> BatchOperator:
+        """Return the columns of a SQL select list, such as "*, a + b AS c", or of a list of column names."""
+        clause = fields if isinstance(fields, str) else ", ".join(map(quoted, fields))
+        return self._query(lambda view: f"SELECT {clause} FROM {view}")
+
+    def filter(self, predicate: str) -> BatchOperator:
+        """Return the rows for which a SQL condition holds."""
+        return self._query(lambda view: f"SELECT * FROM {view} WHERE {predicate}")
+
+    def where(self, predicate: str) -> BatchOperator:
+        """Return the rows for which a SQL condition holds."""
+        return self.filter(predicate)
+
+    def link(self, op: BatchOperator) -> BatchOperator:
+        """Feed `op` with this table and return `op`."""
+        return op.linkFrom(self)
+
+    def linkTo(self, op: BatchOperator) -> BatchOperator:
+        """Feed `op` with this table and return `op`."""
+        return self.link(op)
+
+    def linkFrom(self, *ops: BatchOperator) -> BatchOperator:
+        """Feed this operator and return it."""
+        raise ConfigurationError(f"{type(self).__name__} takes no input")
+
+    def print(self, n: int = 0, title: str | None = None) -> BatchOperator:
+        """Run the job and print its rows.
+
+        Args:
+            n: Number of rows; 0 stands for all, or the first and last ten where there are more than 21.
+            title: A line to print before them.
+        """
+        self._show(self._limited(n).collectToDataframe(), n, title)
+        return self
+
+    def lazyPrint(self, n: int = 0, title: str | None = None) -> BatchOperator:
+        """Print as `print` does, when `BatchOperator.execute()` is called."""
+        BatchOperator._deferred.append(lambda: self.print(n, title))
+        return self
+
+    def collectToDataframe(self) -> pd.DataFrame:
+        """Run the job and return its rows.
+
+        Columns without nulls have the dtype of their type; where there are nulls, integers and booleans stay exact in a
+        column of objects with None.
+        """
+        from operators.collect import to_dataframe
+
+        table = self.getOutputTable()
+        return self._run(lambda: to_dataframe(table))
+
+    @staticmethod
+    def execute() -> None:
+        """Run what `lazyPrint` has put off.
+
+        Raises:
+            ConfigurationError: Nothing was put off.
+        """
+        deferred, BatchOperator._deferred = BatchOperator._deferred, []
+        if not deferred:
+            raise ConfigurationError("BatchOperator.execute() has nothing to run: call lazyPrint() on an operator first")
+        for run in deferred:
+            run()
+
+    def _query(self, sql_of: Callable[[str], str]) -> BatchOperator:
+        table = self.getOutputTable()
+        table_env = environment_of(table)
+        view = f"akdl_view_{next(_numbers)}"
+        table_env.create_temporary_view(view, table)
+        result = BatchOperator()
+        try:
+            result._table = table_env.sql_query(sql_of(view))
+        except Exception as error:
+            raise readable(error) from None
+        result._groups = self._groups
+        return result
+
+    def _limited(self, n: int) -> BatchOperator:
+        if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+            raise ConfigurationError(f"print: expected a number of rows of at least 0, got {n!r}")
+        return self._query(lambda view: f"SELECT * FROM {view} LIMIT {n}") if n else self
+
+    def _run(self, job: Callable[[], Any]) -> Any:
+        """Run a job; whatever becomes of it, none of its processes stays in this program."""
+        try:
+            return job()
+        except Exception as error:
+            raise readable(error) from None
+        finally:
+            stop_groups(self._groups)
+
+    @staticmethod
+    def _show(frame: pd.DataFrame, n: int, title: str | None) -> None:
+        if title is not None:
+            sys.stdout.write(f"{title}\n")
+        text = frame.to_string(max_rows=None if n or len(frame) <= _SHOWN_ROWS else 20, show_dimensions=False)
+        sys.stdout.write(f"{text}\n" if len(frame) else f"{', '.join(map(str, frame.columns))}\n(no rows)\n")
+        sys.stdout.flush()
+
+
+def environment_of(table: Table) -> StreamTableEnvironment:
+    """Return the environment in which a table was made."""
+    return table._t_env
+
+
+def current_environment() -> StreamTableEnvironment:
+    """Return the environment in which sources make their tables."""
+    return getMLEnv().btenv

@@ -1,0 +1,45 @@
+"""Write operators/accessors.pyi: `python scripts/build_stubs.py [OUTPUT_FILE]`."""
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from operators import accessors  # noqa: E402
+from operators.param import REQUIRED  # noqa: E402
+
+HEADER = '''"""Made by scripts/build_stubs.py from operators/catalog.py; do not edit."""
+from collections.abc import Sequence
+from typing import Any
+
+from typing_extensions import Self
+
+from operators.param import WithParams
+
+ALL: tuple[type[WithParams], ...]
+'''
+
+
+def build(output: pathlib.Path) -> None:
+    """Write the stub file."""
+    lines = [HEADER]
+    for kind in accessors.ALL:
+        lines += ["", f"class {kind.__name__}(WithParams):", f'    """{kind.__doc__}"""', "", "    def __init__("]
+        lines += ["        self,", "        *,"]
+        for param in kind.params:
+            lines += [f"        {name}: {param.annotation} = ...," for name in param.names]
+        lines += ["    ) -> None: ..."]
+        for param in kind.params:
+            default = "required" if param.default is REQUIRED else f"default {param.default!r}"
+            for name in param.names:
+                suffix = name[0].upper() + name[1:]
+                returns = param.returns or param.annotation
+                lines += [f"    def set{suffix}(self, value: {param.annotation}) -> Self:"]
+                lines += [f'        """{param.doc} ({default})"""', ""]
+                lines += [f"    def get{suffix}(self) -> {returns}:", f'        """{param.doc} ({default})"""', ""]
+        lines.pop()
+    output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    build(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "operators" / "accessors.pyi")
