@@ -1,0 +1,252 @@
+"""Sources: thin layers over Flink's own connectors."""
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from bridge.exceptions import ConfigurationError
+from bridge.flink_errors import readable
+from bridge.schema import ColumnType, Kind, Schema, quoted
+from operators.accessors import CsvParams, RandomTableParams
+from operators.operator import BatchOperator, current_environment
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyflink.table import StreamTableEnvironment, Table
+
+_numbers = itertools.count()
+
+
+class _SourceBatchOp(BatchOperator):
+    """A source makes its table when it is first needed, in the environment of that moment."""
+
+    def getOutputTable(self) -> Table:
+        """Return the table as plain PyFlink, to go on in SQL or the Table API."""
+        if self._table is None:
+            try:
+                self._table = self._make(current_environment())
+            except ConfigurationError:
+                raise
+            except Exception as error:
+                raise readable(error) from None
+        return self._table
+
+    def _make(self, table_env: StreamTableEnvironment) -> Table:
+        raise NotImplementedError(type(self).__name__)
+
+
+class TableSourceBatchOp(BatchOperator):
+    """A plain PyFlink table; what follows runs in that table's environment."""
+
+    def __init__(self, table: Table) -> None:
+        super().__init__()
+        self._table = table
+
+
+class MemSourceBatchOp(_SourceBatchOp):
+    """Rows from memory.
+
+    Args:
+        data: A list of rows (tuples or lists), or a pandas DataFrame. In a DataFrame NaN and None are null.
+        schemaStr: "name type, name type", in the order of the cells.
+    """
+
+    def __init__(self, data: Sequence[Sequence[Any]] | pd.DataFrame, schemaStr: str) -> None:
+        super().__init__()
+        self._data = data
+        self._schema = Schema.parse(schemaStr)
+
+    def _make(self, table_env: StreamTableEnvironment) -> Table:
+        from pyflink.table import DataTypes
+
+        row_type = DataTypes.ROW([DataTypes.FIELD(c.name, _data_type(c.type)) for c in self._schema])
+        width = len(self._schema.columns)
+        if hasattr(self._data, "columns"):
+            if len(self._data.columns) != width:
+                raise ConfigurationError(f"MemSourceBatchOp: {len(self._data.columns)} columns for a schema of {width}")
+            frame = self._data.set_axis(self._schema.names, axis=1)
+            return table_env.from_pandas(frame, row_type)
+        for number, row in enumerate(self._data):
+            if len(row) != width:
+                raise ConfigurationError(f"MemSourceBatchOp: row {number} has {len(row)} cells for a schema of {width}: {row}")
+        if not self._data:
+            columns = ", ".join(f"CAST(NULL AS {c.type.sql}) AS {quoted(c.name)}" for c in self._schema)
+            return table_env.sql_query(f"SELECT {columns} FROM (VALUES (0)) AS nothing(x) WHERE x > 0")
+        return table_env.from_elements([tuple(row) for row in self._data], row_type)
+
+
+class CsvSourceBatchOp(CsvParams, _SourceBatchOp):
+    """A CSV file or a folder of them, read by Flink's filesystem connector."""
+
+    def __init__(self, **values: Any) -> None:
+        CsvParams.__init__(self, **values)
+        _SourceBatchOp.__init__(self)
+
+    def _make(self, table_env: StreamTableEnvironment) -> Table:
+        values = self._values_of_all()
+        path = values["filePath"]
+        if "://" not in path:
+            path = os.path.abspath(path)
+            if not os.path.exists(path):
+                raise ConfigurationError(f"CsvSourceBatchOp: parameter 'filePath': there is no file {path}")
+        columns = [f"{quoted(c.name)} {c.type.sql}" for c in Schema.parse(values["schemaStr"])]
+        options = {
+            "connector": "filesystem",
+            "path": path,
+            "format": "csv",
+            "csv.field-delimiter": values["fieldDelimiter"],
+            "csv.quote-character": values["quoteChar"],
+        }
+        return _table_of(table_env, columns, options)
+
+
+class RandomTableSourceBatchOp(RandomTableParams, _SourceBatchOp):
+    """A table of random numbers, DOUBLE columns, for trying things out. Each run draws new numbers."""
+
+    def __init__(self, **values: Any) -> None:
+        RandomTableParams.__init__(self, **values)
+        _SourceBatchOp.__init__(self)
+
+    def _make(self, table_env: StreamTableEnvironment) -> Table:
+        values = self._values_of_all()
+        rows, names = values["numRows"], values["outputCols"] or [f"col{i}" for i in range(values["numCols"])]
+        if len(names) != values["numCols"]:
+            raise ConfigurationError(
+                f"RandomTableSourceBatchOp: outputCols has {len(names)} names, numCols is {values['numCols']}"
+            )
+        distributions = _distributions(values["outputColConfs"] or "", names)
+        draws: list[str] = []
+        columns = [f"{_expression(distributions.get(name), draws)} AS {quoted(name)}" for name in names]
+        if values["idCol"] is not None:
+            columns.insert(0, f"row_id AS {quoted(values['idCol'])}")
+        options = {
+            "connector": "datagen",
+            "rows-per-second": "1000000000",
+            "number-of-rows": str(max(rows, 1)),
+            "fields.row_id.kind": "sequence",
+            "fields.row_id.start": "0",
+            "fields.row_id.end": str(max(rows, 1) - 1),
+        }
+        for draw in draws:
+            options[f"fields.{draw}.min"], options[f"fields.{draw}.max"] = "0", "1"
+        drawn = _table_of(table_env, ["row_id BIGINT", *(f"{draw} DOUBLE" for draw in draws)], options)
+        view = f"akdl_random_{next(_numbers)}"
+        table_env.create_temporary_view(view, drawn)
+        return table_env.sql_query(f"SELECT {', '.join(columns)} FROM {view} WHERE row_id < {rows}")
+
+
+def _table_of(table_env: StreamTableEnvironment, columns: list[str], options: dict[str, str]) -> Table:
+    name = f"akdl_source_{next(_numbers)}"
+    escaped = {key: value.replace("'", "''") for key, value in options.items()}
+    settings = ", ".join(f"'{key}' = '{value}'" for key, value in escaped.items())
+    table_env.execute_sql(f"CREATE TEMPORARY TABLE {name} ({', '.join(columns)}) WITH ({settings})")
+    return table_env.from_path(name)
+
+
+# Distributions of random columns.
+
+_CONF = re.compile(r"\s*([^:\s]+)\s*:\s*(\w+)\s*\(([^()]*)\)\s*")
+_ARGUMENTS = {"uniform": 2, "uniform_open": 2, "gauss": 2, "poisson": 1}
+
+_Distribution = tuple[str, list[float], float]  # name, arguments, share of nulls
+
+
+def _distributions(text: str, names: list[str]) -> dict[str, _Distribution]:
+    """Read "name:dist(args);name:dist(args, nullper=p)"."""
+    result = {}
+    for part in filter(str.strip, text.split(";")):
+        found = _CONF.fullmatch(part)
+        if found is None or found.group(1) not in names:
+            raise _conf_error(part, f"name:distribution(numbers) with one of the columns {', '.join(names)}")
+        result[found.group(1)] = _distribution(part, found.group(2), found.group(3))
+    return result
+
+
+def _distribution(part: str, name: str, arguments: str) -> _Distribution:
+    pieces = [piece.strip() for piece in arguments.split(",") if piece.strip()]
+    nulls = 0.0
+    try:
+        if pieces and pieces[-1].replace(" ", "").startswith("nullper="):
+            nulls = float(pieces.pop().split("=")[1])
+        numbers = [float(piece) for piece in pieces]
+    except ValueError:
+        raise _conf_error(part, "numbers in the brackets, and at most nullper=p at their end") from None
+    if name == "weight_set":
+        fits = len(numbers) >= 2 and len(numbers) % 2 == 0 and min(numbers[1::2]) >= 0 < sum(numbers[1::2])
+    else:
+        fits = len(numbers) == _ARGUMENTS.get(name)
+    if name == "poisson" and fits:
+        fits = 0 < numbers[0] <= 100  # beyond, the table of its probabilities would get long
+    if not fits or not 0 <= nulls <= 1:
+        raise _conf_error(
+            part,
+            "uniform(low,high), uniform_open(low,high), gauss(mean,sd), poisson(mean up to 100) or weight_set(value,weight,...)",
+        )
+    return name, numbers, nulls
+
+
+def _conf_error(part: str, expected: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"RandomTableSourceBatchOp: parameter 'outputColConfs': expected {expected}, got {part.strip()!r}"
+    )
+
+
+def _expression(distribution: _Distribution | None, draws: list[str]) -> str:
+    """Return SQL for one column over draws from [0, 1), whose names are added to `draws`."""
+
+    def draw() -> str:
+        draws.append(f"u{len(draws)}")
+        return draws[-1]
+
+    name, numbers, nulls = distribution or ("uniform", [0.0, 1.0], 0.0)
+    if name in {"uniform", "uniform_open"}:
+        value = f"{_literal(numbers[0])} + {draw()} * {_literal(numbers[1] - numbers[0])}"
+    elif name == "gauss":  # Box and Muller
+        radius = f"SQRT({_literal(-2.0)} * LN({_literal(1.0)} - {draw()}))"
+        value = f"{_literal(numbers[0])} + {_literal(numbers[1])} * {radius} * COS({_literal(2 * math.pi)} * {draw()})"
+    elif name == "poisson":
+        value = _choice(draw(), [(float(k), weight) for k, weight in enumerate(_poisson(numbers[0]))])
+    else:
+        value = _choice(draw(), list(zip(numbers[::2], numbers[1::2])))
+    return f"CASE WHEN {draw()} < {_literal(nulls)} THEN CAST(NULL AS DOUBLE) ELSE {value} END" if nulls else value
+
+
+def _choice(draw: str, weighted: list[tuple[float, float]]) -> str:
+    total, below = sum(weight for _, weight in weighted), 0.0
+    cases = []
+    for value, weight in weighted[:-1]:
+        below += weight
+        cases.append(f"WHEN {draw} < {_literal(below / total)} THEN {_literal(value)}")
+    last = _literal(weighted[-1][0])
+    return f"CASE {' '.join(cases)} ELSE {last} END" if cases else last
+
+
+def _poisson(mean: float) -> list[float]:
+    """Return the probabilities of 0, 1, 2 and so on, up to where they no longer matter."""
+    probabilities = [math.exp(-mean)]
+    while sum(probabilities) < 1 - 1e-12 and len(probabilities) < 1000:
+        probabilities.append(probabilities[-1] * mean / len(probabilities))
+    return probabilities
+
+
+def _literal(number: float) -> str:
+    return f"CAST({number!r} AS DOUBLE)"
+
+
+def _data_type(column: ColumnType) -> Any:
+    from pyflink.table import DataTypes
+
+    makers: dict[Kind, Any] = {
+        Kind.STRING: lambda *length: DataTypes.VARCHAR(*length) if length else DataTypes.STRING(),
+        Kind.BYTES: lambda *length: DataTypes.VARBINARY(*length) if length else DataTypes.BYTES(),
+    }
+    make = makers.get(column.kind) or getattr(DataTypes, column.kind.value)
+    element = make(*column.arguments)
+    if not column.is_array:
+        return element if column.nullable else element.not_null()
+    array = DataTypes.ARRAY(element if column.element_nullable else element.not_null())
+    return array if column.nullable else array.not_null()
