@@ -1,4 +1,5 @@
 """Packages and requirements. The two sides of the process line have separate requirements: extras `flink` and `tf`."""
+
 from setuptools import find_packages, setup
 
 # The messages of the process line are needed on both sides. protobuf's floor is that of the generated code.

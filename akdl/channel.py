@@ -1,4 +1,5 @@
 """This process's end of the line to its bridge: five calls, each with the token that proves whose process it is."""
+
 import sys
 from typing import Any, Callable, Iterable, Iterator, List, Tuple, TypeVar
 
@@ -50,8 +51,7 @@ class Channel:
             _path("Read"), request_serializer=_serialize, response_deserializer=Chunk.FromString
         )
         try:
-            for chunk in method(Empty(), metadata=self._metadata):
-                yield chunk
+            yield from method(Empty(), metadata=self._metadata)
         except grpc.RpcError as error:
             raise _channel_error("Read", error) from error
 
@@ -74,9 +74,7 @@ class Channel:
         self._channel.close()
 
     def _call(self, name: str, request: Any, deserialize: Callable[[bytes], Answer]) -> Answer:
-        method = self._channel.unary_unary(
-            _path(name), request_serializer=_serialize, response_deserializer=deserialize
-        )
+        method = self._channel.unary_unary(_path(name), request_serializer=_serialize, response_deserializer=deserialize)
         try:
             answer: Answer = method(request, metadata=self._metadata, wait_for_ready=True)
         except grpc.RpcError as error:
@@ -85,7 +83,7 @@ class Channel:
 
 
 def _path(name: str) -> str:
-    return "/{}/{}".format(SERVICE, name)
+    return f"/{SERVICE}/{name}"
 
 
 def _serialize(message: Any) -> bytes:
@@ -95,5 +93,5 @@ def _serialize(message: Any) -> bytes:
 
 def _channel_error(name: str, error: grpc.RpcError) -> ChannelError:
     code, details = error.code(), error.details()
-    print("akdl: call {} failed: {} {}".format(name, code, details), file=sys.stderr)
-    return ChannelError("the line to the Flink task broke in {}: {} ({})".format(name, details, code.name))
+    print(f"akdl: call {name} failed: {code} {details}", file=sys.stderr)
+    return ChannelError(f"the line to the Flink task broke in {name}: {details} ({code.name})")

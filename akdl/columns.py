@@ -1,4 +1,5 @@
 """Columns of values to the message that carries them to the Flink side; the work behind `output_writer.write_batch`."""
+
 import datetime
 import re
 from typing import Any, List, Mapping, Optional, Sequence, Tuple
@@ -27,13 +28,13 @@ def encode_columns(values: Mapping[str, Any], columns: Sequence[TableColumn]) ->
     types = {column.name: column.type for column in columns}
     unknown = sorted(set(values) - set(types))
     if unknown:
-        raise ValueError("unknown column {}; outputSchemaStr has {}".format(_list(unknown), _list(types)))
+        raise ValueError(f"unknown column {_list(unknown)}; outputSchemaStr has {_list(types)}")
     if not values:
-        raise ValueError("no column was given; outputSchemaStr has {}".format(_list(types)))
+        raise ValueError(f"no column was given; outputSchemaStr has {_list(types)}")
     encoded = [_encode(name, types[name], cells) for name, cells in values.items()]
     lengths = {name: rows for name, (rows, _) in zip(values, encoded)}
     if len(set(lengths.values())) > 1:
-        raise ValueError("the columns have different numbers of rows: {}".format(lengths))
+        raise ValueError(f"the columns have different numbers of rows: {lengths}")
     return Rows(rows=encoded[0][0], columns=[message for _, message in encoded])
 
 
@@ -41,7 +42,7 @@ def _encode(name: str, sql_type: str, cells: Any) -> Tuple[int, ColumnValues]:
     found = _TYPE.match(sql_type)
     assert found is not None, sql_type
     is_array, kind = bool(found.group(1)), found.group(2)
-    where = "column {!r} ({})".format(name, sql_type)
+    where = f"column {name!r} ({sql_type})"
     array, valid = _present(cells, where)
     message = ColumnValues(name=name)
     rows = len(array)
@@ -50,7 +51,7 @@ def _encode(name: str, sql_type: str, cells: Any) -> Tuple[int, ColumnValues]:
     if is_array:
         array = _flat(array, message, where)
     elif array.ndim != 1:
-        raise ValueError("{}: expected cells of shape [rows], got {}".format(where, list(array.shape)))
+        raise ValueError(f"{where}: expected cells of shape [rows], got {list(array.shape)}")
     _fill(message, array, kind, where)
     return rows, message
 
@@ -60,13 +61,13 @@ def _present(cells: Any, where: str) -> Tuple["np.ndarray[Any, Any]", Optional["
     if hasattr(cells, "numpy"):  # an eager tensor
         cells = cells.numpy()
     if isinstance(cells, np.ma.MaskedArray):
-        mask = np.ma.getmaskarray(cells)
+        mask = np.ma.getmaskarray(cells)  # type: ignore[no-untyped-call]
         valid = ~mask.reshape(len(mask), -1).any(axis=1)
         return cells.data[valid], valid
     if not isinstance(cells, np.ndarray):
         cells = _array(list(cells))
     if cells.ndim == 0:
-        raise ValueError("{}: expected one value per row, got the single value {!r}".format(where, cells.item()))
+        raise ValueError(f"{where}: expected one value per row, got the single value {cells.item()!r}")
     if cells.dtype != object or cells.ndim > 1:
         return cells, None
     valid = np.array([cell is not None for cell in cells], bool)
@@ -95,7 +96,7 @@ def _flat(array: "np.ndarray[Any, Any]", message: ColumnValues, where: str) -> "
         lengths = np.array([len(cell) for cell in array], int)
         flat = _array([element for cell in array for element in cell])
     else:
-        raise ValueError("{}: expected an array of shape [rows, n] or a list of lists".format(where))
+        raise ValueError(f"{where}: expected an array of shape [rows, n] or a list of lists")
     message.cell_lengths = lengths.astype("<u4").tobytes()
     return flat
 
@@ -115,7 +116,7 @@ def _fill(message: ColumnValues, array: "np.ndarray[Any, Any]", kind: str, where
         _numbers(message, array.astype("<f4" if single else "<f8"), FLOAT32 if single else FLOAT64)
     elif kind in _UNITS and array.dtype.kind == "M":
         _require(kind != "TIME", where, "integers (milliseconds of the day) or text", array)
-        _numbers(message, array.astype("datetime64[{}]".format(_UNITS[kind])).astype("<i8"), INT64)
+        _numbers(message, array.astype(f"datetime64[{_UNITS[kind]}]").astype("<i8"), INT64)
     elif kind in _UNITS and array.dtype.kind in "iu":
         _numbers(message, array.astype("<i8"), INT64)
     else:
@@ -138,7 +139,7 @@ def _text(message: ColumnValues, array: "np.ndarray[Any, Any]", where: str, kind
         elif kind == "DECIMAL" and not isinstance(value, (bytes, float)):
             value = str(value).encode("ascii")
         if not isinstance(value, bytes):
-            raise TypeError("{}: expected text or bytes, got {!r} of type {}".format(where, value, type(value).__name__))
+            raise TypeError(f"{where}: expected text or bytes, got {value!r} of type {type(value).__name__}")
         encoded.append(value)
     message.values = b"".join(encoded)
     message.value_lengths = np.array([len(value) for value in encoded], "<u4").tobytes()
@@ -147,7 +148,7 @@ def _text(message: ColumnValues, array: "np.ndarray[Any, Any]", where: str, kind
 def _require(fits: bool, where: str, expected: str, array: "np.ndarray[Any, Any]") -> None:
     if not fits and len(array):
         got = type(array[0]).__name__ if array.dtype == object else str(array.dtype)
-        raise TypeError("{}: expected {}, got {} such as {!r}".format(where, expected, got, array[0]))
+        raise TypeError(f"{where}: expected {expected}, got {got} such as {array[0]!r}")
 
 
 def _list(names: Any) -> str:

@@ -1,4 +1,5 @@
 """`task_config.tf_context`: this worker's rows as TensorFlow sees them."""
+
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence
 
 from akdl.wire import TableColumn

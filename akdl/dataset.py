@@ -4,6 +4,7 @@ Chunks are complete TFRecord frames, so they are appended to the dataset file as
 `segments` lets TensorFlow's own TFRecord reader follow the growing file: it hands out the path of a small file with the
 records of the chunks that have arrived since, and at last nothing more.
 """
+
 import io
 import os
 import threading
@@ -72,7 +73,7 @@ class Rows:
             else:
                 whole = False
                 self._readers += 1
-                segment = os.path.join(self._folder, "segment-{}.tfrecords".format(self._readers))
+                segment = os.path.join(self._folder, f"segment-{self._readers}.tfrecords")
         if whole:
             yield self._path
             return
@@ -110,7 +111,7 @@ class Rows:
                 self._ends.append(size)
                 self._count += chunk.rows
                 self._changed.notify_all()
-        raise ChannelError("the rows of this worker stopped after {} without an end mark".format(self._count))
+        raise ChannelError(f"the rows of this worker stopped after {self._count} without an end mark")
 
     def _wait_complete(self) -> None:
         with self._changed:
@@ -122,7 +123,8 @@ class Rows:
         taken, start = 0, 0
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: len(self._ends) > taken or self._complete or self._error is not None)
+                while len(self._ends) == taken and not self._complete and self._error is None:
+                    self._changed.wait()
                 self._raise_error()
                 if len(self._ends) == taken:
                     return
@@ -136,15 +138,14 @@ class Rows:
 
     def _raise_error(self) -> None:
         if self._error is not None:
-            raise ChannelError("the rows of this worker did not arrive completely: {}".format(self._error)) from self._error
+            raise ChannelError(f"the rows of this worker did not arrive completely: {self._error}") from self._error
 
 
 def _check_end(chunk: Chunk, count: int, checksum: int) -> None:
     if (chunk.end.rows, chunk.end.checksum) != (count, checksum):
         raise ChannelError(
-            "the end mark speaks of {} rows with checksum {:08x}, {} rows with {:08x} arrived".format(
-                chunk.end.rows, chunk.end.checksum, count, checksum
-            )
+            f"the end mark speaks of {chunk.end.rows} rows with checksum {chunk.end.checksum:08x}, "
+            f"{count} rows with {checksum:08x} arrived"
         )
 
 
@@ -163,6 +164,6 @@ def _copy_range(source: str, start: int, end: int, target: str) -> None:
         while start < end:
             piece = reader.read(min(end - start, SEGMENT_BYTES))
             if not piece:
-                raise ChannelError("{} ends before offset {}".format(source, end))
+                raise ChannelError(f"{source} ends before offset {end}")
             _write_all(writer, piece)
             start += len(piece)

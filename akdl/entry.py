@@ -9,6 +9,7 @@ How it ends, whatever the script does:
 - The parent is gone (its end of the pipe closes, even after SIGKILL): the work folder is removed and the process exits
   at once with status `ORPHANED`, from a thread, because the script may block for ever.
 """
+
 import importlib.util
 import json
 import os
@@ -73,15 +74,13 @@ def _find_main(path: str) -> Callable[[TaskConfig], Any]:
     sys.path.insert(0, os.path.dirname(path))
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ScriptError("{} is no Python file: mainScriptFile must end in .py".format(os.path.basename(path)))
+        raise ScriptError(f"{os.path.basename(path)} is no Python file: mainScriptFile must end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
     user_main = getattr(module, "main", None)
     if not callable(user_main):
-        raise ScriptError(
-            "{} defines no function `main`: the main script needs `def main(task_config)`".format(os.path.basename(path))
-        )
+        raise ScriptError(f"{os.path.basename(path)} defines no function `main`: the main script needs `def main(task_config)`")
     found: Callable[[TaskConfig], Any] = user_main
     return found
 
@@ -109,7 +108,7 @@ def _failure_of(run: Callable[[], None]) -> Optional[Failure]:
     except ScriptError as error:
         return Failure(type="ScriptError", message=str(error))
     except SystemExit as leaving:
-        return _as_failure(leaving, "the script called sys.exit({!r})".format(leaving.code))
+        return _as_failure(leaving, f"the script called sys.exit({leaving.code!r})")
     except BaseException as error:  # KeyboardInterrupt too: any way out of the script has to be reported
         return _as_failure(error, str(error))
     return None
@@ -120,7 +119,6 @@ def _as_failure(error: BaseException, message: str) -> Failure:
     while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     text = "".join(traceback.format_exception(type(error), error, trace or error.__traceback__))
-    sys.stderr.write(text)
     return Failure(type=type(error).__name__, message=message, traceback=text)
 
 

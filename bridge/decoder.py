@@ -3,6 +3,7 @@
 The mapping is that of the encoder, the other way. DECIMAL and points in time leave Python as text, and SQL casts them:
 that is exact, and Flink's own stream types for them would convert one cell at a time.
 """
+
 from __future__ import annotations
 
 import decimal
@@ -10,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from akdl.wire import BYTES, FLOAT32, FLOAT64, INT64, ColumnValues, Example, Rows
 from bridge.exceptions import RowError
@@ -73,7 +73,8 @@ class RowDecoder:
                     known += 1
                     row.append(self._cell_of(cell, features[cell.name], index))
                 else:
-                    row.append(self._null(cell, index))
+                    self._refuse_null(cell, index)
+                    row.append(None)
             if known != len(features):
                 self._refuse_unknown(set(features) - set(self._by_name), index)
             rows.append(tuple(row))
@@ -82,7 +83,8 @@ class RowDecoder:
     def _cell_of(self, cell: _Cell, feature: Any, index: int) -> Any:
         list_name = feature.WhichOneof("kind")
         if list_name is None:
-            return self._null(cell, index)
+            self._refuse_null(cell, index)
+            return None
         values = getattr(feature, list_name).value
         if _LIST_NAMES[list_name] not in cell.accepts or (not cell.is_array and len(values) != 1):
             number = f"{len(values)} value{'s' if len(values) != 1 else ''}"
@@ -98,7 +100,7 @@ class RowDecoder:
             if cell.name in given:
                 columns.append(self._column_of(cell, given[cell.name], message.rows))
             else:
-                self._null(cell, 0)
+                self._refuse_null(cell, 0)
                 columns.append([None] * message.rows)
         return list(zip(*columns))
 
@@ -109,7 +111,7 @@ class RowDecoder:
         valid = np.frombuffer(column.valid, "?") if column.valid else np.ones(rows, bool)
         places = np.flatnonzero(valid)
         if len(places) != rows:
-            self._null(cell, int(np.flatnonzero(~valid)[0]))
+            self._refuse_null(cell, int(np.flatnonzero(~valid)[0]))
         values = _values_of(column)
         if cell.is_array:
             ends = np.cumsum(np.frombuffer(column.cell_lengths, "<u4"), dtype=np.int64)
@@ -135,7 +137,7 @@ class RowDecoder:
             self._refuse(cell, row_of(bad.position), bad.expected, bad.got)
             raise AssertionError("unreachable") from bad
 
-    def _null(self, cell: _Cell, index: int) -> None:
+    def _refuse_null(self, cell: _Cell, index: int) -> None:
         if not cell.nullable:
             self._refuse(cell, index, "a value, since the column is NOT NULL", "none")
 
@@ -253,7 +255,8 @@ class _Cell:
         _check_range(values, *_RANGES[kind])
         numbers = np.array(values, np.int64)
         if kind is Kind.DATE:
-            return np.datetime_as_string(numbers.astype("datetime64[D]")).tolist()
+            days: Values = np.datetime_as_string(numbers.astype("datetime64[D]")).tolist()
+            return days
         if kind is Kind.TIME:
             return [text[11:] for text in np.datetime_as_string(numbers.astype("datetime64[ms]")).tolist()]
         zone = "Z" if kind is Kind.TIMESTAMP_LTZ else ""
@@ -288,8 +291,8 @@ def _check_range(values: Values, smallest: int, largest: int) -> None:
 
 def _values_of(column: ColumnValues) -> Values:
     if column.type != BYTES:
-        numbers: NDArray[Any] = np.frombuffer(column.values, _DTYPES[column.type])
-        return numbers.tolist()
+        numbers: Values = np.frombuffer(column.values, _DTYPES[column.type]).tolist()
+        return numbers
     data: Sequence[int] | bytes = column.values
     ends = np.cumsum(np.frombuffer(column.value_lengths, "<u4"), dtype=np.int64).tolist()
     return [bytes(data[start:end]) for start, end in zip([0, *ends], ends)]

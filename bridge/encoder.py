@@ -8,6 +8,7 @@ A batch whose cells all have one width becomes a matrix of bytes, one record per
 varints of one width per column, padded where a shorter one would do; every protobuf reader takes these. Other batches are
 joined from pieces, row by row, inside Arrow.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -201,9 +202,7 @@ class _Field:
                 "of a tf.train.Example cannot: remove or replace the nulls in SQL, for example with ARRAY_REMOVE"
             )
 
-    def _numbers(
-        self, series: pd.Series[Any], masks: Sequence[NDArray[np.int64]]
-    ) -> tuple[Matrix, NDArray[np.bool_] | None]:
+    def _numbers(self, series: pd.Series[Any], masks: Sequence[NDArray[np.int64]]) -> tuple[Matrix, NDArray[np.bool_] | None]:
         """Return the bytes of each scalar number, and which rows have one."""
         kind = self._type.kind
         if kind in _PRIMITIVE:
@@ -252,9 +251,7 @@ class _Field:
         lengths = _lengths(values)
         return self._with_head(values, lengths, b"\x0a", _varint_width(int(lengths.max(initial=0))))
 
-    def _with_head(
-        self, cells: pa.Array, lengths: NDArray[np.int64] | None, tag: bytes, width: int
-    ) -> list[_Cells]:
+    def _with_head(self, cells: pa.Array, lengths: NDArray[np.int64] | None, tag: bytes, width: int) -> list[_Cells]:
         """Put before each value of the list field its tag and length, and all that makes it a feature of this name."""
         inner = _lengths(cells) + len(tag) + width
         outer = _varint_width(int(inner.max(initial=0)) + len(self._name.encode()) + 40)
@@ -263,7 +260,7 @@ class _Field:
         name_field = b"\x0a" + _varint(len(name)) + name
         feature = inner + 1 + outer
         entry = feature + len(name_field) + 1 + outer
-        parts = [
+        parts: list[bytes | Matrix] = [
             b"\x0a", _padded(entry, outer), name_field + b"\x12", _padded(feature, outer), list_head, _padded(inner, outer),
         ]  # fmt: skip
         if lengths is not None:
@@ -321,8 +318,8 @@ def _joined_frames(cells: Sequence[_Cells], size: int) -> pa.Array:
         )
     prefix = _fixed(_columns_of([b"\x0a", _padded(lengths, width)], size))
     records = _join([prefix, *pieces])
-    offsets = records_offsets = _array_offsets(records)
-    crc = masked(crc_of_each(memoryview(_data(records)), records_offsets - offsets[0]))
+    offsets = _array_offsets(records)
+    crc = masked(crc_of_each(_data(records).data, offsets - offsets[0]))
     tails = _fixed(crc.astype("<u4").view("u1").reshape(-1, 4))
     return _join([_fixed(heads(np.diff(offsets))), records, tails])
 

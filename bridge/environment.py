@@ -1,4 +1,5 @@
 """What a TensorFlow process finds around it: its work folder, its interpreter and its variables."""
+
 from __future__ import annotations
 
 import os
@@ -82,9 +83,7 @@ def variables(settings: GroupSettings, own: Mapping[str, str], python: str, libr
         python: The interpreter that will run; its folder comes first on PATH.
         library: The folder that holds the `akdl` package.
     """
-    passed = {
-        name: value for name, value in own.items() if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)
-    }
+    passed = {name: value for name, value in own.items() if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)}
     passed.pop("TF_CONFIG", None)  # of some other cluster; ours is set when the group is complete
     return {
         "TF_CPP_MIN_LOG_LEVEL": "1",  # without the lines about instruction sets

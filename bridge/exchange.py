@@ -3,6 +3,7 @@
 Each subtask has exactly one key, and the process of that key. PyFlink opens a function with the first element that
 reaches it. Its input ends with the timer at the end of time, because Python functions are not told otherwise.
 """
+
 from __future__ import annotations
 
 import time

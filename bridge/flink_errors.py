@@ -3,6 +3,7 @@
 What reaches the driver is a py4j error with a chain of Java causes, around the text of the Python traceback that started
 it. Our own errors are found in that text by their class name; of others, the innermost cause is kept.
 """
+
 from __future__ import annotations
 
 import re
@@ -12,15 +13,13 @@ from bridge.exceptions import BridgeError
 
 
 class JobError(BridgeError):
-    """A Flink job failed for a reason that is not ours; the message is the innermost cause."""
+    """Flink refused or failed a job for a reason that is not ours; the message is the innermost cause."""
 
 
-_OURS = {
-    name: kind for name, kind in vars(exceptions).items() if isinstance(kind, type) and issubclass(kind, BridgeError)
-}
-_RAISED = re.compile(r"^(?:bridge\.exceptions\.)?(%s): " % "|".join(_OURS), re.MULTILINE)
+_OURS = {name: kind for name, kind in vars(exceptions).items() if isinstance(kind, type) and issubclass(kind, BridgeError)}
+_RAISED = re.compile(rf"^(?:bridge\.exceptions\.)?({'|'.join(_OURS)}): ", re.MULTILINE)
 _JAVA_GOES_ON = re.compile(r"\n\s*(?:\tat |at org\.|at java\.|Caused by: |\.\.\. \d+ more|Suppressed: )|\n\Z")
-_CAUSE = re.compile(r"^Caused by: (.*)$", re.MULTILINE)
+_CAUSE = re.compile(r"^(?:Caused by|): (.*)$", re.MULTILINE)  # py4j puts ': ' alone before the outermost
 
 
 def readable(error: Exception) -> Exception:
@@ -38,12 +37,5 @@ def readable(error: Exception) -> Exception:
     causes = _CAUSE.findall(text)
     if not causes:
         return error
-    found = JobError(f"the Flink job failed: {_without_python_prefix(text, causes[-1])}")
-    found.__cause__ = error
-    return found
-
-
-def _without_python_prefix(text: str, cause: str) -> str:
-    """Return the last Java cause, or the Python traceback inside it when there is one."""
-    start = text.rfind(cause)
-    return _JAVA_GOES_ON.split(text[start:], maxsplit=1)[0].strip()
+    innermost = _JAVA_GOES_ON.split(text[text.rfind(causes[-1]) :], maxsplit=1)[0].strip()
+    return JobError(f"Flink: {innermost}")

@@ -3,6 +3,7 @@
 The Flink function feeds it and takes rows from it; both may wait, and while they wait they look once a second whether
 the Flink task is still wanted (`alive`) and whether the process still runs.
 """
+
 from __future__ import annotations
 
 import logging
@@ -30,7 +31,6 @@ logger = logging.getLogger(__name__)
 HEARTBEAT_S = 1.0
 
 
-
 class Member:
     """Process `index` of a group, started at once.
 
@@ -42,9 +42,7 @@ class Member:
         alive: Asks Flink for a sign of life; raises, or does not return, when the task has ended.
     """
 
-    def __init__(
-        self, settings: GroupSettings, group: str, index: int, attempt: int, alive: Callable[[], None]
-    ) -> None:
+    def __init__(self, settings: GroupSettings, group: str, index: int, attempt: int, alive: Callable[[], None]) -> None:
         self._settings = settings
         self._group = group
         kind, number = role(index, settings.num_workers)
@@ -209,8 +207,6 @@ class Member:
         where = f"{self._name} ({self._settings.main_script})"
         printed = "\n".join(process.last_lines)
         if failure is not None:
-            # The script's traceback is the last thing it printed; the error has it already.
-            printed = printed.replace(failure.traceback.strip("\n"), "").strip("\n")
             what = failure.message if failure.type == "ScriptError" else f"{failure.type}: {failure.message}"
             return TaskError(_paragraphs(f"{where}: the script failed: {what}", failure.traceback, _tail(printed)))
         if status is None:

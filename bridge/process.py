@@ -8,6 +8,7 @@ Shutdown rules:
 - It holds one end of a pipe; when this process dies, even by SIGKILL, the child sees the other end close and exits.
 - `stop` may be called at any time, twice, from any thread; when it returns, nothing is alive.
 """
+
 from __future__ import annotations
 
 import contextlib

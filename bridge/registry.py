@@ -4,6 +4,7 @@ In a local run Python functions live in the driver. When their job fails or is c
 that waits there, and its question to Flink is never answered. Two things help: whoever runs a job stops its groups when
 it ends, and a thread stops members whose heartbeat Flink has left without an answer.
 """
+
 from __future__ import annotations
 
 import logging

@@ -4,6 +4,7 @@
 a port there and sends (index, "host:port") to every member. No driver and no outside service takes part, so it works for
 detached jobs and again after every restart.
 """
+
 from __future__ import annotations
 
 import socket

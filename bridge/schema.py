@@ -1,4 +1,5 @@
 """Columns and their types: of the table that feeds a script, and of `outputSchemaStr`. Pure."""
+
 from __future__ import annotations
 
 import enum

@@ -3,6 +3,7 @@
 Every call must bring the token of its process. The server listens on a unix socket inside the work folder, or on
 127.0.0.1 where the folder's path is too long for one.
 """
+
 from __future__ import annotations
 
 import hmac
@@ -74,7 +75,7 @@ class BridgeServer:
             serialized: bytes = message.SerializeToString()
             return serialized
 
-        kinds = {
+        kinds: dict[str, tuple[Any, Callable[[Any, Any], Any], Any]] = {
             "Connect": (grpc.unary_unary_rpc_method_handler, self._connect, Hello),
             "WaitForCluster": (grpc.unary_unary_rpc_method_handler, self._wait_for_cluster, Empty),
             "Read": (grpc.unary_stream_rpc_method_handler, self._read, Empty),

@@ -4,6 +4,7 @@ One side is the Flink function (`offer`, `end_input`, `take_rows`), the other th
 `next_chunk`, `add_rows`, `finish`). Nothing here waits: methods answer at once, and whoever uses a session holds its lock
 and waits for a property to turn true.
 """
+
 from __future__ import annotations
 
 import zlib

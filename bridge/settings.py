@@ -1,4 +1,5 @@
 """Everything that one group of TensorFlow processes is told, as one frozen value that travels with the Flink job."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -2,6 +2,7 @@
 
 Worker 0 is the chief, workers 1 to W-1 are worker 0 to W-2, parameter servers come last; so Alink's scripts find it.
 """
+
 from __future__ import annotations
 
 import json

@@ -3,6 +3,7 @@
 A frame is the record's length (8 bytes, little-endian), the masked CRC-32C of these 8 bytes, the record, and the masked
 CRC-32C of the record (TensorFlow documentation, "TFRecord and tf.train.Example"). Frames back to back are a TFRecord file.
 """
+
 from __future__ import annotations
 
 import functools

@@ -6,13 +6,14 @@
 Rows are keyed in the JVM. Announce and Exchange have one subtask per member and are co-located, so both run where the
 member's process runs.
 """
+
 from __future__ import annotations
 
 import itertools
 from typing import Any
 
 import pandas as pd
-from pyflink.common import Types, TypeInformation
+from pyflink.common import TypeInformation, Types
 from pyflink.datastream.data_stream import DataStream, KeyedStream
 from pyflink.java_gateway import get_gateway
 from pyflink.table import DataTypes, StreamTableEnvironment, Table

@@ -1,4 +1,5 @@
 """Setters and getters of each kind of operator; `accessors.pyi`, made by scripts/build_stubs.py, shows them to editors."""
+
 from operators import catalog
 from operators.param import with_params
 

@@ -1,4 +1,5 @@
 """Operators that run a TensorFlow script on the rows of a bounded table."""
+
 from __future__ import annotations
 
 import re

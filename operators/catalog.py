@@ -1,4 +1,5 @@
 """Every parameter, declared once. Names, defaults and aliases are Alink's where Alink has the parameter."""
+
 from __future__ import annotations
 
 import json
@@ -71,9 +72,7 @@ USER_FILES = Param(
     "userFiles", "Sequence[str] | str", "Paths of the script and of all other files that it needs.", _files,
     aliases=("userFile", "scriptFiles"), returns="list[str]",
 )  # fmt: skip
-MAIN_SCRIPT_FILE = Param(
-    "mainScriptFile", "str", "Path of the script that defines `main(task_config)`.", _filled_text
-)
+MAIN_SCRIPT_FILE = Param("mainScriptFile", "str", "Path of the script that defines `main(task_config)`.", _filled_text)
 USER_PARAMS = Param(
     "userParams", "str | dict[str, Any]", "What the script finds in `task_config.user_params`: a JSON object.",
     _json_object, "{}", returns="str",
@@ -120,9 +119,7 @@ ID_COL = Param(
     returns="str | None",
 )  # fmt: skip
 FILE_PATH = Param("filePath", "str", "Path of a file or folder, or any address that Flink reads.", _filled_text)
-SCHEMA_STR = Param(
-    "schemaStr", "str", 'Columns: "name type, name type".', _schema_text, aliases=("schema", "tableSchema")
-)
+SCHEMA_STR = Param("schemaStr", "str", 'Columns: "name type, name type".', _schema_text, aliases=("schema", "tableSchema"))
 FIELD_DELIMITER = Param("fieldDelimiter", "str", "Character between fields.", _filled_text, ",")
 QUOTE_CHAR = Param("quoteChar", "str", "Character around fields that hold a delimiter.", _filled_text, '"')
 

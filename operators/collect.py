@@ -1,4 +1,5 @@
 """The rows of a table as a pandas DataFrame, with nulls that do not change the other cells."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,10 +1,12 @@
 """Where jobs run: the embedded mini cluster, a Flink cluster, or the user's own environments."""
+
 from __future__ import annotations
 
 import glob
 import os
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -126,9 +128,11 @@ def prepare_for_batch(table_env: StreamTableEnvironment) -> None:
         config.set(key, value)
 
 
-def _use(make: Any, debug_mode: bool) -> MLEnv:
+def _use(make: Callable[[dict[str, str]], tuple[Any, Any]], debug_mode: bool) -> MLEnv:
     global _current
-    _current = MLEnv(*make({"execution.runtime-mode": "BATCH", **_BATCH}), *make({}), debug_mode)
+    benv, btenv = make({"execution.runtime-mode": "BATCH", **_BATCH})
+    senv, stenv = make({})
+    _current = MLEnv(benv, btenv, senv, stenv, debug_mode)
     return _current
 
 
@@ -177,9 +181,7 @@ def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> t
     for index, jar in enumerate(found):
         jars[index] = jar
     environments = gateway.jvm.org.apache.flink.streaming.api.environment.StreamExecutionEnvironment
-    env = StreamExecutionEnvironment(
-        environments.createRemoteEnvironment(host, port, configuration._j_configuration, jars)
-    )
+    env = StreamExecutionEnvironment(environments.createRemoteEnvironment(host, port, configuration._j_configuration, jars))
     for package in ("akdl", "bridge", "operators"):
         env.add_python_file(os.path.dirname(sys.modules[package].__file__ or ""))
     return _with_table_env(env, parallelism, config)

@@ -1,4 +1,5 @@
 """Which Java runs Flink: one that is on the machine and new enough, else the one that comes with a package."""
+
 from __future__ import annotations
 
 import os

@@ -1,4 +1,5 @@
 """Operators: tables with methods to link, shape and run them."""
+
 from __future__ import annotations
 
 import itertools
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from operators.sources import TableSourceBatchOp
 
 _SHOWN_ROWS = 21  # as many rows as Alink prints without leaving some out
+_SHOWN_CHARACTERS = 60  # of one cell; a row of a model table has a million
 _numbers = itertools.count()
 
 
@@ -110,7 +112,8 @@ class BatchOperator:
         from operators.collect import to_dataframe
 
         table = self.getOutputTable()
-        return self._run(lambda: to_dataframe(table))
+        frame: pd.DataFrame = self._run(lambda: to_dataframe(table))
+        return frame
 
     @staticmethod
     def execute() -> None:
@@ -156,7 +159,8 @@ class BatchOperator:
     def _show(frame: pd.DataFrame, n: int, title: str | None) -> None:
         if title is not None:
             sys.stdout.write(f"{title}\n")
-        text = frame.to_string(max_rows=None if n or len(frame) <= _SHOWN_ROWS else 20, show_dimensions=False)
+        rows = None if n or len(frame) <= _SHOWN_ROWS else 20
+        text = frame.to_string(max_rows=rows, max_colwidth=_SHOWN_CHARACTERS)
         sys.stdout.write(f"{text}\n" if len(frame) else f"{', '.join(map(str, frame.columns))}\n(no rows)\n")
         sys.stdout.flush()
 

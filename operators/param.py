@@ -1,4 +1,5 @@
 """Parameters of operators: declared once, with `setX` and `getX` made from the declaration."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

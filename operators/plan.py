@@ -1,4 +1,5 @@
 """From an operator's parameters and its input's columns to the settings of a group of processes."""
+
 from __future__ import annotations
 
 import ast

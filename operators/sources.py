@@ -1,4 +1,5 @@
 """Sources: thin layers over Flink's own connectors."""
+
 from __future__ import annotations
 
 import itertools
@@ -8,6 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from bridge.exceptions import ConfigurationError
 from bridge.flink_errors import readable
 from bridge.schema import ColumnType, Kind, Schema, quoted
@@ -15,7 +18,6 @@ from operators.accessors import CsvParams, RandomTableParams
 from operators.operator import BatchOperator, current_environment
 
 if TYPE_CHECKING:
-    import pandas as pd
     from pyflink.table import StreamTableEnvironment, Table
 
 _numbers = itertools.count()
@@ -65,11 +67,10 @@ class MemSourceBatchOp(_SourceBatchOp):
 
         row_type = DataTypes.ROW([DataTypes.FIELD(c.name, _data_type(c.type)) for c in self._schema])
         width = len(self._schema.columns)
-        if hasattr(self._data, "columns"):
+        if isinstance(self._data, pd.DataFrame):
             if len(self._data.columns) != width:
                 raise ConfigurationError(f"MemSourceBatchOp: {len(self._data.columns)} columns for a schema of {width}")
-            frame = self._data.set_axis(self._schema.names, axis=1)
-            return table_env.from_pandas(frame, row_type)
+            return table_env.from_pandas(self._data.set_axis(self._schema.names, axis=1), row_type)
         for number, row in enumerate(self._data):
             if len(row) != width:
                 raise ConfigurationError(f"MemSourceBatchOp: row {number} has {len(row)} cells for a schema of {width}: {row}")
@@ -184,7 +185,7 @@ def _distribution(part: str, name: str, arguments: str) -> _Distribution:
     if not fits or not 0 <= nulls <= 1:
         raise _conf_error(
             part,
-            "uniform(low,high), uniform_open(low,high), gauss(mean,sd), poisson(mean up to 100) or weight_set(value,weight,...)",
+            "uniform(low,high), uniform_open(low,high), gauss(mean,sd), poisson(mean to 100) or weight_set(value,weight,...)",
         )
     return name, numbers, nulls
 

@@ -1,4 +1,5 @@
 """Write operators/accessors.pyi: `python scripts/build_stubs.py [OUTPUT_FILE]`."""
+
 import pathlib
 import sys
 

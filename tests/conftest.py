@@ -1,4 +1,5 @@
 """Fixtures of all tests."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

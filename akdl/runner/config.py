@@ -4,6 +4,7 @@ Names and meanings follow Alink's documentation of its script operators, so a sc
 expects. `dataset_file` and `dataset_length` wait until the whole share of this worker has arrived; everything else,
 `tf_context.flink_stream_dataset()` included, is there at once.
 """
+
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
 if TYPE_CHECKING:

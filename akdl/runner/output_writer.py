@@ -3,6 +3,7 @@
 Rows are gathered to messages of about 1 MB and sent by a thread of their own; `write` waits only while the Flink side is
 too slow to take them.
 """
+
 import queue
 import threading
 from typing import Any, Iterator, List, Mapping, Optional, Sequence
@@ -30,7 +31,7 @@ class OutputWriter:
         self._examples: List[bytes] = []
         self._bytes = 0
         self._rows = 0
-        self._messages: "queue.Queue[Optional[Rows]]" = queue.Queue(WAITING_MESSAGES)
+        self._messages: queue.Queue[Optional[Rows]] = queue.Queue(WAITING_MESSAGES)
         self._sender: Optional[threading.Thread] = None
         self._error: Optional[Exception] = None
 
@@ -125,4 +126,4 @@ class OutputWriter:
             self._error = error
 
     def _queued(self) -> Iterator[Rows]:
-        return iter(self._messages.get, None)  # type: ignore[arg-type]
+        return iter(self._messages.get, None)

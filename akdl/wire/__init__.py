@@ -1,4 +1,5 @@
 """The messages of the process line, generated from `proto/` (see scripts/build_proto.py), under the names the rest uses."""
+
 from akdl.wire.example_pb2 import Example
 from akdl.wire.exchange_pb2 import (
     BYTES,

@@ -1,4 +1,5 @@
 """The script of the sample: trains a small DNN on the worker's rows and writes the model back as table rows."""
+
 from akdl.models.tf.dnn import dnn_batch
 from akdl.runner.config import BatchTaskConfig
 

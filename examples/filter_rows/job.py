@@ -9,6 +9,7 @@ prints
     0   2    two     6.25
     1   4  vier…    16.00
 """
+
 import pathlib
 
 from operators import MemSourceBatchOp, TensorFlow2BatchOp, useLocalEnv

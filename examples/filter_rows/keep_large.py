@@ -1,5 +1,7 @@
 """Keeps the rows whose score is above a threshold, adds a column, and writes them back many at a time."""
+
 import tensorflow as tf
+
 from akdl.features import parse_examples
 from akdl.runner.config import BatchTaskConfig
 
@@ -8,7 +10,7 @@ def main(task_config: BatchTaskConfig):
     threshold = task_config.user_params["threshold"]
     context = task_config.tf_context
     for serialized in context.flink_stream_dataset().batch(1024):
-        rows = parse_examples(serialized, context.columns)
+        rows = parse_examples(serialized, context.columns, defaults={"name": ""})
         large = rows["score"] > threshold
         print("kept", int(tf.reduce_sum(tf.cast(large, tf.int32))), "of", len(serialized))
         task_config.output_writer.write_batch(

@@ -8,11 +8,13 @@ prints
     | length | words |
     ...
 """
+
 import pathlib
 
-from operators import BatchOperator, TensorFlow2BatchOp, useCustomEnv
 from pyflink.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from pyflink.table import EnvironmentSettings, StreamTableEnvironment
+
+from operators import BatchOperator, TensorFlow2BatchOp, useCustomEnv
 
 script = str(pathlib.Path(__file__).with_name("word_length.py"))
 
@@ -38,6 +40,4 @@ lengths = (
 )
 
 table_env.create_temporary_view("lengths", lengths)
-table_env.sql_query(
-    "SELECT length, COUNT(*) AS words FROM lengths GROUP BY length ORDER BY length"
-).execute().print()
+table_env.sql_query("SELECT length, COUNT(*) AS words FROM lengths GROUP BY length ORDER BY length").execute().print()

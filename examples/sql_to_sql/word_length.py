@@ -1,5 +1,7 @@
 """Writes the length of each word, one row at a time, as scripts written for Alink do."""
+
 import tensorflow as tf
+
 from akdl.runner.config import BatchTaskConfig
 
 

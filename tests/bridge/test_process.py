@@ -1,4 +1,5 @@
 """A child process and all the ways it may end."""
+
 import os
 import pathlib
 import signal
@@ -92,7 +93,13 @@ def test_a_missing_program_leaves_nothing_open():
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [(None, "running"), (2, "exited with status 2"), (-9, "too little memory"), (-11, "native code"), (-64, "signal 64")],
+    [
+        (None, "running"),
+        (2, "exited with status 2"),
+        (-9, "too little memory"),
+        (-11, "native code"),
+        (-64, "signal 64"),
+    ],
 )
 def test_describe_exit(status, words):
     assert words in describe_exit(status)

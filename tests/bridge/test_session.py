@@ -1,4 +1,5 @@
 """The rules of an exchange, without a process."""
+
 import zlib
 
 import pytest

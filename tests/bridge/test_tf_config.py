@@ -1,4 +1,5 @@
 """TF_CONFIG as a function of roles and addresses."""
+
 import json
 
 import pytest
@@ -21,4 +22,7 @@ def test_cluster_lists_every_member_under_its_role():
 
 
 def test_a_single_worker_is_a_chief_alone():
-    assert json.loads(tf_config(0, 1, ["a:1"])) == {"cluster": {"chief": ["a:1"]}, "task": {"type": "chief", "index": 0}}
+    assert json.loads(tf_config(0, 1, ["a:1"])) == {
+        "cluster": {"chief": ["a:1"]},
+        "task": {"type": "chief", "index": 0},
+    }

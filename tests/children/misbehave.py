@@ -1,4 +1,5 @@
 """A child that ends, or does not end, in the way its first argument says."""
+
 import os
 import signal
 import subprocess

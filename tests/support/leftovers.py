@@ -1,4 +1,5 @@
 """What a test must not leave behind: child processes and work folders."""
+
 from __future__ import annotations
 
 import glob

@@ -1,6 +1,8 @@
 """Writes each row back as it came, feature by feature."""
-from akdl.wire import Example
+
 from tfrecords import examples
+
+from akdl.wire import Example
 
 
 def main(task_config):

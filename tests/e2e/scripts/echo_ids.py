@@ -1,4 +1,5 @@
 """Writes back which worker got which id."""
+
 from tfrecords import examples
 
 

@@ -1,4 +1,5 @@
 """Fails in the way that the user parameters say."""
+
 import os
 import signal
 import subprocess

@@ -1,4 +1,5 @@
 """Reads a TFRecord file without TensorFlow; a second user file of the test scripts."""
+
 import struct
 
 from akdl.wire import Example
