@@ -1,181 +1,318 @@
-"""A model folder as numbered rows of a table, in Alink's format, and back.
+"""A SavedModel on its way through a table: model directory <-> numbered rows (model_id, model_info).
 
-Row 0 is the name of a zip archive; rows 1 to n are the base64 text of its consecutive pieces of 1,048,576 bytes. The
-archive holds the contents of the SavedModel's folder, and a manifest of ours with the size and SHA-256 of each file.
-Archives written by Alink have no manifest and can be read all the same.
+The format is that of Alink's TensorFlow model tables, so models trained there load here. Row 0 is the name of a zip file;
+rows 1..n are the base64 text of its consecutive chunks of `CHUNK_BYTES`, the last one shorter. The zip holds the contents
+of the SavedModel directory at its root. Ours adds `MANIFEST`, with which `unpack` proves that every file arrived as it
+was; archives without it load too. Tables have no order, so rows may come in any.
 """
 
 import base64
 import binascii
 import hashlib
 import json
+import operator
 import os
+import re
 import shutil
+import stat
+import struct
 import tempfile
 import zipfile
-from typing import Any, Dict, Iterable, Iterator, List, Tuple
+import zlib
+from typing import IO, Any, Dict, Iterable, Iterator, List, Set, Tuple
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 20  # Alink's; a reader of ours relies on it to place a chunk before it has the ones in front
 MANIFEST = "akdl_manifest.json"
-ROWS_AT_ONCE = 4  # of the model table in one message
+SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+
+_ROWS_PER_PIECE = 4  # of `write_model`: 1.4 MB of text each
+_MOST_CHUNKS = 1 << 20  # 1 TiB; a larger id is no chunk number
+_COPY_BYTES = 1 << 20
+_EARLIEST = (1980, 1, 1, 0, 0, 0)  # of zip; one date for all files makes equal models equal archives
+_BROKEN_ZIP = (  # what zipfile raises for damaged bytes, and makedirs for a file that is also a folder
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    FileExistsError,
+    NotADirectoryError,
+)
 
 
 class ModelError(ValueError):
-    """A folder or a table that holds no model that can be used."""
+    """There is no usable model where one was expected; the message says what there is instead."""
 
 
 def find_saved_model(folder: str) -> str:
-    """Return the SavedModel in `folder`: the folder itself, or the only one directly below it.
+    """Return the one SavedModel directory in `folder`: itself, or a directory directly below it, such as a timestamp.
 
     Raises:
-        ModelError: There is none, or more than one.
+        ModelError: There is none, or there are several; the message lists what was found.
     """
+    if not os.path.isdir(folder):
+        raise ModelError(f"expected a SavedModel in {folder}, which is no folder")
     if _is_saved_model(folder):
         return folder
-    below = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    found = [name for name in below if _is_saved_model(os.path.join(folder, name))]
-    if len(found) != 1:
-        raise ModelError(
-            "expected one SavedModel in {}, directly or one folder below; found {} there: {}".format(
-                folder, f"{len(found)} models" if found else "none", ", ".join(found or below) or "nothing"
-            )
+    names = sorted(os.listdir(folder))
+    found = [name for name in names if _is_saved_model(os.path.join(folder, name))]
+    if len(found) == 1:
+        return os.path.join(folder, found[0])
+    if found:
+        raise ModelError("expected one SavedModel in {}, found {}: {}".format(folder, len(found), ", ".join(found)))
+    raise ModelError(
+        "expected a SavedModel ({}) in {} or one folder below, found {}: export the trained model there".format(
+            " or ".join(SAVED_MODEL_FILES), folder, ", ".join(names) or "nothing"
         )
-    return os.path.join(folder, found[0])
+    )
 
 
 def pack(folder: str) -> Iterator[Tuple[int, str]]:
-    """Yield the rows (model_id, model_info) of the model in `folder`. One piece is in memory at a time."""
-    with tempfile.TemporaryFile() as archive:
-        _write_archive(folder, archive)
-        archive.seek(0)
-        yield 0, os.path.basename(os.path.normpath(folder)) + ".zip"
-        for number, piece in enumerate(iter(lambda: archive.read(CHUNK_BYTES), b""), start=1):
-            yield number, base64.b64encode(piece).decode("ascii")
+    """Yield the rows of the SavedModel that `find_saved_model` finds in `folder`.
+
+    Memory stays at a few chunks however large the model is; the zip goes through a temporary file. Equal directories
+    give equal rows.
+
+    Raises:
+        ModelError: No SavedModel, or a symbolic link to a folder inside it.
+    """
+    model = find_saved_model(folder)
+    yield 0, os.path.basename(os.path.abspath(model)) + ".zip"
+    with tempfile.TemporaryFile(prefix="akdl-model-") as spool:
+        _write_zip(model, spool)
+        spool.seek(0)
+        for number, chunk in enumerate(iter(lambda: spool.read(CHUNK_BYTES), b""), 1):
+            yield number, base64.b64encode(chunk).decode("ascii")
 
 
 def unpack(rows: Iterable[Tuple[int, str]], target: str) -> str:
-    """Write the model of a model table into the folder `target`, which must not exist, and return its path.
+    """Write the model that the rows hold into the folder `target` and return its SavedModel directory.
+
+    `target` appears with the whole model or not at all. Chunks are put in place on disk as they come.
 
     Args:
-        rows: (model_id, model_info) in any order.
-        target: The new folder.
+        rows: (model_id, model_info), in any order.
+        target: A folder that does not exist or is empty.
 
     Raises:
-        ModelError: A row is missing, doubled or damaged, or the archive is no archive of a model.
+        ModelError: The rows are no model, or a damaged one: a chunk is missing, double or unreadable, an entry would leave
+            the folder, or a file is not as the manifest says.
     """
-    with tempfile.TemporaryFile() as archive:
-        _gather(rows, archive)
-        try:
-            with zipfile.ZipFile(archive) as opened:
-                os.makedirs(target)
-                _extract(opened, target)
-        except (zipfile.BadZipFile, EOFError, OSError) as error:
-            shutil.rmtree(target, ignore_errors=True)
-            raise ModelError(f"the model table holds no whole archive: {error}") from error
-        except ModelError:
-            shutil.rmtree(target, ignore_errors=True)
-            raise
-    return target
+    target = os.path.abspath(target)
+    if os.path.exists(target) and (not os.path.isdir(target) or os.listdir(target)):
+        raise ModelError(f"the model cannot be written to {target}: it exists and is not an empty folder")
+    parent = os.path.dirname(target)
+    os.makedirs(parent, exist_ok=True)
+    work = tempfile.mkdtemp(prefix=".akdl-model-", dir=parent)
+    try:
+        inner = os.path.join(work, "model")
+        os.mkdir(inner)
+        with tempfile.TemporaryFile(dir=work) as spool:
+            _spool(rows, spool)
+            try:
+                _extract(spool, inner)
+            except ModelError:
+                raise
+            except _BROKEN_ZIP as error:
+                raise ModelError(f"the zip file that the model rows hold is damaged: {error}") from error
+        found = os.path.relpath(find_saved_model(inner), inner)
+        os.rename(inner, target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return os.path.normpath(os.path.join(target, found))
 
 
 def write_model(folder: str, output_writer: Any) -> None:
-    """Write the model in `folder` as rows through a task's output writer, columns model_id and model_info."""
-    waiting: List[Tuple[int, str]] = []
+    """Send the SavedModel in `folder` as rows of a table with the columns model_id BIGINT and model_info STRING.
+
+    Args:
+        folder: See `find_saved_model`.
+        output_writer: `task_config.output_writer`, or anything with its `write_batch`.
+
+    Raises:
+        ModelError: See `pack`.
+    """
+    piece: List[Tuple[int, str]] = []
     for row in pack(folder):
-        waiting.append(row)
-        if len(waiting) == ROWS_AT_ONCE:
-            _write(waiting, output_writer)
-            waiting = []
-    _write(waiting, output_writer)
-
-
-def _write(rows: List[Tuple[int, str]], output_writer: Any) -> None:
-    if rows:
-        output_writer.write_batch({"model_id": [row[0] for row in rows], "model_info": [row[1] for row in rows]})
+        piece.append(row)
+        if len(piece) == _ROWS_PER_PIECE:
+            _send(piece, output_writer)
+            piece = []
+    if piece:
+        _send(piece, output_writer)
 
 
 def _is_saved_model(folder: str) -> bool:
-    return any(os.path.isfile(os.path.join(folder, name)) for name in ("saved_model.pb", "saved_model.pbtxt"))
+    return any(os.path.isfile(os.path.join(folder, name)) for name in SAVED_MODEL_FILES)
 
 
-def _write_archive(folder: str, archive: Any) -> None:
-    manifest: Dict[str, Any] = {"files": {}}
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, allowZip64=True) as opened:
-        for path in _files(folder):
-            name = os.path.relpath(path, folder).replace(os.sep, "/")
-            manifest["files"][name] = {"size": os.path.getsize(path), "sha256": _sha256(path)}
-            with open(path, "rb") as source, opened.open(_entry(name), "w", force_zip64=True) as sink:
-                shutil.copyfileobj(source, sink, CHUNK_BYTES)
-        opened.writestr(_entry(MANIFEST), json.dumps(manifest, indent=1, sort_keys=True))
+def _send(rows: List[Tuple[int, str]], output_writer: Any) -> None:
+    ids, texts = zip(*rows)
+    output_writer.write_batch({"model_id": list(ids), "model_info": list(texts)})
 
 
-def _entry(name: str) -> zipfile.ZipInfo:
-    entry = zipfile.ZipInfo(name)  # dated 1980: the same model makes the same archive
+# Directory to zip.
+
+
+def _write_zip(folder: str, file: IO[bytes]) -> None:
+    files: Dict[str, Dict[str, Any]] = {}
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in _contents(folder):
+            if name.endswith("/"):
+                archive.writestr(_entry(name, 0, stat.S_IFDIR | 0o755), b"")
+                continue
+            path = os.path.join(folder, *name.split("/"))
+            entry = _entry(name, os.path.getsize(path), stat.S_IFREG | 0o644)
+            with open(path, "rb") as source, archive.open(entry, "w") as packed:
+                files[name] = _copy(source, packed)
+        text = json.dumps({"files": files}, sort_keys=True, indent=1)
+        archive.writestr(_entry(MANIFEST, len(text), stat.S_IFREG | 0o644), text)
+
+
+def _contents(folder: str) -> Iterator[str]:
+    """Yield the files, and with a slash at the end the empty folders, in a fixed order; names have forward slashes."""
+    for parent, folders, files in os.walk(folder):
+        folders.sort()
+        inside = os.path.relpath(parent, folder).replace(os.sep, "/")
+        prefix = "" if inside == "." else inside + "/"
+        for name in folders:
+            if os.path.islink(os.path.join(parent, name)):
+                raise ModelError(f"{prefix}{name} in {folder} is a link to a folder: put the files themselves there")
+        if prefix and not folders and not files:
+            yield prefix
+        for name in sorted(files):
+            if prefix + name != MANIFEST:  # a leftover: ours is written anew
+                yield prefix + name
+
+
+def _entry(name: str, size: int, mode: int) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name, _EARLIEST)
     entry.compress_type = zipfile.ZIP_DEFLATED
-    entry.external_attr = 0o644 << 16
+    entry.create_system = 3  # Unix, whose modes follow
+    entry.external_attr = mode << 16
+    entry.file_size = size  # known beforehand, so that zipfile uses its format for large files where it must
     return entry
 
 
-def _files(folder: str) -> List[str]:
-    return sorted(os.path.join(base, name) for base, _, names in os.walk(folder) for name in names)
+def _copy(source: IO[bytes], target: IO[bytes]) -> Dict[str, Any]:
+    """Copy a file and return its line of the manifest."""
+    size, digest = 0, hashlib.sha256()
+    for piece in iter(lambda: source.read(_COPY_BYTES), b""):
+        target.write(piece)
+        digest.update(piece)
+        size += len(piece)
+    return {"size": size, "sha256": digest.hexdigest()}
 
 
-def _sha256(path: str) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        for piece in iter(lambda: file.read(CHUNK_BYTES), b""):
-            digest.update(piece)
-    return digest.hexdigest()
+# Rows to directory.
 
 
-def _gather(rows: Iterable[Tuple[int, str]], archive: Any) -> None:
-    """Put each piece where it belongs; all but the last are full, so their places are known in any order."""
-    sizes: Dict[int, int] = {}
-    for number, text in rows:
-        if number in sizes:
-            raise ModelError(f"the model table has row {number} twice")
+def _spool(rows: Iterable[Tuple[int, str]], spool: IO[bytes]) -> None:
+    """Write each chunk where it belongs in the zip file, and check that all are there."""
+    seen: Set[int] = set()
+    short: Set[int] = set()
+    for row_id, text in rows:
+        number = _number(row_id, text)
+        if number in seen:
+            raise ModelError(f"the model row with model_id {number} occurs twice")
+        seen.add(number)
         if number == 0:
-            sizes[0] = 0
+            if not isinstance(text, str) or not text.endswith(".zip"):
+                raise ModelError(f"the row with model_id 0 should hold the name of a zip file, got {_shown(text)}")
             continue
-        try:
-            piece = base64.b64decode(text, validate=True)
-        except (binascii.Error, ValueError, TypeError) as error:
-            raise ModelError(f"row {number} of the model table is no base64 text: {error}") from error
-        sizes[number] = len(piece)
-        archive.seek((number - 1) * CHUNK_BYTES)
-        archive.write(piece)
-    missing = sorted(set(range(max(sizes, default=0) + 1)) - set(sizes))
-    if missing or len(sizes) < 2:
-        raise ModelError("the model table lacks row {}".format(", ".join(map(str, missing or [0, 1]))))
-    short = [number for number in range(1, max(sizes)) if sizes[number] != CHUNK_BYTES]
+        chunk = _decode(number, text)
+        if len(chunk) < CHUNK_BYTES:
+            short.add(number)
+        spool.seek((number - 1) * CHUNK_BYTES)
+        spool.write(chunk)
+    if not seen:
+        raise ModelError("expected the rows of a model, got no rows")
+    last = max(seen)
+    if len(seen) != last + 1:
+        missing = [str(number) for number in range(min(last, len(seen) + 1)) if number not in seen]
+        raise ModelError(
+            "the rows are no whole model: {} of {} are missing, among them model_id {}".format(
+                last + 1 - len(seen), last + 1, ", ".join(missing[:5])
+            )
+        )
+    if last == 0:
+        raise ModelError("the rows are no whole model: there is a file name and no content")
+    short.discard(last)
     if short:
-        raise ModelError(f"row {short[0]} of the model table holds {sizes[short[0]]} bytes, not {CHUNK_BYTES}")
+        raise ModelError(f"the chunk with model_id {min(short)} is shorter than {CHUNK_BYTES} bytes")
 
 
-def _extract(archive: zipfile.ZipFile, target: str) -> None:
-    for entry in archive.infolist():
-        path = os.path.normpath(os.path.join(target, entry.filename))
-        is_link = (entry.external_attr >> 16) & 0o170000 == 0o120000
-        if is_link or not path.startswith(os.path.normpath(target) + os.sep):
-            raise ModelError(f"the archive of the model would write outside its folder: {entry.filename!r}")
-        if entry.filename.endswith("/"):
-            os.makedirs(path, exist_ok=True)
-            continue
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with archive.open(entry) as source, open(path, "wb") as sink:
-            shutil.copyfileobj(source, sink, CHUNK_BYTES)
-    _check_manifest(target)
-    if not _is_saved_model(target):
-        raise ModelError("the archive holds no saved_model.pb; it holds {}".format(", ".join(archive.namelist()[:10])))
+def _number(row_id: Any, text: Any) -> int:
+    try:
+        number = operator.index(row_id)
+    except TypeError:
+        number = -1
+    if not 0 <= number < _MOST_CHUNKS:
+        raise ModelError(
+            "the rows are no model: expected rows of (model_id, model_info) numbered from 0, "
+            f"got {row_id!r} with {_shown(text)}"
+        )
+    return number
 
 
-def _check_manifest(target: str) -> None:
-    path = os.path.join(target, MANIFEST)
-    if not os.path.exists(path):
-        return
-    with open(path, encoding="utf-8") as file:
-        files = json.load(file)["files"]
-    for name, expected in files.items():
-        member = os.path.join(target, *name.split("/"))
-        if not os.path.isfile(member) or _sha256(member) != expected["sha256"]:
-            raise ModelError(f"the file {name!r} of the model is missing or damaged")
+def _decode(number: int, text: Any) -> bytes:
+    try:
+        chunk = base64.b64decode(text, validate=True)
+    except (binascii.Error, TypeError, ValueError) as error:
+        raise ModelError(
+            f"the row with model_id {number} should hold a chunk as base64 text, got {_shown(text)} ({error})"
+        ) from error
+    if not 0 < len(chunk) <= CHUNK_BYTES:
+        raise ModelError(f"the chunk with model_id {number} holds {len(chunk)} bytes, expected 1 to {CHUNK_BYTES}")
+    return chunk
+
+
+def _shown(text: Any) -> str:
+    return repr(text) if len(repr(text)) <= 40 else repr(text)[:40] + "..."
+
+
+def _extract(spool: IO[bytes], folder: str) -> None:
+    with zipfile.ZipFile(spool) as archive:
+        entries = archive.infolist()
+        names: Set[str] = set()
+        for entry in entries:
+            _check_entry(entry, names)
+        files: Dict[str, Dict[str, Any]] = {}
+        for entry in entries:
+            path = os.path.join(folder, *entry.filename.split("/"))
+            if entry.is_dir():
+                os.makedirs(path, exist_ok=True)
+            elif entry.filename != MANIFEST:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with archive.open(entry) as packed, open(path, "xb") as target:
+                    files[entry.filename] = _copy(packed, target)
+        if MANIFEST in names:
+            _check_manifest(json.loads(archive.read(MANIFEST).decode("utf-8")), files)
+
+
+def _check_entry(entry: zipfile.ZipInfo, names: Set[str]) -> None:
+    """Refuse entries that would write outside the folder or anything else than plain files."""
+    name = entry.filename
+    parts = name.rstrip("/").split("/")
+    if not all(parts) or "\\" in name or {".", ".."} & set(parts) or re.match("[A-Za-z]:", name):
+        raise ModelError(f"the model's zip file has an entry that would leave its folder: {name!r}")
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise ModelError(f"the model's zip file has an entry that is no plain file: {name!r}")
+    if name in names:
+        raise ModelError(f"the model's zip file has the entry {name!r} twice")
+    names.add(name)
+
+
+def _check_manifest(manifest: Any, files: Dict[str, Dict[str, Any]]) -> None:
+    expected = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(expected, dict):
+        raise ModelError(f"the model's manifest {MANIFEST} has no list of files")
+    if set(expected) != set(files):
+        raise ModelError(
+            "the model's files are not those of its manifest: {}".format(", ".join(sorted(set(expected) ^ set(files))))
+        )
+    for name, line in expected.items():
+        if line != files[name]:
+            raise ModelError(f"the model's file {name} is not as its manifest says: {line}, got {files[name]}")

@@ -1,27 +1,52 @@
-"""The one place that asks for TensorFlow's version."""
+"""The one place that asks which TensorFlow there is.
 
+TensorFlow is imported inside the functions: a script may do without it, and must be able to set it up before it is loaded.
+"""
+
+import re
 from typing import Any, Tuple
 
-
-def tf_version() -> Tuple[int, int]:
-    """Return (major, minor) of the installed TensorFlow."""
-    import tensorflow as tf
-
-    major, minor = tf.__version__.split(".")[:2]
-    return int(major), int(minor)
+LAST_WITH_ESTIMATOR = (2, 15)
 
 
-def require_estimator() -> Any:
-    """Return `tf.estimator`.
+def parse_version(text: str) -> Tuple[int, ...]:
+    """Return the leading numbers of a version: "2.16.0-rc1" gives (2, 16, 0).
 
     Raises:
-        RuntimeError: This TensorFlow has none; it was removed in 2.16.
+        ValueError: The text does not start with a number.
+    """
+    found = re.match(r"\d+(?:\.\d+)*", text)
+    if found is None:
+        raise ValueError(f"{text!r} is no version")
+    return tuple(int(number) for number in found.group().split("."))
+
+
+def tf_version() -> Tuple[int, ...]:
+    """Return the version of the TensorFlow that is installed, such as (2, 15, 1)."""
+    import tensorflow as tf
+
+    return parse_version(tf.__version__)
+
+
+def is_tensorflow_2() -> bool:
+    """Return whether TensorFlow is 2.0 or newer."""
+    return tf_version() >= (2,)
+
+
+def require_estimator(what: str = "this script") -> Any:
+    """Return the module `tf.estimator`.
+
+    Args:
+        what: Who needs it, for the message.
+
+    Raises:
+        RuntimeError: This TensorFlow has none.
     """
     import tensorflow as tf
 
-    if tf_version() >= (2, 16):
+    if tf_version()[:2] > LAST_WITH_ESTIMATOR:
         raise RuntimeError(
-            f"this script trains with tf.estimator, which TensorFlow {tf.__version__} does not have: "
-            "use TensorFlow 2.15 or older, or a Keras model"
+            "{} needs tf.estimator, which TensorFlow {} does not have: {} is the last version with it, choose such an "
+            "environment with pythonEnv".format(what, tf.__version__, ".".join(map(str, LAST_WITH_ESTIMATOR)))
         )
     return tf.estimator
