@@ -1,7 +1,7 @@
 """What a script wrote, to rows for Flink, checked against `outputSchemaStr`. Pure.
 
-The mapping is that of the encoder, the other way. DECIMAL and points in time leave Python as text, and SQL casts them:
-that is exact, and Flink's own stream types for them would convert one cell at a time.
+The mapping is that of the encoder, the other way. DECIMAL, DATE, TIME and TIMESTAMP leave Python as text, and SQL casts
+them: that is exact, and Flink's own stream types for them would convert one cell at a time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from akdl.wire import BYTES, FLOAT32, FLOAT64, INT64, ColumnValues, Example, Rows
-from bridge.exceptions import RowError
+from bridge.exceptions import RowError, SchemaError
 from bridge.schema import Column, Kind, Schema, quoted
 
 _RANGES = {
@@ -181,7 +181,9 @@ class _Cell:
         else:
             self.accepts, lists = {INT64}, "an int64_list"
         self.expected = lists if self.is_array else f"{lists} with 1 value"
-        element = "STRING" if kind in _TEXT else kind.value
+        if kind is Kind.TIMESTAMP_LTZ and self.is_array:
+            raise SchemaError(f"the column {self.name!r} is an {self.sql}, which a script cannot write: take ARRAY<TIMESTAMP>")
+        element = "STRING" if kind in _TEXT and kind is not Kind.TIMESTAMP_LTZ else kind.value
         self.transport_type = f"ARRAY<{element}>" if self.is_array else element
         target = column.type.sql.removesuffix(" NOT NULL")
         name = quoted(self.name)
@@ -238,7 +240,7 @@ class _Cell:
         numbers: list[float] = np.frombuffer(value, "<f8").tolist()
         return numbers
 
-    def _time_text(self, value: bytes) -> str:
+    def _time_text(self, value: bytes) -> Any:
         kind = self._type.kind
         text = value.decode("utf-8", "replace").strip().replace("T", " ").removesuffix("Z")
         try:
@@ -248,20 +250,31 @@ class _Cell:
                 np.datetime64(text)
         except ValueError:
             raise ValueError(f"a {kind.value} as text such as {_EXAMPLES[kind]!r}\x00{value!r}") from None
-        return text + ("Z" if kind is Kind.TIMESTAMP_LTZ else "")
+        if kind is Kind.TIMESTAMP_LTZ:
+            return _instant(int(np.datetime64(text, "us").astype(np.int64)))
+        return text
 
     def _points_in_time(self, values: Values) -> Values:
         kind = self._type.kind
         _check_range(values, *_RANGES[kind])
+        if kind is Kind.TIMESTAMP_LTZ:
+            return [_instant(value) for value in values]
         numbers = np.array(values, np.int64)
         if kind is Kind.DATE:
             days: Values = np.datetime_as_string(numbers.astype("datetime64[D]")).tolist()
             return days
         if kind is Kind.TIME:
             return [text[11:] for text in np.datetime_as_string(numbers.astype("datetime64[ms]")).tolist()]
-        zone = "Z" if kind is Kind.TIMESTAMP_LTZ else ""
         texts = np.datetime_as_string(numbers.astype("datetime64[us]")).tolist()
-        return [text.replace("T", " ") + zone for text in texts]
+        return [text.replace("T", " ") for text in texts]
+
+
+def _instant(microseconds: int) -> Any:
+    """Return PyFlink's instant: text would be read in the time zone of the session."""
+    from pyflink.common.time import Instant  # late: the rest of this module needs no PyFlink
+
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return Instant(seconds, rest * 1000)
 
 
 _EXAMPLES = {

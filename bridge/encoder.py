@@ -31,6 +31,7 @@ Piece = Union[Matrix, pa.Array]  # bytes of each row: of one width, or as an Arr
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3  # numbers of the fields of tf.train.Feature
 _INTEGERS = {Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT}
 _PRIMITIVE = {Kind.BOOLEAN, Kind.FLOAT, Kind.DOUBLE, *_INTEGERS}
+_TEMPORAL = {Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ}
 _MASK_BITS = 62  # of a BIGINT, without the sign
 
 
@@ -81,7 +82,10 @@ class RowEncoder:
         masks = [
             " + ".join(f"CASE WHEN {flag.condition} THEN {1 << flag.bit} ELSE 0 END" for flag in flags[i : i + _MASK_BITS])
             for i in range(0, len(flags), _MASK_BITS)
-        ]
+        ] or ["0"]
+        # Arguments that the planner knows to be constant arrive as single values, and a call with nothing else does not
+        # even run. RAND_INTEGER(1) is 0 in every row, but no constant.
+        masks[0] += " + RAND_INTEGER(1)"
         self.sql_arguments = (
             *(field.argument for field in self._columns),
             *(f"CAST({mask} AS BIGINT)" for mask in masks),
@@ -92,19 +96,20 @@ class RowEncoder:
         So such cells get a value in the JVM, and what was null travels as bits of extra BIGINT arguments.
         """
 
-    def encode(self, series: Sequence[pd.Series[Any]]) -> Records:
+    def encode(self, series: Sequence[Any]) -> Records:
         """Encode one batch.
 
         Args:
-            series: The columns that `sql_arguments` describe, all of one length.
+            series: What `sql_arguments` describe: columns of one length, or the one value of a column that is constant.
 
         Raises:
             RowError: A cell that no feature can hold.
         """
-        size = len(series[0])
-        masks = [mask.to_numpy() for mask in series[len(self._columns) :]]
+        size = len(series[len(self._columns)])
+        masks = [np.broadcast_to(mask, size) for mask in series[len(self._columns) :]]
         pieces: list[_Cells] = []
-        for field, column in zip(self._columns, series):
+        for field, cells in zip(self._columns, series):
+            column = cells if isinstance(cells, pd.Series) else pd.Series([cells] * size, dtype=field.constant_dtype)
             pieces.extend(field.encode(column, masks))
         if all(isinstance(piece, _Constant) for piece in pieces):
             return Records(_constant_frames(pieces, size))  # type: ignore[arg-type]
@@ -159,11 +164,16 @@ class _Field:
             self._is_null = _Flag(f"{name} IS NULL")
             default = "FALSE" if kind is Kind.BOOLEAN else f"CAST(0 AS {kind.value})"
             self.argument = f"COALESCE({name}, {default})"
+        elif kind in {Kind.BYTES, *_TEMPORAL} and not is_array:
+            # PyFlink fails at constants of these types, or cuts them to milliseconds, and the planner makes a constant of
+            # every column that it can.
+            self.argument = f"CASE WHEN RAND_INTEGER(1) = 0 THEN {name} END"
         if is_array and column.type.element_nullable:
             null = f"CAST(NULL AS {column.type.element_sql})"
             self._has_null_element = _Flag(f"COALESCE(ARRAY_CONTAINS({name}, {null}), FALSE)")
         self.flags = [flag for flag in (self._is_null, self._has_null_element) if flag is not None]
         self._number = self._feature_number()
+        self.constant_dtype = None if kind in _PRIMITIVE and not is_array else object
 
     def encode(self, series: pd.Series[Any], masks: Sequence[NDArray[np.int64]]) -> list[_Cells]:
         self._refuse_null_elements(masks)
@@ -220,7 +230,7 @@ class _Field:
             return _varints(values.astype(np.int64))
         with np.errstate(over="ignore"):  # beyond float32 is infinity, as in any conversion to float32
             plain = np.ascontiguousarray(values, "<f8" if self._exact else "<f4")
-        return plain.view("u1").reshape(len(plain), -1)
+        return plain.view("u1").reshape(len(plain), plain.itemsize)
 
     def _encode_text(self, series: pd.Series[Any]) -> list[_Cells]:
         cells = _binary_array(series, self._type.kind)

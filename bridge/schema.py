@@ -113,8 +113,8 @@ class Schema:
         """Read the schema of a PyFlink table.
 
         Args:
-            names: As `Table.get_schema().get_field_names()` gives them.
-            types: As `Table.get_schema().get_field_data_types()` gives them.
+            names: As `Table.get_resolved_schema().get_column_names()` gives them.
+            types: As `Table.get_resolved_schema().get_column_data_types()` gives them.
 
         Raises:
             SchemaError: A type that cannot be carried to a script, with its column and what to do.

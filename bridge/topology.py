@@ -38,6 +38,7 @@ _TYPE_INFOS = {
     "DOUBLE": Types.DOUBLE(),
     "STRING": Types.STRING(),
     "BYTES": Types.PRIMITIVE_ARRAY(Types.BYTE()),
+    "TIMESTAMP_LTZ": Types.INSTANT(),
 }
 _CHUNK = Types.ROW_NAMED(["n", "b"], [Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
 _INDEX = Types.ROW_NAMED(["i"], [Types.INT()])
@@ -77,13 +78,16 @@ class _Encode(ScalarFunction):  # type: ignore[misc]
     def open(self, function_context: Any) -> None:
         self._first = 0  # where dealing goes on, so that shares differ by at most one row
 
+    def is_deterministic(self) -> bool:
+        return False  # the same rows are dealt differently each time
+
     def eval(self, *columns: Any) -> pd.DataFrame:
-        size = len(columns[0])
+        encoded = self._encoder.encode(columns)
+        size = len(encoded)
         key: list[int | None] = [None] * size
         rows: list[int | None] = [None] * size
         records: list[bytes | None] = [None] * size
-        shares = self._encoder.encode(columns).deal(len(self._keys), self._first)
-        for cell, (worker, count, frames) in enumerate(shares):
+        for cell, (worker, count, frames) in enumerate(encoded.deal(len(self._keys), self._first)):
             key[cell], rows[cell], records[cell] = self._keys[worker], count, frames
         self._first = (self._first + size) % len(self._keys)
         # Columns of objects: PyFlink cannot convert pandas' own nullable types.

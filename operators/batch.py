@@ -34,11 +34,11 @@ class _ScriptBatchOp(ScriptParams, BatchOperator):
             table = ops[0].select(columns).getOutputTable()
         table_env = environment_of(table)
         prepare_for_batch(table_env)
-        fields = table.get_schema()
+        fields = table.get_resolved_schema()
         settings = plan(
             name,
             values,
-            Schema.of_table(fields.get_field_names(), fields.get_field_data_types()),
+            Schema.of_table(fields.get_column_names(), fields.get_column_data_types()),
             int(table_env.get_config().get("parallelism.default", "1")),
             self._env_variable,
             AlinkGlobalConfiguration.isPrintProcessInfo() or getMLEnv().debug_mode,

@@ -19,8 +19,8 @@ def to_dataframe(table: Any) -> pd.DataFrame:
     from pyflink.table.types import create_arrow_schema
     from pyflink.table.utils import tz_convert_from_internal
 
-    schema = table.get_schema()
-    names, types = schema.get_field_names(), schema.get_field_data_types()
+    schema = table.get_resolved_schema()
+    names, types = schema.get_column_names(), schema.get_column_data_types()
     java_env = table._j_table.getTableEnvironment()
     jvm = get_gateway().jvm
     batch_size = java_env.getConfig().get(jvm.org.apache.flink.python.PythonOptions.MAX_ARROW_BATCH_SIZE)
@@ -29,7 +29,7 @@ def to_dataframe(table: Any) -> pd.DataFrame:
     if not batches.hasNext():
         return pd.DataFrame({name: pd.Series(dtype=object) for name in names})
     timezone = pytz.timezone(java_env.getConfig().getLocalTimeZone().getId())
-    serializer = ArrowSerializer(create_arrow_schema(names, types), schema.to_row_data_type(), timezone)
+    serializer = ArrowSerializer(create_arrow_schema(names, types), schema.to_physical_row_data_type(), timezone)
     arrow = pa.Table.from_batches(serializer.load_from_iterator(batches))
     columns = {
         name: tz_convert_from_internal(_series(column), type_, timezone)

@@ -55,7 +55,7 @@ class BatchOperator:
 
     def getColNames(self) -> list[str]:
         """Return the names of the columns."""
-        names: list[str] = self.getOutputTable().get_schema().get_field_names()
+        names: list[str] = self.getOutputTable().get_resolved_schema().get_column_names()
         return names
 
     def getColTypes(self) -> list[str]:

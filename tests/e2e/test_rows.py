@@ -1,0 +1,70 @@
+"""Every row arrives exactly once, whatever the number of workers, the mode and what comes before."""
+
+import pytest
+
+from operators import getMLEnv, useLocalEnv
+from tests.e2e.jobs import script_op, sequence, shares
+
+pytestmark = pytest.mark.flink
+SCHEMA = "worker INT, id BIGINT"
+
+
+def check(found, rows, workers, encode_subtasks):
+    """All ids, each once; shares that differ by at most one row per encode subtask."""
+    assert sum(n for n, _, _ in found.values()) == rows
+    assert sum(d for _, d, _ in found.values()) == rows
+    assert sum(s for _, _, s in found.values()) == rows * (rows - 1) // 2
+    sizes = [found.get(worker, (0, 0, 0))[0] for worker in range(workers)]
+    assert max(sizes) - min(sizes) <= encode_subtasks
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+@pytest.mark.parametrize("parallelism", [1, 2])
+@pytest.mark.parametrize("mode", ["btenv", "stenv"])
+def test_exactly_once(mode, parallelism, workers):
+    useLocalEnv(parallelism)
+    table_env = getattr(getMLEnv(), mode)
+    rows = 100_003
+    found = shares(sequence(table_env, rows).link(script_op("echo_ids.py", SCHEMA, workers)))
+    check(found, rows, workers, parallelism)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2])
+@pytest.mark.parametrize("mode", ["btenv", "stenv"])
+def test_fewer_rows_than_workers(mode, rows):
+    useLocalEnv(2)
+    table_env = getattr(getMLEnv(), mode)
+    check(shares(sequence(table_env, rows).link(script_op("echo_ids.py", SCHEMA, 3))), rows, 3, 2)
+
+
+@pytest.mark.parametrize("query", ["SELECT id FROM t GROUP BY id", "SELECT id FROM t ORDER BY id DESC"])
+def test_after_operators_that_emit_at_the_end_of_their_input(query):
+    useLocalEnv(2)
+    table_env = getMLEnv().btenv
+    source = sequence(table_env, 20_001)
+    table_env.create_temporary_view("t", source.getOutputTable())
+    result = source.fromTable(table_env.sql_query(query)).link(script_op("echo_ids.py", SCHEMA, 2))
+    table_env.drop_temporary_view("t")
+    check(shares(result), 20_001, 2, 2)
+
+
+def test_two_scripts_in_one_job():
+    useLocalEnv(2)
+    first = sequence(getMLEnv().btenv, 5_000).link(script_op("echo_ids.py", SCHEMA, 2)).select("id")
+    check(shares(first.link(script_op("echo_ids.py", SCHEMA, 3))), 5_000, 3, 2)
+
+
+def test_a_script_may_end_before_it_has_read_its_rows():
+    useLocalEnv(1)
+    ended = sequence(getMLEnv().btenv, 200_000).link(script_op("quit_early.py", "x INT"))
+    assert ended.collectToDataframe().x.tolist() == [1]
+
+
+def test_a_table_with_updates_is_refused():
+    useLocalEnv(1)
+    table_env = getMLEnv().stenv
+    source = sequence(table_env, 10)
+    table_env.create_temporary_view("changing", source.getOutputTable())
+    counted = table_env.sql_query("SELECT COUNT(*) AS id FROM changing")
+    with pytest.raises(Exception, match="update"):
+        source.fromTable(counted).link(script_op("echo_ids.py", SCHEMA, 1))
