@@ -2,7 +2,7 @@
 
 import os
 
-from akdl.model_archive import find_saved_model, write_model
+from akdl.model_archive import write_model
 from akdl.models.tf.dnn.model import train_and_export
 from akdl.runner.config import BatchTaskConfig
 
@@ -12,4 +12,4 @@ def main(task_config: BatchTaskConfig) -> None:
     export_dir = os.path.join(task_config.work_dir, "saved_model_dir")
     train_and_export(task_config, export_dir)
     if task_config.task_type == "chief":
-        write_model(find_saved_model(export_dir), task_config.output_writer)
+        write_model(export_dir, task_config.output_writer)

@@ -2,80 +2,151 @@
 
 import json
 import os
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Sequence, Tuple, Union
 
 import tensorflow as tf
 
-from akdl.features import parse_examples
-from akdl.runner.config import TaskConfig
-from akdl.tf_version import require_estimator
+from akdl.engine.inputs import Parser
+from akdl.engine.run_config import generate_run_config
+from akdl.engine.train import train_estimator
+from akdl.features import ColumnKind, parse_examples
+from akdl.runner.config import BatchTaskConfig, TrainTaskConfig
+from akdl.tf_version import is_tensorflow_2, require_estimator
 from akdl.wire import TableColumn
 
 HIDDEN_UNITS = [30, 10]
-SHUFFLED_BATCHES = 10  # how many batches of records are mixed with each other
+NUMERIC = ["BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"]
+
+_PARAMS = ("featureCols", "labelCol", "batch_size", "num_epochs")
 
 
-def train_and_export(task_config: TaskConfig, export_dir: str) -> None:
-    """Train on the rows of this worker and, on the chief, export a SavedModel below `export_dir`.
+def train_and_export(task_config: Union[BatchTaskConfig, TrainTaskConfig], export_dir: str) -> None:
+    """Train on the rows of this worker and, on the chief, export a SavedModel into a folder below `export_dir`.
 
     The user parameters are those of Alink's sample: `featureCols` (a list, or its JSON text), `labelCol`, `batch_size` and
-    `num_epochs` (numbers, or their text). Features are numeric columns, labels are 0 or 1. The export's signatures take
-    one tensor of shape [batch, 1] per feature; "predict" gives `logits`, `probabilities` and classes.
+    `num_epochs` (numbers, or their text). Features are numeric columns, labels are 0 or 1. The export's signatures
+    "predict" and "serving_default" take one float tensor of shape [n, 1] per feature; among what they give is `logits`,
+    float32 of shape [n, 1].
 
     Raises:
-        ValueError: A parameter is missing, a column does not exist, or this worker got no rows.
+        ValueError: A parameter is missing or wrong, a column does not exist or is no number, or this worker got no rows.
+        RuntimeError: This TensorFlow has no Estimator.
     """
-    estimator_module = require_estimator()
-    features, label, batch_size, num_epochs = _parameters(task_config)
-    if task_config.dataset_length == 0:  # type: ignore[attr-defined]
-        raise ValueError("this worker got no rows to train on: feed more rows or set fewer workers")
-    feature_columns = [tf.feature_column.numeric_column(name, shape=[1]) for name in features]
-    estimator = estimator_module.DNNClassifier(
-        hidden_units=HIDDEN_UNITS,
-        feature_columns=feature_columns,
-        n_classes=2,
+    estimator_module = require_estimator("the DNN classifier")
+    features, label, numbers = _parameters(task_config)
+    if task_config.task_type != "ps" and task_config.dataset_length == 0:
+        raise ValueError(
+            f"{task_config.task_type} {task_config.task_index} got no rows to train on: feed more rows or set fewer workers"
+        )
+    # Fewer checkpoints and lines than by default: both cost more than the steps of such a small model.
+    train_config: Dict[str, Any] = {"save_checkpoints_steps": 1000, "log_step_count_steps": 100}
+    inputs = [{"name": name, "dtype": "float", "shape": [1]} for name in features]
+    estimator = estimator_module.Estimator(
+        _model_fn(estimator_module, features),
         model_dir=os.path.join(task_config.work_dir, "model_dir"),
-        config=estimator_module.RunConfig(log_step_count_steps=100, keep_checkpoint_max=1),
+        config=generate_run_config(**train_config),
     )
     columns = [column for column in task_config.tf_context.columns if column.name in {*features, label}]
-    estimator.train(lambda: _dataset(task_config, columns, label, batch_size, num_epochs))
-    if task_config.task_type == "chief":
-        estimator.export_saved_model(export_dir, _serving_receiver_fn(features))
+    parser = _parser(columns, features, label, task_config.tf_context.exact_doubles)
+    train_estimator(
+        estimator,
+        {"example_parser": parser},
+        dict(train_config, prefetch_buffer_size=2, **numbers),
+        {"placeholders_config": inputs, "export_batch_dim": True, "saved_model_dir": export_dir},
+        task_config,
+    )
 
 
-def _parameters(task_config: TaskConfig) -> Tuple[List[str], str, int, int]:
-    params = task_config.user_params
-    missing = [name for name in ("featureCols", "labelCol", "batch_size", "num_epochs") if name not in params]
+def _model_fn(estimator_module: Any, names: List[str]) -> Any:
+    """Return the model function of a classifier that takes one tensor of shape [n, 1] per name."""
+    # One column for all of them: TensorFlow makes scopes of column names, and refuses blanks and umlauts in these.
+    column = tf.feature_column.numeric_column("features", shape=[len(names)])
+
+    def model_fn(features: Dict[str, Any], labels: Any, mode: str, config: Any) -> Any:
+        classifier = estimator_module.DNNClassifier(HIDDEN_UNITS, [column], n_classes=2, optimizer=_optimizer(), config=config)
+        stacked = tf.concat([features[name] for name in names], axis=1)
+        return classifier.model_fn({"features": stacked}, labels, mode, config)
+
+    return model_fn
+
+
+def _optimizer() -> Any:
+    """Return the default optimizer of TensorFlow 1 for this Estimator in each version: Adagrad at 0.05.
+
+    TensorFlow 2 took 0.001 for a default, with which a small table teaches the model hardly anything.
+    """
+    if not is_tensorflow_2():
+        return "Adagrad"
+    optimizers = tf.keras.optimizers
+    # Estimators take only the former kind of Keras optimizer, which 2.11 moved to `legacy`.
+    return getattr(optimizers, "legacy", optimizers).Adagrad(0.05, initial_accumulator_value=0.1)
+
+
+def _parameters(task_config: Union[BatchTaskConfig, TrainTaskConfig]) -> Tuple[List[str], str, Dict[str, int]]:
+    """Return the feature columns, the label column, and batch_size and num_epochs."""
+    params, columns = task_config.user_params, task_config.tf_context.columns
+    missing = [name for name in _PARAMS if name not in params]
     if missing:
-        raise ValueError(f"userParams lack {_names(missing)}; they have {_names(params)}")
-    features = params["featureCols"]
-    features = json.loads(features) if isinstance(features, str) else list(features)
-    existing = [column.name for column in task_config.tf_context.columns]
-    unknown = [name for name in [*features, params["labelCol"]] if name not in existing]
+        raise ValueError(
+            f"userParams need {_names(_PARAMS)}; missing are {_names(missing)}. The columns are {_columns(columns)}"
+        )
+    features, label = _feature_names(params["featureCols"]), params["labelCol"]
+    types = {column.name: column for column in columns}
+    unknown = [name for name in [*features, label] if name not in types]
     if unknown:
-        raise ValueError(f"featureCols or labelCol name {_names(unknown)}; the columns are {_names(existing)}")
-    return features, params["labelCol"], int(params["batch_size"]), int(params["num_epochs"])
+        raise ValueError(f"featureCols or labelCol name {_names(unknown)}, but the columns are {_columns(columns)}")
+    no_numbers = [types[name] for name in [*features, label] if not _is_numeric(types[name])]
+    if no_numbers:
+        raise ValueError(
+            f"featureCols and labelCol take numbers ({', '.join(NUMERIC)}), got {_columns(no_numbers)}: CAST them in SQL"
+        )
+    return features, label, {name: _count(name, params[name]) for name in ("batch_size", "num_epochs")}
 
 
-def _dataset(
-    task_config: TaskConfig, columns: List[TableColumn], label: str, batch_size: int, num_epochs: int
-) -> "tf.data.Dataset":
+def _feature_names(value: Any) -> List[str]:
+    names = value
+    if isinstance(value, str):
+        try:
+            names = json.loads(value)
+        except ValueError:
+            names = None
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"featureCols should be a list of column names or its JSON text, got {value!r}")
+    return names
+
+
+def _count(name: str, value: Any) -> int:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = 0
+    if number < 1 or number != int(number):
+        raise ValueError(f"{name} should be a whole number of at least 1, got {value!r}")
+    return int(number)
+
+
+def _is_numeric(column: TableColumn) -> bool:
+    kind = ColumnKind(column)
+    return kind.name in NUMERIC and not kind.is_array
+
+
+def _parser(columns: List[TableColumn], features: List[str], label: str, exact_doubles: bool) -> Parser:
+    """Return a function from serialized rows to ({feature: float32 [n, 1]}, label as int64 [n, 1])."""
+
     def parse(serialized: Any) -> Tuple[Dict[str, Any], Any]:
-        parsed = parse_examples(serialized, columns, task_config.tf_context.exact_doubles)
-        labels = tf.cast(parsed.pop(label), tf.int64)
-        return {name: tf.cast(tf.expand_dims(value, 1), tf.float32) for name, value in parsed.items()}, labels
+        cells = {name: tf.expand_dims(cell, 1) for name, cell in parse_examples(serialized, columns, exact_doubles).items()}
+        labels = tf.cast(cells[label], tf.int64)
+        # The classifier refuses labels below 0 and above 1 by itself, but the cast would make 0.7 a 0.
+        whole = tf.debugging.assert_equal(tf.cast(labels, cells[label].dtype), cells[label], f"{label!r} is not 0 or 1")
+        with tf.control_dependencies([whole]):
+            return {name: tf.cast(cells[name], tf.float32) for name in features}, tf.identity(labels)
 
-    records = tf.data.TFRecordDataset(task_config.dataset_file)  # type: ignore[attr-defined]
-    return records.shuffle(batch_size * SHUFFLED_BATCHES).repeat(num_epochs).batch(batch_size).map(parse).prefetch(2)
-
-
-def _serving_receiver_fn(features: List[str]) -> Any:
-    def receiver() -> Any:
-        placeholders = {name: tf.compat.v1.placeholder(tf.float32, [None, 1], name) for name in features}
-        return require_estimator().export.ServingInputReceiver(placeholders, placeholders)
-
-    return receiver
+    return parse
 
 
-def _names(names: Any) -> str:
-    return ", ".join(repr(name) for name in names) or "none"
+def _columns(columns: Sequence[TableColumn]) -> str:
+    return ", ".join(f"{column.name!r} ({column.type})" for column in columns) or "none"
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))

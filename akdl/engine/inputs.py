@@ -1,0 +1,204 @@
+"""Rows to batches of (features, label), and the placeholders of a model that is exported.
+
+Differs from Alink in where rows are parsed: after batching, which is about twenty times faster. Nothing is sharded, as each
+worker holds its own share already.
+"""
+
+import re
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+dtype_str_map = {
+    "byte": tf.int8,
+    "ubyte": tf.uint8,
+    "int": tf.int64,
+    "long": tf.int64,
+    "float": tf.float32,
+    "double": tf.float32,
+    "boolean": tf.bool,
+    "string": tf.string,
+}
+"""Names of dtypes in example and placeholder configs; as in Alink, "int" is int64 and "double" is float32."""
+
+Parser = Callable[[Any], Tuple[Dict[str, Any], Any]]
+
+_CARRIED = (tf.int64, tf.float32, tf.string)  # the dtypes a tf.train.Example can hold; the others are cast
+
+
+def parse_feature_specs(example_config: Sequence[Mapping[str, Any]]) -> Dict[str, Any]:
+    """Return the features that an example config describes.
+
+    Args:
+        example_config: One mapping per feature: `name`, `dtype` (a key of `dtype_str_map`, or a dtype), `shape` (of one
+            row) and, where it is not "FixedLenFeature", `feature_type` ("FixedLenSequenceFeature" or "VarLenFeature").
+
+    Returns:
+        Name to feature, as `get_example_parser` takes it.
+
+    Raises:
+        ValueError: A key is missing, or a dtype or feature type is unknown.
+    """
+    return {_required(entry, "name"): _feature(entry) for entry in example_config}
+
+
+def get_example_parser(feature_specs: Mapping[str, Any], label_col: str) -> Parser:
+    """Return a function from serialized rows to (features, label).
+
+    It takes a string tensor of shape [n], or [] for one row, and returns the features by name and the label, each of
+    shape [n] + the feature's shape. A FixedLenSequenceFeature is padded to the longest row of the batch.
+
+    Args:
+        feature_specs: See `parse_feature_specs`; the label is one of them.
+        label_col: Name of the label.
+
+    Raises:
+        ValueError: The label is not among the features.
+    """
+    if label_col not in feature_specs:
+        raise ValueError(f"the label {label_col!r} is not among the features: {', '.join(feature_specs)}")
+    carried = {name: _carried(spec) for name, spec in feature_specs.items()}
+
+    def parse(serialized: Any) -> Tuple[Dict[str, Any], Any]:
+        parse_all = tf.io.parse_single_example if serialized.shape.ndims == 0 else tf.io.parse_example
+        parsed = parse_all(serialized, carried)
+        features = {
+            name: tensor if tensor.dtype == feature_specs[name].dtype else tf.cast(tensor, feature_specs[name].dtype)
+            for name, tensor in parsed.items()
+        }
+        return features, features.pop(label_col)
+
+    return parse
+
+
+def get_feature_placeholders(
+    placeholders_config: Sequence[Mapping[str, Any]], export_batch_dim: bool = False
+) -> Dict[str, Any]:
+    """Return the placeholders that describe what a served model is fed.
+
+    `tf.estimator.export.build_raw_serving_input_receiver_fn` takes them; it makes their first dimension the batch.
+
+    Args:
+        placeholders_config: One mapping per input: `name`, `dtype` and `shape`, as in `parse_feature_specs`.
+        export_batch_dim: Put a batch dimension of any size before `shape`. Without it the first dimension in `shape` is
+            the batch.
+
+    Raises:
+        ValueError: A key is missing, or a dtype is unknown.
+    """
+    shapes = {
+        _required(entry, "name"): ([None] if export_batch_dim else []) + list(_required(entry, "shape"))
+        for entry in placeholders_config
+    }
+    dtypes = {entry["name"]: _dtype(entry) for entry in placeholders_config}
+    # There are no placeholders in eager execution; a graph of their own keeps a TF2 script free to stay eager.
+    graph = tf.Graph() if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+    with graph.as_default():
+        return {
+            name: tf.compat.v1.placeholder(dtypes[name], shape, name=_operation_name(name)) for name, shape in shapes.items()
+        }
+
+
+def get_dataset(
+    feature_specs: Optional[Mapping[str, Any]],
+    raw_dataset_fn: Callable[[], Any],
+    label_col: Optional[str],
+    batch_size: int,
+    num_epochs: Optional[int],
+    num_parallel_calls: int = 8,
+    shuffle_factor: int = 10,
+    prefetch_buffer_size: Optional[int] = None,
+    post_process_dataset: Optional[Callable[[Any], Any]] = None,
+    example_parser: Optional[Parser] = None,
+) -> Any:
+    """Return a `tf.data.Dataset` of (features, label) batches; the last one may be smaller.
+
+    Args:
+        feature_specs: See `parse_feature_specs`.
+        raw_dataset_fn: Returns a dataset of serialized rows.
+        label_col: Name of the label.
+        batch_size: Rows in a batch.
+        num_epochs: Passes over the rows; None for no end.
+        num_parallel_calls: Batches that are parsed at the same time.
+        shuffle_factor: Rows are shuffled within a buffer of this many batches; 0 keeps their order.
+        prefetch_buffer_size: Batches that are prepared ahead; None for none.
+        post_process_dataset: From a dataset of single parsed rows, (features, label), to another. Rows then take the
+            slower way through this function one by one.
+        example_parser: From serialized rows, shape [n], to (features, label); in place of `feature_specs` and `label_col`.
+
+    Raises:
+        ValueError: See `get_example_parser`.
+    """
+    parse = example_parser
+    if parse is None:
+        if feature_specs is None or label_col is None:
+            raise ValueError("a dataset needs feature_specs and label_col, or an example_parser")
+        parse = get_example_parser(feature_specs, label_col)
+    dataset = raw_dataset_fn()
+    if post_process_dataset is not None:
+        parsed = dataset.batch(batch_size).map(parse, num_parallel_calls=num_parallel_calls)
+        dataset = post_process_dataset(parsed.unbatch())
+    if shuffle_factor:
+        dataset = dataset.shuffle(batch_size * shuffle_factor)
+    dataset = dataset.repeat(num_epochs).batch(batch_size)
+    if post_process_dataset is None:
+        dataset = dataset.map(parse, num_parallel_calls=num_parallel_calls)
+    return dataset if prefetch_buffer_size is None else dataset.prefetch(prefetch_buffer_size)
+
+
+def get_dataset_fn(**dataset_args: Any) -> Callable[[], Any]:
+    """Return a function without arguments that calls `get_dataset` with these, as an Estimator's `input_fn`."""
+    return lambda: get_dataset(**dataset_args)
+
+
+def _feature(entry: Mapping[str, Any]) -> Any:
+    dtype, kind = _dtype(entry), entry.get("feature_type", "FixedLenFeature")
+    if kind == "VarLenFeature":
+        return tf.io.VarLenFeature(dtype)
+    shape = list(_required(entry, "shape"))
+    if kind == "FixedLenFeature":
+        return tf.io.FixedLenFeature(shape, dtype)
+    if kind == "FixedLenSequenceFeature":
+        return tf.io.FixedLenSequenceFeature(shape, dtype, allow_missing=True)
+    known = ["FixedLenFeature", "FixedLenSequenceFeature", "VarLenFeature"]
+    raise ValueError(f"feature {entry['name']!r}: unknown feature_type {kind!r}, expected one of {', '.join(known)}")
+
+
+def _dtype(entry: Mapping[str, Any]) -> Any:
+    name = _required(entry, "dtype")
+    if name in dtype_str_map:
+        return dtype_str_map[name]
+    try:
+        return tf.as_dtype(name)
+    except TypeError as error:
+        known = ", ".join(dtype_str_map)
+        raise ValueError(f"feature {entry['name']!r}: unknown dtype {name!r}, expected one of {known}") from error
+
+
+def _required(entry: Mapping[str, Any], key: str) -> Any:
+    if key not in entry:
+        raise ValueError(f"a feature needs the keys name, dtype and shape; {key!r} is missing in {dict(entry)}")
+    return entry[key]
+
+
+def _carried(spec: Any) -> Any:
+    """Return the feature with the dtype that a row carries for it."""
+    if spec.dtype in _CARRIED:
+        return spec
+    return spec._replace(dtype=tf.float32 if spec.dtype.is_floating else tf.int64)
+
+
+def _operation_name(name: str) -> str:
+    """Return a name that TensorFlow accepts for an operation."""
+    return re.sub(r"^[^A-Za-z0-9.]", "x", re.sub(r"[^A-Za-z0-9_.\-/]", "_", name))
+
+
+__all__: List[str] = [
+    "Parser",
+    "dtype_str_map",
+    "get_dataset",
+    "get_dataset_fn",
+    "get_example_parser",
+    "get_feature_placeholders",
+    "parse_feature_specs",
+]

@@ -1,0 +1,107 @@
+"""How an Estimator runs: threads, checkpoints, and the strategy that TF_CONFIG asks for."""
+
+import contextlib
+import json
+import os
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+
+import tensorflow as tf
+
+from akdl.tf_version import is_tensorflow_2, require_estimator
+
+
+def generate_run_config(
+    intra_op_parallelism_threads: int = 4,
+    inter_op_parallelism_threads: int = 1,
+    log_device_placement: bool = False,
+    save_checkpoints_steps: int = 50,
+    log_step_count_steps: int = 10,
+    keep_checkpoint_max: int = 1,
+    device_count: Optional[Mapping[str, int]] = None,
+    gpu_devices: Union[None, str, Sequence[Union[int, str]]] = None,
+    **ignored: Any,
+) -> Any:
+    """Return a `tf.estimator.RunConfig` for this process's place in TF_CONFIG.
+
+    With parameter servers: asynchronous training by an Estimator that sees only them and itself. With several workers and
+    no parameter server: `MultiWorkerMirroredStrategy`; it needs graph mode, which this switches on, so call it before
+    anything was computed eagerly. A chief alone, or no TF_CONFIG: plain training of one process.
+
+    Args:
+        intra_op_parallelism_threads: Threads of one operation.
+        inter_op_parallelism_threads: Operations that run at the same time.
+        log_device_placement: Log which device each operation runs on.
+        save_checkpoints_steps: Steps from one checkpoint to the next.
+        log_step_count_steps: Steps from one line of the log to the next.
+        keep_checkpoint_max: Checkpoints that are kept.
+        device_count: Device type to how many of it may be used, such as {"GPU": 0}.
+        gpu_devices: The GPUs to use in this process alone: numbers, or "0,1". Sets CUDA_VISIBLE_DEVICES and removes
+            TF_CONFIG from the environment; more than one are used with `MirroredStrategy`.
+        ignored: Other keys, so that a whole train config can be given.
+
+    Raises:
+        RuntimeError: This TensorFlow has no Estimator.
+    """
+    estimator = require_estimator("generate_run_config")
+    if gpu_devices is not None:
+        devices = _choose_gpus(gpu_devices)
+        strategy = tf.distribute.MirroredStrategy() if len(devices) > 1 else None
+        cluster: Dict[str, List[str]] = {}
+    else:
+        cluster = read_cluster(os.environ)
+        strategy = None if "ps" in cluster or "worker" not in cluster else _multi_worker_strategy()
+    session_config = tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=intra_op_parallelism_threads,
+        inter_op_parallelism_threads=inter_op_parallelism_threads,
+        log_device_placement=log_device_placement,
+        allow_soft_placement=True,
+        device_count=device_count,
+    )
+    session_config.gpu_options.allow_growth = True
+    if "ps" in cluster:
+        task = json.loads(os.environ["TF_CONFIG"])["task"]
+        # Without the filter a worker waits until all the others are there, and hangs when one has ended already.
+        session_config.device_filters.extend(["/job:ps", "/job:{type}/task:{index}".format(**task)])
+    # The Estimator would neither evaluate nor export where TF_CONFIG names a cluster, even a cluster of one.
+    with contextlib.ExitStack() as stack:
+        if not set(cluster) & {"ps", "worker"}:
+            stack.enter_context(_without_tf_config())
+        return estimator.RunConfig(
+            train_distribute=strategy,
+            session_config=session_config,
+            save_checkpoints_steps=save_checkpoints_steps,
+            log_step_count_steps=log_step_count_steps,
+            keep_checkpoint_max=keep_checkpoint_max,
+            experimental_max_worker_delay_secs=0,  # by default worker n sleeps 5 (n + 1) seconds before its first step
+        )
+
+
+def read_cluster(environment: Mapping[str, str]) -> Dict[str, List[str]]:
+    """Return the `cluster` entry of TF_CONFIG: role name to "host:port" of each; empty without TF_CONFIG."""
+    cluster: Dict[str, List[str]] = json.loads(environment.get("TF_CONFIG") or "{}").get("cluster", {})
+    return cluster
+
+
+def _multi_worker_strategy() -> Any:
+    if is_tensorflow_2():
+        # In eager mode the strategy starts a server at once and the Estimator a second one on the same port.
+        tf.compat.v1.disable_v2_behavior()
+    return tf.distribute.experimental.MultiWorkerMirroredStrategy()
+
+
+def _choose_gpus(devices: Union[str, Sequence[Union[int, str]]]) -> List[str]:
+    chosen = [part.strip() for part in devices.split(",")] if isinstance(devices, str) else [str(part) for part in devices]
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(chosen)
+    os.environ.pop("TF_CONFIG", None)
+    return chosen
+
+
+@contextlib.contextmanager
+def _without_tf_config() -> Iterator[None]:
+    hidden = os.environ.pop("TF_CONFIG", None)
+    try:
+        yield
+    finally:
+        if hidden is not None:
+            os.environ["TF_CONFIG"] = hidden

@@ -1,0 +1,290 @@
+"""Training with export: Estimators in one process or a group, and Keras models.
+
+The configs are mappings with the keys of Alink's documentation:
+
+- `input_config`: `example_config` (see `akdl.engine.inputs.parse_feature_specs`) and `label_col`; or `example_parser`.
+- `train_config`: the arguments of `akdl.engine.inputs.get_dataset` (`raw_dataset_fn` may be left out: the rows of this
+  worker), those of `akdl.engine.run_config.generate_run_config`, and `valid_raw_dataset_fn`, a function that returns a
+  dataset of serialized rows for validation. Without it nothing is evaluated: numbers from the training rows would mislead.
+- `export_config`: `placeholders_config` and `export_batch_dim`, see `akdl.engine.inputs.get_feature_placeholders`; and
+  `saved_model_dir`, the folder below which to export when it is not `task_config.saved_model_dir`.
+"""
+
+import inspect
+import logging
+import os
+import shutil
+import tempfile
+import time
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
+
+import tensorflow as tf
+
+from akdl.engine.early_stopping import stop_if_no_decrease_hook, stop_if_no_increase_hook
+from akdl.engine.inputs import get_dataset, get_dataset_fn, get_feature_placeholders, parse_feature_specs
+from akdl.engine.run_config import generate_run_config
+from akdl.model_archive import find_saved_model
+from akdl.runner.config import TaskConfig
+from akdl.tf_version import require_estimator, tf_version
+
+Config = Mapping[str, Any]
+InputFn = Callable[[], Any]
+
+logger = logging.getLogger(__name__)
+
+_DATASET_KEYS = set(inspect.signature(get_dataset).parameters)
+_RUN_CONFIG_KEYS = set(inspect.signature(generate_run_config).parameters) - {"ignored"}
+_OWN_KEYS = {"valid_raw_dataset_fn", "early_stopping_patience_steps"}
+_EXPORTER = "exporter"
+
+
+def train_estimator(
+    estimator: Any, input_config: Config, train_config: Config, export_config: Config, task_config: TaskConfig
+) -> Optional[Dict[str, Any]]:
+    """Train an Estimator on this worker's rows, alone or in the group of TF_CONFIG, and export it on the chief.
+
+    A parameter server does not come back from this call: it serves until its process is stopped.
+
+    Args:
+        estimator: A `tf.estimator.Estimator` whose config is from `generate_run_config`.
+        input_config: See above.
+        train_config: See above.
+        export_config: See above.
+        task_config: The SavedModel goes below its `saved_model_dir`, in a folder named by the time.
+
+    Returns:
+        The metrics of the last evaluation; None on other roles than the chief, and without `valid_raw_dataset_fn`.
+
+    Raises:
+        ValueError: A config is wrong.
+        RuntimeError: This TensorFlow has no Estimator.
+    """
+    module = require_estimator("train_estimator")
+    input_fn, valid_fn = _input_fns(input_config, train_config, task_config)
+    serving_fn, export_dir = _serving_fn(module, export_config), _export_dir(export_config, task_config)
+    metrics: Optional[Dict[str, Any]] = None
+    if _is_group(estimator):
+        # Only this entry point starts the servers of a group. Nobody evaluates in it, as there is no evaluator among the
+        # roles, but it will not start without saying what an evaluator would do.
+        module.train_and_evaluate(estimator, module.TrainSpec(input_fn), module.EvalSpec(valid_fn or input_fn))
+    else:
+        estimator.train(input_fn)
+    if not _exports(task_config):
+        return None
+    if valid_fn is not None:
+        metrics = estimator.evaluate(valid_fn)
+    _served_by_default(estimator).export_saved_model(export_dir, serving_fn)
+    return metrics
+
+
+def train_estimator_one_worker(
+    estimator: Any, input_config: Config, train_config: Config, export_config: Config, task_config: TaskConfig
+) -> Optional[Dict[str, Any]]:
+    """Train an Estimator in this process alone, evaluating at every checkpoint, and export the last or the best one.
+
+    Further keys:
+
+    - `train_config`: `early_stopping_patience_steps`, to end when the metric has not improved for so many steps.
+    - `export_config`: `exporter_type`, "latest" (default) or "best"; `best_exporter_metric` ("loss"), the metric that
+      early stopping and "best" look at; `metric_bigger` (False), whether larger is better.
+
+    Args:
+        estimator: A `tf.estimator.Estimator` whose config is from `generate_run_config`.
+        input_config: See above.
+        train_config: See above.
+        export_config: See above.
+        task_config: The SavedModel goes below its `saved_model_dir`, in a folder named by the time.
+
+    Returns:
+        The metrics of the last evaluation; None without `valid_raw_dataset_fn`.
+
+    Raises:
+        ValueError: A config is wrong: early stopping or "best" without `valid_raw_dataset_fn` among others.
+        RuntimeError: This TensorFlow has no Estimator.
+    """
+    module = require_estimator("train_estimator_one_worker")
+    if estimator.config.cluster_spec.jobs:
+        roles = ", ".join(estimator.config.cluster_spec.jobs)
+        raise ValueError(
+            f"train_estimator_one_worker trains in one process, the estimator's config has a cluster of {roles}: use "
+            "train_estimator for a group, and generate_run_config for the config of a chief alone"
+        )
+    best = _wants_best(export_config)
+    metric, bigger = export_config.get("best_exporter_metric") or "loss", bool(export_config.get("metric_bigger", False))
+    patience = train_config.get("early_stopping_patience_steps")
+    input_fn, valid_fn = _input_fns(input_config, train_config, task_config)
+    serving_fn, export_dir = _serving_fn(module, export_config), _export_dir(export_config, task_config)
+    if valid_fn is None:
+        if best or patience is not None:
+            what = "early_stopping_patience_steps" if patience is not None else "exporter_type 'best'"
+            raise ValueError(f"{what} needs rows to evaluate on: give valid_raw_dataset_fn in train_config")
+        estimator.train(input_fn)
+        _served_by_default(estimator).export_saved_model(export_dir, serving_fn)
+        return None
+    hooks = [] if patience is None else [_patience_hook(estimator, metric, bigger, int(patience))]
+    exporter = _exporter(module, best, metric, bigger, serving_fn)
+    metrics, _ = module.train_and_evaluate(
+        estimator,
+        module.TrainSpec(input_fn, hooks=hooks),
+        # All validation rows, at every checkpoint; by default once in ten minutes.
+        module.EvalSpec(valid_fn, steps=None, exporters=[exporter], start_delay_secs=0, throttle_secs=0),
+    )
+    exported = find_saved_model(os.path.join(estimator.model_dir, "export", _EXPORTER))
+    shutil.copytree(exported, os.path.join(export_dir, os.path.basename(exported)))
+    found: Dict[str, Any] = metrics
+    return found
+
+
+def train_keras_model(model: Any, input_config: Config, train_config: Config, task_config: TaskConfig) -> Any:
+    """Fit a compiled Keras model on this worker's rows and export it as a SavedModel on the chief.
+
+    In a group, build and compile the model under its strategy and call this on each worker.
+
+    Args:
+        model: A compiled `tf.keras.Model` that takes the features by name.
+        input_config: See above.
+        train_config: See above; `num_epochs` are passes over the rows, with an evaluation after each when there is
+            `valid_raw_dataset_fn`.
+        task_config: The SavedModel goes below its `saved_model_dir`, in a folder named by the time.
+
+    Returns:
+        What `model.fit` returns.
+
+    Raises:
+        ValueError: A config is wrong.
+    """
+    input_fn, valid_fn = _input_fns(input_config, dict(train_config, num_epochs=1), task_config)
+    history = model.fit(
+        input_fn(),
+        epochs=int(train_config["num_epochs"]),
+        validation_data=None if valid_fn is None else valid_fn(),
+        verbose=2,  # a line per epoch: progress bars are no good in logs
+    )
+    if _exports(task_config):
+        _save_keras(model, os.path.join(_export_dir({}, task_config), str(int(time.time()))))
+    else:
+        # Saving reads variables that the workers hold together, so all of them have to take part.
+        with tempfile.TemporaryDirectory(dir=task_config.work_dir) as folder:
+            _save_keras(model, os.path.join(folder, "model"))
+    return history
+
+
+def _input_fns(input_config: Config, train_config: Config, task_config: TaskConfig) -> Tuple[InputFn, Optional[InputFn]]:
+    """Return the functions that make the training and the validation input; None for the latter without rows for it."""
+    unknown = sorted(set(train_config) - _DATASET_KEYS - _RUN_CONFIG_KEYS - _OWN_KEYS)
+    if unknown:
+        logger.warning("train_config has keys that nothing reads: %s", ", ".join(unknown))
+    for key in ("batch_size", "num_epochs"):
+        if key not in train_config:
+            raise ValueError(f"train_config needs the key {key!r}; it has {', '.join(sorted(train_config)) or 'none'}")
+    arguments: Dict[str, Any] = {key: value for key, value in train_config.items() if key in _DATASET_KEYS}
+    arguments["feature_specs"] = None
+    arguments["label_col"] = input_config.get("label_col")
+    if input_config.get("example_parser") is not None:
+        arguments["example_parser"] = input_config["example_parser"]
+    elif "example_config" in input_config:
+        arguments["feature_specs"] = parse_feature_specs(input_config["example_config"])
+    arguments.setdefault("raw_dataset_fn", lambda: tf.data.TFRecordDataset(_dataset_file(task_config)))
+    valid_raw = train_config.get("valid_raw_dataset_fn")
+    if valid_raw is None:
+        return get_dataset_fn(**arguments), None
+    valid = dict(arguments, raw_dataset_fn=valid_raw, num_epochs=1, shuffle_factor=0)
+    return get_dataset_fn(**arguments), get_dataset_fn(**valid)
+
+
+def _dataset_file(task_config: TaskConfig) -> str:
+    path: str = task_config.dataset_file  # type: ignore[attr-defined]
+    return path
+
+
+def _export_dir(export_config: Config, task_config: TaskConfig) -> str:
+    folder = export_config.get("saved_model_dir") or getattr(task_config, "saved_model_dir", None)
+    if folder is None:
+        raise ValueError(f"a {type(task_config).__name__} has no saved_model_dir: give one in export_config")
+    return str(folder)
+
+
+def _is_group(estimator: Any) -> bool:
+    """Return whether the estimator's config names other processes than this one."""
+    return sum(len(addresses) for addresses in estimator.config.cluster_spec.as_dict().values()) > 1
+
+
+def _exports(task_config: TaskConfig) -> bool:
+    return task_config.task_type == "chief" or (task_config.num_workers == 1 and task_config.task_type != "ps")
+
+
+def _wants_best(export_config: Config) -> bool:
+    kind = export_config.get("exporter_type") or "latest"
+    if kind not in ("latest", "best"):
+        raise ValueError(f"export_config has exporter_type {kind!r}, expected 'latest' or 'best'")
+    return bool(kind == "best")
+
+
+def _patience_hook(estimator: Any, metric: str, bigger: bool, patience: int) -> Any:
+    make = stop_if_no_increase_hook if bigger else stop_if_no_decrease_hook
+    os.makedirs(estimator.eval_dir(), exist_ok=True)  # the hook lists it, also before the first evaluation
+    every = estimator.config.save_checkpoints_steps or patience
+    return make(estimator, metric, patience, run_every_secs=None, run_every_steps=every)
+
+
+def _exporter(module: Any, best: bool, metric: str, bigger: bool, serving_fn: Callable[[], Any]) -> Any:
+    base = module.BestExporter if best else module.LatestExporter
+
+    class ServedExporter(base):  # type: ignore[misc, valid-type]
+        def export(self, estimator: Any, *args: Any, **kwargs: Any) -> Any:
+            return super().export(_served_by_default(estimator), *args, **kwargs)
+
+    arguments: Dict[str, Any] = {
+        "name": _EXPORTER,
+        "serving_input_receiver_fn": serving_fn,
+        "exports_to_keep": 1,
+    }
+    if best:
+        arguments["compare_fn"] = _improves(metric, bigger)
+    return ServedExporter(**arguments)
+
+
+def _improves(metric: str, bigger: bool) -> Callable[..., bool]:
+    def compare(best_eval_result: Config, current_eval_result: Config) -> bool:
+        for result in (best_eval_result, current_eval_result):
+            if metric not in result:
+                raise ValueError(f"best_exporter_metric is {metric!r}; the evaluation has {', '.join(sorted(result))}")
+        best, current = best_eval_result[metric], current_eval_result[metric]
+        return bool(current > best if bigger else current < best)
+
+    return compare
+
+
+def _serving_fn(module: Any, export_config: Config) -> Callable[[], Any]:
+    if "placeholders_config" not in export_config:
+        raise ValueError(f"export_config needs the key 'placeholders_config'; it has {', '.join(export_config) or 'none'}")
+    batch_dim = bool(export_config.get("export_batch_dim", False))
+    placeholders = get_feature_placeholders(export_config["placeholders_config"], batch_dim)
+    serving_fn: Callable[[], Any] = module.export.build_raw_serving_input_receiver_fn(placeholders)
+    return serving_fn
+
+
+def _served_by_default(estimator: Any) -> Any:
+    """Return the estimator with its "predict" signature as the default one too.
+
+    The default of TensorFlow's own estimators takes serialized Examples, and is left out of a model that takes tensors.
+    """
+    module = require_estimator()
+    default = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+
+    def model_fn(features: Any, labels: Any, mode: Any, config: Any) -> Any:
+        spec = estimator.model_fn(features, labels, mode, config)
+        outputs = dict(spec.export_outputs or {})
+        if isinstance(outputs.get("predict"), module.export.PredictOutput):
+            outputs[default] = outputs["predict"]
+            return spec._replace(export_outputs=outputs)
+        return spec
+
+    return module.Estimator(model_fn, model_dir=estimator.model_dir, config=estimator.config)
+
+
+def _save_keras(model: Any, path: str) -> None:
+    if tf_version() >= (2, 16):  # Keras 3 keeps its models out of tf.saved_model
+        model.export(path)
+    else:
+        tf.saved_model.save(model, path)

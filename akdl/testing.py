@@ -1,0 +1,262 @@
+"""Try a script without Flink: task configs over rows made in the test, and a writer that keeps what the script writes.
+
+    task_config = testing.batch_task_config(
+        {"x": [0.5, None], "label": [0, 1]}, {"x": "DOUBLE", "label": "INT"}, work_dir=str(tmp_path), user_params={"n": 2}
+    )
+    my_script.main(task_config)
+    assert task_config.output_writer.rows == [...]
+
+TensorFlow is imported inside the functions, for the reason in `akdl.features`.
+"""
+
+import os
+import struct
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union, cast
+
+from akdl.columns import encode_columns
+from akdl.context import TFContext
+from akdl.features import FLOAT32, INT64, ColumnKind
+from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TrainTaskConfig
+from akdl.wire import Example, TableColumn
+
+if TYPE_CHECKING:
+    from akdl.dataset import Rows
+    from akdl.runner.output_writer import OutputWriter
+
+Cells = Union[Mapping[str, Sequence[Any]], Sequence[bytes]]
+
+FILE_NAME = "dataset.tfrecords"
+
+
+class CollectingWriter:
+    """Stands in for `task_config.output_writer` and keeps the rows.
+
+    Args:
+        types: Column name to Flink SQL type, as in `outputSchemaStr`. With it an unknown column or a value that does not
+            fit is refused as in a job, and a column that was not written is None. Without it anything goes.
+
+    Attributes:
+        rows: What was written, in order: column name to a bool, int, float, bytes, a list of these, or None.
+    """
+
+    def __init__(self, types: Optional[Mapping[str, str]] = None) -> None:
+        self.rows: List[Dict[str, Any]] = []
+        self._columns = None if types is None else table_columns(types)
+
+    @property
+    def rows_written(self) -> int:
+        """Rows taken so far."""
+        return len(self.rows)
+
+    def write(self, example: Any) -> None:
+        """Keep one row, see `akdl.runner.output_writer.OutputWriter.write`."""
+        cells = {}
+        for name, feature in example.features.feature.items():
+            lists = [feature.bytes_list.value, feature.float_list.value, feature.int64_list.value]
+            cells[name] = [value for values in lists for value in values]
+        if self._columns is None:
+            self.rows.append({name: values[0] if len(values) == 1 else values for name, values in cells.items()})
+            return
+        self._refuse_unknown(cells)
+        self.rows.append({column.name: _cell(column, cells.get(column.name)) for column in self._columns})
+
+    def write_batch(self, values: Mapping[str, Any]) -> None:
+        """Keep many rows, see `akdl.runner.output_writer.OutputWriter.write_batch`."""
+        columns = {name: _plain(cells) for name, cells in values.items()}
+        if self._columns is not None:
+            encode_columns(values, self._columns)  # for its errors
+            size = len(next(iter(columns.values())))
+            columns = {column.name: columns.get(column.name, [None] * size) for column in self._columns}
+        lengths = {name: len(cells) for name, cells in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"the columns have different numbers of rows: {lengths}")
+        self.rows.extend(dict(zip(columns, cells)) for cells in zip(*columns.values()))
+
+    def flush(self) -> None:
+        """Do nothing: rows are there at once."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def _refuse_unknown(self, cells: Mapping[str, Any]) -> None:
+        names = [column.name for column in self._columns or ()]
+        unknown = sorted(set(cells) - set(names))
+        if unknown:
+            raise ValueError(f"unknown column {', '.join(unknown)}; outputSchemaStr has {', '.join(names)}")
+
+
+class StoredRows:
+    """Stands in for the rows on their way to a script: all of them are in a TFRecord file already.
+
+    Args:
+        path: The file.
+        count: Rows in it.
+    """
+
+    def __init__(self, path: str, count: int) -> None:
+        self._path = path
+        self.count = count
+
+    def file(self) -> str:
+        """Return the path of the TFRecord file."""
+        return self._path
+
+    def length(self) -> int:
+        """Return the number of rows."""
+        return self.count
+
+    def segments(self) -> Iterator[str]:
+        """Yield the paths of the files that hold the rows: the one there is."""
+        yield self._path
+
+
+def table_columns(types: Mapping[str, str]) -> List[TableColumn]:
+    """Return columns for a mapping of name to Flink SQL type."""
+    return [TableColumn(name=name, type=sql_type) for name, sql_type in types.items()]
+
+
+def encode_rows(cells: Mapping[str, Sequence[Any]], types: Mapping[str, str], exact_doubles: bool = False) -> List[bytes]:
+    """Return rows as serialized tf.train.Examples, as a script gets them.
+
+    Args:
+        cells: Column name to one value per row: numbers, text, bytes, lists of these for an ARRAY, None for null. Dates and
+            times are numbers, see `akdl.features.feature_spec`.
+        types: Column name to Flink SQL type.
+        exact_doubles: See `akdl.features.feature_spec`.
+
+    Raises:
+        ValueError: The names differ between `cells` and `types`, or the columns have different lengths.
+        TypeError: A value that does not fit its column.
+    """
+    if set(cells) != set(types):
+        raise ValueError(f"the columns {sorted(cells)} and the types {sorted(types)} have different names")
+    lengths = {name: len(values) for name, values in cells.items()}
+    if len(set(lengths.values())) != 1:
+        raise ValueError(f"expected at least one column, and columns of one length, got {lengths}")
+    examples = [Example() for _ in range(next(iter(lengths.values())))]
+    for column in table_columns(types):
+        kind = ColumnKind(column)
+        for example, cell in zip(examples, cells[column.name]):
+            if cell is not None:
+                _fill(example.features.feature[column.name], list(cell) if kind.is_array else [cell], kind, exact_doubles)
+    return [example.SerializeToString() for example in examples]
+
+
+def batch_task_config(
+    rows: Cells,
+    types: Mapping[str, str],
+    work_dir: str,
+    user_params: Optional[Mapping[str, Any]] = None,
+    output_types: Optional[Mapping[str, str]] = None,
+    exact_doubles: bool = False,
+    **task: Any,
+) -> BatchTaskConfig:
+    """Return the task config of a batch operator.
+
+    Args:
+        rows: Column name to one value per row, see `encode_rows`; or serialized tf.train.Examples.
+        types: Column name to Flink SQL type, such as {"x": "DOUBLE", "words": "ARRAY<STRING>"}.
+        work_dir: An existing folder; the rows are written there.
+        user_params: What the script finds in `task_config.user_params`.
+        output_types: The columns of `outputSchemaStr`, see `CollectingWriter`.
+        exact_doubles: See `akdl.features.feature_spec`.
+        task: `num_workers`, `cluster`, `task_type`, `task_index` where it is not a chief alone.
+
+    Returns:
+        A config whose `output_writer` is a `CollectingWriter`.
+    """
+    common = _common(rows, types, work_dir, user_params, exact_doubles, task)
+    return BatchTaskConfig(output_writer=cast("OutputWriter", CollectingWriter(output_types)), **common)
+
+
+def stream_task_config(
+    rows: Cells,
+    types: Mapping[str, str],
+    work_dir: str,
+    user_params: Optional[Mapping[str, Any]] = None,
+    output_types: Optional[Mapping[str, str]] = None,
+    exact_doubles: bool = False,
+    **task: Any,
+) -> StreamTaskConfig:
+    """Return the task config of a stream operator, see `batch_task_config`; the stream ends after the rows."""
+    common = _common(rows, types, work_dir, user_params, exact_doubles, task)
+    return StreamTaskConfig(output_writer=cast("OutputWriter", CollectingWriter(output_types)), **common)
+
+
+def train_task_config(
+    rows: Cells,
+    types: Mapping[str, str],
+    work_dir: str,
+    user_params: Optional[Mapping[str, Any]] = None,
+    exact_doubles: bool = False,
+    **task: Any,
+) -> TrainTaskConfig:
+    """Return the task config of an operator that trains a model, see `batch_task_config`.
+
+    `saved_model_dir` is a folder in `work_dir` that does not exist yet.
+    """
+    common = _common(rows, types, work_dir, user_params, exact_doubles, task)
+    return TrainTaskConfig(saved_model_dir=os.path.join(work_dir, "savedmodel"), **common)
+
+
+def _common(
+    rows: Cells,
+    types: Mapping[str, str],
+    work_dir: str,
+    user_params: Optional[Mapping[str, Any]],
+    exact_doubles: bool,
+    task: Mapping[str, Any],
+) -> Dict[str, Any]:
+    """Write the rows and return the arguments that all task configs take."""
+    records = encode_rows(rows, types, exact_doubles) if isinstance(rows, Mapping) else list(rows)
+    path = os.path.join(work_dir, FILE_NAME)
+    _write_records(path, records)
+    context = TFContext(cast("Rows", StoredRows(path, len(records))), table_columns(types), exact_doubles)
+    common: Dict[str, Any] = {
+        "tf_context": context,
+        "work_dir": work_dir,
+        "user_params": dict(user_params or {}),
+        "num_workers": 1,
+        "cluster": {"chief": ["localhost:0"]},
+        "task_type": "chief",
+        "task_index": 0,
+    }
+    unknown = sorted(set(task) - set(common))
+    if unknown:
+        raise TypeError(f"unknown argument {', '.join(unknown)}")
+    return dict(common, **task)
+
+
+def _write_records(path: str, records: Sequence[bytes]) -> None:
+    import tensorflow as tf
+
+    with tf.io.TFRecordWriter(path) as writer:
+        for record in records:
+            writer.write(record)
+
+
+def _fill(feature: Any, values: List[Any], kind: ColumnKind, exact_doubles: bool) -> None:
+    if exact_doubles and kind.name == "DOUBLE":
+        feature.bytes_list.value.append(struct.pack(f"<{len(values)}d", *values))
+    elif kind.feature == INT64:
+        feature.int64_list.value.extend(values)
+    elif kind.feature == FLOAT32:
+        feature.float_list.value.extend(values)
+    else:
+        feature.bytes_list.value.extend(value if isinstance(value, bytes) else str(value).encode("utf-8") for value in values)
+
+
+def _cell(column: TableColumn, values: Optional[List[Any]]) -> Any:
+    if values is None or ColumnKind(column).is_array:
+        return values
+    if len(values) != 1:
+        raise ValueError(f"column {column.name!r} ({column.type}): expected one value, got {len(values)}")
+    return values[0]
+
+
+def _plain(cells: Any) -> List[Any]:
+    """Return the cells as plain Python values."""
+    if hasattr(cells, "numpy"):  # an eager tensor
+        cells = cells.numpy()
+    plain = cells.tolist() if hasattr(cells, "tolist") else list(cells)
+    return [cell.tolist() if hasattr(cell, "tolist") else cell for cell in plain]

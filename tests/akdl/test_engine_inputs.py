@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from akdl.testing import encode_rows
+
+pytestmark = pytest.mark.tf
+
+CONFIG: list[dict[str, Any]] = [
+    {"name": "x", "dtype": "float", "shape": [1]},
+    {"name": "flag", "dtype": "boolean", "shape": []},
+    {"name": "label", "dtype": "int", "shape": [1]},
+]
+TYPES = {"x": "FLOAT", "flag": "BOOLEAN", "label": "BIGINT"}
+
+
+@pytest.fixture(scope="module")
+def inputs() -> Any:
+    from akdl.engine import inputs
+
+    return inputs
+
+
+@pytest.fixture(scope="module")
+def tf() -> Any:
+    import tensorflow
+
+    return tensorflow
+
+
+def raw_dataset_fn(tf: Any, rows: int) -> Any:
+    cells = {"x": [i / 2 for i in range(rows)], "flag": [i % 2 for i in range(rows)], "label": range(rows)}
+    records = encode_rows(cells, TYPES)
+    return lambda: tf.data.Dataset.from_tensor_slices(records)
+
+
+class TestParseFeatureSpecs:
+    def test_features(self, inputs: Any, tf: Any) -> None:
+        entries = [
+            {"name": "a", "dtype": "double", "shape": [2]},
+            {"name": "b", "dtype": "long", "shape": [], "feature_type": "FixedLenSequenceFeature"},
+            {"name": "c", "dtype": "string", "feature_type": "VarLenFeature"},
+            {"name": "d", "dtype": tf.float32, "shape": []},
+        ]
+        assert inputs.parse_feature_specs(entries) == {
+            "a": tf.io.FixedLenFeature([2], tf.float32),
+            "b": tf.io.FixedLenSequenceFeature([], tf.int64, allow_missing=True),
+            "c": tf.io.VarLenFeature(tf.string),
+            "d": tf.io.FixedLenFeature([], tf.float32),
+        }
+
+    def test_names_of_dtypes(self, inputs: Any) -> None:
+        assert {name: dtype.name for name, dtype in inputs.dtype_str_map.items()} == {
+            "byte": "int8",
+            "ubyte": "uint8",
+            "int": "int64",
+            "long": "int64",
+            "float": "float32",
+            "double": "float32",
+            "boolean": "bool",
+            "string": "string",
+        }
+
+    @pytest.mark.parametrize(
+        ("entry", "match"),
+        [
+            ({"name": "a", "dtype": "number", "shape": []}, "feature 'a': unknown dtype 'number', expected one of byte,"),
+            ({"name": "a", "dtype": "int"}, "'shape' is missing"),
+            ({"dtype": "int", "shape": []}, "'name' is missing"),
+            ({"name": "a", "dtype": "int", "shape": [], "feature_type": "Odd"}, "unknown feature_type 'Odd'"),
+        ],
+    )
+    def test_wrong_entry(self, inputs: Any, entry: dict[str, Any], match: str) -> None:
+        with pytest.raises(ValueError, match=match):
+            inputs.parse_feature_specs([entry])
+
+
+class TestGetExampleParser:
+    def test_batch_and_single_row(self, inputs: Any, tf: Any) -> None:
+        parse = inputs.get_example_parser(inputs.parse_feature_specs(CONFIG), "label")
+        records = list(raw_dataset_fn(tf, 3)().as_numpy_iterator())
+        features, label = parse(tf.constant(records))
+        assert features["x"].numpy().tolist() == [[0.0], [0.5], [1.0]]
+        assert features["flag"].dtype == tf.bool
+        assert features["flag"].numpy().tolist() == [False, True, False]
+        assert label.numpy().tolist() == [[0], [1], [2]]
+        features, label = parse(tf.constant(records[1]))
+        assert (features["x"].numpy().tolist(), label.numpy().tolist()) == ([0.5], [1])
+
+    def test_unknown_label(self, inputs: Any) -> None:
+        with pytest.raises(ValueError, match="the label 'y' is not among the features: x, flag, label"):
+            inputs.get_example_parser(inputs.parse_feature_specs(CONFIG), "y")
+
+
+class TestGetFeaturePlaceholders:
+    def test_shapes_and_names(self, inputs: Any, tf: Any) -> None:
+        entries = [{"name": "x", "dtype": "float", "shape": [1]}, {"name": "Ö l", "dtype": "int", "shape": [2]}]
+        found = inputs.get_feature_placeholders(entries, export_batch_dim=True)
+        assert {name: tensor.shape.as_list() for name, tensor in found.items()} == {"x": [None, 1], "Ö l": [None, 2]}
+        assert {name: tensor.dtype for name, tensor in found.items()} == {"x": tf.float32, "Ö l": tf.int64}
+        assert found["x"].op.name == "x"
+        found = inputs.get_feature_placeholders(entries)
+        assert found["x"].shape.as_list() == [1]
+
+    def test_in_the_graph_of_a_script(self, inputs: Any, tf: Any) -> None:
+        with tf.Graph().as_default() as graph:
+            found = inputs.get_feature_placeholders([{"name": "x", "dtype": "float", "shape": [1]}])
+        assert found["x"].graph is graph
+
+
+class TestGetDataset:
+    def dataset(self, inputs: Any, tf: Any, rows: int = 10, **options: Any) -> list[Any]:
+        arguments = {"batch_size": 4, "num_epochs": 1, **options}
+        specs = inputs.parse_feature_specs(CONFIG)
+        make = inputs.get_dataset_fn(
+            feature_specs=specs, raw_dataset_fn=raw_dataset_fn(tf, rows), label_col="label", **arguments
+        )
+        return list(make().as_numpy_iterator())
+
+    def test_each_row_once_per_epoch(self, inputs: Any, tf: Any) -> None:
+        batches = self.dataset(inputs, tf, num_epochs=3, prefetch_buffer_size=1)
+        assert [len(label) for _, label in batches] == [4] * 7 + [2]
+        labels = np.concatenate([label[:, 0] for _, label in batches])
+        assert np.bincount(labels).tolist() == [3] * 10
+        assert labels.tolist() != list(range(10)) * 3
+        for features, label in batches:
+            assert (features["x"] * 2 == label).all()
+
+    def test_order_without_shuffling(self, inputs: Any, tf: Any) -> None:
+        batches = self.dataset(inputs, tf, shuffle_factor=0)
+        assert np.concatenate([label[:, 0] for _, label in batches]).tolist() == list(range(10))
+
+    @pytest.mark.parametrize("shuffle_factor", [0, 10])
+    def test_post_processing_sees_single_rows(self, inputs: Any, tf: Any, shuffle_factor: int) -> None:
+        shapes = []
+
+        def only_odd(dataset: Any) -> Any:
+            shapes.append(dataset.element_spec[1].shape.as_list())
+            return dataset.filter(lambda features, label: features["flag"])
+
+        batches = self.dataset(inputs, tf, shuffle_factor=shuffle_factor, post_process_dataset=only_odd, num_epochs=2)
+        assert shapes == [[1]]
+        assert [len(label) for _, label in batches] == [4, 4, 2]
+        assert sorted(np.concatenate([label[:, 0] for _, label in batches]).tolist()) == sorted([1, 3, 5, 7, 9] * 2)
+
+    def test_own_parser(self, inputs: Any, tf: Any) -> None:
+        dataset = inputs.get_dataset(None, raw_dataset_fn(tf, 3), None, 2, 1, example_parser=lambda rows: (rows, tf.size(rows)))
+        assert [size for _, size in dataset.as_numpy_iterator()] == [2, 1]
+
+    def test_neither_specs_nor_parser(self, inputs: Any, tf: Any) -> None:
+        with pytest.raises(ValueError, match="feature_specs and label_col, or an example_parser"):
+            inputs.get_dataset(None, raw_dataset_fn(tf, 3), "label", 2, 1)
