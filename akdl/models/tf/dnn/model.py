@@ -137,7 +137,8 @@ def _parser(columns: List[TableColumn], features: List[str], label: str, exact_d
         cells = {name: tf.expand_dims(cell, 1) for name, cell in parse_examples(serialized, columns, exact_doubles).items()}
         labels = tf.cast(cells[label], tf.int64)
         # The classifier refuses labels below 0 and above 1 by itself, but the cast would make 0.7 a 0.
-        whole = tf.debugging.assert_equal(tf.cast(labels, cells[label].dtype), cells[label], f"{label!r} is not 0 or 1")
+        back = tf.cast(labels, cells[label].dtype)
+        whole = tf.debugging.assert_equal(back, cells[label], message=f"{label!r} is not 0 or 1")
         with tf.control_dependencies([whole]):
             return {name: tf.cast(cells[name], tf.float32) for name in features}, tf.identity(labels)
 
