@@ -38,7 +38,8 @@ def accuracy(tf: Any, folder: str, cells: dict[str, Any], key: str) -> float:
 
 class TestDnnTrain:
     @pytest.mark.parametrize(
-        ("label_type", "exact_doubles", "params"), [("DOUBLE", False, TEXT_PARAMS), ("BIGINT", True, PARAMS)]
+        ("label_type", "exact_doubles", "params"),
+        [("DOUBLE", False, TEXT_PARAMS), ("BIGINT", True, PARAMS), ("DECIMAL(2, 1)", False, PARAMS)],
     )
     def test_learns_and_exports(self, tmp_path: Path, label_type: str, exact_doubles: bool, params: dict[str, Any]) -> None:
         import tensorflow as tf
@@ -47,6 +48,8 @@ class TestDnnTrain:
 
         cells, types = made_rows()
         types["label"] = label_type
+        if label_type.startswith("DECIMAL"):
+            cells["label"] = ["1.0" if label else "0.0" for label in cells["label"]]
         task_config = testing.train_task_config(cells, types, str(tmp_path), params, exact_doubles)
         dnn_train.main(task_config)
         model = find_saved_model(task_config.saved_model_dir)

@@ -15,7 +15,7 @@ from akdl.tf_version import is_tensorflow_2, require_estimator
 from akdl.wire import TableColumn
 
 HIDDEN_UNITS = [30, 10]
-NUMERIC = ["BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"]
+NUMERIC = ["BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"]
 
 _PARAMS = ("featureCols", "labelCol", "batch_size", "num_epochs")
 
@@ -134,7 +134,8 @@ def _parser(columns: List[TableColumn], features: List[str], label: str, exact_d
     """Return a function from serialized rows to ({feature: float32 [n, 1]}, label as int64 [n, 1])."""
 
     def parse(serialized: Any) -> Tuple[Dict[str, Any], Any]:
-        cells = {name: tf.expand_dims(cell, 1) for name, cell in parse_examples(serialized, columns, exact_doubles).items()}
+        parsed = parse_examples(serialized, columns, exact_doubles)
+        cells = {name: tf.expand_dims(_number(cell), 1) for name, cell in parsed.items()}
         labels = tf.cast(cells[label], tf.int64)
         # The classifier refuses labels below 0 and above 1 by itself, but the cast would make 0.7 a 0.
         back = tf.cast(labels, cells[label].dtype)
@@ -143,6 +144,11 @@ def _parser(columns: List[TableColumn], features: List[str], label: str, exact_d
             return {name: tf.cast(cells[name], tf.float32) for name in features}, tf.identity(labels)
 
     return parse
+
+
+def _number(cell: Any) -> Any:
+    # A DECIMAL comes as text. SQL makes one of a plain 1.0, so a label is easily a DECIMAL.
+    return tf.strings.to_number(cell, tf.float64) if cell.dtype == tf.string else cell
 
 
 def _columns(columns: Sequence[TableColumn]) -> str:
