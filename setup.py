@@ -27,6 +27,7 @@ DEVELOPMENT = [
     "mypy>=1.10",
     "pandas-stubs<2.3",
     "pytest>=8",
+    "pytest-timeout>=2.3",
     "ruff>=0.5",
     "types-protobuf<5",
     "types-psutil",

@@ -55,8 +55,7 @@ class BatchOperator:
 
     def getColNames(self) -> list[str]:
         """Return the names of the columns."""
-        names: list[str] = self.getOutputTable().get_resolved_schema().get_column_names()
-        return names
+        return list(self.getOutputTable().get_resolved_schema().get_column_names())
 
     def getColTypes(self) -> list[str]:
         """Return the types of the columns as Flink SQL texts."""

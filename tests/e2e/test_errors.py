@@ -1,0 +1,164 @@
+"""Whatever goes wrong is one readable exception at the caller, and nothing stays behind."""
+
+import pytest
+
+from bridge.exceptions import ConfigurationError, RowError, TaskError
+from operators import AlinkGlobalConfiguration, MemSourceBatchOp, getMLEnv, useLocalEnv
+from tests.e2e.jobs import script_op, sequence
+from tests.support.leftovers import task_processes, wait_until
+
+pytestmark = pytest.mark.flink
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _environment():
+    useLocalEnv(1)
+
+
+def run(op):
+    return sequence(getMLEnv().btenv, 10).link(op).collectToDataframe()
+
+
+def failing(way, schema="x BIGINT", **params):
+    return script_op("fail.py", schema, userParams={"way": way}, **params)
+
+
+def test_main_raises():
+    with pytest.raises(TaskError) as caught:
+        run(failing("raise"))
+    lines = str(caught.value).splitlines()
+    assert lines[0] == (
+        "TensorFlow2BatchOp, chief 0 (fail.py): the script failed: ValueError: this script does not feel well"
+    )
+    assert lines[1] == "Traceback (most recent call last):"
+    assert "fail.py" in lines[2] and "in main" in lines[2], "the traceback begins in the script"
+    assert "about to fail: raise" in lines, "the last lines of the process are there"
+    assert len(lines) < 20 and not any("org.apache" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        ("exit", r"chief 0 \(fail.py\): the script failed: SystemExit: the script called sys.exit\(3\)"),
+        ("kill", r"chief 0 \(fail.py\): the process killed by signal 9 \(SIGKILL: .*memory.*\) before the script had ended"),
+        ("raise", r"worker 0 \(fail.py\)|chief 0 \(fail.py\)"),
+    ],
+)
+def test_ways_to_die(way, expected):
+    with pytest.raises(TaskError, match=expected):
+        run(failing(way, workers=2) if way == "raise" else failing(way))
+
+
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        ("column", "TensorFlow2BatchOp: fail.py wrote row 0: unknown column 'nonsense'; outputSchemaStr has 'x'"),
+        ("type", r"fail.py wrote row 0: column 'x' \(BIGINT\): expected an int64_list with 1 value, got a float_list with 1 value"),
+        ("count", r"column 'x' \(BIGINT\): expected an int64_list with 1 value, got an int64_list with 2 values"),
+    ],
+)
+def test_rows_that_do_not_fit_the_schema(way, expected):
+    with pytest.raises(RowError, match=expected):
+        run(failing(way))
+
+
+def test_a_batch_that_does_not_fit_fails_in_the_script():
+    with pytest.raises(TaskError, match=r"TypeError: column 'x' \(BIGINT\): expected integers, got float64 such as 0.5"):
+        run(failing("batch type"))
+
+
+def test_no_main():
+    with pytest.raises(TaskError, match="no_main.py defines no function `main`: the main script needs `def main"):
+        run(script_op("no_main.py", "x INT"))
+
+
+def test_a_python_environment_without_what_is_needed(tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho this is no Python; exit 1\n")
+    python.chmod(0o755)
+    with pytest.raises(TaskError, match=r"(?s)exited with status 1 before it could start the script.*this is no Python"):
+        run(script_op("echo_ids.py", "worker INT, id BIGINT", pythonEnv=str(python)))
+
+
+def test_plain_pyflink_gets_the_message_too():
+    table = sequence(getMLEnv().btenv, 10).link(failing("raise")).getOutputTable()
+    with pytest.raises(Exception, match="the script failed: ValueError: this script does not feel well"):
+        with table.execute().collect() as rows:
+            list(rows)
+
+
+def test_a_cancelled_job_leaves_nothing_behind():
+    """Plain PyFlink: nobody stops the group but the group itself, which asks Flink whether it is still wanted."""
+    result = sequence(getMLEnv().btenv, 10).link(failing("hang")).getOutputTable().execute()
+    wait_until(lambda: len(task_processes()) == 1, "the script runs")
+    result.get_job_client().cancel().result()
+    wait_until(lambda: not task_processes(), "the process is gone")
+
+
+def test_when_one_worker_fails_the_other_is_stopped(tmp_path):
+    script = tmp_path / "half.py"
+    script.write_text(
+        "import time\n"
+        "def main(config):\n"
+        "    if config.task_type == 'worker':\n"
+        "        raise ValueError('half of it')\n"
+        "    time.sleep(600)\n"
+    )
+    op = script_op("fail.py", "x INT", workers=2)
+    op.setUserFiles([str(script)]).setMainScriptFile(str(script))
+    with pytest.raises(TaskError, match="worker 0 .*half of it"):
+        run(op)
+    assert not task_processes(), "print, collect and execute return when nothing is left"
+
+
+def test_what_scripts_print_is_shown_live_with_role_and_index(capsys, tmp_path):
+    script = tmp_path / "talk.py"
+    script.write_text("def main(config):\n    print('hello from the script')\n")
+    op = script_op("fail.py", "x INT", workers=2).setUserFiles([str(script)]).setMainScriptFile(str(script))
+    try:
+        AlinkGlobalConfiguration.setPrintProcessInfo(True)
+        run(op)
+    finally:
+        AlinkGlobalConfiguration.setPrintProcessInfo(False)
+    shown = capsys.readouterr().out.splitlines()
+    assert "[TensorFlow2BatchOp, chief 0] hello from the script" in shown
+    assert "[TensorFlow2BatchOp, worker 0] hello from the script" in shown
+
+
+def test_user_params_keep_their_types_and_files_are_where_the_script_is(tmp_path):
+    (tmp_path / "words.txt").write_text("some words")
+    script = tmp_path / "look.py"
+    script.write_text(
+        "import os, sys\n"
+        "def main(config):\n"
+        "    assert config.user_params == {'n': 16, 'deep': {'list': [1, 'a', None]}, 'text': '16'}, config.user_params\n"
+        "    assert int(config.user_params['text']) == 16\n"
+        "    assert open(os.path.join(config.work_dir, 'words.txt')).read() == 'some words'\n"
+        "    assert sys.modules['look'].main is main\n"
+        "    assert not [name for name in os.environ if name.startswith('AKDL')]\n"
+        "    assert 'SECRET_OF_THE_DRIVER' not in os.environ\n"
+        "    assert config.num_workers == 1 and config.cluster.keys() == {'chief'}\n"
+    )
+    files = [str(script), str(tmp_path / "words.txt")]
+    op = script_op("fail.py", "x INT").setUserFiles(files).setMainScriptFile(str(script))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SECRET_OF_THE_DRIVER", "1")
+        assert len(run(op.setUserParams({"n": 16, "deep": {"list": [1, "a", None]}, "text": "16"}))) == 0
+
+
+def test_missing_files_are_named_when_the_operator_is_linked():
+    with pytest.raises(ConfigurationError, match="TensorFlow2BatchOp: userFiles .*no_such.py': there is no file /"):
+        script_op("no_such.py", "x INT").linkFrom(MemSourceBatchOp([(1,)], "x INT"))
+
+
+def test_two_jobs_of_one_program_at_once():
+    table_env = getMLEnv().btenv
+    tables = [
+        sequence(table_env, rows).link(script_op("echo_ids.py", "worker INT, id BIGINT", workers=2)).getOutputTable()
+        for rows in (101, 102)
+    ]
+    results = [table.execute() for table in tables]  # both run from here on
+    wait_until(lambda: len(task_processes()) == 4, "the processes of both jobs live side by side")
+    for result, expected in zip(results, (101, 102)):
+        with result.collect() as rows:
+            assert sorted(row[1] for row in rows) == list(range(expected))
