@@ -1,0 +1,76 @@
+"""Schema texts, and schemas of tables."""
+
+import pytest
+from pyflink.table import DataTypes
+
+from bridge.exceptions import SchemaError
+from bridge.schema import Schema, quoted
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("model_id long, model_info string", [("model_id", "BIGINT"), ("model_info", "STRING")]),
+        ("a BYTE, b Short, c integer, d bool", [("a", "TINYINT"), ("b", "SMALLINT"), ("c", "INT"), ("d", "BOOLEAN")]),
+        ("v ARRAY<FLOAT>", [("v", "ARRAY<FLOAT>")]),
+        ("v array < decimal(5,2) not null > not null", [("v", "ARRAY<DECIMAL(5, 2) NOT NULL> NOT NULL")]),
+        ("d DECIMAL(10,2), e DECIMAL(3), f DECIMAL", [("d", "DECIMAL(10, 2)"), ("e", "DECIMAL(3, 0)"), ("f", "DECIMAL(10, 0)")]),
+        ("`odd, name` VARCHAR(20), `a``b` INT", [("odd, name", "VARCHAR(20)"), ("a`b", "INT")]),
+        ("t TIMESTAMP(3), u TIMESTAMP, w TIMESTAMP_LTZ(3)", [("t", "TIMESTAMP(3)"), ("u", "TIMESTAMP(6)"), ("w", "TIMESTAMP_LTZ(3)")]),
+        ("größe double", [("größe", "DOUBLE")]),
+    ],
+)  # fmt: skip
+def test_parse(text, expected):
+    assert [(column.name, column.type.sql) for column in Schema.parse(text)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("  ", "the schema is empty"),
+        ("a", "expected \"name type\", got 'a'"),
+        ("a int, b", "expected \"name type\", got 'b'"),
+        ("a foo", "column 'a' has the unknown type 'FOO'; known are BIGDECIMAL, BIGINT"),
+        ("a int, a long", "column 'a' occurs twice"),
+        ("a ARRAY<int", "a bracket is not closed"),
+        ("a int>", "a bracket is closed that was not opened"),
+        ("`a int", "a back-quote is not closed"),
+        ("a int(3)", "does not take these numbers"),
+        ("a DECIMAL(39, 1)", "DECIMAL takes 1 to 38 digits"),
+        ("a TIMESTAMP(9)", "CAST it to TIMESTAMP(6)"),
+        ("a ARRAY<ARRAY<INT>>", "unknown type 'ARRAY<INT>'"),
+    ],
+)
+def test_parse_errors(text, words):
+    with pytest.raises(SchemaError) as caught:
+        Schema.parse(text)
+    assert words in str(caught.value)
+
+
+def test_types_of_a_table():
+    types = [
+        DataTypes.STRING(), DataTypes.VARCHAR(3), DataTypes.BYTES(), DataTypes.DECIMAL(5, 2), DataTypes.TIMESTAMP(3),
+        DataTypes.ARRAY(DataTypes.FLOAT().not_null()), DataTypes.BIGINT().not_null(), DataTypes.TIME(),
+    ]  # fmt: skip
+    assert [column.type.sql for column in Schema.of_table(list("abcdefgh"), types)] == [
+        "STRING", "VARCHAR(3)", "BYTES", "DECIMAL(5, 2)", "TIMESTAMP(3)", "ARRAY<FLOAT NOT NULL>", "BIGINT NOT NULL", "TIME(0)",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data_type", "words"),
+    [
+        (DataTypes.MAP(DataTypes.STRING(), DataTypes.INT()), "leave it out with selectedCols"),
+        (DataTypes.ROW([DataTypes.FIELD("x", DataTypes.INT())]), "CAST it in SQL"),
+        (DataTypes.ARRAY(DataTypes.ARRAY(DataTypes.INT())), "flatten it"),
+        (DataTypes.TIMESTAMP(9), "CAST it to TIMESTAMP(6)"),
+    ],
+)
+def test_types_that_cannot_be_carried(data_type, words):
+    with pytest.raises(SchemaError, match="column 'odd'") as caught:
+        Schema.of_table(["odd"], [data_type])
+    assert words in str(caught.value)
+
+
+def test_quoted():
+    assert quoted("a`b") == "`a``b`"
