@@ -20,7 +20,7 @@ import threading
 import traceback
 from typing import Any, Callable, Dict, Mapping, Optional
 
-from akdl.channel import Channel
+from akdl.channel import Channel, ChannelError
 from akdl.context import TFContext
 from akdl.dataset import Rows
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, TrainTaskConfig
@@ -39,7 +39,18 @@ class ScriptError(Exception):
 def main() -> int:
     """Run one task and return the exit status."""
     settings = _take_settings(os.environ)
-    _exit_with_parent(int(settings["AKDL_PARENT_FD"]), settings["AKDL_WORK_DIR"])
+    work_dir = settings["AKDL_WORK_DIR"]
+    _exit_with_parent(int(settings["AKDL_PARENT_FD"]), work_dir)
+    try:
+        return _run_task(settings)
+    except ChannelError:
+        # Nobody is left to report to, and perhaps nobody to clean up.
+        traceback.print_exc()
+        _remove(work_dir)
+        return ORPHANED
+
+
+def _run_task(settings: Mapping[str, str]) -> int:
     channel = Channel(settings["AKDL_ADDRESS"], settings["AKDL_TOKEN"])
     task = channel.connect(
         Hello(pid=os.getpid(), python_version=platform.python_version(), attempt=int(settings["AKDL_ATTEMPT"]))
@@ -137,11 +148,20 @@ def _exit_with_parent(pipe: int, work_dir: str) -> None:
         # Nobody ever writes: the read ends when the last holder of the other end is gone.
         while os.read(pipe, 1):
             pass
-        shutil.rmtree(work_dir, ignore_errors=True)
+        _remove(work_dir)
         os._exit(ORPHANED)
 
     os.set_inheritable(pipe, False)
     threading.Thread(target=watch, name="akdl-parent", daemon=True).start()
+
+
+_removing = threading.Lock()
+
+
+def _remove(work_dir: str) -> None:
+    """Delete the work folder; one thread at a time, so that none ends the process while the other is at it."""
+    with _removing:
+        shutil.rmtree(work_dir, ignore_errors=True)
 
 
 def _leave_threads_behind() -> None:

@@ -1,0 +1,192 @@
+"""A real process behind a member: fed, read, failing and stopped, without Flink and TensorFlow."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pandas as pd
+import psutil
+import pytest
+
+from akdl.channel import Channel, ChannelError
+from akdl.wire import Hello
+from bridge import registry
+from bridge.decoder import RowDecoder
+from bridge.encoder import RowEncoder
+from bridge.exceptions import ConfigurationError, TaskError
+from bridge.member import Member
+from bridge.schema import Schema
+from bridge.settings import GroupSettings, UserFile
+from bridge.tf_config import tf_config
+from tests.e2e.jobs import SCRIPTS
+from tests.support.leftovers import task_processes, wait_until
+
+pytestmark = pytest.mark.process
+INPUT, OUTPUT = Schema.parse("id BIGINT NOT NULL"), Schema.parse("worker INT, id BIGINT")
+RECORDS = RowEncoder(INPUT).encode([pd.Series(range(1000)), pd.Series([0] * 1000)]).deal(1, 0)[0][2]
+
+
+def settings(script, **changes):
+    """Settings for a script of the tests, or for a text."""
+    if script.endswith(".py"):
+        files = tuple(UserFile(name, (SCRIPTS / name).read_bytes()) for name in (script, "tfrecords.py"))
+    else:
+        files, script = (UserFile("script.py", script.encode()),), "script.py"
+    return GroupSettings(
+        operator="TestOp", kind="batch", num_workers=1, num_ps=0, input_schema=INPUT, output_schema=OUTPUT,
+        main_script=script, user_files=files, **changes,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def start():
+    members = []
+
+    def start_member(script, alive=lambda: None, **changes):
+        member = Member(settings(script, **changes), "group", 0, 0, alive)
+        members.append(member)
+        member.set_cluster(tf_config(0, 1, ["localhost:1"]))
+        return member
+
+    yield start_member
+    for member in members:
+        member.stop()
+
+
+def decoded(messages):
+    decoder = RowDecoder(OUTPUT)
+    return [row for message in messages for row in decoder.decode(message)]
+
+
+def test_rows_go_through_a_script(start):
+    member = start("echo_ids.py")
+    rows = decoded(member.feed(1000, RECORDS)) + decoded(member.feed(1000, RECORDS)) + decoded(member.finish())
+    assert sorted(rows) == sorted((0, i) for i in list(range(1000)) * 2)
+
+
+def test_a_script_that_only_writes_does_not_block_on_a_full_queue(start):
+    script = (
+        "def main(config):\n"
+        "    for start in range(0, 200000, 1000):\n"
+        "        config.output_writer.write_batch({'worker': [0] * 1000, 'id': list(range(start, start + 1000))})\n"
+        "    assert config.dataset_length == 20000\n"
+    )
+    member = start(script, queue_bytes=100_000)
+    rows = [row for _ in range(20) for row in decoded(member.feed(1000, RECORDS))] + decoded(member.finish())
+    assert [row[1] for row in rows] == list(range(200_000))
+
+
+def test_a_script_that_ends_early_is_a_success(start):
+    member = start("def main(config):\n    pass\n", queue_bytes=10_000)
+    for _ in range(50):
+        assert decoded(member.feed(1000, RECORDS)) == []
+    assert decoded(member.finish()) == []
+
+
+def test_sys_exit_0_is_a_success(start):
+    assert decoded(start("import sys\ndef main(config):\n    sys.exit(0)\n").finish()) == []
+
+
+def test_threads_that_a_script_leaves_do_not_hold_the_job(start):
+    script = "import threading, time\ndef main(config):\n    threading.Thread(target=time.sleep, args=(600,)).start()\n"
+    assert decoded(start(script).finish()) == []
+
+
+def test_a_failure_has_the_traceback_of_the_script_only(start):
+    member = start("print('first words')\n\ndef main(config):\n    1 / 0\n")
+    with pytest.raises(TaskError) as caught:
+        list(member.finish())
+    text = str(caught.value)
+    assert text.startswith("TestOp, chief 0 (script.py): the script failed: ZeroDivisionError: division by zero\nTraceback")
+    assert 'script.py", line 4, in main' in text and "entry.py" not in text
+    assert text.endswith("--- last lines of the process ---\nfirst words")
+
+
+def test_a_failure_while_rows_are_fed_is_seen_by_the_feeder(start):
+    member = start("def main(config):\n    raise KeyError('early')\n", queue_bytes=10_000)
+    with pytest.raises(TaskError, match="KeyError: 'early'"):
+        for _ in range(1000):
+            list(member.feed(1000, RECORDS))
+
+
+def test_a_process_that_never_connects(start, tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexec sleep 600\n")
+    python.chmod(0o755)
+    with pytest.raises(TaskError, match="did not connect within 0.5 s"):
+        list(start("", python=str(python), start_timeout_s=0.5).finish())
+
+
+def test_no_such_interpreter(start):
+    with pytest.raises(ConfigurationError, match="TestOp: pythonEnv names the interpreter /no/such/python"):
+        start("", python="/no/such/python")
+
+
+def test_a_file_that_would_leave_the_folder():
+    with pytest.raises(ConfigurationError, match="would leave its folder"):
+        files = (UserFile("../evil.py", b""),)
+        Member(
+            GroupSettings("TestOp", "batch", 1, 0, INPUT, OUTPUT, "../evil.py", files), "group", 0, 0, lambda: None
+        )
+
+
+def test_a_stranger_without_the_token_is_refused(start):
+    member = start("import time\ndef main(config):\n    time.sleep(600)\n")
+    wait_until(lambda: member._session.hello is not None, "the process has connected")
+    with pytest.raises(ChannelError, match="UNAUTHENTICATED"):
+        Channel(member._server.address, "guess").connect(Hello())
+
+
+def test_a_task_that_flink_has_left_is_stopped(start, monkeypatch):
+    """The question to Flink is never answered, as in a local run whose job was cancelled."""
+    monkeypatch.setattr(registry, "ABANDONED_S", 0.5)
+    hold = threading.Event()
+    member = start("import time\ndef main(config):\n    time.sleep(600)\n", alive=hold.wait)
+    waiting = threading.Thread(target=lambda: pytest.raises(TaskError, lambda: list(member.finish())))
+    waiting.start()
+    wait_until(lambda: not task_processes(), "the process is gone")
+    hold.set()
+    waiting.join(20)
+    assert not waiting.is_alive()
+
+
+def test_stop_groups_ends_the_members_of_a_group(start):
+    member = start("import time\ndef main(config):\n    time.sleep(600)\n")
+    wait_until(lambda: len(task_processes()) == 1, "the process runs")
+    registry.stop_groups(frozenset({"another"}))
+    assert len(task_processes()) == 1
+    registry.stop_groups(frozenset({"group"}))
+    assert task_processes() == []
+    with pytest.raises(TaskError, match="its job has ended"):
+        list(member.finish())
+
+
+PARENT = """
+import sys, time
+from bridge.member import Member
+from tests.bridge.test_member import settings
+member = Member(settings("import time\\ndef main(config):\\n    time.sleep(600)\\n"), "group", 0, 0, lambda: None)
+member.set_cluster('{"cluster": {}, "task": {"type": "chief", "index": 0}}')
+while member._session.hello is None:
+    time.sleep(0.05)
+print(member._session.hello.pid, member._folder.path, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_process_ends_with_its_parent_even_after_sigkill():
+    """The test starts a parent, the parent starts the process; the parent is killed and can clean nothing up."""
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
+    try:
+        pid, folder = parent.stdout.readline().split()
+        assert psutil.pid_exists(int(pid)) and os.path.isdir(folder)
+        parent.send_signal(signal.SIGKILL)
+        parent.wait(20)
+        wait_until(lambda: not psutil.pid_exists(int(pid)), "the process is gone")
+        wait_until(lambda: not os.path.exists(folder), "its folder is gone")
+    finally:
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()
