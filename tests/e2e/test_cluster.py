@@ -1,0 +1,44 @@
+"""Three TaskManagers with one slot each: a group spreads over them, and every row arrives exactly once."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.exceptions import TaskError
+from operators import BatchOperator, getMLEnv, resetEnv, useRemoteEnv
+from tests.e2e.jobs import script_op, sequence
+from tests.e2e.test_rows import check
+from tests.support.flink_cluster import flink_cluster
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=3, slots=1) as running:
+        useRemoteEnv(running.host, running.rest_port, 3)
+        yield running
+        resetEnv()
+
+
+@pytest.mark.parametrize("mode", ["btenv", "stenv"])
+def test_exactly_once_on_three_task_managers(cluster, mode):
+    rows = 100_003
+    op = script_op("echo_ids_and_host.py", "worker INT, id BIGINT, task_manager BIGINT", 3)
+    frame = sequence(getattr(getMLEnv(), mode), rows).link(op).collectToDataframe()
+    by_worker = frame.groupby("worker").id
+    check({worker: (len(ids), ids.nunique(), int(ids.sum())) for worker, ids in by_worker}, rows, 3, 3)
+    assert frame.task_manager.nunique() == 3, "each worker ran below another TaskManager"
+    assert set(frame.task_manager) == set(cluster.task_manager_pids)
+
+
+def test_an_error_on_a_task_manager_reaches_the_caller(cluster):
+    op = script_op("fail.py", "x BIGINT", 3, userParams={"way": "raise"})
+    with pytest.raises(TaskError, match=r"(chief|worker) \d \(fail.py\): the script failed: ValueError: this script"):
+        sequence(getMLEnv().btenv, 100).link(op).collectToDataframe()
+
+
+def test_a_table_of_the_cluster_goes_on_in_sql(cluster):
+    result = sequence(getMLEnv().btenv, 300).link(script_op("echo_ids.py", "worker INT, id BIGINT", 3))
+    table = BatchOperator.fromTable(result.getOutputTable()).select("COUNT(*) AS n, COUNT(DISTINCT worker) AS workers")
+    assert table.collectToDataframe().values.tolist() == [[300, 3]]
