@@ -21,11 +21,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from bridge.byte_columns import (
+    Matrix,
+    array_offsets,
+    as_array,
+    data_of,
+    join,
+    lengths_of,
+    masked_out,
+    offsets_of,
+    padded,
+    side_by_side,
+    slices,
+    varint,
+    varint_width,
+    varints,
+)
 from bridge.exceptions import RowError
 from bridge.schema import Column, Kind, Schema, quoted
 from bridge.tfrecord import HEAD, TAIL, affine_crc, crc_of_each, heads, masked
 
-Matrix = NDArray[np.uint8]
 Piece = Union[Matrix, pa.Array]  # bytes of each row: of one width, or as an Arrow array of binary values
 
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3  # numbers of the fields of tf.train.Feature
@@ -61,7 +76,7 @@ class Records:
         shares = []
         for start in range(min(workers, len(self))):
             share = self.frames[start::workers] if workers > 1 else self.frames
-            data = share.tobytes() if isinstance(share, np.ndarray) else _data(share).tobytes()
+            data = share.tobytes() if isinstance(share, np.ndarray) else data_of(share).tobytes()
             shares.append(((first + start) % workers, len(share), data))
         return shares
 
@@ -173,7 +188,7 @@ class _Field:
             self._has_null_element = _Flag(f"COALESCE(ARRAY_CONTAINS({name}, {null}), FALSE)")
         self.flags = [flag for flag in (self._is_null, self._has_null_element) if flag is not None]
         self._number = self._feature_number()
-        self.constant_dtype = None if kind in _PRIMITIVE and not is_array else object
+        self.constant_dtype: Any = None if kind in _PRIMITIVE and not is_array else object
 
     def encode(self, series: pd.Series[Any], masks: Sequence[NDArray[np.int64]]) -> list[_Cells]:
         self._refuse_null_elements(masks)
@@ -188,13 +203,13 @@ class _Field:
         if self._exact:
             template = self._head(8, b"\x0a\x08")
         else:
-            template = self._head(values.shape[1], b"\x0a" + _varint(values.shape[1]))
+            template = self._head(values.shape[1], b"\x0a" + varint(values.shape[1]))
         if valid is None or valid.all():
             return [_Constant(template, values)]
         rows = np.empty((int(valid.sum()), len(template) + values.shape[1]), "u1")
         rows[:, : len(template)] = np.frombuffer(template, "u1")
         rows[:, len(template) :] = values[valid]
-        return [_Varying(_binary(rows.reshape(-1), _offsets(valid * rows.shape[1])))]
+        return [_Varying(slices(rows.reshape(-1), offsets_of(valid * rows.shape[1])))]
 
     def _feature_number(self) -> int:
         kind = self._type.kind
@@ -227,7 +242,7 @@ class _Field:
     def _bytes_of(self, values: NDArray[Any]) -> Matrix:
         """Return the bytes of each number inside a packed list."""
         if self._number == _INT64_LIST:
-            return _varints(values.astype(np.int64))
+            return varints(values.astype(np.int64))
         with np.errstate(over="ignore"):  # beyond float32 is infinity, as in any conversion to float32
             plain = np.ascontiguousarray(values, "<f8" if self._exact else "<f4")
         return plain.view("u1").reshape(len(plain), plain.itemsize)
@@ -238,8 +253,8 @@ class _Field:
 
     def _bytes_feature(self, cells: pa.Array) -> list[_Cells]:
         """Return a feature with one bytes value per row; none where the cell is null."""
-        lengths = _lengths(cells)
-        width = _varint_width(int(lengths.max(initial=0)))
+        lengths = lengths_of(cells)
+        width = varint_width(int(lengths.max(initial=0)))
         return self._with_head(cells, lengths, b"\x0a", width)
 
     def _encode_array(self, series: pd.Series[Any]) -> list[_Cells]:
@@ -249,45 +264,45 @@ class _Field:
         valid = np.asarray(cells.is_valid())
         if self._number == _BYTES_LIST and not self._exact:
             blobs, ends = _prefixed(elements)
-            return self._with_head(_masked(_binary(blobs, ends[offsets]), valid), None, b"", 0)
+            return self._with_head(masked_out(slices(blobs, ends[offsets]), valid), None, b"", 0)
         if self._type.kind in _PRIMITIVE:
             numbers = elements.to_numpy(zero_copy_only=False)
         else:
             numbers = _temporal(elements.to_pandas(date_as_object=True), self._type.kind)
         rows = self._bytes_of(numbers)
-        values = _masked(_binary(rows.reshape(-1), offsets * rows.shape[1]), valid)
+        values = masked_out(slices(rows.reshape(-1), offsets * rows.shape[1]), valid)
         if self._exact:
             return self._bytes_feature(values)
-        lengths = _lengths(values)
-        return self._with_head(values, lengths, b"\x0a", _varint_width(int(lengths.max(initial=0))))
+        lengths = lengths_of(values)
+        return self._with_head(values, lengths, b"\x0a", varint_width(int(lengths.max(initial=0))))
 
     def _with_head(self, cells: pa.Array, lengths: NDArray[np.int64] | None, tag: bytes, width: int) -> list[_Cells]:
         """Put before each value of the list field its tag and length, and all that makes it a feature of this name."""
-        inner = _lengths(cells) + len(tag) + width
-        outer = _varint_width(int(inner.max(initial=0)) + len(self._name.encode()) + 40)
+        inner = lengths_of(cells) + len(tag) + width
+        outer = varint_width(int(inner.max(initial=0)) + len(self._name.encode()) + 40)
         list_head = bytes([self._number << 3 | 2])
         name = self._name.encode()
-        name_field = b"\x0a" + _varint(len(name)) + name
+        name_field = b"\x0a" + varint(len(name)) + name
         feature = inner + 1 + outer
         entry = feature + len(name_field) + 1 + outer
         parts: list[bytes | Matrix] = [
-            b"\x0a", _padded(entry, outer), name_field + b"\x12", _padded(feature, outer), list_head, _padded(inner, outer),
+            b"\x0a", padded(entry, outer), name_field + b"\x12", padded(feature, outer), list_head, padded(inner, outer),
         ]  # fmt: skip
         if lengths is not None:
-            parts += [tag, _padded(lengths, width)]
-        rows = _columns_of(parts, len(cells))
+            parts += [tag, padded(lengths, width)]
+        rows = side_by_side(parts, len(cells))
         valid = np.asarray(cells.is_valid())
         if not valid.all():
             rows = rows[valid]
-        return [_Varying(_binary(rows.reshape(-1), _offsets(valid * rows.shape[1]))), _Varying(cells)]
+        return [_Varying(slices(rows.reshape(-1), offsets_of(valid * rows.shape[1]))), _Varying(cells)]
 
     def _head(self, size: int, tag_and_length: bytes) -> bytes:
         """Return all that stands before a value of `size` bytes in a feature of this name."""
         inner = tag_and_length
-        feature = bytes([self._number << 3 | 2]) + _varint(len(inner) + size) + inner
+        feature = bytes([self._number << 3 | 2]) + varint(len(inner) + size) + inner
         name = self._name.encode()
-        entry = b"\x0a" + _varint(len(name)) + name + b"\x12" + _varint(len(feature) + size) + feature
-        return b"\x0a" + _varint(len(entry) + size) + entry
+        entry = b"\x0a" + varint(len(name)) + name + b"\x12" + varint(len(feature) + size) + feature
+        return b"\x0a" + varint(len(entry) + size) + entry
 
 
 # Frames.
@@ -295,7 +310,7 @@ class _Field:
 
 def _constant_frames(cells: Sequence[_Constant], size: int) -> Matrix:
     body = sum(len(cell.template) + cell.values.shape[1] for cell in cells)
-    prefix = b"\x0a" + _varint(body)
+    prefix = b"\x0a" + varint(body)
     length = len(prefix) + body
     template = bytearray(heads(np.array([length]))[0].tobytes() + prefix)
     variable: list[int] = []
@@ -318,20 +333,20 @@ def _joined_frames(cells: Sequence[_Cells], size: int) -> pa.Array:
     pieces = _merged(cells, size)
     lengths = np.zeros(size, np.int64)
     for piece in pieces:
-        lengths += _lengths(piece)
-    width = _varint_width(int(lengths.max(initial=0)))
+        lengths += lengths_of(piece)
+    width = varint_width(int(lengths.max(initial=0)))
     records_total = int(lengths.sum()) + size * (1 + width + HEAD + TAIL)
     if records_total >= 2**31:
         raise RowError(
             f"a batch of {size} rows holds {records_total} bytes, more than the 2 GiB of one Arrow array: "
             "set python.fn-execution.arrow.batch.size to a smaller number of rows"
         )
-    prefix = _fixed(_columns_of([b"\x0a", _padded(lengths, width)], size))
-    records = _join([prefix, *pieces])
-    offsets = _array_offsets(records)
-    crc = masked(crc_of_each(_data(records).data, offsets - offsets[0]))
-    tails = _fixed(crc.astype("<u4").view("u1").reshape(-1, 4))
-    return _join([_fixed(heads(np.diff(offsets))), records, tails])
+    prefix = as_array(side_by_side([b"\x0a", padded(lengths, width)], size))
+    records = join([prefix, *pieces])
+    offsets = array_offsets(records)
+    crc = masked(crc_of_each(data_of(records).data, offsets - offsets[0]))
+    tails = as_array(crc.astype("<u4").view("u1").reshape(-1, 4))
+    return join([as_array(heads(np.diff(offsets))), records, tails])
 
 
 def _merged(cells: Sequence[_Cells], size: int) -> list[pa.Array]:
@@ -343,101 +358,11 @@ def _merged(cells: Sequence[_Cells], size: int) -> list[pa.Array]:
             run += [cell.template, cell.values]
             continue
         if run:
-            pieces.append(_fixed(_columns_of(run, size)))
+            pieces.append(as_array(side_by_side(run, size)))
             run = []
         if cell is not None:
             pieces.append(cell.values)
     return pieces
-
-
-def _join(pieces: Sequence[pa.Array]) -> pa.Array:
-    return pc.binary_join_element_wise(*pieces, b"", null_handling="replace", null_replacement=b"")
-
-
-# Bytes of numbers.
-
-
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
-def _varint_width(largest: int) -> int:
-    return max(1, -(-largest.bit_length() // 7))
-
-
-def _varints(values: NDArray[np.int64]) -> Matrix:
-    """Return varints of the width that the largest of `values` needs; negative numbers take 10 bytes."""
-    unsigned = np.ascontiguousarray(values).view(np.uint64)
-    return _padded(unsigned, _varint_width(int(unsigned.max(initial=0))))
-
-
-def _padded(values: NDArray[Any], width: int) -> Matrix:
-    """Return varints of exactly `width` bytes, shape [values, width]."""
-    unsigned = values.astype(np.uint64, copy=False)
-    result = np.empty((len(values), width), "u1")
-    for place in range(width):
-        more = 0x80 if place < width - 1 else 0
-        result[:, place] = (unsigned >> np.uint64(7 * place)).astype("u1") & 0x7F | more
-    return result
-
-
-def _columns_of(parts: Sequence[bytes | Matrix], size: int) -> Matrix:
-    """Put constants and matrices side by side."""
-    width = sum(len(part) if isinstance(part, bytes) else part.shape[1] for part in parts)
-    result = np.empty((size, width), "u1")
-    place = 0
-    for part in parts:
-        end = place + (len(part) if isinstance(part, bytes) else part.shape[1])
-        result[:, place:end] = np.frombuffer(part, "u1") if isinstance(part, bytes) else part
-        place = end
-    return result
-
-
-# Arrow arrays of binary values.
-
-
-def _offsets(lengths: NDArray[Any]) -> NDArray[np.int64]:
-    result = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=result[1:])
-    return result
-
-
-def _binary(data: Matrix, offsets: NDArray[np.int64]) -> pa.Array:
-    """Return the slices of `data` between `offsets` as an Arrow array."""
-    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(data))]
-    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
-
-
-def _fixed(rows: Matrix) -> pa.Array:
-    return _binary(rows.reshape(-1), np.arange(len(rows) + 1, dtype=np.int64) * rows.shape[1])
-
-
-def _masked(values: pa.Array, valid: NDArray[np.bool_]) -> pa.Array:
-    return values if valid.all() else pc.if_else(pa.array(valid), values, pa.scalar(None, pa.binary()))
-
-
-def _lengths(values: pa.Array) -> NDArray[np.int64]:
-    lengths: NDArray[np.int64] = pc.fill_null(pc.binary_length(values), 0).to_numpy().astype(np.int64)
-    return lengths
-
-
-def _array_offsets(values: pa.Array) -> NDArray[np.int64]:
-    raw = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
-    return raw.astype(np.int64)
-
-
-def _data(values: pa.Array) -> Matrix:
-    """Return the bytes of all values back to back."""
-    offsets = _array_offsets(values)
-    if offsets[-1] == offsets[0]:
-        return np.empty(0, "u1")
-    data: Matrix = np.frombuffer(values.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
-    return data
 
 
 # Cells as they come from pandas.
@@ -461,11 +386,11 @@ def _list_array(series: pd.Series[Any], kind: Kind) -> pa.Array:
 def _prefixed(elements: pa.Array) -> tuple[Matrix, NDArray[np.int64]]:
     """Return elements of a bytes_list with tag and length before each, and where each begins."""
     values = elements.cast(pa.binary())
-    lengths = _lengths(values)
-    heads_of = _fixed(_columns_of([b"\x0a", _padded(lengths, _varint_width(int(lengths.max(initial=0))))], len(values)))
-    joined = _join([heads_of, values])
-    offsets = _array_offsets(joined)
-    return _data(joined), offsets - offsets[0]
+    lengths = lengths_of(values)
+    heads_of = as_array(side_by_side([b"\x0a", padded(lengths, varint_width(int(lengths.max(initial=0))))], len(values)))
+    joined = join([heads_of, values])
+    offsets = array_offsets(joined)
+    return data_of(joined), offsets - offsets[0]
 
 
 def _temporal(series: pd.Series[Any], kind: Kind) -> NDArray[np.int64]:
