@@ -27,9 +27,7 @@ def test_main_raises():
     with pytest.raises(TaskError) as caught:
         run(failing("raise"))
     lines = str(caught.value).splitlines()
-    assert lines[0] == (
-        "TensorFlow2BatchOp, chief 0 (fail.py): the script failed: ValueError: this script does not feel well"
-    )
+    assert lines[0] == ("TensorFlow2BatchOp, chief 0 (fail.py): the script failed: ValueError: this script does not feel well")
     assert lines[1] == "Traceback (most recent call last):"
     assert "fail.py" in lines[2] and "in main" in lines[2], "the traceback begins in the script"
     assert "about to fail: raise" in lines, "the last lines of the process are there"
@@ -53,7 +51,10 @@ def test_ways_to_die(way, expected):
     ("way", "expected"),
     [
         ("column", "TensorFlow2BatchOp: fail.py wrote row 0: unknown column 'nonsense'; outputSchemaStr has 'x'"),
-        ("type", r"fail.py wrote row 0: column 'x' \(BIGINT\): expected an int64_list with 1 value, got a float_list with 1 value"),
+        (
+            "type",
+            r"fail.py wrote row 0: column 'x' \(BIGINT\): expected an int64_list with 1 value, got a float_list with 1 value",
+        ),
         ("count", r"column 'x' \(BIGINT\): expected an int64_list with 1 value, got an int64_list with 2 values"),
     ],
 )

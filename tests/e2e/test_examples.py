@@ -1,0 +1,48 @@
+"""The examples print what their docstrings say."""
+
+import ast
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = [pytest.mark.flink, pytest.mark.tf]
+EXAMPLES = pathlib.Path(__file__).parent.parent.parent / "examples"
+
+
+def run(name, folder):
+    """Run an example in an empty folder and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name / "job.py")],
+        cwd=folder, capture_output=True, text=True, timeout=200, env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert os.listdir(folder) == [], "nothing is left in the current folder"
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ["filter_rows", "sql_to_sql"])
+def test_output_is_that_of_the_docstring(name, tmp_path):
+    docstring = ast.get_docstring(ast.parse((EXAMPLES / name / "job.py").read_text(encoding="utf-8")))
+    promised = [line.strip() for line in docstring.split("prints\n", 1)[1].splitlines() if line.strip()]
+    printed = [line.strip() for line in run(name, tmp_path).splitlines() if line.strip()]
+    assert printed == promised
+
+
+def test_the_sample_prints_its_model_table(tmp_path):
+    header, first, *others = run("dnn_batch", tmp_path).splitlines()
+    assert header.split() == ["model_id", "model_info"]
+    assert first.split()[:2] == ["0", "0"] and first.endswith(".zip")
+    assert others and others[0].split()[2].startswith("UEsDB"), "base64 of a zip archive"
+
+
+def test_the_sample_is_the_one_of_the_readme():
+    """README and example show the same job; only the script's location differs."""
+    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    job = (EXAMPLES / "dnn_batch" / "job.py").read_text(encoding="utf-8")
+    shown = readme.split("The job:\n\n```python\n")[1].split("```")[0].replace('["tf_dnn_batch.py"]', "[script]")
+    shown = shown.replace('"tf_dnn_batch.py"', "script")
+    lines = [line for line in shown.splitlines() if line.strip()]
+    assert [line for line in lines if line.split("  #")[0] not in [text.split("  #")[0] for text in job.splitlines()]] == []
