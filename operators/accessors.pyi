@@ -182,6 +182,7 @@ class CsvParams(WithParams):
         tableSchema: str = ...,
         fieldDelimiter: str = ...,
         quoteChar: str = ...,
+        ignoreFirstLine: bool = ...,
     ) -> None: ...
     def setFilePath(self, value: str) -> Self:
         """Path of a file or folder, or any address that Flink reads. (required)"""
@@ -218,3 +219,9 @@ class CsvParams(WithParams):
 
     def getQuoteChar(self) -> str:
         """Character around fields that hold a delimiter. (default '"')"""
+
+    def setIgnoreFirstLine(self, value: bool) -> Self:
+        """Leave out the first line of each file. (default False)"""
+
+    def getIgnoreFirstLine(self) -> bool:
+        """Leave out the first line of each file. (default False)"""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import secrets
 
-from bridge.exceptions import ConfigurationError
+from bridge.exceptions import ConfigurationError, SchemaError
+from bridge.flink_errors import readable
 from bridge.schema import Schema
 from operators.accessors import ScriptParams
-from operators.env import AlinkGlobalConfiguration, getMLEnv, prepare_for_batch
+from operators.env import prepare_for_batch, shows_process_output
 from operators.operator import BatchOperator, environment_of
 from operators.plan import plan
 
@@ -18,15 +19,14 @@ class _ScriptBatchOp(ScriptParams, BatchOperator):
 
     _env_variable: str
 
-    def __init__(self, **values: object) -> None:
-        ScriptParams.__init__(self, **values)  # type: ignore[arg-type]
-        BatchOperator.__init__(self)
-
     def linkFrom(self, *ops: BatchOperator) -> BatchOperator:
         """Feed the script with one table. The script's files are read now; it runs when a result is asked for."""
         name = type(self).__name__
-        if len(ops) != 1:
-            raise ConfigurationError(f"{name} takes one input so far, got {len(ops)}")
+        if len(ops) != 1 or not isinstance(ops[0], BatchOperator):
+            got = ", ".join(type(op).__name__ for op in ops) or "none"
+            raise ConfigurationError(
+                f"{name} takes one input so far, a BatchOperator, got {got}; BatchOperator.fromTable makes one of a table"
+            )
         values = self._values_of_all()
         table = ops[0].getOutputTable()
         columns = self._selected(ops[0].getColNames())
@@ -35,19 +35,27 @@ class _ScriptBatchOp(ScriptParams, BatchOperator):
         table_env = environment_of(table)
         prepare_for_batch(table_env)
         fields = table.get_resolved_schema()
+        try:
+            input_schema = Schema.of_table(fields.get_column_names(), fields.get_column_data_types())
+        except SchemaError as error:
+            raise SchemaError(f"{name}: {error}") from None
         settings = plan(
             name,
             values,
-            Schema.of_table(fields.get_column_names(), fields.get_column_data_types()),
-            int(table_env.get_config().get("parallelism.default", "1")),
+            input_schema,
+            int(table_env._j_tenv.execEnv().getParallelism()),
             self._env_variable,
-            AlinkGlobalConfiguration.isPrintProcessInfo() or getMLEnv().debug_mode,
+            shows_process_output(),
         )
         from bridge.topology import run_script
 
         group = re.sub(r"\W", "_", f"{name}_{secrets.token_hex(4)}")
-        self._table = run_script(table_env, table, settings, group)
+        try:
+            self._table = run_script(table_env, table, settings, group)
+        except Exception as error:
+            raise readable(error) from None
         self._groups = ops[0]._groups | {group}
+        self._fix()
         return self
 
     def _selected(self, existing: list[str]) -> list[str] | None:

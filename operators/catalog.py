@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -28,11 +29,27 @@ def _texts(value: Any) -> list[str]:
     return list(value)
 
 
+def _names(value: Any) -> list[str]:
+    expected = "a list of one or more different names"
+    names = _texts(value)
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if not names or not all(names) or repeated:
+        raise ValueError(f"{expected} ({', '.join(repeated)} more than once)" if repeated else expected)
+    return names
+
+
 def _files(value: Any) -> list[str]:
     """Take a list, one path, or a list as JSON text."""
-    if isinstance(value, str):
-        value = json.loads(value) if value.lstrip().startswith("[") else [value]
-    return _texts(value)
+    expected = "a path, a list of paths, or such a list as JSON text"
+    try:
+        if isinstance(value, str):
+            value = json.loads(value) if value.lstrip().startswith("[") else [value]
+        files = _texts(value)
+    except ValueError:
+        raise ValueError(expected) from None
+    if not all(map(str.strip, files)):
+        raise ValueError(f"{expected}, none of them empty")
+    return files
 
 
 def _flag(value: Any) -> bool:
@@ -43,11 +60,18 @@ def _flag(value: Any) -> bool:
 
 def _count(smallest: int) -> Callable[[Any], int]:
     def convert(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < smallest:
+        # numpy's integers are Integral too; so is bool, which is no number of anything
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < smallest:
             raise ValueError(f"a whole number of at least {smallest}")
-        return value
+        return int(value)
 
     return convert
+
+
+def _character(value: Any) -> str:
+    if len(_text(value)) != 1:
+        raise ValueError("one character")
+    return str(value)
 
 
 def _json_object(value: Any) -> str:
@@ -82,7 +106,7 @@ OUTPUT_SCHEMA_STR = Param(
     aliases=("schemaStr", "schema", "tableSchema"),
 )  # fmt: skip
 SELECTED_COLS = Param(
-    "selectedCols", "Sequence[str]", "Columns that reach the script; all when it is not set.", _texts, None,
+    "selectedCols", "Sequence[str]", "Columns that reach the script; all when it is not set.", _names, None,
     aliases=("selectedColNames",), returns="list[str] | None",
 )  # fmt: skip
 NUM_WORKERS = Param(
@@ -106,7 +130,7 @@ EXACT_DOUBLES = Param(
 NUM_ROWS = Param("numRows", "int", "Number of rows.", _count(0))
 NUM_COLS = Param("numCols", "int", "Number of random columns.", _count(1))
 OUTPUT_COLS = Param(
-    "outputCols", "Sequence[str]", "Names of the random columns; col0, col1 and so on when it is not set.", _texts, None,
+    "outputCols", "Sequence[str]", "Names of the random columns; col0, col1 and so on when it is not set.", _names, None,
     returns="list[str] | None",
 )  # fmt: skip
 OUTPUT_COL_CONFS = Param(
@@ -120,12 +144,13 @@ ID_COL = Param(
 )  # fmt: skip
 FILE_PATH = Param("filePath", "str", "Path of a file or folder, or any address that Flink reads.", _filled_text)
 SCHEMA_STR = Param("schemaStr", "str", 'Columns: "name type, name type".', _schema_text, aliases=("schema", "tableSchema"))
-FIELD_DELIMITER = Param("fieldDelimiter", "str", "Character between fields.", _filled_text, ",")
-QUOTE_CHAR = Param("quoteChar", "str", "Character around fields that hold a delimiter.", _filled_text, '"')
+FIELD_DELIMITER = Param("fieldDelimiter", "str", "Character between fields.", _character, ",")
+QUOTE_CHAR = Param("quoteChar", "str", "Character around fields that hold a delimiter.", _character, '"')
+IGNORE_FIRST_LINE = Param("ignoreFirstLine", "bool", "Leave out the first line of each file.", _flag, False)
 
 SCRIPT = (
     USER_FILES, MAIN_SCRIPT_FILE, USER_PARAMS, OUTPUT_SCHEMA_STR, SELECTED_COLS, NUM_WORKERS, NUM_PSS, PYTHON_ENV,
     INTRA_OP_PARALLELISM, EXACT_DOUBLES,
 )  # fmt: skip
 RANDOM_TABLE = (NUM_ROWS, NUM_COLS, OUTPUT_COLS, OUTPUT_COL_CONFS, ID_COL)
-CSV = (FILE_PATH, SCHEMA_STR, FIELD_DELIMITER, QUOTE_CHAR)
+CSV = (FILE_PATH, SCHEMA_STR, FIELD_DELIMITER, QUOTE_CHAR, IGNORE_FIRST_LINE)

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import glob
+import importlib.util
 import os
+import shutil
+import socket
 import sys
+import tempfile
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from bridge.exceptions import ConfigurationError
-from operators.java import ensure_java
+from operators.java import start_java
 
 if TYPE_CHECKING:
     from pyflink.datastream import StreamExecutionEnvironment
     from pyflink.table import StreamTableEnvironment
 
 MAX_PARALLELISM = 128
+_CONNECT_S = 10.0
 
 # What jobs need of Flink; a user's own configuration wins.
 _DEFAULTS = {
@@ -46,23 +51,49 @@ class AlinkGlobalConfiguration:
         return cls._print_process_info
 
 
-@dataclass(frozen=True)
 class MLEnv:
-    """The environments of jobs.
+    """The environments of jobs, each made when it is first asked for.
+
+    `benv, btenv, senv, stenv = getMLEnv()` works too.
 
     Args:
-        benv: Environment of batch operators.
-        btenv: Its table environment.
-        senv: Environment of stream operators.
-        stenv: Its table environment.
+        batch: Makes the environment of batch operators and its table environment.
+        stream: Makes the environment of stream operators and its table environment.
         debug_mode: Show what scripts print, whatever AlinkGlobalConfiguration says.
     """
 
-    benv: StreamExecutionEnvironment
-    btenv: StreamTableEnvironment
-    senv: StreamExecutionEnvironment
-    stenv: StreamTableEnvironment
-    debug_mode: bool = False
+    def __init__(
+        self,
+        batch: Callable[[], tuple[StreamExecutionEnvironment, StreamTableEnvironment]],
+        stream: Callable[[], tuple[StreamExecutionEnvironment, StreamTableEnvironment]],
+        debug_mode: bool = False,
+    ) -> None:
+        self._batch = functools.lru_cache(maxsize=None)(batch)
+        self._stream = functools.lru_cache(maxsize=None)(stream)
+        self.debug_mode = debug_mode
+
+    @property
+    def benv(self) -> StreamExecutionEnvironment:
+        """The environment of batch operators."""
+        return self._batch()[0]
+
+    @property
+    def btenv(self) -> StreamTableEnvironment:
+        """The table environment of batch operators."""
+        return self._batch()[1]
+
+    @property
+    def senv(self) -> StreamExecutionEnvironment:
+        """The environment of stream operators."""
+        return self._stream()[0]
+
+    @property
+    def stenv(self) -> StreamTableEnvironment:
+        """The table environment of stream operators."""
+        return self._stream()[1]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.benv, self.btenv, self.senv, self.stenv))
 
 
 _current: MLEnv | None = None
@@ -90,6 +121,10 @@ def useRemoteEnv(host: str, port: int, parallelism: int, config: dict[str, Any] 
         config: Entries of Flink's configuration, see `useLocalEnv`. `python.executable` names the Python with the Flink
             side on the cluster's hosts; it is `python` from their PATH when it is not given.
     """
+    if not isinstance(host, str) or not host:
+        raise ConfigurationError(f"useRemoteEnv: host: expected the name of a host, got {host!r}")
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
+        raise ConfigurationError(f"useRemoteEnv: port: expected a number from 1 to 65535, got {port!r}")
     flink_config, debug_mode = _checked(parallelism, config)
     return _use(lambda mode: _remote(host, port, parallelism, {**_DEFAULTS, **mode, **flink_config}), debug_mode)
 
@@ -97,7 +132,7 @@ def useRemoteEnv(host: str, port: int, parallelism: int, config: dict[str, Any] 
 def useCustomEnv(stream_env: StreamExecutionEnvironment, table_env: StreamTableEnvironment) -> MLEnv:
     """Run jobs, of batch and stream operators alike, in environments that the caller has made."""
     global _current
-    _current = MLEnv(stream_env, table_env, stream_env, table_env)
+    _current = MLEnv(lambda: (stream_env, table_env), lambda: (stream_env, table_env))
     return _current
 
 
@@ -112,6 +147,11 @@ def resetEnv() -> None:
     _current = None
 
 
+def shows_process_output() -> bool:
+    """Whether this console shows what scripts print: debug mode, or AlinkGlobalConfiguration."""
+    return AlinkGlobalConfiguration.isPrintProcessInfo() or (_current is not None and _current.debug_mode)
+
+
 def prepare_for_batch(table_env: StreamTableEnvironment) -> None:
     """Give an environment in batch mode the settings that co-location needs, where the user made it himself.
 
@@ -123,16 +163,14 @@ def prepare_for_batch(table_env: StreamTableEnvironment) -> None:
         return
     for key, value in _BATCH.items():
         chosen = config.get(key, value)
-        if chosen.upper() not in (value.upper(), "ALL_EXCHANGES_BLOCKING" if key.endswith("mode") else ""):
+        if chosen.upper() != value.upper():
             raise ConfigurationError(f"{key} is {chosen}, but operators that run scripts need {value} in batch mode")
         config.set(key, value)
 
 
 def _use(make: Callable[[dict[str, str]], tuple[Any, Any]], debug_mode: bool) -> MLEnv:
     global _current
-    benv, btenv = make({"execution.runtime-mode": "BATCH", **_BATCH})
-    senv, stenv = make({})
-    _current = MLEnv(benv, btenv, senv, stenv, debug_mode)
+    _current = MLEnv(lambda: make({"execution.runtime-mode": "BATCH", **_BATCH}), lambda: make({}), debug_mode)
     return _current
 
 
@@ -148,24 +186,38 @@ def _checked(parallelism: int, config: dict[str, Any] | None) -> tuple[dict[str,
     debug_mode = entries.pop("debug_mode", False)
     if not isinstance(debug_mode, bool):
         raise ConfigurationError(f"config entry 'debug_mode': expected True or False, got {debug_mode!r}")
-    return {key: str(value).lower() if value in (True, False) else str(value) for key, value in entries.items()}, debug_mode
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in entries.items()}, debug_mode
 
 
 def _local(parallelism: int, config: dict[str, str]) -> tuple[Any, Any]:
-    ensure_java()
+    start_java()
     from pyflink.common import Configuration
     from pyflink.datastream import StreamExecutionEnvironment
 
+    # An exchange between all subtasks needs about a buffer of 32 KB per pair of them, all in the one TaskManager. With
+    # Flink's 64 MB a job of two exchanges started at a parallelism of 32, and not at 64.
+    network = f"{max(64, parallelism**2 // 8)}m"
+    defaults = {
+        "python.executable": sys.executable,
+        "python.client.executable": sys.executable,
+        "taskmanager.memory.network.min": network,
+        "taskmanager.memory.network.max": network,
+    }
     configuration = Configuration()
-    own_python = {"python.executable": sys.executable, "python.client.executable": sys.executable}
-    for key, value in {**own_python, **config}.items():
+    for key, value in {**defaults, **config}.items():
         configuration.set_string(key, value)
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     return _with_table_env(env, parallelism, config)
 
 
 def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> tuple[Any, Any]:
-    ensure_java()
+    try:
+        socket.create_connection((host, port), timeout=_CONNECT_S).close()  # Flink's own client tries for a minute
+    except OSError as error:
+        raise ConfigurationError(
+            f"useRemoteEnv: nothing answers at {host}:{port}, where Flink's REST should be: {error}"
+        ) from None
+    start_java()
     import pyflink
     from pyflink.common import Configuration
     from pyflink.datastream import StreamExecutionEnvironment
@@ -180,11 +232,26 @@ def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> t
     jars = gateway.new_array(gateway.jvm.String, len(found))
     for index, jar in enumerate(found):
         jars[index] = jar
+    # `execution.target=remote` in the configuration of a plain environment would still start a local cluster.
     environments = gateway.jvm.org.apache.flink.streaming.api.environment.StreamExecutionEnvironment
     env = StreamExecutionEnvironment(environments.createRemoteEnvironment(host, port, configuration._j_configuration, jars))
-    for package in ("akdl", "bridge", "operators"):
-        env.add_python_file(os.path.dirname(sys.modules[package].__file__ or ""))
+    env.add_python_file(_own_packages().name)
     return _with_table_env(env, parallelism, config)
+
+
+@functools.cache
+def _own_packages() -> tempfile.TemporaryDirectory[str]:
+    """Copy our packages to a folder that jobs can carry along; it goes when this program ends.
+
+    Flink puts each folder it is given on PYTHONPATH as it is, so the packages have to lie in one, with nothing else.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="flink-python-files-")
+    for package in ("akdl", "bridge", "operators"):
+        spec = importlib.util.find_spec(package)
+        assert spec is not None and spec.submodule_search_locations
+        target = os.path.join(folder.name, package)
+        shutil.copytree(spec.submodule_search_locations[0], target, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
 
 
 def _with_table_env(env: Any, parallelism: int, config: dict[str, str]) -> tuple[Any, Any]:

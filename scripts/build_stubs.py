@@ -7,7 +7,6 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from operators import accessors  # noqa: E402
-from operators.param import REQUIRED  # noqa: E402
 
 HEADER = '''"""Made by scripts/build_stubs.py from operators/catalog.py; do not edit."""
 from collections.abc import Sequence
@@ -31,13 +30,10 @@ def build(output: pathlib.Path) -> None:
             lines += [f"        {name}: {param.annotation} = ...," for name in param.names]
         lines += ["    ) -> None: ..."]
         for param in kind.params:
-            default = "required" if param.default is REQUIRED else f"default {param.default!r}"
             for name in param.names:
-                suffix = name[0].upper() + name[1:]
-                returns = param.returns or param.annotation
-                lines += [f"    def set{suffix}(self, value: {param.annotation}) -> Self:"]
-                lines += [f'        """{param.doc} ({default})"""', ""]
-                lines += [f"    def get{suffix}(self) -> {returns}:", f'        """{param.doc} ({default})"""', ""]
+                suffix, doc = name[0].upper() + name[1:], f'        """{param.summary}"""'
+                lines += [f"    def set{suffix}(self, value: {param.annotation}) -> Self:", doc, ""]
+                lines += [f"    def get{suffix}(self) -> {param.returned}:", doc, ""]
         lines.pop()
     output.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -1,0 +1,115 @@
+"""What each parameter accepts, what it keeps, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from operators import CsvSourceBatchOp, RandomTableSourceBatchOp, TensorFlow2BatchOp, TensorFlowBatchOp, catalog
+
+SCHEMA = "id LONG, name STRING"
+
+ACCEPTED = [
+    ("userFiles", ["a.py", "b"], ["a.py", "b"]),
+    ("userFiles", ("a.py",), ["a.py"]),
+    ("userFiles", "a.py", ["a.py"]),
+    ("userFiles", '["a.py", "b"]', ["a.py", "b"]),
+    ("userFile", "a.py", ["a.py"]),
+    ("scriptFiles", ["a.py"], ["a.py"]),
+    ("mainScriptFile", "a.py", "a.py"),
+    ("userParams", '{"a": [1, {"b": null}]}', '{"a": [1, {"b": null}]}'),
+    ("userParams", {"a": 1.5}, json.dumps({"a": 1.5})),
+    ("outputSchemaStr", SCHEMA, SCHEMA),
+    ("schemaStr", SCHEMA, SCHEMA),
+    ("schema", SCHEMA, SCHEMA),
+    ("tableSchema", SCHEMA, SCHEMA),
+    ("selectedCols", ["a", "b"], ["a", "b"]),
+    ("selectedColNames", ("a",), ["a"]),
+    ("numWorkers", 1, 1),
+    ("numWorkers", np.int64(3), 3),
+    ("numPSs", 0, 0),
+    ("pythonEnv", "", ""),
+    ("intraOpParallelism", 1, 1),
+    ("exactDoubles", True, True),
+]
+
+REFUSED = [
+    ("userFiles", 5, "a path, a list of paths, or such a list as JSON text, got 5 of type int"),
+    ("userFiles", ["a.py", None], "a path, a list of paths"),
+    ("userFiles", '["a.py"', "a path, a list of paths"),
+    ("userFiles", [""], "none of them empty"),
+    ("mainScriptFile", " ", "a text that is not empty"),
+    ("userParams", "{", "a JSON object"),
+    ("userParams", "[1]", "a JSON object"),
+    ("userParams", {"a": object()}, "a dict that JSON can hold"),
+    ("outputSchemaStr", "", "the schema is empty"),
+    ("outputSchemaStr", "id LONGG", "unknown type 'LONGG'"),
+    ("outputSchemaStr", "id INT, id INT", "'id' occurs twice"),
+    ("selectedCols", "a", "a list of texts"),
+    ("selectedCols", [], "one or more different names"),
+    ("selectedCols", ["a", "b", "a"], r"\(a more than once\)"),
+    ("numWorkers", 0, "a whole number of at least 1, got 0"),
+    ("numWorkers", True, "a whole number of at least 1, got True of type bool"),
+    ("numWorkers", 2.0, "a whole number of at least 1"),
+    ("numWorkers", "2", "a whole number of at least 1, got '2' of type str"),
+    ("numPSs", -1, "a whole number of at least 0"),
+    ("pythonEnv", None, "a text"),
+    ("intraOpParallelism", 0, "a whole number of at least 1"),
+    ("exactDoubles", 1, "True or False"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "kept"), ACCEPTED)
+@pytest.mark.parametrize("kind", [TensorFlowBatchOp, TensorFlow2BatchOp])
+def test_accepted(kind, name, value, kept):
+    op = kind(**{name: value})
+    got = getattr(op, f"get{name[0].upper()}{name[1:]}")()
+    assert got == kept and type(got) is type(kept)
+
+
+@pytest.mark.parametrize(("name", "value", "message"), REFUSED)
+def test_refused(name, value, message):
+    with pytest.raises(ConfigurationError, match=message) as raised:
+        getattr(TensorFlow2BatchOp(), f"set{name[0].upper()}{name[1:]}")(value)
+    assert str(raised.value).startswith(f"TensorFlow2BatchOp: parameter {name!r}: ")
+
+
+def test_defaults_of_script_operators():
+    op = TensorFlow2BatchOp()
+    assert op.getUserParams() == "{}"
+    assert op.getSelectedCols() is None
+    assert op.getNumWorkers() is None
+    assert op.getNumPSs() is None
+    assert op.getPythonEnv() == ""
+    assert op.getIntraOpParallelism() == 4
+    assert op.getExactDoubles() is False
+
+
+def test_every_parameter_of_the_reference_is_there():
+    assert {name for param in catalog.SCRIPT for name in param.names} == {
+        "userFiles", "userFile", "scriptFiles", "mainScriptFile", "userParams", "outputSchemaStr", "schemaStr", "schema",
+        "tableSchema", "selectedCols", "selectedColNames", "numWorkers", "numPSs", "pythonEnv", "intraOpParallelism",
+        "exactDoubles",
+    }  # fmt: skip
+
+
+def test_no_name_means_two_parameters_of_one_operator():
+    for params in (catalog.SCRIPT, catalog.RANDOM_TABLE, catalog.CSV):
+        names = [name for param in params for name in param.names]
+        assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("value", ["", ";;"])
+def test_a_delimiter_is_one_character(value):
+    with pytest.raises(ConfigurationError, match="'fieldDelimiter': expected one character"):
+        CsvSourceBatchOp(fieldDelimiter=value)
+    assert CsvSourceBatchOp().setFieldDelimiter("\t").getFieldDelimiter() == "\t"
+
+
+def test_a_random_table_may_be_empty_but_has_columns():
+    assert RandomTableSourceBatchOp(numRows=0).getNumRows() == 0
+    with pytest.raises(ConfigurationError, match="'numCols': expected a whole number of at least 1"):
+        RandomTableSourceBatchOp(numCols=0)

@@ -1,0 +1,46 @@
+"""A remote environment runs jobs on a real cluster, with our packages sent along."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from operators import RandomTableSourceBatchOp, resetEnv, useRemoteEnv
+from tests.support.flink_cluster import flink_cluster
+
+pytestmark = pytest.mark.cluster
+
+
+def test_a_job_on_a_cluster(tmp_path):
+    from pyflink.table import DataTypes
+    from pyflink.table.udf import udf
+
+    @udf(result_type=DataTypes.STRING(), func_type="pandas")
+    def where_it_runs(ids):
+        import os
+
+        import pandas as pd
+
+        import akdl
+        import bridge
+        import operators
+
+        return pd.Series([" ".join([str(os.getppid()), akdl.__file__, bridge.__file__, operators.__file__])] * len(ids))
+
+    with flink_cluster(tmp_path, task_managers=2) as cluster:
+        assert len(cluster.task_manager_pids) == 2
+        env = useRemoteEnv(cluster.host, cluster.rest_port, 2)
+        try:
+            env.btenv.create_temporary_function("where_it_runs", where_it_runs)
+            source = RandomTableSourceBatchOp(numRows=10, numCols=1, idCol="id")
+            found = source.select("id, where_it_runs(id) AS place").collectToDataframe()
+        finally:
+            resetEnv()
+        jobs = cluster.rest("/jobs/overview")["jobs"]
+    assert sorted(found.id) == list(range(10))
+    places = [place.split() for place in found.place.unique()]
+    assert {int(place[0]) for place in places}.isdisjoint({os.getpid()})
+    for place in places:
+        assert all(file.startswith(str(tmp_path)) for file in place[1:]), "the packages that were sent are used"
+    assert [(job["state"], job["jobType"]) for job in jobs] == [("FINISHED", "BATCH")]

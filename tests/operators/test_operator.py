@@ -1,0 +1,215 @@
+"""What every operator can do: SQL, links, printing, collecting."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import logging
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from operators import BatchOperator, RandomTableSourceBatchOp, TensorFlow2BatchOp, getMLEnv, resetEnv, useLocalEnv
+
+PEOPLE = "(VALUES (1, 'ann', 0.5), (2, 'bob', 1.5), (3, CAST(NULL AS STRING), 2.5)) AS v(id, name, score)"
+
+
+@pytest.fixture(scope="module")
+def table_env():
+    yield useLocalEnv(1).btenv
+    resetEnv()
+
+
+@pytest.fixture
+def people(table_env):
+    return BatchOperator.fromTable(table_env.sql_query(f"SELECT * FROM {PEOPLE}"))
+
+
+def numbers(table_env, count):
+    values = ", ".join(f"({number})" for number in range(count))
+    return BatchOperator.fromTable(table_env.sql_query(f"SELECT n FROM (VALUES {values}) AS v(n)"))
+
+
+def test_an_operator_that_is_not_linked_has_no_table():
+    with pytest.raises(ConfigurationError, match="TensorFlow2BatchOp has no table yet: link it to its input first"):
+        TensorFlow2BatchOp().getOutputTable()
+
+
+def test_from_what_is_no_table():
+    with pytest.raises(ConfigurationError, match="expected a PyFlink Table, got a DataFrame"):
+        BatchOperator.fromTable(pd.DataFrame())
+
+
+def test_executing_nothing():
+    with pytest.raises(ConfigurationError, match="nothing to run: call lazyPrint"):
+        BatchOperator.execute()
+
+
+@pytest.mark.flink
+def test_columns(people):
+    assert people.getColNames() == ["id", "name", "score"]
+    assert people.getColTypes() == ["INT NOT NULL", "STRING", "DECIMAL(2, 1) NOT NULL"]
+
+
+@pytest.mark.flink
+def test_select_takes_sql_or_names(people):
+    chosen = people.select(["name", "id"])
+    assert chosen.getColNames() == ["name", "id"]
+    labelled = people.select("*, case when RAND() > 0.5 then 1. else 0. end as label")
+    assert labelled.getColNames() == ["id", "name", "score", "label"]
+    assert labelled.getColTypes()[-1] == "INT NOT NULL"  # `1.` is a whole number in SQL, as scripts for Alink expect
+    assert people.select("id -- and a comment").getColNames() == ["id"]
+
+
+@pytest.mark.flink
+def test_wrong_sql(people):
+    with pytest.raises(ConfigurationError) as raised:
+        people.select("id, nome")
+    message = str(raised.value)
+    assert message.startswith("select: 'id, nome' is no SQL for the columns ['id', 'name', 'score']: ")
+    assert "Column 'nome' not found" in message
+    with pytest.raises(ConfigurationError, match="filter: 'id >' is no SQL") as raised:
+        people.filter("id >")
+    assert len(str(raised.value)) < 300
+    with pytest.raises(ConfigurationError, match="'sco`re'"):
+        people.select(["sco`re"])
+
+
+@pytest.mark.flink
+def test_views_are_not_left_behind(table_env, people):
+    before = table_env.list_temporary_views()
+    people.select("id").where("id > 1")
+    assert table_env.list_temporary_views() == before
+
+
+@pytest.mark.flink
+def test_a_result_goes_on_in_plain_sql(table_env, people):
+    table_env.create_temporary_view("rich", people.where("score > 1").filter("id < 3").getOutputTable())
+    try:
+        with table_env.sql_query("SELECT COUNT(*), MAX(id) FROM rich").execute().collect() as rows:
+            assert [tuple(row) for row in rows] == [(1, 2)]
+    finally:
+        table_env.drop_temporary_view("rich")
+
+
+@pytest.mark.flink
+def test_links_that_cannot_be(people):
+    with pytest.raises(ConfigurationError, match="link: expected a BatchOperator, got a str"):
+        people.link("op")
+    with pytest.raises(ConfigurationError, match="TableSourceBatchOp takes no input"):
+        people.link(people)
+
+
+@pytest.mark.flink
+def test_print_shows_all_of_a_small_table(people, capsys):
+    assert people.print(title="People") is people
+    assert capsys.readouterr().out == ("People\n   id  name score\n0   1   ann   0.5\n1   2   bob   1.5\n2   3  None   2.5\n")
+
+
+@pytest.mark.flink
+def test_print_shows_both_ends_of_a_large_table(table_env, capsys):
+    numbers(table_env, 21).print()
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 21
+    numbers(table_env, 22).print()
+    lines = capsys.readouterr().out.splitlines()
+    shown = [line.split()[-1] for line in lines[1:]]
+    assert shown == [*map(str, range(10)), "..", *map(str, range(12, 22))]
+
+
+@pytest.mark.flink
+def test_print_n_of_a_sorted_table_shows_its_first(table_env, capsys):
+    table_env.create_temporary_view("unsorted", numbers(table_env, 9).getOutputTable())
+    by_size = BatchOperator.fromTable(table_env.sql_query("SELECT n FROM unsorted ORDER BY n DESC"))
+    table_env.drop_temporary_view("unsorted")
+    by_size.print(2)
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [["n"], ["0", "8"], ["1", "7"]]
+    for wrong in (-1, "2", True):
+        with pytest.raises(ConfigurationError, match="print: expected a number of rows of at least 0"):
+            by_size.print(wrong)
+
+
+@pytest.mark.flink
+def test_lazy_print_waits_for_execute(people, capsys):
+    assert people.lazyPrint(title="later") is people
+    assert capsys.readouterr().out == ""
+    BatchOperator.execute()
+    assert capsys.readouterr().out.startswith("later\n")
+    with pytest.raises(ConfigurationError):
+        BatchOperator.execute()
+
+
+@pytest.mark.flink
+def test_an_empty_result_keeps_its_columns(people, capsys):
+    nobody = people.where("id > 9")
+    assert list(nobody.collectToDataframe().columns) == ["id", "name", "score"]
+    assert len(nobody.print().collectToDataframe()) == 0
+    assert capsys.readouterr().out == "id, name, score\n(no rows)\n"
+
+
+TYPES = {
+    "BOOLEAN": ("TRUE", True, "bool"),
+    "TINYINT": ("1", 1, "int8"),
+    "SMALLINT": ("2", 2, "int16"),
+    "INT": ("3", 3, "int32"),
+    "BIGINT": ("9007199254740993", 9007199254740993, "int64"),
+    "FLOAT": ("0.5", 0.5, "float32"),
+    "DOUBLE": ("0.1", 0.1, "float64"),
+    "STRING": ("'żółć'", "żółć", "object"),
+    "BYTES": ("x'00ff'", b"\x00\xff", "object"),
+    "DECIMAL(20, 3)": ("'12345678901234567.891'", decimal.Decimal("12345678901234567.891"), "object"),
+    "DATE": ("DATE '0001-02-03'", datetime.date(1, 2, 3), "object"),
+    "TIME(0)": ("TIME '01:02:03'", datetime.time(1, 2, 3), "object"),
+    "TIMESTAMP(3)": ("TIMESTAMP '2024-02-29 01:02:03.004'", pd.Timestamp("2024-02-29 01:02:03.004"), "datetime64[ms]"),
+    "ARRAY<BIGINT>": ("ARRAY[9007199254740993]", [9007199254740993], "object"),
+}
+
+
+@pytest.mark.flink
+def test_cells_and_dtypes_of_every_type(table_env):
+    names = [f"c{i}" for i in range(len(TYPES))]
+    cells = ", ".join(f"CAST({sql} AS {kind}) AS {name}" for name, (kind, (sql, _, _)) in zip(names, TYPES.items()))
+    nulls = ", ".join(f"CAST(NULL AS {kind})" for kind in TYPES)
+    full = BatchOperator.fromTable(table_env.sql_query(f"SELECT {cells}")).collectToDataframe()
+    holed = BatchOperator.fromTable(table_env.sql_query(f"SELECT {cells} UNION ALL SELECT {nulls}")).collectToDataframe()
+    assert list(full.columns) == names
+    for name, (kind, (_, value, dtype)) in zip(names, TYPES.items()):
+        for frame in (full, holed):
+            cell = frame[name].dropna().iloc[0]
+            assert (list(cell) if isinstance(cell, (list, np.ndarray)) else cell) == value, kind
+        assert str(full[name].dtype) == dtype, kind
+        assert pd.isna(holed[name]).sum() == 1, kind
+        if not kind.startswith("TIMESTAMP"):
+            assert holed[name].dtype == object and None in list(holed[name]), kind
+
+
+@pytest.mark.flink
+def test_a_failed_job_is_one_short_error(people):
+    with pytest.raises(Exception, match="(?i)by zero|zero") as raised:
+        people.select("1 / (id - id) AS x").collectToDataframe()
+    assert len(str(raised.value).splitlines()) < 5
+
+
+@pytest.mark.flink
+def test_the_users_log_handlers_survive_a_job(table_env):
+    from pyflink.table import DataTypes
+    from pyflink.table.udf import udf
+
+    handler = logging.NullHandler()
+    logging.getLogger().addHandler(handler)
+    try:
+        table_env.create_temporary_function("twice_of", udf(lambda x: x * 2, result_type=DataTypes.INT(), func_type="pandas"))
+        ids = RandomTableSourceBatchOp(numRows=3, numCols=1, idCol="id").select("CAST(id AS INT) AS id")
+        assert list(ids.select("twice_of(id) AS x").collectToDataframe().x) == [0, 2, 4]
+        assert handler in logging.getLogger().handlers
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
+@pytest.mark.flink
+def test_a_dataframe_goes_in_and_comes_out(table_env):
+    assert getMLEnv().btenv is table_env
+    frame = pd.DataFrame({"a": [1, 2], "b": ["x", None]})
+    back = BatchOperator.fromDataframe(frame, "id LONG, name STRING").collectToDataframe()
+    assert back.id.tolist() == [1, 2] and back.name.tolist() == ["x", None]

@@ -1,0 +1,101 @@
+"""Parameters: setters and getters made from declarations, and what they refuse."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from operators import BatchOperator, TensorFlow2BatchOp
+from operators.param import Param, with_params
+
+
+def _positive(value: Any) -> int:
+    if not isinstance(value, int) or value < 1:
+        raise ValueError("a positive number")
+    return value
+
+
+SIZE = Param("size", "int", "How large it is.", _positive, aliases=("bigness",))
+COLOR = Param("color", "str", "Its color.", str, "red")
+Thing = with_params("Thing", "A thing.", (SIZE, COLOR))
+
+
+def test_setters_return_the_operator_and_getters_the_value():
+    thing = Thing()
+    assert thing.setSize(3).setColor("blue") is thing
+    assert (thing.getSize(), thing.getColor()) == (3, "blue")
+
+
+def test_an_alias_is_the_same_parameter():
+    assert Thing().setBigness(4).getSize() == 4
+    assert Thing(bigness=5).getBigness() == 5
+
+
+def test_a_default_stands_for_what_is_not_set():
+    assert Thing().getColor() == "red"
+
+
+def test_two_operators_do_not_share_values():
+    assert Thing(color="blue").getColor() != Thing().getColor()
+
+
+def test_the_constructor_is_cooperative():
+    op = TensorFlow2BatchOp(numWorkers=2)
+    assert op.getNumWorkers() == 2
+    assert isinstance(op, BatchOperator) and op._groups == frozenset()
+
+
+def test_wrong_value():
+    with pytest.raises(ConfigurationError) as raised:
+        Thing().setSize(0)
+    assert str(raised.value) == "Thing: parameter 'size': expected a positive number, got 0 of type int"
+
+
+def test_wrong_value_through_an_alias_names_what_the_user_wrote():
+    with pytest.raises(ConfigurationError, match="'bigness': expected a positive number"):
+        Thing(bigness=-1)
+
+
+def test_unknown_keywords_are_listed_all_with_the_known_ones():
+    with pytest.raises(ConfigurationError) as raised:
+        Thing(sise=1, size=1, kolor="red")
+    assert str(raised.value) == "Thing has no parameter 'sise', 'kolor'; it has size, color"
+
+
+def test_a_parameter_given_twice():
+    with pytest.raises(ConfigurationError, match="Thing: 'size' is given twice, also as 'bigness'"):
+        Thing(size=1, bigness=2)
+
+
+def test_getting_a_required_parameter_that_is_not_set():
+    with pytest.raises(ConfigurationError, match="Thing: parameter 'size' is not set and has no default"):
+        Thing().getSize()
+
+
+def test_all_that_is_missing_is_named_at_once():
+    with pytest.raises(ConfigurationError) as raised:
+        TensorFlow2BatchOp(userFiles=[])._values_of_all()
+    assert str(raised.value) == "TensorFlow2BatchOp: set 'mainScriptFile', 'outputSchemaStr' before it is linked or run"
+
+
+def test_values_of_all_have_defaults():
+    assert Thing(size=2)._values_of_all() == {"size": 2, "color": "red"}
+
+
+def test_too_late():
+    thing = Thing(size=1)
+    thing._fix()
+    with pytest.raises(ConfigurationError, match="'size' is set too late"):
+        thing.setSize(2)
+    assert thing.getSize() == 1
+
+
+def test_accessors_document_themselves():
+    assert Thing.setSize.__doc__ == "Set `size`. How large it is. (required)"
+    assert Thing.getColor.__doc__ == "Return `color`. Its color. (default 'red')"
+    assert Thing.setBigness.__qualname__ == "Thing.setBigness"
+    assert str(inspect.signature(Thing.setSize)) == "(self, value: 'int') -> 'Self'"
+    assert str(inspect.signature(Thing.getSize)) == "(self) -> 'int'"

@@ -1,0 +1,179 @@
+"""A Flink cluster of several TaskManagers on this machine, started from the distribution inside the PyFlink package."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyflink
+
+from operators.java import ensure_java
+from tests.support.leftovers import DEADLINE_S, wait_until
+
+FLINK_HOME = pathlib.Path(pyflink.__file__).parent
+STOP_S = 10.0
+LOG_LINES = 60
+
+_without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@dataclass(frozen=True)
+class FlinkCluster:
+    """A running cluster.
+
+    Args:
+        host: Where the REST endpoint and all TaskManagers are.
+        rest_port: Port of the REST endpoint.
+        job_manager_pid: The JVM of the JobManager.
+        task_manager_pids: The JVMs of the TaskManagers.
+        log_folder: One file per JVM.
+    """
+
+    host: str
+    rest_port: int
+    job_manager_pid: int
+    task_manager_pids: tuple[int, ...]
+    log_folder: pathlib.Path
+
+    def rest(self, path: str) -> dict[str, Any]:
+        """Return the answer of the REST endpoint, such as that of "/overview"."""
+        with _without_proxy.open(f"http://{self.host}:{self.rest_port}{path}", timeout=10) as answer:
+            return json.load(answer)
+
+
+@contextmanager
+def flink_cluster(tmp_path: pathlib.Path, task_managers: int = 3, slots: int = 1) -> Iterator[FlinkCluster]:
+    """Start a cluster, wait until all its slots are there, and stop it at the end; its logs are shown on failure.
+
+    Args:
+        tmp_path: An empty folder for configuration, logs and Flink's temporary files.
+        task_managers: Number of TaskManagers.
+        slots: Slots of each.
+    """
+    rest_port, rpc_port = _free_ports(2)
+    variables = _prepare(tmp_path, rest_port, rpc_port, slots)
+    logs = tmp_path / "log"
+    with ExitStack() as stack:
+        try:
+            job_manager = stack.enter_context(_jvm("jobmanager", variables, logs / "jobmanager.log"))
+            workers = [
+                stack.enter_context(_jvm("taskmanager", variables, logs / f"taskmanager-{index}.log"))
+                for index in range(task_managers)
+            ]
+            pids = tuple(worker.pid for worker in workers)
+            cluster = FlinkCluster("localhost", rest_port, job_manager.pid, pids, logs)
+            _wait_for_slots(cluster, [job_manager, *workers], task_managers * slots)
+            yield cluster
+        except BaseException:
+            _show(logs)
+            raise
+
+
+def _prepare(folder: pathlib.Path, rest_port: int, rpc_port: int, slots: int) -> dict[str, str]:
+    """Write the cluster's configuration and return the environment of its processes."""
+    conf, logs, temporary = folder / "conf", folder / "log", folder / "tmp"
+    for each in (conf, logs, temporary):
+        each.mkdir()
+    for path in (FLINK_HOME / "conf").iterdir():
+        (conf / path.name).write_bytes(path.read_bytes())
+    # Flink needs the module openings of its own file; all else is ours.
+    openings = re.search(r"--add-exports=.*", (conf / "config.yaml").read_text())
+    assert openings is not None
+    options = {
+        "env.java.opts.all": openings.group(),
+        "jobmanager.rpc.address": "localhost",
+        "jobmanager.rpc.port": rpc_port,
+        "jobmanager.bind-host": "localhost",
+        "jobmanager.memory.process.size": "1200m",
+        "rest.address": "localhost",
+        "rest.bind-address": "localhost",
+        "rest.port": rest_port,
+        "rest.bind-port": rest_port,
+        "taskmanager.host": "localhost",
+        "taskmanager.bind-host": "localhost",
+        "taskmanager.numberOfTaskSlots": slots,
+        "taskmanager.memory.process.size": f"{1300 + 200 * slots}m",
+        "io.tmp.dirs": str(temporary),
+    }
+    (conf / "config.yaml").write_text("".join(f"{key}: {value}\n" for key, value in options.items()))
+    ensure_java()
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("FLINK_")},
+        "FLINK_HOME": str(FLINK_HOME),
+        "FLINK_CONF_DIR": str(conf),
+        "FLINK_LOG_DIR": str(logs),
+        # The hosts' Python is the one that runs the tests.
+        "PATH": os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", os.defpath),
+    }
+
+
+@contextmanager
+def _jvm(role: str, variables: dict[str, str], log: pathlib.Path) -> Iterator[subprocess.Popen[bytes]]:
+    command = ["bash", str(FLINK_HOME / "bin" / f"{role}.sh"), "start-foreground"]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=log.parent,  # Python workers look into it for modules; those of this checkout must not be found by chance
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        _stop(process)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM to the JVM, which stops its Python workers; SIGKILL to its whole group after a while."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            pass
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # nothing of the group is left
+    process.wait()
+
+
+def _wait_for_slots(cluster: FlinkCluster, processes: list[subprocess.Popen[bytes]], slots: int) -> None:
+    def ready() -> bool:
+        for process in processes:
+            if process.poll() is not None:
+                raise AssertionError(f"{process.args} ended with status {process.returncode}")
+        try:
+            return cluster.rest("/overview")["slots-available"] == slots
+        except (OSError, urllib.error.URLError, ValueError):
+            return False  # not up yet
+
+    wait_until(ready, f"the cluster has {slots} free slots", 3 * DEADLINE_S)
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return ports that were free a moment ago; another program could take one before Flink does."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("localhost", 0))) for _ in range(count)]
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _show(logs: pathlib.Path) -> None:
+    for log in sorted(logs.glob("*.log")):
+        lines = log.read_text(errors="replace").splitlines()
+        sys.stderr.write(f"==== {log.name}, last {LOG_LINES} of {len(lines)} lines\n" + "\n".join(lines[-LOG_LINES:]) + "\n")
