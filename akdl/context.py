@@ -1,7 +1,9 @@
 """`task_config.tf_context`: this worker's rows as TensorFlow sees them."""
 
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Optional, Sequence
 
+from akdl.features import batches
+from akdl.tf_version import tf_version
 from akdl.wire import TableColumn
 
 if TYPE_CHECKING:
@@ -41,8 +43,20 @@ class TFContext:
         paths = _string_dataset(tf, self.rows.segments)
         return paths.flat_map(tf.data.TFRecordDataset)
 
+    def batches(self, batch_size: int, defaults: Optional[Mapping[str, Any]] = None) -> Any:
+        """Return a `tf.data.Dataset` of batches of rows, usable while rows still arrive.
+
+        Args:
+            batch_size: Rows in a batch; the last one may be smaller.
+            defaults: Column name to the value of cells that are null.
+
+        Returns:
+            Each element maps column names to tensors of shape [batch], see `akdl.features.parse_examples`.
+        """
+        return batches(self.flink_stream_dataset(), batch_size, self.columns, self.exact_doubles, defaults)
+
 
 def _string_dataset(tf: Any, generate: Callable[[], Iterator[str]]) -> Any:
-    if hasattr(tf, "TensorSpec") and not tf.__version__.startswith("1."):
+    if tf_version() >= (2, 4):  # the older arguments are deprecated from there on
         return tf.data.Dataset.from_generator(generate, output_signature=tf.TensorSpec([], tf.string))
     return tf.data.Dataset.from_generator(generate, tf.string, tf.TensorShape([]))

@@ -2,17 +2,14 @@
 
 import tensorflow as tf
 
-from akdl.features import parse_examples
 from akdl.runner.config import BatchTaskConfig
 
 
 def main(task_config: BatchTaskConfig):
     threshold = task_config.user_params["threshold"]
-    context = task_config.tf_context
-    for serialized in context.flink_stream_dataset().batch(1024):
-        rows = parse_examples(serialized, context.columns, defaults={"name": ""})
+    for rows in task_config.tf_context.batches(1024, defaults={"name": ""}):
         large = rows["score"] > threshold
-        print("kept", int(tf.reduce_sum(tf.cast(large, tf.int32))), "of", len(serialized))
+        print("kept", int(tf.reduce_sum(tf.cast(large, tf.int32))), "of", len(large))
         task_config.output_writer.write_batch(
             {
                 "id": tf.boolean_mask(rows["id"], large).numpy(),

@@ -7,7 +7,6 @@ import pytest
 
 from akdl.context import TFContext
 from akdl.dataset import Rows
-from akdl.features import parse_examples
 from akdl.wire import Chunk, EndOfInput, TableColumn
 from bridge.encoder import RowEncoder
 from bridge.schema import Schema
@@ -43,8 +42,7 @@ def context(tmp_path):
 def test_batches_parse_to_what_was_encoded(context):
     ids, words, many = [], [], []
     for _ in range(2):  # the second time from the file
-        for serialized in context.flink_stream_dataset().batch(64):
-            parsed = parse_examples(serialized, context.columns, defaults={"word": "-", "score": -1.0})
+        for parsed in context.batches(64, defaults={"word": "-", "score": -1.0}):
             ids += parsed["id"].numpy().tolist()
             words += parsed["word"].numpy().tolist()
             many += parsed["many"].values.numpy().tolist()
@@ -66,8 +64,7 @@ def test_a_null_without_a_default_is_an_error_that_names_the_column(context):
     import tensorflow as tf
 
     with pytest.raises(tf.errors.InvalidArgumentError, match="Feature: (word|score)"):
-        for serialized in context.flink_stream_dataset().batch(64):
-            parse_examples(serialized, context.columns)
+        list(context.batches(64))
 
 
 def test_graph_mode(context):
