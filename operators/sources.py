@@ -108,7 +108,7 @@ def _cell(value: Any) -> Any:
 
 
 class CsvSourceBatchOp(CsvParams, _SourceBatchOp):
-    """A CSV file or a folder of them, read by Flink. An empty cell is null."""
+    """A CSV file or a folder of them, read by Flink. An empty cell is null; an empty line fails the job."""
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         values = self._values_of_all()
