@@ -36,6 +36,11 @@ def plan(
         ConfigurationError: A file, an environment or a count that cannot be used.
     """
     workers, servers = counts(operator, values["numWorkers"], values["numPSs"], parallelism)
+    if servers:
+        raise ConfigurationError(
+            f"{operator}: {workers} workers and {servers} parameter servers are asked for, or follow from the parallelism of "
+            f"{parallelism}; groups with parameter servers cannot run yet: set numWorkers, and numPSs to 0"
+        )
     files, main_script = read_files(operator, values["userFiles"], values["mainScriptFile"])
     return GroupSettings(
         operator=operator,

@@ -160,11 +160,11 @@ def _plan(op: TensorFlow2BatchOp, **changes: object) -> object:
 def test_settings(folder):
     op = TensorFlow2BatchOp(
         userFiles=["words.txt"], mainScriptFile="main.py", userParams='{"a": 1}', outputSchemaStr="x INT",
-        exactDoubles=True, intraOpParallelism=2,
+        exactDoubles=True, intraOpParallelism=2, numWorkers=2, numPSs=0,
     )  # fmt: skip
     settings = _plan(op, print_process_info=True)
     assert (settings.operator, settings.kind) == ("Op", "batch")
-    assert (settings.num_workers, settings.num_ps) == (2, 1)
+    assert (settings.num_workers, settings.num_ps) == (2, 0)
     assert settings.input_schema == INPUT
     assert settings.output_schema == Schema.parse("x INT")
     assert settings.main_script == "main.py"
@@ -175,8 +175,15 @@ def test_settings(folder):
     assert settings.exact_doubles and settings.print_process_info
 
 
+@pytest.mark.parametrize("given", [{}, {"numWorkers": 1, "numPSs": 2}])
+def test_parameter_servers_are_refused_before_anything_starts(folder, given):
+    op = TensorFlow2BatchOp(userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", **given)
+    with pytest.raises(ConfigurationError, match="parameter servers cannot run yet: set numWorkers, and numPSs to 0"):
+        _plan(op)
+
+
 def test_the_environment_variable_is_the_default_of_python_env(folder, monkeypatch):
-    op = TensorFlow2BatchOp(userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT")
+    op = TensorFlow2BatchOp(userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", numWorkers=1, numPSs=0)
     monkeypatch.setenv("AKDL_TEST_ENV", sys.executable)
     assert _plan(op).python == sys.executable
     with pytest.raises(ConfigurationError, match="'/nowhere'"):
