@@ -2,7 +2,8 @@
 
 The mapping, with null as an absent feature: BOOLEAN and integers -> int64_list; FLOAT and DOUBLE -> float_list (DOUBLE
 narrowed to float32, or kept as 8 little-endian bytes in a bytes_list); text, bytes and DECIMAL (as text) -> bytes_list;
-DATE -> days, TIME -> milliseconds of the day, TIMESTAMP -> microseconds since 1970-01-01, int64_list; ARRAY -> a list.
+DATE -> days, TIME -> milliseconds of the day, TIMESTAMP -> microseconds since 1970-01-01 (TIMESTAMP_LTZ: since
+1970-01-01 00:00 UTC), int64_list; ARRAY -> a list.
 
 A batch whose cells all have one width becomes a matrix of bytes, one record per row. To that end integers are written as
 varints of one width per column, padded where a shorter one would do; every protobuf reader takes these. Other batches are
@@ -47,6 +48,7 @@ _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3  # numbers of the fields of tf.t
 _INTEGERS = {Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT}
 _PRIMITIVE = {Kind.BOOLEAN, Kind.FLOAT, Kind.DOUBLE, *_INTEGERS}
 _TEMPORAL = {Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ}
+_UNUSABLE = (pa.ArrowException, ValueError, TypeError, OverflowError)  # what Arrow and numpy raise at cells
 _MASK_BITS = 62  # of a BIGINT, without the sign
 
 
@@ -179,6 +181,10 @@ class _Field:
             self._is_null = _Flag(f"{name} IS NULL")
             default = "FALSE" if kind is Kind.BOOLEAN else f"CAST(0 AS {kind.value})"
             self.argument = f"COALESCE({name}, {default})"
+        elif kind is Kind.TIMESTAMP_LTZ:
+            # PyFlink takes the UTC time for one of the session's zone, and fails where that zone skips or repeats an hour.
+            # JSON is exact: the instant in UTC, to the microsecond, whatever the zone.
+            self.argument = f"JSON_STRING({name})"
         elif kind in {Kind.BYTES, *_TEMPORAL} and not is_array:
             # PyFlink fails at constants of these types, or cuts them to milliseconds, and the planner makes a constant of
             # every column that it can.
@@ -193,22 +199,33 @@ class _Field:
     def encode(self, series: pd.Series[Any], masks: Sequence[NDArray[np.int64]]) -> list[_Cells]:
         self._refuse_null_elements(masks)
         try:
-            if self._type.is_array:
-                return self._encode_array(series)
-            if self._number == _BYTES_LIST and not self._exact:
-                return self._encode_text(series)
-            values, valid = self._numbers(series, masks)
-        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-            raise RowError(f"column {self._name!r} ({self._type.sql}): a batch of {len(series)} rows: {error}") from error
+            return self._encode(series, masks)
+        except _UNUSABLE as error:
+            where, cause = self._first_unusable(series, masks) or (f"a batch of {len(series)} rows", error)
+            raise RowError(f"column {self._name!r} ({self._type.sql}): {where}: {cause}") from error
+
+    def _first_unusable(self, series: pd.Series[Any], masks: Sequence[NDArray[np.int64]]) -> tuple[str, Exception] | None:
+        """Find the row that makes the batch fail; one by one will do, since the job ends here."""
+        for row in range(len(series)):
+            try:
+                self._encode(series.iloc[row : row + 1], [mask[row : row + 1] for mask in masks])
+            except _UNUSABLE as error:
+                return f"row {row} of a batch", error
+        return None
+
+    def _encode(self, series: pd.Series[Any], masks: Sequence[NDArray[np.int64]]) -> list[_Cells]:
+        if self._type.is_array:
+            return self._encode_array(series)
+        if self._number == _BYTES_LIST and not self._exact:
+            return self._bytes_feature(_binary_array(series, self._type.kind))
+        values, valid = self._numbers(series, masks)
         if self._exact:
             template = self._head(8, b"\x0a\x08")
         else:
             template = self._head(values.shape[1], b"\x0a" + varint(values.shape[1]))
-        if valid is None or valid.all():
+        if valid is None:
             return [_Constant(template, values)]
-        rows = np.empty((int(valid.sum()), len(template) + values.shape[1]), "u1")
-        rows[:, : len(template)] = np.frombuffer(template, "u1")
-        rows[:, len(template) :] = values[valid]
+        rows = side_by_side([template, values], len(values))
         return [_Varying(slices(rows.reshape(-1), offsets_of(valid * rows.shape[1])))]
 
     def _feature_number(self) -> int:
@@ -228,16 +245,17 @@ class _Field:
             )
 
     def _numbers(self, series: pd.Series[Any], masks: Sequence[NDArray[np.int64]]) -> tuple[Matrix, NDArray[np.bool_] | None]:
-        """Return the bytes of each scalar number, and which rows have one."""
+        """Return the bytes of each number there is, and which rows have one (None when all have)."""
         kind = self._type.kind
         if kind in _PRIMITIVE:
-            valid = None if self._is_null is None else ~self._is_null.rows(masks)
             cells = series.to_numpy()
+            valid = np.ones(len(cells), bool) if self._is_null is None else ~self._is_null.rows(masks)
         else:
-            present = series.notna().to_numpy()
-            valid = None if present.all() else present
             cells = _temporal(series, kind)
-        return self._bytes_of(cells), valid
+            valid = series.notna().to_numpy()
+        if valid.all():
+            return self._bytes_of(cells), None
+        return self._bytes_of(cells[valid]), valid
 
     def _bytes_of(self, values: NDArray[Any]) -> Matrix:
         """Return the bytes of each number inside a packed list."""
@@ -246,10 +264,6 @@ class _Field:
         with np.errstate(over="ignore"):  # beyond float32 is infinity, as in any conversion to float32
             plain = np.ascontiguousarray(values, "<f8" if self._exact else "<f4")
         return plain.view("u1").reshape(len(plain), plain.itemsize)
-
-    def _encode_text(self, series: pd.Series[Any]) -> list[_Cells]:
-        cells = _binary_array(series, self._type.kind)
-        return self._bytes_feature(cells)
 
     def _bytes_feature(self, cells: pa.Array) -> list[_Cells]:
         """Return a feature with one bytes value per row; none where the cell is null."""
@@ -270,6 +284,7 @@ class _Field:
         else:
             numbers = _temporal(elements.to_pandas(date_as_object=True), self._type.kind)
         rows = self._bytes_of(numbers)
+        _check_size(rows.size)
         values = masked_out(slices(rows.reshape(-1), offsets * rows.shape[1]), valid)
         if self._exact:
             return self._bytes_feature(values)
@@ -335,18 +350,22 @@ def _joined_frames(cells: Sequence[_Cells], size: int) -> pa.Array:
     for piece in pieces:
         lengths += lengths_of(piece)
     width = varint_width(int(lengths.max(initial=0)))
-    records_total = int(lengths.sum()) + size * (1 + width + HEAD + TAIL)
-    if records_total >= 2**31:
-        raise RowError(
-            f"a batch of {size} rows holds {records_total} bytes, more than the 2 GiB of one Arrow array: "
-            "set python.fn-execution.arrow.batch.size to a smaller number of rows"
-        )
+    _check_size(int(lengths.sum()) + size * (1 + width + HEAD + TAIL))
     prefix = as_array(side_by_side([b"\x0a", padded(lengths, width)], size))
     records = join([prefix, *pieces])
     offsets = array_offsets(records)
     crc = masked(crc_of_each(data_of(records).data, offsets - offsets[0]))
     tails = as_array(crc.astype("<u4").view("u1").reshape(-1, 4))
     return join([as_array(heads(np.diff(offsets))), records, tails])
+
+
+def _check_size(number_of_bytes: int) -> None:
+    """Offsets of Arrow arrays have 32 bits and would wrap around without a word."""
+    if number_of_bytes >= 2**31:
+        raise RowError(
+            f"a batch holds {number_of_bytes} bytes, more than the 2 GiB of one Arrow array: "
+            "set python.fn-execution.arrow.batch.size to a smaller number of rows"
+        )
 
 
 def _merged(cells: Sequence[_Cells], size: int) -> list[pa.Array]:
@@ -369,16 +388,17 @@ def _merged(cells: Sequence[_Cells], size: int) -> list[pa.Array]:
 
 
 def _binary_array(series: pd.Series[Any], kind: Kind) -> pa.Array:
-    if kind is Kind.BYTES:
-        return pa.array(series, pa.binary())
-    return pa.array(series, pa.string()).cast(pa.binary())
+    cells = pa.array(series, pa.binary() if kind is Kind.BYTES else pa.string())
+    if isinstance(cells, pa.ChunkedArray):  # more than one array can hold
+        _check_size(cells.nbytes)
+    return cells.cast(pa.binary())
 
 
 def _list_array(series: pd.Series[Any], kind: Kind) -> pa.Array:
     element = {
         Kind.BOOLEAN: pa.bool_(), Kind.FLOAT: pa.float32(), Kind.DOUBLE: pa.float64(), Kind.BYTES: pa.binary(),
         Kind.STRING: pa.string(), Kind.DECIMAL: pa.string(), Kind.DATE: pa.date32(), Kind.TIME: pa.time64("us"),
-        Kind.TIMESTAMP: pa.timestamp("us"), Kind.TIMESTAMP_LTZ: pa.timestamp("us"),
+        Kind.TIMESTAMP: pa.timestamp("us"),
     }.get(kind, pa.int64())  # fmt: skip
     return pa.array(series, pa.list_(element), from_pandas=False)
 
@@ -400,8 +420,9 @@ def _temporal(series: pd.Series[Any], kind: Kind) -> NDArray[np.int64]:
         return _filled(days)
     if kind is Kind.TIME:
         return _filled(pa.array(series, pa.time64("us"), from_pandas=True).cast(pa.int64())) // 1000
-    if isinstance(series.dtype, pd.DatetimeTZDtype):
-        series = series.dt.tz_convert("UTC").dt.tz_localize(None)
+    if kind is Kind.TIMESTAMP_LTZ:
+        text = pc.utf8_slice_codeunits(pa.array(series, pa.string()), 1, -1)  # without the quotes of JSON
+        return _filled(text.cast(pa.timestamp("us", "UTC")).cast(pa.int64()))
     return series.to_numpy().astype("datetime64[us]").astype(np.int64)
 
 

@@ -106,7 +106,7 @@ class Schema:
         """
         if not text.strip():
             raise SchemaError('the schema is empty; expected "name type, name type, ..."')
-        return cls(tuple(_parse_column(part, text) for part in _split(text)))
+        return cls(tuple(_parse_column(part, place, text) for place, part in enumerate(_split(text), 1)))
 
     @classmethod
     def of_table(cls, names: Sequence[str], types: Sequence[Any]) -> Schema:
@@ -160,26 +160,28 @@ _LARGEST_PRECISION = {Kind.TIMESTAMP: 6, Kind.TIMESTAMP_LTZ: 6, Kind.TIME: 3}
 
 def _split(text: str) -> list[str]:
     """Split at the commas outside brackets and back-quotes."""
-    parts, depth, quote = [""], 0, False
-    for character in text:
+    parts, depth, quote, opened = [""], 0, False, 0
+    for position, character in enumerate(text, 1):
+        if character == "`" and not quote or character in "(<" and not quote and depth == 0:
+            opened = position
         quote ^= character == "`"
         if not quote:
             depth += (character in "(<") - (character in ")>")
             if depth < 0:
-                raise SchemaError(f"a bracket is closed that was not opened in {text!r}")
+                raise SchemaError(f"the bracket {character!r} at character {position} of {text!r} closes none")
         if character == "," and depth == 0 and not quote:
             parts.append("")
         else:
             parts[-1] += character
     if depth or quote:
-        raise SchemaError(f"a {'back-quote' if quote else 'bracket'} is not closed in {text!r}")
+        raise SchemaError(f"the {text[opened - 1]!r} at character {opened} of {text!r} is not closed")
     return parts
 
 
-def _parse_column(part: str, text: str) -> Column:
+def _parse_column(part: str, place: int, text: str) -> Column:
     found = _COLUMN.fullmatch(part)
     if found is None:
-        raise SchemaError(f'expected "name type", got {part.strip()!r} in the schema {text!r}')
+        raise SchemaError(f'expected "name type" for column {place}, got {part.strip()!r} in the schema {text!r}')
     name = (found.group(1) or "").replace("``", "`") or found.group(2)
     return Column(name, _parse_type(found.group(3), name))
 
@@ -192,6 +194,7 @@ def _parse_type(text: str, name: str) -> ColumnType:
         return ColumnType(kind, arguments, flink_name, nullable=nullable)
     element, element_nullable = _without_not_null(array.group(1).strip())
     kind, flink_name, arguments = _parse_plain(element, name)
+    _check_element(kind, name)
     return ColumnType(kind, arguments, flink_name, True, nullable, element_nullable)
 
 
@@ -215,6 +218,8 @@ def _parse_plain(text: str, name: str) -> tuple[Kind, str, tuple[int, ...]]:
             raise SchemaError(f"the column {name!r} has the type {text!r}; DECIMAL takes 1 to 38 digits, of them the scale")
     elif len(arguments) != 1 or kind not in {*_WITH_LENGTH, *_LARGEST_PRECISION}:
         raise SchemaError(f"the column {name!r} has the type {text!r}, which does not take these numbers in brackets")
+    elif kind in _WITH_LENGTH and arguments[0] < 1:
+        raise SchemaError(f"the column {name!r} has the type {text!r}; a length is at least 1")
     _check_precision(kind, arguments, name, text)
     return kind, flink_name or _WITH_LENGTH.get(kind, ""), arguments
 
@@ -225,6 +230,14 @@ def _check_precision(kind: Kind, arguments: tuple[int, ...], name: str, text: st
         raise SchemaError(
             f"the column {name!r} has the type {text}; at most {kind.value}({largest}) can be carried to a script and back: "
             f"CAST it to {kind.value}({largest})"
+        )
+
+
+def _check_element(kind: Kind, name: str) -> None:
+    if kind is Kind.TIMESTAMP_LTZ:  # PyFlink: "not supported to be used as the element type of ArrayType"
+        raise SchemaError(
+            f"the column {name!r} is an ARRAY of TIMESTAMP_LTZ, which PyFlink cannot carry: CAST it to ARRAY<TIMESTAMP(6)>, "
+            "which holds the times of the session's time zone"
         )
 
 
@@ -257,6 +270,7 @@ def _of_data_type(name: str, data_type: Any) -> ColumnType:
         element = _of_data_type(name, data_type.element_type)
         if element.is_array:
             raise SchemaError(f"the column {name!r} is an ARRAY of ARRAYs, which a feature cannot hold: flatten it in SQL")
+        _check_element(element.kind, name)
         return ColumnType(
             element.kind, element.arguments, element.name, True, data_type._nullable, data_type.element_type._nullable
         )

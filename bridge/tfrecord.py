@@ -57,13 +57,13 @@ def affine_crc(records: NDArray[np.uint8], template: bytes, variable: Sequence[i
         variable: Positions of the variable bytes.
     """
     crc = np.full(len(records), crc32c(template), np.uint32)
-    tables = _tables(len(template))
+    tables = _tables(1 << (len(template) - 1).bit_length())
     for position in variable:
         crc ^= np.take(tables[len(template) - 1 - position], records[:, position])
     return crc
 
 
-@functools.lru_cache(maxsize=64)  # one entry per record length of constant width in use
+@functools.cache  # lengths are powers of two: few entries, all together twice the largest
 def _tables(length: int) -> NDArray[np.uint32]:
     """Return what a byte adds to the checksum, shape [length, 256]: by the number of bytes after it, and its value."""
     values = np.arange(256, dtype=np.uint32)

@@ -133,5 +133,5 @@ def test_types_on_the_way_and_casts():
 
 
 def test_arrays_of_instants_are_refused_when_the_job_is_built():
-    with pytest.raises(SchemaError, match="take ARRAY<TIMESTAMP>"):
+    with pytest.raises(SchemaError, match="ARRAY of TIMESTAMP_LTZ"):
         RowDecoder(Schema.parse("x ARRAY<TIMESTAMP_LTZ(3)>"))

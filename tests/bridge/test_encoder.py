@@ -9,7 +9,7 @@ import pytest
 from crc32c import crc32c
 
 from akdl.wire import Example
-from bridge.encoder import RowEncoder
+from bridge.encoder import RowEncoder, _check_size
 from bridge.exceptions import RowError
 from bridge.schema import Schema
 
@@ -38,8 +38,7 @@ def frames_to_examples(data):
 
 def to_dict(example):
     return {
-        name: list(getattr(feature, feature.WhichOneof("kind")).value)
-        for name, feature in example.features.feature.items()
+        name: list(getattr(feature, feature.WhichOneof("kind")).value) for name, feature in example.features.feature.items()
     }
 
 
@@ -67,15 +66,27 @@ def objects(*cells):
         ("DATE", objects(datetime.date(1970, 1, 2), datetime.date(1, 1, 1)), [[1], [-719162]]),
         ("TIME(3)", objects(datetime.time(0, 0, 1, 5000), datetime.time(23, 59, 59)), [[1005], [86399000]]),
         ("TIMESTAMP(6)", pd.Series(np.array([1, -1], "M8[us]")), [[1], [-1]]),
+        ("TIMESTAMP(3)", objects(pd.Timestamp("1970-01-01 00:00:00.001"), pd.Timestamp(0)), [[1000], [0]]),
+        ("TIMESTAMP_LTZ(6)", objects('"1970-01-01T00:00:00.000001Z"', '"1969-12-31T23:59Z"'), [[1], [-60_000_000]]),
+        ("TIMESTAMP_LTZ(3)", objects('"0001-01-01T00:00:00Z"', None), [[-62_135_596_800_000_000], None]),
         ("ARRAY<FLOAT>", objects(np.array([0.5, 1.5], "f4"), np.array([], "f4")), [[0.5, 1.5], []]),
         ("ARRAY<BIGINT>", objects(np.array([2**53 + 1, -1]), np.array([3])), [[2**53 + 1, -1], [3]]),
         ("ARRAY<BOOLEAN>", objects(np.array([True, False]), np.array([], bool)), [[1, 0], []]),
         ("ARRAY<STRING>", objects(np.array(["a", ""], object), np.array([], object)), [[b"a", b""], []]),
         ("ARRAY<DOUBLE>", objects(np.array([0.5]), np.array([1.5, 2.5])), [[0.5], [1.5, 2.5]]),
+        ("ARRAY<BYTES>", objects(np.array([b"", b"\xff"], object), None), [[b"", b"\xff"], None]),
+        ("ARRAY<STRING>", objects(np.array(["x" * 127, "y" * 20_000], object)), [[b"x" * 127, b"y" * 20_000]]),
+        ("ARRAY<DECIMAL(5, 2)>", objects(np.array(["1.50", "-0.01"], object)), [[b"1.50", b"-0.01"]]),
+        ("ARRAY<DATE>", objects(np.array([datetime.date(1970, 1, 2)], object), None), [[1], None]),
+        ("ARRAY<TIME(3)>", objects(np.array([datetime.time(0, 0, 1, 5000)], object)), [[1005]]),
+        ("ARRAY<TIMESTAMP(6)>", objects(np.array([1, -1], "M8[us]"), np.array([], "M8[us]")), [[1, -1], []]),
+        ("DATE", objects(None, datetime.date(9999, 12, 31)), [None, [2_932_896]]),
+        ("TIME(3)", objects(None, None), [None, None]),
+        ("TIMESTAMP(6)", pd.Series(np.array(["NaT", "0001-01-01"], "M8[us]")), [None, [-62_135_596_800_000_000]]),
     ],
 )
 def test_every_type(sql, column, expected):
-    assert rows(encode(f"x {sql}", column)) == [{"x": cells} for cells in expected]
+    assert rows(encode(f"x {sql}", column)) == [{} if cells is None else {"x": cells} for cells in expected]
 
 
 def test_one_record_is_the_same_bytes_as_protobuf_makes():
@@ -133,9 +144,39 @@ def test_a_null_element_is_refused_with_column_and_row():
         encode("x ARRAY<INT>", objects(np.array([1]), np.array([np.nan])), nulls=[0, 1])
 
 
-def test_a_cell_of_another_type_names_its_column():
-    with pytest.raises(RowError, match=r"column 'x' \(STRING\)"):
-        encode("x STRING", objects("fine", 7))
+@pytest.mark.parametrize(
+    ("sql", "bad"),
+    [
+        ("STRING", 7),
+        ("BYTES", 7),
+        ("DATE", "2020"),
+        ("TIMESTAMP_LTZ(3)", '"noon"'),
+        ("ARRAY<INT>", ["one"]),
+        ("ARRAY<INT>", 1),
+    ],
+)
+def test_a_cell_that_cannot_be_used_names_its_column_and_row(sql, bad):
+    cells = objects(None, None, bad)
+    with pytest.raises(RowError, match=r"column 'x' \(.*\): row 2 of a batch: "):
+        encode(f"x {sql}", cells)
+
+
+def test_numbers_of_the_present_rows_alone_decide_the_width():
+    columns = pd.Series(np.array([5, "NaT"], "M8[us]")), pd.Series(np.array([5, 6], "M8[us]"))
+    one, other = (encode("x TIMESTAMP(6)", column).deal(2, 0)[0][2] for column in columns)
+    assert len(one) == len(other)
+
+
+def test_more_bytes_than_an_arrow_array_holds():
+    with pytest.raises(RowError, match=r"more than the 2 GiB.*python\.fn-execution\.arrow\.batch\.size"):
+        _check_size(2**31)
+
+
+def test_columns_of_any_name_and_number_of_rows():
+    schema = ", ".join(f"`column {i}` INT NOT NULL" for i in range(300))
+    (row,) = rows(encode(schema, *[pd.Series([i], dtype="i4") for i in range(300)]))
+    assert row == {f"column {i}": [i] for i in range(300)}
+    assert [row["größe`"] for row in rows(encode("`größe``` INT", pd.Series(range(20_000))))] == [[i] for i in range(20_000)]
 
 
 @pytest.mark.parametrize("schema", ["x BIGINT NOT NULL", "x BIGINT NOT NULL, s STRING"])
@@ -147,8 +188,6 @@ def test_rows_are_dealt_round_robin(schema, workers, first, size):
     shares = encode(schema, *columns).deal(workers, first % workers)
     dealt = {worker: [row["x"][0] for row in frames_to_examples(data)] for worker, _, data in shares}
     assert dealt == {
-        worker: ids
-        for worker in range(workers)
-        if (ids := [row for row in range(size) if (first + row) % workers == worker])
+        worker: ids for worker in range(workers) if (ids := [row for row in range(size) if (first + row) % workers == worker])
     }
     assert all(count == len(dealt[worker]) for worker, count, _ in shares)

@@ -1,5 +1,8 @@
 """Schema texts, and schemas of tables."""
 
+import subprocess
+import sys
+
 import pytest
 from pyflink.table import DataTypes
 
@@ -28,17 +31,20 @@ def test_parse(text, expected):
     ("text", "words"),
     [
         ("  ", "the schema is empty"),
-        ("a", "expected \"name type\", got 'a'"),
-        ("a int, b", "expected \"name type\", got 'b'"),
+        ("a", "expected \"name type\" for column 1, got 'a' in the schema 'a'"),
+        ("a int, b", "expected \"name type\" for column 2, got 'b'"),
+        ("a int,, b int", "expected \"name type\" for column 2, got ''"),
         ("a foo", "column 'a' has the unknown type 'FOO'; known are BIGDECIMAL, BIGINT"),
         ("a int, a long", "column 'a' occurs twice"),
-        ("a ARRAY<int", "a bracket is not closed"),
-        ("a int>", "a bracket is closed that was not opened"),
-        ("`a int", "a back-quote is not closed"),
+        ("a ARRAY<int", "the '<' at character 8 of 'a ARRAY<int' is not closed"),
+        ("a int>", "the bracket '>' at character 6 of 'a int>' closes none"),
+        ("b int, `a int", "the '`' at character 8 of 'b int, `a int' is not closed"),
         ("a int(3)", "does not take these numbers"),
         ("a DECIMAL(39, 1)", "DECIMAL takes 1 to 38 digits"),
         ("a TIMESTAMP(9)", "CAST it to TIMESTAMP(6)"),
+        ("a VARCHAR(0)", "a length is at least 1"),
         ("a ARRAY<ARRAY<INT>>", "unknown type 'ARRAY<INT>'"),
+        ("a ARRAY<TIMESTAMP_LTZ(3)>", "column 'a' is an ARRAY of TIMESTAMP_LTZ, which PyFlink cannot carry: CAST it"),
     ],
 )
 def test_parse_errors(text, words):
@@ -63,13 +69,23 @@ def test_types_of_a_table():
         (DataTypes.MAP(DataTypes.STRING(), DataTypes.INT()), "leave it out with selectedCols"),
         (DataTypes.ROW([DataTypes.FIELD("x", DataTypes.INT())]), "CAST it in SQL"),
         (DataTypes.ARRAY(DataTypes.ARRAY(DataTypes.INT())), "flatten it"),
+        (DataTypes.MULTISET(DataTypes.INT()), "leave it out with selectedCols"),
+        (DataTypes.INTERVAL(DataTypes.DAY()), "leave it out with selectedCols"),
         (DataTypes.TIMESTAMP(9), "CAST it to TIMESTAMP(6)"),
+        (DataTypes.TIMESTAMP_LTZ(9), "CAST it to TIMESTAMP_LTZ(6)"),
+        (DataTypes.TIME(6), "CAST it to TIME(3)"),
+        (DataTypes.ARRAY(DataTypes.TIMESTAMP_LTZ(3)), "CAST it to ARRAY<TIMESTAMP(6)>"),
     ],
 )
 def test_types_that_cannot_be_carried(data_type, words):
     with pytest.raises(SchemaError, match="column 'odd'") as caught:
         Schema.of_table(["odd"], [data_type])
     assert words in str(caught.value)
+
+
+def test_a_schema_loads_no_pyflink():
+    code = "import sys, bridge.schema; sys.exit('pyflink' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_quoted():
