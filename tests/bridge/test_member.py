@@ -127,9 +127,7 @@ def test_no_such_interpreter(start):
 def test_a_file_that_would_leave_the_folder():
     with pytest.raises(ConfigurationError, match="would leave its folder"):
         files = (UserFile("../evil.py", b""),)
-        Member(
-            GroupSettings("TestOp", "batch", 1, 0, INPUT, OUTPUT, "../evil.py", files), "group", 0, 0, lambda: None
-        )
+        Member(GroupSettings("TestOp", "batch", 1, 0, INPUT, OUTPUT, "../evil.py", files), "group", 0, 0, lambda: None)
 
 
 def test_a_stranger_without_the_token_is_refused(start):
