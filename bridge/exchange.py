@@ -12,7 +12,7 @@ from typing import Any
 
 from pyflink.common import Row, Types
 from pyflink.datastream import KeyedCoProcessFunction
-from pyflink.datastream.state import MapStateDescriptor
+from pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 
 from akdl.wire import Rows
 from bridge.decoder import RowDecoder
@@ -48,6 +48,8 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._addresses: dict[int, str] = {}
         self._ended = False
         self._beats = runtime_context.get_map_state(MapStateDescriptor("akdl_heartbeat", Types.LONG(), Types.LONG()))
+        self._rows = 0  # handed to this process
+        self._rows_ever = runtime_context.get_state(ValueStateDescriptor("akdl_rows", Types.LONG()))
         source = f"{self._settings.operator}: {self._settings.main_script}"
         self._decoder = RowDecoder(self._settings.output_schema, source)
         attempt = runtime_context.get_attempt_number()
@@ -55,7 +57,8 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
 
     def close(self) -> None:
         """End the process, whatever it is doing."""
-        self._member.stop()
+        if hasattr(self, "_member"):  # else it could not be started
+            self._member.stop()
         release_port(self._group, self._index)
 
     def process_element1(self, value: Any, ctx: Any) -> Iterable[Row]:
@@ -76,11 +79,15 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._check_key(ctx)
         if self._ended:
             raise BridgeError(f"{self._settings.operator}: {value[0]} rows came after the end of input")
+        self._check_complete()
+        self._rows += value[0]
+        self._rows_ever.update(self._rows)
         return self._decoded(self._member.feed(value[0], value[1]))
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Row]:
         """All input is here: wait for the script to end and yield what it still writes."""
         self._ended = True
+        self._check_complete()
         return self._decoded(self._member.finish())
 
     def _decoded(self, messages: Iterable[Rows]) -> Iterator[Row]:
@@ -92,6 +99,16 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         key = ctx.get_current_key()
         if key != self._keys[self._index]:
             raise BridgeError(f"{self._settings.operator}: subtask {self._index} got the key {key} of another subtask")
+
+    def _check_complete(self) -> None:
+        """Refuse to go on from a checkpoint: the rows before it went to a process that is no more."""
+        before = self._rows_ever.value() or 0
+        if before != self._rows:
+            raise BridgeError(
+                f"{self._settings.operator}: Flink restarted the job from a checkpoint, but {before} rows before it went to a "
+                "process that has failed since and would be missing: run this job without checkpoints, then it restarts from "
+                "the beginning"
+            )
 
     def _ask_flink(self) -> None:
         """Read a state that cannot be cached, which only a living Flink task answers."""

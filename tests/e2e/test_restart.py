@@ -1,0 +1,73 @@
+"""What a restart by Flink may do: begin again, but never go on with rows missing."""
+
+import pytest
+from pyflink.common import Configuration
+from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.table import StreamTableEnvironment
+
+from bridge.exceptions import BridgeError
+from bridge.flink_errors import readable
+from operators import BatchOperator, resetEnv, useCustomEnv
+from tests.e2e.jobs import script_op
+
+pytestmark = pytest.mark.flink
+
+FAILS_ONCE = """
+import os, time
+from tfrecords import examples
+
+def main(config):
+    marker = config.user_params["marker"]
+    if not os.path.exists(marker):
+        open(marker, "w").close()
+        time.sleep(3)  # while rows arrive and checkpoints pass
+        raise ValueError("once")
+    ids = [feature["id"].int64_list.value[0] for feature in examples(config.dataset_file)]
+    with open(marker, "w") as file:
+        file.write("{} {}".format(len(ids), len(set(ids))))
+"""
+
+
+@pytest.fixture
+def run_slowly(tmp_path):
+    """Feed rows for about 8 seconds to a script that fails once, in an environment that restarts a failed job once."""
+
+    def run(**extra):
+        config = Configuration()
+        options = {
+            "restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": "1",
+            "restart-strategy.fixed-delay.delay": "100 ms", **extra,
+        }  # fmt: skip
+        for key, value in options.items():
+            config.set_string(key, value)
+        env = StreamExecutionEnvironment.get_execution_environment(config)
+        env.set_parallelism(1)
+        table_env = StreamTableEnvironment.create(env)
+        useCustomEnv(env, table_env)
+        table_env.execute_sql(
+            "CREATE TEMPORARY TABLE ids (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '500', "
+            "'number-of-rows' = '4000', 'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '3999')"
+        )
+        script = tmp_path / "fails_once.py"
+        script.write_text(FAILS_ONCE)
+        op = script_op("echo_ids.py", "worker INT, id BIGINT", userParams={"marker": str(tmp_path / "marker")})
+        op.setUserFiles([str(script), op.getUserFiles()[1]]).setMainScriptFile(str(script))
+        table_env.execute_sql("CREATE TEMPORARY TABLE nothing (worker INT, id BIGINT) WITH ('connector' = 'blackhole')")
+        linked = BatchOperator.fromTable(table_env.from_path("ids")).link(op)
+        linked.getOutputTable().execute_insert("nothing").wait()
+        return (tmp_path / "marker").read_text()
+
+    yield run
+    resetEnv()
+
+
+def test_without_checkpoints_a_restart_begins_again(run_slowly):
+    assert run_slowly() == "4000 4000"
+
+
+def test_with_checkpoints_missing_rows_are_an_error(run_slowly):
+    with pytest.raises(Exception) as caught:
+        run_slowly(**{"execution.checkpointing.interval": "300 ms"})
+    error = readable(caught.value)
+    assert isinstance(error, BridgeError)
+    assert "restarted the job from a checkpoint, but" in str(error)
