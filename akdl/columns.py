@@ -1,8 +1,9 @@
 """Columns of values to the message that carries them to the Flink side; the work behind `output_writer.write_batch`."""
 
 import datetime
+import decimal
 import re
-from typing import Any, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -18,7 +19,8 @@ def encode_columns(values: Mapping[str, Any], columns: Sequence[TableColumn]) ->
 
     Args:
         values: Column name to its cells: an array or list of length [rows], for an ARRAY column an array of shape
-            [rows, n] or a list of lists. None, and cells that a masked array masks, are null; NaN is a number.
+            [rows, n] or a list of lists. None, NaT, and cells that a masked array masks, are null; NaN is a number.
+            Datetimes for TIMESTAMP_LTZ are in UTC unless they have a time zone.
         columns: The columns there are.
 
     Raises:
@@ -62,12 +64,23 @@ def _present(cells: Any, where: str) -> Tuple["np.ndarray[Any, Any]", Optional["
         cells = cells.numpy()
     if isinstance(cells, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(cells)  # type: ignore[no-untyped-call]
-        valid = ~mask.reshape(len(mask), -1).any(axis=1)
-        return cells.data[valid], valid
-    if not isinstance(cells, np.ndarray):
+        if mask.ndim == 2:
+            partly = np.flatnonzero(mask.any(axis=1) & ~mask.all(axis=1))
+            if len(partly):
+                raise ValueError(f"{where}: expected rows that are masked as a whole, got null elements in row {partly[0]}")
+            mask = mask.any(axis=1)
+        return cells.data[~mask], ~mask
+    if hasattr(cells, "__array__"):
+        cells = np.asarray(cells)
+    elif isinstance(cells, (str, bytes)) or not hasattr(cells, "__iter__"):
+        raise ValueError(f"{where}: expected one value per row, got the single value {cells!r}")
+    else:
         cells = _array(list(cells))
     if cells.ndim == 0:
         raise ValueError(f"{where}: expected one value per row, got the single value {cells.item()!r}")
+    if cells.dtype.kind == "M" and cells.ndim == 1:
+        valid = ~np.isnat(cells)
+        return cells[valid], None if valid.all() else valid
     if cells.dtype != object or cells.ndim > 1:
         return cells, None
     valid = np.array([cell is not None for cell in cells], bool)
@@ -94,11 +107,19 @@ def _flat(array: "np.ndarray[Any, Any]", message: ColumnValues, where: str) -> "
         flat = array.reshape(-1)
     elif array.dtype == object and all(hasattr(cell, "__len__") and not isinstance(cell, (str, bytes)) for cell in array):
         lengths = np.array([len(cell) for cell in array], int)
-        flat = _array([element for cell in array for element in cell])
+        flat = _concatenated(list(array))
     else:
         raise ValueError(f"{where}: expected an array of shape [rows, n] or a list of lists")
     message.cell_lengths = lengths.astype("<u4").tobytes()
     return flat
+
+
+def _concatenated(cells: List[Any]) -> "np.ndarray[Any, Any]":
+    """Return the elements of all lists; numpy would turn lists of different types into one type that fits all."""
+    dtypes = {cell.dtype if isinstance(cell, np.ndarray) and cell.ndim == 1 else None for cell in cells}
+    if len(dtypes) == 1 and None not in dtypes:
+        return np.concatenate(cells)
+    return _array([element for cell in cells for element in cell])
 
 
 def _fill(message: ColumnValues, array: "np.ndarray[Any, Any]", kind: str, where: str) -> None:
@@ -112,11 +133,19 @@ def _fill(message: ColumnValues, array: "np.ndarray[Any, Any]", kind: str, where
         _numbers(message, array.astype("<i8"), INT64)
     elif kind in {"FLOAT", "DOUBLE"}:
         _require(array.dtype.kind in "iuf", where, "numbers", array)
-        single = array.dtype == np.float32
-        _numbers(message, array.astype("<f4" if single else "<f8"), FLOAT32 if single else FLOAT64)
+        single = kind == "FLOAT" or array.dtype == np.float32
+        with np.errstate(over="ignore"):
+            numbers = array.astype("<f4" if single else "<f8")
+        beyond = np.flatnonzero(np.isinf(numbers) & np.isfinite(array))
+        _require(len(beyond) == 0, where, "numbers within its range", array[beyond])
+        _numbers(message, numbers, FLOAT32 if single else FLOAT64)
     elif kind in _UNITS and array.dtype.kind == "M":
         _require(kind != "TIME", where, "integers (milliseconds of the day) or text", array)
-        _numbers(message, array.astype(f"datetime64[{_UNITS[kind]}]").astype("<i8"), INT64)
+        _require(not np.isnat(array).any(), where, "no null elements", array[np.isnat(array)])
+        points = array.astype(f"datetime64[{_UNITS[kind]}]")
+        cut = np.flatnonzero(points != array)
+        _require(len(cut) == 0, where, "days" if kind == "DATE" else "at most microseconds", array[cut])
+        _numbers(message, points.astype("<i8"), INT64)
     elif kind in _UNITS and array.dtype.kind in "iu":
         _numbers(message, array.astype("<i8"), INT64)
     else:
@@ -130,24 +159,53 @@ def _numbers(message: ColumnValues, array: "np.ndarray[Any, Any]", value_type: i
 
 def _text(message: ColumnValues, array: "np.ndarray[Any, Any]", where: str, kind: str) -> None:
     message.type = BYTES
+    encode = _TO_TEXT.get(kind, _plain_text)
     encoded = []
-    for value in array.tolist() if array.dtype.kind in "SU" else array:
-        if isinstance(value, str):
-            value = value.encode("utf-8")
-        elif isinstance(value, (datetime.date, datetime.time)) and kind in _UNITS:
-            value = value.isoformat().encode("ascii")
-        elif kind == "DECIMAL" and not isinstance(value, (bytes, float)):
-            value = str(value).encode("ascii")
-        if not isinstance(value, bytes):
-            raise TypeError(f"{where}: expected text or bytes, got {value!r} of type {type(value).__name__}")
-        encoded.append(value)
+    for value in array.tolist():
+        text = value if isinstance(value, bytes) else encode(value, kind)
+        if text is None:
+            expected = _EXPECTED.get(kind, "text or bytes")
+            raise TypeError(f"{where}: expected {expected}, got {value!r} of type {type(value).__name__}")
+        encoded.append(text)
     message.values = b"".join(encoded)
     message.value_lengths = np.array([len(value) for value in encoded], "<u4").tobytes()
 
 
+def _plain_text(value: Any, kind: str) -> Optional[bytes]:
+    return value.encode("utf-8") if isinstance(value, str) else None
+
+
+def _decimal_text(value: Any, kind: str) -> Optional[bytes]:
+    exact = isinstance(value, (str, int, decimal.Decimal)) and not isinstance(value, bool)
+    return str(value).encode("utf-8") if exact else None
+
+
+def _temporal_text(value: Any, kind: str) -> Optional[bytes]:
+    if isinstance(value, str):
+        return value.encode("utf-8")
+    if kind == "TIMESTAMP_LTZ" and getattr(value, "tzinfo", None) is not None:
+        value = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+    if type(value) is datetime.datetime and kind == "DATE" or not isinstance(value, _CLASSES[kind]):
+        return None
+    return value.isoformat().encode("ascii") if getattr(value, "tzinfo", None) is None else None
+
+
+_CLASSES: Dict[str, Any] = {
+    "DATE": datetime.date, "TIME": datetime.time, "TIMESTAMP": datetime.datetime, "TIMESTAMP_LTZ": datetime.datetime,
+}  # fmt: skip
+_TO_TEXT = {"DECIMAL": _decimal_text, **dict.fromkeys(_CLASSES, _temporal_text)}
+_EXPECTED = {
+    "DECIMAL": "decimal.Decimal, int or text",
+    "DATE": "datetime64, datetime.date, days or text",
+    "TIME": "datetime.time without time zone, milliseconds of the day or text",
+    "TIMESTAMP": "datetime64, datetime.datetime without time zone, microseconds or text",
+    "TIMESTAMP_LTZ": "datetime64, datetime.datetime, microseconds or text",
+}
+
+
 def _require(fits: bool, where: str, expected: str, array: "np.ndarray[Any, Any]") -> None:
     if not fits and len(array):
-        got = type(array[0]).__name__ if array.dtype == object else str(array.dtype)
+        got = ", ".join(sorted({type(value).__name__ for value in array})) if array.dtype == object else str(array.dtype)
         raise TypeError(f"{where}: expected {expected}, got {got} such as {array[0]!r}")
 
 
