@@ -17,7 +17,7 @@ PRIVATE_FOLDER = ".akdl"  # inside the work folder; the rest of it belongs to th
 
 # Passed on from the worker's own environment. Everything else stays behind, so that no secret leaks by accident.
 _ALLOWED = {
-    "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER", "XLA_FLAGS",
+    "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TZ", "USER", "XLA_FLAGS",
     "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
 }  # fmt: skip
 _ALLOWED_PREFIXES = ("CUDA_", "KMP_", "LC_", "MKL_", "NVIDIA_", "OMP_", "TF_")
@@ -48,8 +48,14 @@ class WorkFolder:
         """A folder with nothing but the `akdl` package in it, for PYTHONPATH of another environment."""
         return os.path.join(self.private, "lib")
 
+    @property
+    def temporary(self) -> str:
+        """The folder for temporary files of the process and of all that it starts."""
+        return os.path.join(self.private, "tmp")
+
     def _fill(self, settings: GroupSettings) -> None:
         os.makedirs(self.library)
+        os.makedirs(self.temporary)
         package = pathlib.Path(akdl.wire.__file__).parent.parent
         os.symlink(package, os.path.join(self.library, "akdl"))
         for file in settings.user_files:
@@ -74,14 +80,14 @@ def interpreter(settings: GroupSettings) -> str:
     return chosen
 
 
-def variables(settings: GroupSettings, own: Mapping[str, str], python: str, library: str) -> dict[str, str]:
+def variables(settings: GroupSettings, own: Mapping[str, str], python: str, folder: WorkFolder) -> dict[str, str]:
     """Return the environment of a TensorFlow process: what is allowed of `own`, and what we set.
 
     Args:
         settings: The group's settings.
         own: The environment of the calling process.
         python: The interpreter that will run; its folder comes first on PATH.
-        library: The folder that holds the `akdl` package.
+        folder: The work folder of the process.
     """
     passed = {name: value for name, value in own.items() if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)}
     passed.pop("TF_CONFIG", None)  # of some other cluster; ours is set when the group is complete
@@ -89,7 +95,8 @@ def variables(settings: GroupSettings, own: Mapping[str, str], python: str, libr
         "TF_CPP_MIN_LOG_LEVEL": "1",  # without the lines about instruction sets
         **passed,
         "PATH": os.path.dirname(python) + os.pathsep + passed.get("PATH", os.defpath),
-        "PYTHONPATH": library,
+        "PYTHONPATH": folder.library,
+        "TMPDIR": folder.temporary,  # TensorFlow and scripts leave files there; these go with the folder
         "PYTHONUNBUFFERED": "1",
         "PYTHONIOENCODING": "utf-8",
         "GRPC_ENABLE_FORK_SUPPORT": "0",  # with it, a script that forks can hang in gRPC's own handlers

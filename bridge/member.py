@@ -29,6 +29,7 @@ from bridge.tf_config import role
 logger = logging.getLogger(__name__)
 
 HEARTBEAT_S = 1.0
+LAST_WORDS_S = 2.0
 
 
 class Member:
@@ -156,7 +157,7 @@ class Member:
         token = secrets.token_hex(16)
         self._server = BridgeServer(self._session, self._changed, task, token, self._folder.private)
         self._server.start()
-        environment = variables(settings, os.environ, python, self._folder.library)
+        environment = variables(settings, os.environ, python, self._folder)
         environment.update(AKDL_ADDRESS=self._server.address, AKDL_TOKEN=token, AKDL_ATTEMPT=str(attempt))
         environment["AKDL_WORK_DIR"] = self._folder.path
         command = [python, "-m", "akdl.entry"]
@@ -180,6 +181,8 @@ class Member:
         # The exit is asked for first: a process reports its outcome before it exits, never after.
         died = process.exit_status is not None and session.outcome is None
         if died or late or session.failure is not None:
+            if session.failure is not None:
+                process.wait(LAST_WORDS_S)  # it is about to exit; then all that it printed is here
             error = self._error(process)
             self.stop()
             raise error

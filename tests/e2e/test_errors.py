@@ -130,8 +130,9 @@ def test_user_params_keep_their_types_and_files_are_where_the_script_is(tmp_path
     (tmp_path / "words.txt").write_text("some words")
     script = tmp_path / "look.py"
     script.write_text(
-        "import os, sys\n"
+        "import os, sys, tempfile\n"
         "def main(config):\n"
+        "    assert tempfile.gettempdir().startswith(config.work_dir)\n"
         "    assert config.user_params == {'n': 16, 'deep': {'list': [1, 'a', None]}, 'text': '16'}, config.user_params\n"
         "    assert int(config.user_params['text']) == 16\n"
         "    assert open(os.path.join(config.work_dir, 'words.txt')).read() == 'some words'\n"

@@ -1,0 +1,43 @@
+"""Work folders, and the variables that a process gets."""
+
+import os
+
+from bridge.environment import WorkFolder, variables
+from bridge.schema import Schema
+from bridge.settings import GroupSettings, UserFile
+
+SETTINGS = GroupSettings(
+    operator="TestOp", kind="batch", num_workers=1, num_ps=0, input_schema=Schema.parse("x INT"),
+    output_schema=Schema.parse("x INT"), main_script="main.py", intra_op_parallelism=3,
+    user_files=(UserFile("main.py", b"# main"), UserFile("data/words.txt", b"words")),
+)  # fmt: skip
+
+
+def test_a_work_folder_holds_the_files_and_akdl_and_goes_as_a_whole():
+    folder = WorkFolder(SETTINGS)
+    try:
+        with open(os.path.join(folder.path, "data", "words.txt"), "rb") as file:
+            assert file.read() == b"words"
+        assert os.listdir(folder.library) == ["akdl"], "nothing else of this environment is on the process's path"
+        assert os.path.isfile(os.path.join(folder.library, "akdl", "entry.py"))
+        assert os.stat(folder.path).st_mode & 0o077 == 0, "nobody else may look into it"
+    finally:
+        folder.remove()
+        folder.remove()
+    assert not os.path.exists(folder.path)
+
+
+def test_only_allowed_variables_are_passed_on():
+    folder = WorkFolder(SETTINGS)
+    folder.remove()
+    own = {
+        "HOME": "/home/me", "PATH": "/usr/bin", "LC_ALL": "C", "CUDA_VISIBLE_DEVICES": "0", "https_proxy": "http://proxy",
+        "TF_CONFIG": "of another cluster", "TF_CPP_MIN_LOG_LEVEL": "0", "TMPDIR": "/tmp",
+        "AWS_SECRET_ACCESS_KEY": "secret", "PYTHONPATH": "/mine", "LD_PRELOAD": "x",
+    }  # fmt: skip
+    given = variables(SETTINGS, own, "/env/bin/python", folder)
+    assert {name: given[name] for name in own if name in given} == {
+        "HOME": "/home/me", "PATH": "/env/bin:/usr/bin", "LC_ALL": "C", "CUDA_VISIBLE_DEVICES": "0",
+        "https_proxy": "http://proxy", "TF_CPP_MIN_LOG_LEVEL": "0", "TMPDIR": folder.temporary, "PYTHONPATH": folder.library,
+    }  # fmt: skip
+    assert given["TF_NUM_INTRAOP_THREADS"] == "3" and given["GRPC_ENABLE_FORK_SUPPORT"] == "0"
