@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.environment import ENVIRONMENT  # noqa: F401  read before any job runs
 from tests.support.leftovers import nothing_left_behind
 
 

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.support.environment import ENVIRONMENT
+
 pytestmark = [pytest.mark.flink, pytest.mark.tf]
 EXAMPLES = pathlib.Path(__file__).parent.parent.parent / "examples"
 
@@ -16,7 +18,7 @@ def run(name, folder):
     """Run an example in an empty folder and return what it prints."""
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / name / "job.py")],
-        cwd=folder, capture_output=True, text=True, timeout=200, env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        cwd=folder, capture_output=True, text=True, timeout=200, env={**ENVIRONMENT, "PYTHONIOENCODING": "utf-8"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert os.listdir(folder) == [], "nothing is left in the current folder"

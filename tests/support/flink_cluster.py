@@ -20,6 +20,7 @@ from typing import Any
 import pyflink
 
 from operators.java import ensure_java
+from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S, wait_until
 
 FLINK_HOME = pathlib.Path(pyflink.__file__).parent
@@ -110,12 +111,12 @@ def _prepare(folder: pathlib.Path, rest_port: int, rpc_port: int, slots: int) ->
     (conf / "config.yaml").write_text("".join(f"{key}: {value}\n" for key, value in options.items()))
     ensure_java()
     return {
-        **{name: value for name, value in os.environ.items() if not name.startswith("FLINK_")},
+        **{name: value for name, value in ENVIRONMENT.items() if not name.startswith("FLINK_")},
         "FLINK_HOME": str(FLINK_HOME),
         "FLINK_CONF_DIR": str(conf),
         "FLINK_LOG_DIR": str(logs),
         # The hosts' Python is the one that runs the tests.
-        "PATH": os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", os.defpath),
+        "PATH": os.path.dirname(sys.executable) + os.pathsep + ENVIRONMENT.get("PATH", os.defpath),
     }
 
 
