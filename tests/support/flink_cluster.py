@@ -112,6 +112,7 @@ def _prepare(folder: pathlib.Path, rest_port: int, rpc_port: int, slots: int) ->
     ensure_java()
     return {
         **{name: value for name, value in ENVIRONMENT.items() if not name.startswith("FLINK_")},
+        **{name: os.environ[name] for name in ["JAVA_HOME"] if name in os.environ},  # of ensure_java
         "FLINK_HOME": str(FLINK_HOME),
         "FLINK_CONF_DIR": str(conf),
         "FLINK_LOG_DIR": str(logs),
