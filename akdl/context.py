@@ -1,13 +1,20 @@
 """`task_config.tf_context`: this worker's rows as TensorFlow sees them."""
 
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
-from akdl.features import batches
+from akdl.features import batches, unsharded
 from akdl.tf_version import tf_version
 from akdl.wire import TableColumn
 
 if TYPE_CHECKING:
     from akdl.dataset import Rows
+
+
+class Share(NamedTuple):
+    """The rows of one worker: a TFRecord file of tf.train.Example and how many are in it."""
+
+    path: str
+    rows: int
 
 
 class TFContext:
@@ -17,12 +24,32 @@ class TFContext:
         rows: Where the rows are kept while they arrive.
         columns: Columns of the table that feeds the script, in order.
         exact_doubles: DOUBLE columns hold 8 bytes in a bytes feature instead of a float32.
+        shares: Returns what `shares()` gives, once it is complete; None where this process knows only its own rows.
     """
 
-    def __init__(self, rows: "Rows", columns: Sequence[TableColumn], exact_doubles: bool = False) -> None:
+    def __init__(
+        self,
+        rows: "Rows",
+        columns: Sequence[TableColumn],
+        exact_doubles: bool = False,
+        shares: Optional[Callable[[], List[Share]]] = None,
+    ) -> None:
         self.rows = rows
         self.columns = list(columns)
         self.exact_doubles = exact_doubles
+        self._shares = shares
+
+    def shares(self) -> List[Share]:
+        """Return the files of all workers that get rows, in the order of the workers; waits until all are complete.
+
+        A process that is told nothing of the others gives its own file only. The paths are readable on this host.
+
+        Raises:
+            akdl.channel.ChannelError: The rows did not arrive completely.
+        """
+        if self._shares is None:
+            return [Share(self.rows.file(), self.rows.length())]
+        return self._shares()
 
     def flink_stream_dataset(
         self,
@@ -33,7 +60,8 @@ class TFContext:
         """Return a `tf.data.Dataset` of serialized tf.train.Example, usable while rows still arrive.
 
         Each element is a scalar string. Iterating waits for rows as needed and ends after the last one. The arguments
-        exist for scripts written for Alink and have no effect: nothing is compressed on the way.
+        exist for scripts written for Alink and have no effect: nothing is compressed on the way. A distribution strategy
+        does not shard it, see `akdl.features.unsharded`.
 
         Raises:
             akdl.channel.ChannelError: While iterating, when the rows did not arrive completely.
@@ -41,7 +69,7 @@ class TFContext:
         import tensorflow as tf  # late: a script may do without TensorFlow, and must set it up before it is imported
 
         paths = _string_dataset(tf, self.rows.segments)
-        return paths.flat_map(tf.data.TFRecordDataset)
+        return unsharded(paths.flat_map(tf.data.TFRecordDataset))
 
     def batches(self, batch_size: int, defaults: Optional[Mapping[str, Any]] = None) -> Any:
         """Return a `tf.data.Dataset` of batches of rows, usable while rows still arrive.

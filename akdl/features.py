@@ -142,9 +142,26 @@ def batches(
         defaults: See `feature_spec`.
         drop_remainder: Leave the last batch out when it is smaller.
     """
-    return dataset.batch(batch_size, drop_remainder).map(
-        lambda serialized: parse_examples(serialized, columns, exact_doubles, defaults)
+    return (
+        unsharded(dataset)
+        .batch(batch_size, drop_remainder)
+        .map(lambda serialized: parse_examples(serialized, columns, exact_doubles, defaults))
     )
+
+
+def unsharded(dataset: Any) -> Any:
+    """Return the dataset with automatic sharding off, for it and for what is made from it.
+
+    Each worker has its own share of the rows. A strategy of several workers would give it only a part of that share.
+    """
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    if hasattr(tf.data.experimental, "AutoShardPolicy"):
+        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    else:
+        options.experimental_distribute.auto_shard = False
+    return dataset.with_options(options)
 
 
 def _default(value: Any, kind: ColumnKind, exact: bool) -> Any:

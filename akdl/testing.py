@@ -14,7 +14,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union, cast
 
 from akdl.columns import encode_columns
-from akdl.context import TFContext
+from akdl.context import Share, TFContext
 from akdl.features import FLOAT32, INT64, ColumnKind
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TrainTaskConfig
 from akdl.wire import Example, TableColumn
@@ -149,6 +149,7 @@ def batch_task_config(
     user_params: Optional[Mapping[str, Any]] = None,
     output_types: Optional[Mapping[str, str]] = None,
     exact_doubles: bool = False,
+    shares: Optional[Sequence[Share]] = None,
     **task: Any,
 ) -> BatchTaskConfig:
     """Return the task config of a batch operator.
@@ -160,12 +161,13 @@ def batch_task_config(
         user_params: What the script finds in `task_config.user_params`.
         output_types: The columns of `outputSchemaStr`, see `CollectingWriter`.
         exact_doubles: See `akdl.features.feature_spec`.
+        shares: What `task_config.tf_context.shares()` gives; None for the file with these rows.
         task: `num_workers`, `cluster`, `task_type`, `task_index` where it is not a chief alone.
 
     Returns:
         A config whose `output_writer` is a `CollectingWriter`.
     """
-    common = _common(rows, types, work_dir, user_params, exact_doubles, task)
+    common = _common(rows, types, work_dir, user_params, exact_doubles, shares, task)
     return BatchTaskConfig(output_writer=cast("OutputWriter", CollectingWriter(output_types)), **common)
 
 
@@ -176,10 +178,11 @@ def stream_task_config(
     user_params: Optional[Mapping[str, Any]] = None,
     output_types: Optional[Mapping[str, str]] = None,
     exact_doubles: bool = False,
+    shares: Optional[Sequence[Share]] = None,
     **task: Any,
 ) -> StreamTaskConfig:
     """Return the task config of a stream operator, see `batch_task_config`; the stream ends after the rows."""
-    common = _common(rows, types, work_dir, user_params, exact_doubles, task)
+    common = _common(rows, types, work_dir, user_params, exact_doubles, shares, task)
     return StreamTaskConfig(output_writer=cast("OutputWriter", CollectingWriter(output_types)), **common)
 
 
@@ -189,13 +192,14 @@ def train_task_config(
     work_dir: str,
     user_params: Optional[Mapping[str, Any]] = None,
     exact_doubles: bool = False,
+    shares: Optional[Sequence[Share]] = None,
     **task: Any,
 ) -> TrainTaskConfig:
     """Return the task config of an operator that trains a model, see `batch_task_config`.
 
     `saved_model_dir` is a folder in `work_dir` that does not exist yet.
     """
-    common = _common(rows, types, work_dir, user_params, exact_doubles, task)
+    common = _common(rows, types, work_dir, user_params, exact_doubles, shares, task)
     return TrainTaskConfig(saved_model_dir=os.path.join(work_dir, "savedmodel"), **common)
 
 
@@ -205,13 +209,16 @@ def _common(
     work_dir: str,
     user_params: Optional[Mapping[str, Any]],
     exact_doubles: bool,
+    shares: Optional[Sequence[Share]],
     task: Mapping[str, Any],
 ) -> Dict[str, Any]:
     """Write the rows and return the arguments that all task configs take."""
     records = encode_rows(rows, types, exact_doubles) if isinstance(rows, Mapping) else list(rows)
     path = os.path.join(work_dir, FILE_NAME)
     _write_records(path, records)
-    context = TFContext(cast("Rows", StoredRows(path, len(records))), table_columns(types), exact_doubles)
+    stored = cast("Rows", StoredRows(path, len(records)))
+    all_shares = None if shares is None else lambda: list(shares)
+    context = TFContext(stored, table_columns(types), exact_doubles, all_shares)
     common: Dict[str, Any] = {
         "tf_context": context,
         "work_dir": work_dir,

@@ -9,6 +9,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from akdl.features import unsharded
+
 dtype_str_map = {
     "byte": tf.int8,
     "ubyte": tf.uint8,
@@ -143,7 +145,7 @@ def get_dataset(
     dataset = dataset.repeat(num_epochs).batch(batch_size)
     if post_process_dataset is None:
         dataset = dataset.map(parse, num_parallel_calls=num_parallel_calls)
-    return dataset if prefetch_buffer_size is None else dataset.prefetch(prefetch_buffer_size)
+    return unsharded(dataset if prefetch_buffer_size is None else dataset.prefetch(prefetch_buffer_size))
 
 
 def get_dataset_fn(**dataset_args: Any) -> Callable[[], Any]:

@@ -5,7 +5,7 @@ import zlib
 import pandas as pd
 import pytest
 
-from akdl.context import TFContext
+from akdl.context import Share, TFContext
 from akdl.dataset import Rows
 from akdl.wire import Chunk, EndOfInput, TableColumn
 from bridge.encoder import RowEncoder
@@ -78,3 +78,20 @@ def test_graph_mode(context):
             while True:
                 sizes.append(len(session.run(batch)))
     assert sizes == [500, 500, 500, 500]
+
+
+@pytest.mark.parametrize("make", [lambda c: c.flink_stream_dataset(), lambda c: c.batches(64, {"word": "-", "score": -1.0})])
+def test_no_strategy_shards_the_rows_again(context, make):
+    import tensorflow as tf
+
+    policy = make(context).options().experimental_distribute.auto_shard_policy
+    assert policy == tf.data.experimental.AutoShardPolicy.OFF
+
+
+def test_the_share_of_a_process_that_knows_of_no_others(context):
+    assert context.shares() == [Share(context.rows.file(), 2000)]
+
+
+def test_the_shares_of_a_group(context):
+    shares = [Share("a", 1), Share("b", 2)]
+    assert TFContext(context.rows, context.columns, shares=lambda: shares).shares() == shares

@@ -146,6 +146,12 @@ class TestGetDataset:
         assert [len(label) for _, label in batches] == [4, 4, 2]
         assert sorted(np.concatenate([label[:, 0] for _, label in batches]).tolist()) == sorted([1, 3, 5, 7, 9] * 2)
 
+    def test_no_strategy_shards_it_again(self, inputs: Any, tf: Any) -> None:
+        parser = inputs.get_example_parser({"x": tf.io.FixedLenFeature([1], tf.float32)}, "x")
+        dataset = inputs.get_dataset(None, raw_dataset_fn(tf, 5), None, 2, 1, example_parser=parser)
+        policy = dataset.options().experimental_distribute.auto_shard_policy
+        assert policy == tf.data.experimental.AutoShardPolicy.OFF
+
     def test_own_parser(self, inputs: Any, tf: Any) -> None:
         dataset = inputs.get_dataset(None, raw_dataset_fn(tf, 3), None, 2, 1, example_parser=lambda rows: (rows, tf.size(rows)))
         assert [size for _, size in dataset.as_numpy_iterator()] == [2, 1]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from akdl import testing
+from akdl.context import Share
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TrainTaskConfig
 from akdl.wire import Example
 
@@ -128,3 +129,9 @@ class TestTaskConfigs:
     def test_unknown_argument(self, tmp_path: Path) -> None:
         with pytest.raises(TypeError, match="unknown argument role"):
             testing.batch_task_config(CELLS, TYPES, str(tmp_path), role="ps")
+
+    def test_shares(self, tmp_path: Path) -> None:
+        task_config = testing.train_task_config(CELLS, TYPES, str(tmp_path))
+        assert task_config.tf_context.shares() == [Share(task_config.dataset_file, 2)]
+        shares = [Share("a", 1), Share("b", 2)]
+        assert testing.train_task_config(CELLS, TYPES, str(tmp_path), shares=shares).tf_context.shares() == shares
