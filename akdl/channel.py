@@ -1,11 +1,11 @@
-"""This process's end of the line to its bridge: five calls, each with the token that proves whose process it is."""
+"""This process's end of the line to its bridge: seven calls, each with the token that proves whose process it is."""
 
 import sys
 from typing import Any, Callable, Iterable, Iterator, List, Tuple, TypeVar
 
 import grpc
 
-from akdl.wire import Chunk, Cluster, Empty, Hello, Outcome, Rows, Task
+from akdl.wire import Chunk, Cluster, Empty, Hello, Outcome, Progress, Rows, Shares, Task
 from akdl.wire.service import SERVICE, TOKEN
 
 Answer = TypeVar("Answer")
@@ -64,6 +64,14 @@ class Channel:
             method(iter(messages), metadata=self._metadata)
         except grpc.RpcError as error:
             raise _channel_error("Write", error) from error
+
+    def report(self, progress: Progress) -> None:
+        """Say what the script is doing."""
+        self._call("Report", progress, Empty.FromString)
+
+    def wait_for_shares(self) -> Shares:
+        """Wait until the rows of all workers are in files, and return where."""
+        return self._call("WaitForShares", Empty(), Shares.FromString)
 
     def finish(self, outcome: Outcome) -> None:
         """Say how the script ended."""

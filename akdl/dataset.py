@@ -9,10 +9,11 @@ import io
 import os
 import threading
 import zlib
+from contextlib import contextmanager
 from typing import Iterable, Iterator, List, Optional, Tuple
 
 from akdl.channel import ChannelError
-from akdl.wire import Chunk
+from akdl.wire import Chunk, Progress
 
 FILE_NAME = "dataset.tfrecords"
 SEGMENT_BYTES = 8 << 20  # several chunks share a segment when they are there already; opening one costs about 0.1 ms
@@ -31,7 +32,10 @@ class Rows:
         self._path = os.path.join(folder, FILE_NAME)
         self._changed = threading.Condition()
         self._ends: List[int] = []  # file offset after each chunk
+        self._counts: List[int] = []  # rows up to the end of each chunk
         self._count = 0
+        self._taken = 0  # rows that the script has got, or is about to read from a file that it has got
+        self._waiting = 0  # readers that wait for rows
         self._complete = False
         self._error: Optional[Exception] = None
         self._readers = 0
@@ -42,6 +46,13 @@ class Rows:
     def count(self) -> int:
         """Rows that have arrived so far."""
         return self._count
+
+    def progress(self) -> Progress:
+        """Return how far the script has come, to be reported."""
+        with self._changed:
+            complete = self._complete and self._error is None
+            waiting = self._waiting > 0
+            return Progress(rows_read=self._taken, waiting=waiting, dataset_file=self._path, dataset_complete=complete)
 
     def file(self) -> str:
         """Wait for the last row and return the path of the TFRecord file.
@@ -70,6 +81,7 @@ class Rows:
         with self._changed:
             if self._complete and self._error is None:
                 whole = True
+                self._taken = self._count
             else:
                 whole = False
                 self._readers += 1
@@ -110,21 +122,33 @@ class Rows:
             with self._changed:
                 self._ends.append(size)
                 self._count += chunk.rows
+                self._counts.append(self._count)
                 self._changed.notify_all()
         raise ChannelError(f"the rows of this worker stopped after {self._count} without an end mark")
 
     def _wait_complete(self) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._complete or self._error is not None)
+            with self._noted_as_waiting():
+                self._changed.wait_for(lambda: self._complete or self._error is not None)
             self._raise_error()
+            self._taken = self._count
+
+    @contextmanager
+    def _noted_as_waiting(self) -> Iterator[None]:
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
 
     def _ranges(self) -> Iterator[Tuple[int, int]]:
         """Yield (start, end) offsets of new data, some chunks at a time, until the last."""
         taken, start = 0, 0
         while True:
             with self._changed:
-                while len(self._ends) == taken and not self._complete and self._error is None:
-                    self._changed.wait()
+                with self._noted_as_waiting():
+                    while len(self._ends) == taken and not self._complete and self._error is None:
+                        self._changed.wait()
                 self._raise_error()
                 if len(self._ends) == taken:
                     return
@@ -133,6 +157,7 @@ class Rows:
                 while taken < len(self._ends) and self._ends[taken] - start <= SEGMENT_BYTES:
                     end = self._ends[taken]
                     taken += 1
+                self._taken = max(self._taken, self._counts[taken - 1])
             yield start, end
             start = end
 

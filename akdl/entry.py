@@ -10,18 +10,20 @@ How it ends, whatever the script does:
   at once with status `ORPHANED`, from a thread, because the script may block for ever.
 """
 
+import faulthandler
 import importlib.util
 import json
 import os
 import platform
 import shutil
+import signal
 import sys
 import threading
 import traceback
-from typing import Any, Callable, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from akdl.channel import Channel, ChannelError
-from akdl.context import TFContext
+from akdl.context import Share, TFContext
 from akdl.dataset import Rows
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, TrainTaskConfig
 from akdl.runner.output_writer import OutputWriter
@@ -29,6 +31,8 @@ from akdl.wire import Cluster, Failure, Hello, Outcome, Success, Task
 
 ORPHANED = 86
 LEFT_THREADS_GRACE_S = 5.0
+PROGRESS_S = 0.5
+STACKS_FILE = "stacks.txt"  # in the private folder: where the threads are, written when SIGUSR2 asks for it
 PRIVATE_FOLDER = ".akdl"  # inside the work folder; the rest of it belongs to the script
 
 
@@ -42,7 +46,9 @@ def main() -> int:
     work_dir = settings["AKDL_WORK_DIR"]
     _exit_with_parent(int(settings["AKDL_PARENT_FD"]), work_dir)
     try:
-        return _run_task(settings)
+        with open(os.path.join(work_dir, PRIVATE_FOLDER, STACKS_FILE), "w") as stacks:
+            faulthandler.register(signal.SIGUSR2, stacks)  # works even where a thread never gives up the interpreter lock
+            return _run_task(settings)
     except ChannelError:
         # Nobody is left to report to, and perhaps nobody to clean up.
         traceback.print_exc()
@@ -58,7 +64,9 @@ def _run_task(settings: Mapping[str, str]) -> int:
     rows = Rows(os.path.join(task.work_dir, PRIVATE_FOLDER), channel.read())
     writer = OutputWriter(channel, task.output_columns)
     cluster = channel.wait_for_cluster()
-    failure = _failure_of(lambda: _run_script(task, cluster, rows, writer))
+    over = _report_progress(channel, rows)
+    failure = _failure_of(lambda: _run_script(task, cluster, rows, writer, channel))
+    over.set()
     if failure is not None:
         channel.finish(Outcome(failure=failure))
         return 1
@@ -67,12 +75,27 @@ def _run_task(settings: Mapping[str, str]) -> int:
     return 0
 
 
-def _run_script(task: Task, cluster: Cluster, rows: Rows, writer: OutputWriter) -> None:
+def _report_progress(channel: Channel, rows: Rows) -> threading.Event:
+    """Report how far the script has come, from a thread, until the returned event is set."""
+    over = threading.Event()
+
+    def report() -> None:
+        while not over.wait(PROGRESS_S):
+            try:
+                channel.report(rows.progress())
+            except ChannelError:
+                return  # whoever waits for the line hears of it
+
+    threading.Thread(target=report, name="akdl-progress", daemon=True).start()
+    return over
+
+
+def _run_script(task: Task, cluster: Cluster, rows: Rows, writer: OutputWriter, channel: Channel) -> None:
     # TF_CONFIG has to be there before the script's first line: a strategy built at module level reads it.
     os.environ["TF_CONFIG"] = cluster.tf_config
     user_main = _find_main(task.main_script)
     try:
-        user_main(_task_config(task, json.loads(cluster.tf_config), rows, writer))
+        user_main(_task_config(task, json.loads(cluster.tf_config), rows, writer, channel))
     except SystemExit as leaving:
         if leaving.code not in (None, 0):
             raise
@@ -96,9 +119,12 @@ def _find_main(path: str) -> Callable[[TaskConfig], Any]:
     return found
 
 
-def _task_config(task: Task, tf_config: Dict[str, Any], rows: Rows, writer: OutputWriter) -> TaskConfig:
+def _task_config(task: Task, tf_config: Dict[str, Any], rows: Rows, writer: OutputWriter, channel: Channel) -> TaskConfig:
+    def shares() -> List[Share]:
+        return [Share(share.path, share.rows) for share in channel.wait_for_shares().shares]
+
     common: Dict[str, Any] = {
-        "tf_context": TFContext(rows, task.input_columns, task.exact_doubles),
+        "tf_context": TFContext(rows, task.input_columns, task.exact_doubles, shares),
         "num_workers": task.num_workers,
         "cluster": tf_config["cluster"],
         "task_type": tf_config["task"]["type"],

@@ -89,10 +89,12 @@ class RowEncoder:
     Args:
         schema: The columns, in order.
         exact_doubles: DOUBLE keeps its 8 bytes in a bytes_list instead of being narrowed to float32.
+        ones: Further columns that hold 1 in every row, such as a weight.
     """
 
-    def __init__(self, schema: Schema, exact_doubles: bool = False) -> None:
+    def __init__(self, schema: Schema, exact_doubles: bool = False, ones: Sequence[Column] = ()) -> None:
         self._columns = [_Field(column, exact_doubles) for column in schema]
+        self._ones = [_Field(column, exact_doubles) for column in ones]
         flags = [flag for field in self._columns for flag in field.flags]
         for bit, flag in enumerate(flags):
             flag.mask, flag.bit = divmod(bit, _MASK_BITS)
@@ -128,6 +130,8 @@ class RowEncoder:
         for field, cells in zip(self._columns, series):
             column = cells if isinstance(cells, pd.Series) else pd.Series([cells] * size, dtype=field.constant_dtype)
             pieces.extend(field.encode(column, masks))
+        for field in self._ones:
+            pieces.extend(field.encode(pd.Series(np.ones(size, "f4")), masks))
         if all(isinstance(piece, _Constant) for piece in pieces):
             return Records(_constant_frames(pieces, size))  # type: ignore[arg-type]
         return Records(_joined_frames(pieces, size))

@@ -14,6 +14,7 @@ from bridge.exceptions import ConfigurationError
 from bridge.settings import GroupSettings
 
 PRIVATE_FOLDER = ".akdl"  # inside the work folder; the rest of it belongs to the script
+STACKS_FILE = "stacks.txt"  # in there, for faulthandler
 
 # Passed on from the worker's own environment. Everything else stays behind, so that no secret leaks by accident.
 _ALLOWED = {

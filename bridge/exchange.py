@@ -15,51 +15,55 @@ from pyflink.datastream import KeyedCoProcessFunction
 from pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 
 from akdl.wire import Rows
+from bridge.addresses import Address, hold, release
 from bridge.decoder import RowDecoder
 from bridge.exceptions import BridgeError
 from bridge.member import Member
-from bridge.rendezvous import release_port
 from bridge.settings import GroupSettings
-from bridge.tf_config import tf_config
+from bridge.tf_config import label
 
 END_OF_INPUT = 2**63 - 1  # the watermark that follows the last row of a bounded input
+LOOK_MS = 500  # how often a streaming job looks after a process while no rows come
 
 
 class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
     """Owns the TensorFlow process of its subtask.
 
-    Input 1 are addresses, ROW(index, "host:port"); input 2 are chunks, ROW(number of rows, TFRecord frames); output are
-    rows in the decoder's transport types.
+    Input 1 are addresses, ROW(index, host, port, group port); input 2 are chunks, ROW(number of rows, TFRecord frames);
+    output are rows in the decoder's transport types.
 
     Args:
         settings: The group's settings.
         group: Unique name of the group.
         keys: The key of every member, by index.
+        is_streaming: Whether the job runs in streaming mode.
     """
 
-    def __init__(self, settings: GroupSettings, group: str, keys: Sequence[int]) -> None:
+    def __init__(self, settings: GroupSettings, group: str, keys: Sequence[int], is_streaming: bool) -> None:
         self._settings = settings
         self._group = group
         self._keys = keys
+        self._is_streaming = is_streaming
 
     def open(self, runtime_context: Any) -> None:
         """Start the process; TensorFlow can be imported while the first rows are on their way."""
         self._index = runtime_context.get_index_of_this_subtask()
-        self._addresses: dict[int, str] = {}
+        self._addresses: dict[int, Address] = {}
         self._ended = False
         self._beats = runtime_context.get_map_state(MapStateDescriptor("akdl_heartbeat", Types.LONG(), Types.LONG()))
         self._rows = 0  # handed to this process
         self._rows_ever = runtime_context.get_state(ValueStateDescriptor("akdl_rows", Types.LONG()))
         source = f"{self._settings.operator}: {self._settings.main_script}"
         self._decoder = RowDecoder(self._settings.output_schema, source)
-        attempt = runtime_context.get_attempt_number()
-        self._member = Member(self._settings, self._group, self._index, attempt, self._ask_flink)
+        self._attempt = runtime_context.get_attempt_number()
+        self._member = Member(self._settings, self._group, self._index, self._attempt, self._ask_flink)
 
     def close(self) -> None:
         """End the process, whatever it is doing."""
         if hasattr(self, "_member"):  # else it could not be started
             self._member.stop()
-        release_port(self._group, self._index)
+        if hasattr(self, "_attempt"):
+            release(self._group, self._index, self._attempt)
 
     def process_element1(self, value: Any, ctx: Any) -> Iterable[Row]:
         """Learn the address of one member; the script starts when all are known."""
@@ -68,10 +72,13 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
             if ctx.timer_service().current_watermark() == END_OF_INPUT:
                 raise BridgeError(f"{self._settings.operator}: the end of input came before the group was known")
             ctx.timer_service().register_event_time_timer(END_OF_INPUT)
-        self._addresses[value[0]] = value[1]
+            self._look_again(ctx)
+        index, *address = value
+        self._addresses[index] = Address(*address)
+        if index == self._index:
+            hold(self._group, index, self._attempt, self._addresses[index])
         if len(self._addresses) == len(self._keys):
-            addresses = [address for _, address in sorted(self._addresses.items())]
-            self._member.set_cluster(tf_config(self._index, self._settings.num_workers, addresses))
+            self._member.set_cluster([address for _, address in sorted(self._addresses.items())])
         return ()
 
     def process_element2(self, value: Any, ctx: Any) -> Iterator[Row]:
@@ -85,10 +92,22 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         return self._decoded(self._member.feed(value[0], value[1]))
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Row]:
-        """All input is here: wait for the script to end and yield what it still writes."""
+        """All input is here: wait for the script to end and yield what it still writes. Before: look after the process."""
+        if timestamp != END_OF_INPUT:
+            self._look_again(ctx)
+            return self._decoded(self._member.poll())
         self._ended = True
         self._check_complete()
+        missing = [label(index, self._settings.num_workers) for index in range(len(self._keys)) if index not in self._addresses]
+        if missing:
+            raise BridgeError(f"{self._settings.operator}: the input ended without the address of {', '.join(missing)}")
         return self._decoded(self._member.finish())
+
+    def _look_again(self, ctx: Any) -> None:
+        # In batch mode all rows come before any timer, and timers of this kind would be fired at once.
+        if self._is_streaming and not self._ended:
+            timers = ctx.timer_service()
+            timers.register_processing_time_timer(timers.current_processing_time() + LOOK_MS)
 
     def _decoded(self, messages: Iterable[Rows]) -> Iterator[Row]:
         for message in messages:

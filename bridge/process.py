@@ -17,10 +17,15 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
+import psutil
+
 TERM_GRACE_S = 2.0
+STACKS_S = 2.0
+STACKS_LIMIT = 20_000  # characters
 
 _MEANINGS = {
     signal.SIGKILL: "often the kernel's or the container's answer to too little memory",
@@ -92,6 +97,36 @@ class ChildProcess:
     def last_lines(self) -> list[str]:
         """The last lines it printed."""
         return list(self._lines)
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time in seconds of the process and of its children that are alive; 0 when it is gone."""
+        used = 0.0
+        try:
+            leader = psutil.Process(self.pid)
+            for process in [leader, *leader.children(recursive=True)]:
+                with contextlib.suppress(psutil.Error):
+                    times = process.cpu_times()
+                    used += times.user + times.system + times.children_user + times.children_system
+        except psutil.Error:
+            pass
+        return used
+
+    def stacks(self, path: str) -> str:
+        """Ask a process that has registered `faulthandler` for SIGUSR2 where its threads are; what it has written to `path`."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGUSR2)
+        size, deadline = -1, time.monotonic() + STACKS_S
+        while time.monotonic() < deadline:
+            written = os.path.getsize(path) if os.path.exists(path) else 0
+            if written and written == size:
+                break
+            size = written
+            time.sleep(0.1)
+        if not os.path.exists(path):
+            return "(the process has not come to its script yet)"
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(STACKS_LIMIT)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until it has exited; False when it still runs after `timeout_s` seconds."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import grpc
 
-from akdl.wire import Chunk, Cluster, Empty, Hello, Outcome, Rows, Task
+from akdl.wire import Chunk, Cluster, Empty, Hello, Outcome, Progress, Rows, Shares, Task
 from akdl.wire.service import SERVICE, TOKEN
 from bridge.session import ProtocolError, Session
 
@@ -29,20 +29,30 @@ class BridgeServer:
     Args:
         session: The rules; guarded by `changed`.
         changed: Lock of the session, notified whenever it changes.
+        shares: Returns the files of all workers, None as long as one is not complete; called with the lock held.
         task: What the process is told when it connects.
         token: The secret that every call must bring.
         folder: Where the unix socket is made.
     """
 
-    def __init__(self, session: Session, changed: threading.Condition, task: Task, token: str, folder: str) -> None:
+    def __init__(
+        self,
+        session: Session,
+        changed: threading.Condition,
+        shares: Callable[[], Shares | None],
+        task: Task,
+        token: str,
+        folder: str,
+    ) -> None:
         self._session = session
         self._changed = changed
+        self._shares = shares
         self._task = task
         self._token = token
         self._stopped = False
-        # One thread for each of the five calls would do; a call cut off by a dying process may hold one a while longer.
+        # One thread for each of the seven calls would do; a call cut off by a dying process may hold one a while longer.
         self._server = grpc.server(
-            futures.ThreadPoolExecutor(8, thread_name_prefix="akdl-bridge"),
+            futures.ThreadPoolExecutor(10, thread_name_prefix="akdl-bridge"),
             options=[
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_receive_message_length", -1),
@@ -80,6 +90,8 @@ class BridgeServer:
             "WaitForCluster": (grpc.unary_unary_rpc_method_handler, self._wait_for_cluster, Empty),
             "Read": (grpc.unary_stream_rpc_method_handler, self._read, Empty),
             "Write": (grpc.stream_unary_rpc_method_handler, self._write, Rows),
+            "Report": (grpc.unary_unary_rpc_method_handler, self._report, Progress),
+            "WaitForShares": (grpc.unary_unary_rpc_method_handler, self._wait_for_shares, Empty),
             "Finish": (grpc.unary_unary_rpc_method_handler, self._finish, Outcome),
         }
         return {
@@ -129,6 +141,17 @@ class BridgeServer:
                 self._session.add_rows(rows)
                 self._changed.notify_all()
         return Empty()
+
+    def _report(self, progress: Progress, context: Any) -> Empty:
+        with self._changed:
+            self._session.report(progress)
+            self._changed.notify_all()
+        return Empty()
+
+    def _wait_for_shares(self, request: Empty, context: Any) -> Shares:
+        with self._changed:
+            self._wait(context, lambda: self._shares() is not None)
+            return self._shares() or Shares()
 
     def _finish(self, outcome: Outcome, context: Any) -> Empty:
         with self._changed:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from collections import deque
 
-from akdl.wire import Chunk, EndOfInput, Failure, Hello, Outcome, Rows
+from akdl.wire import Chunk, EndOfInput, Failure, Hello, Outcome, Progress, Rows
 
 
 class ProtocolError(Exception):
@@ -31,6 +31,7 @@ class Session:
         self.hello: Hello | None = None
         self.cluster: str | None = None
         self.outcome: Outcome | None = None
+        self.progress = Progress()
         self.rows_in = 0
         self.rows_discarded = 0
         self.rows_out = 0
@@ -91,6 +92,10 @@ class Session:
         self.outcome = outcome
         self._discard_input()
 
+    def report(self, progress: Progress) -> None:
+        """Note what the script is doing."""
+        self.progress = progress
+
     # The side of the Flink function.
 
     def offer(self, rows: int, records: bytes) -> bool:
@@ -111,6 +116,16 @@ class Session:
     def end_input(self) -> None:
         """No more rows will be offered."""
         self._input_ended = True
+
+    @property
+    def has_ended_input(self) -> bool:
+        """Whether all rows have been offered."""
+        return self._input_ended
+
+    @property
+    def is_input_full(self) -> bool:
+        """Whether rows wait for the script, and no more are taken."""
+        return self._input_bytes >= self._queue_bytes
 
     @property
     def has_rows(self) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, field
 
-from bridge.schema import Schema
+from bridge.schema import Schema, quoted
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class GroupSettings:
         kind: Which task config `main` gets: "batch", "stream" or "train".
         num_workers: Processes that receive rows, at least 1.
         num_ps: Parameter servers, which receive none.
-        input_schema: Columns that reach the script, in order.
+        chief_coordinates: The chief gets no rows, and the group ends with it; the other workers serve it.
+        input_schema: Columns of the table that reach the script, in order.
         output_schema: Columns that come back, in order.
         main_script: `UserFile.path` of the script that defines `main`.
         user_files: All files of the user, the main script among them.
@@ -38,7 +40,13 @@ class GroupSettings:
         intra_op_parallelism: Threads of one TensorFlow operation in one process.
         exact_doubles: DOUBLE columns keep all 8 bytes, as a bytes feature, instead of becoming float32.
         print_process_info: Show what the processes print on the driver's console.
-        start_timeout_s: How long a process may take from its start until it has connected.
+        equal_steps: How shares of different size are made equal: "off", "pad", "repeat" or "drop", see bridge.equal_steps.
+        weight_column: Name of the feature that is 0 in rows that only fill up a share; None unless equal_steps is "pad".
+        host_network: Network, such as "10.1.0.0/16", in which each host's address is looked for; None for any.
+        gpus_per_worker: GPUs that each worker leases; None stands for one where one is free.
+        token: The secret by which members of the group know each other.
+        start_timeout_s: How long the group may take from the start of a process until all have connected.
+        stall_timeout_s: How long the group may go without progress; 0 for ever.
         stop_timeout_s: How long a process may take to end after it was asked to, before it is killed.
         queue_bytes: How many bytes of rows may wait for one process on either way before the sender has to wait.
         log_lines: How many of the last lines a process printed are kept for its error.
@@ -52,12 +60,19 @@ class GroupSettings:
     output_schema: Schema
     main_script: str
     user_files: tuple[UserFile, ...]
+    chief_coordinates: bool = False
     user_params: str = "{}"
     python: str | None = None
     intra_op_parallelism: int = 4
     exact_doubles: bool = False
     print_process_info: bool = False
-    start_timeout_s: float = 120.0  # a cold import of TensorFlow took up to 10 s on two busy cores
+    equal_steps: str = "off"
+    weight_column: str | None = None
+    host_network: str | None = None
+    gpus_per_worker: int | None = None
+    token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
+    start_timeout_s: float = 300.0
+    stall_timeout_s: float = 600.0
     stop_timeout_s: float = 10.0
     queue_bytes: int = 16 << 20  # a dozen chunks: enough to hide the latency of one call, too little to matter in memory
     log_lines: int = 100
@@ -66,3 +81,20 @@ class GroupSettings:
     def size(self) -> int:
         """Number of processes in the group."""
         return self.num_workers + self.num_ps
+
+    @property
+    def fed(self) -> range:
+        """Members that get rows."""
+        return range(1 if self.chief_coordinates else 0, self.num_workers)
+
+    @property
+    def deciding(self) -> range:
+        """Members whose scripts decide when the group is done; the others serve these until then, and are stopped."""
+        return range(1 if self.chief_coordinates else self.num_workers)
+
+    @property
+    def script_schema(self) -> Schema:
+        """Columns that the script finds in its rows."""
+        if self.weight_column is None or self.weight_column in self.input_schema.names:
+            return self.input_schema
+        return Schema((*self.input_schema, *Schema.parse(f"{quoted(self.weight_column)} FLOAT NOT NULL")))

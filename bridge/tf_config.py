@@ -18,6 +18,12 @@ def role(index: int, num_workers: int) -> tuple[str, int]:
     return "ps", index - num_workers
 
 
+def label(index: int, num_workers: int) -> str:
+    """Return the name of process `index` in messages, such as "worker 0"."""
+    kind, number = role(index, num_workers)
+    return f"{kind} {number}"
+
+
 def tf_config(index: int, num_workers: int, addresses: Sequence[str]) -> str:
     """Return the JSON text of TF_CONFIG for process `index`.
 

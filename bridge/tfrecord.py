@@ -7,7 +7,7 @@ CRC-32C of the record (TensorFlow documentation, "TFRecord and tf.train.Example"
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from crc32c import crc32c
@@ -33,6 +33,22 @@ def heads(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
     crc = affine_crc(result[:, :8], bytes(8), range(4))
     result[:, 8:] = masked(crc).astype("<u4").view("u1").reshape(-1, 4)
     return result
+
+
+def frame(record: bytes) -> bytes:
+    """Return one record with what stands around it."""
+    head = heads(np.array([len(record)]))[0].tobytes()
+    tail = masked(np.array([crc32c(record)], np.uint32)).astype("<u4").tobytes()
+    return b"".join([head, record, tail])
+
+
+def frames(records: bytes) -> Iterator[bytes]:
+    """Yield each of the frames that lie back to back in `records`."""
+    start = 0
+    while start < len(records):
+        end = start + HEAD + int.from_bytes(records[start : start + 8], "little") + TAIL
+        yield records[start:end]
+        start = end
 
 
 def crc_of_each(data: memoryview, offsets: NDArray[np.int64]) -> NDArray[np.uint32]:

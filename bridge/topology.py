@@ -1,7 +1,7 @@
 """The Flink graph of one script operator: encode, announce, exchange.
 
     table --SQL and a vectorized function--> (key, ROW(rows, records)) --keyed--+
-    one element per member --keyed--> Announce --(key, ROW(index, address))----> Exchange --> rows --CAST--> table
+    one element per member --keyed--> Announce --(key, ROW(address))-----------> Exchange --> rows --CAST--> table
 
 Rows are keyed in the JVM. Announce and Exchange have one subtask per member and are co-located, so both run where the
 member's process runs.
@@ -42,7 +42,7 @@ _TYPE_INFOS = {
 }
 _CHUNK = Types.ROW_NAMED(["n", "b"], [Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
 _INDEX = Types.ROW_NAMED(["i"], [Types.INT()])
-_ADDRESS = Types.ROW_NAMED(["i", "a"], [Types.INT(), Types.STRING()])
+_ADDRESS = Types.ROW_NAMED(["i", "h", "p", "g"], [Types.INT(), Types.STRING(), Types.INT(), Types.INT()])
 
 
 def run_script(table_env: StreamTableEnvironment, table: Table, settings: GroupSettings, group: str) -> Table:
@@ -59,7 +59,7 @@ def run_script(table_env: StreamTableEnvironment, table: Table, settings: GroupS
     announced = _announce(table_env, settings, group, keys)
     decoder = RowDecoder(settings.output_schema)
     rows = announced.connect(chunks).process(
-        Exchange(settings, group, keys),
+        Exchange(settings, group, keys, is_streaming(table_env)),
         output_type=Types.ROW_NAMED(settings.output_schema.names, [_type_info(sql) for sql in decoder.transport_types]),
     )
     _place(rows, settings.operator, group, settings.size)
@@ -97,7 +97,8 @@ class _Encode(ScalarFunction):  # type: ignore[misc]
 def _encode(
     table_env: StreamTableEnvironment, table: Table, settings: GroupSettings, group: str, keys: list[int]
 ) -> KeyedStream:
-    encoder = RowEncoder(settings.input_schema, settings.exact_doubles)
+    added = settings.script_schema.columns[len(settings.input_schema.columns) :]
+    encoder = RowEncoder(settings.input_schema, settings.exact_doubles, added)
     cell = DataTypes.ROW(
         [
             DataTypes.FIELD("w", DataTypes.BIGINT()),
@@ -107,7 +108,7 @@ def _encode(
     )
     # Names that no built-in function has: Flink would take the built-in without a word.
     function, view = f"akdl_encode_{group}", f"akdl_input_{group}"
-    encode = udf(_Encode(encoder, keys[: settings.num_workers]), result_type=cell, func_type="pandas")
+    encode = udf(_Encode(encoder, [keys[index] for index in settings.fed]), result_type=cell, func_type="pandas")
     table_env.create_temporary_function(function, encode)
     table_env.create_temporary_view(view, table)
     chunks = table_env.sql_query(
@@ -121,10 +122,15 @@ def _announce(table_env: StreamTableEnvironment, settings: GroupSettings, group:
     members = ", ".join(f"({key}, {index})" for index, key in enumerate(keys))
     indexes = table_env.sql_query(f"SELECT CAST(w AS BIGINT) AS w, ROW(i) AS v FROM (VALUES {members}) AS m(w, i)")
     announced = _keyed(_stream(table_env, indexes, _INDEX), _INDEX).process(
-        Announce(group, keys), output_type=Types.ROW([Types.LONG(), _ADDRESS])
+        Announce(group, keys, settings.host_network), output_type=Types.ROW([Types.LONG(), _ADDRESS])
     )
     _place(announced, f"{settings.operator}, addresses", group, settings.size)
     return _keyed(announced, _ADDRESS)
+
+
+def is_streaming(table_env: StreamTableEnvironment) -> bool:
+    """Whether jobs of this environment run in streaming mode."""
+    return bool(table_env.get_config().get("execution.runtime-mode", "STREAMING").upper() != "BATCH")
 
 
 def _stream(table_env: StreamTableEnvironment, table: Table, value_type: Any) -> DataStream:

@@ -10,11 +10,24 @@ from akdl.wire.exchange_pb2 import (
     ColumnValues,
     Empty,
     EndOfInput,
+    Progress,
     Rows,
+    Share,
+    Shares,
 )
+from akdl.wire.group_pb2 import ENDED, FAILED, RUNNING, STARTING, GroupState, MemberState
 from akdl.wire.task_pb2 import Cluster, Failure, Hello, Outcome, Success, TableColumn, Task
 
 __all__ = [
+    "ENDED",
+    "FAILED",
+    "GroupState",
+    "MemberState",
+    "Progress",
+    "RUNNING",
+    "STARTING",
+    "Share",
+    "Shares",
     "BYTES",
     "FLOAT32",
     "FLOAT64",

@@ -65,3 +65,29 @@ class ColumnValues(_message.Message):
     cell_lengths: bytes
     value_lengths: bytes
     def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[ValueType, str]] = ..., values: _Optional[bytes] = ..., valid: _Optional[bytes] = ..., cell_lengths: _Optional[bytes] = ..., value_lengths: _Optional[bytes] = ...) -> None: ...
+
+class Progress(_message.Message):
+    __slots__ = ["rows_read", "waiting", "dataset_file", "dataset_complete"]
+    ROWS_READ_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FILE_FIELD_NUMBER: _ClassVar[int]
+    DATASET_COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    rows_read: int
+    waiting: bool
+    dataset_file: str
+    dataset_complete: bool
+    def __init__(self, rows_read: _Optional[int] = ..., waiting: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ...) -> None: ...
+
+class Share(_message.Message):
+    __slots__ = ["path", "rows"]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    rows: int
+    def __init__(self, path: _Optional[str] = ..., rows: _Optional[int] = ...) -> None: ...
+
+class Shares(_message.Message):
+    __slots__ = ["shares"]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
+    shares: _containers.RepeatedCompositeFieldContainer[Share]
+    def __init__(self, shares: _Optional[_Iterable[_Union[Share, _Mapping]]] = ...) -> None: ...

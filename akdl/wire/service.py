@@ -1,4 +1,5 @@
-"""Names that both ends of the process line use in their calls; the service itself is described in proto/exchange.proto."""
+"""Names that both ends of a line use in their calls; the services are described in proto/exchange.proto and group.proto."""
 
 SERVICE = "akdl.wire.Exchange"
-TOKEN = "akdl-token"  # metadata key of the secret that proves whose process is calling
+GROUP_SERVICE = "akdl.wire.Group"
+TOKEN = "akdl-token"  # metadata key of the secret that proves who is calling

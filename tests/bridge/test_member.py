@@ -13,13 +13,13 @@ import pytest
 from akdl.channel import Channel, ChannelError
 from akdl.wire import Hello
 from bridge import registry
+from bridge.addresses import Address
 from bridge.decoder import RowDecoder
 from bridge.encoder import RowEncoder
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.member import Member
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
-from bridge.tf_config import tf_config
 from tests.e2e.jobs import SCRIPTS
 from tests.support.leftovers import task_processes, wait_until
 
@@ -47,7 +47,7 @@ def start():
     def start_member(script, alive=lambda: None, **changes):
         member = Member(settings(script, **changes), "group", 0, 0, alive)
         members.append(member)
-        member.set_cluster(tf_config(0, 1, ["localhost:1"]))
+        member.set_cluster([Address("127.0.0.1", 1, 2)])
         return member
 
     yield start_member
@@ -115,7 +115,7 @@ def test_a_process_that_never_connects(start, tmp_path):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexec sleep 600\n")
     python.chmod(0o755)
-    with pytest.raises(TaskError, match="did not connect within 0.5 s"):
+    with pytest.raises(TaskError, match="did not connect within the 0.5 s of startTimeout"):
         list(start("", python=str(python), start_timeout_s=0.5).finish())
 
 
@@ -163,10 +163,11 @@ def test_stop_groups_ends_the_members_of_a_group(start):
 
 PARENT = """
 import sys, time
+from bridge.addresses import Address
 from bridge.member import Member
 from tests.bridge.test_member import settings
 member = Member(settings("import time\\ndef main(config):\\n    time.sleep(600)\\n"), "group", 0, 0, lambda: None)
-member.set_cluster('{"cluster": {}, "task": {"type": "chief", "index": 0}}')
+member.set_cluster([Address('127.0.0.1', 1, 2)])
 while member._session.hello is None:
     time.sleep(0.05)
 print(member._session.hello.pid, member._folder.path, flush=True)

@@ -1,0 +1,56 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Phase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = []
+    STARTING: _ClassVar[Phase]
+    RUNNING: _ClassVar[Phase]
+    ENDED: _ClassVar[Phase]
+    FAILED: _ClassVar[Phase]
+STARTING: Phase
+RUNNING: Phase
+ENDED: Phase
+FAILED: Phase
+
+class MemberState(_message.Message):
+    __slots__ = ["index", "attempt", "host", "phase", "failure", "rows", "input_ended", "sample", "rows_read", "idle_s", "waiting", "input_full", "dataset_file", "dataset_complete"]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    INPUT_ENDED_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_READ_FIELD_NUMBER: _ClassVar[int]
+    IDLE_S_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FULL_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FILE_FIELD_NUMBER: _ClassVar[int]
+    DATASET_COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    attempt: int
+    host: str
+    phase: Phase
+    failure: str
+    rows: int
+    input_ended: bool
+    sample: bytes
+    rows_read: int
+    idle_s: float
+    waiting: bool
+    input_full: bool
+    dataset_file: str
+    dataset_complete: bool
+    def __init__(self, index: _Optional[int] = ..., attempt: _Optional[int] = ..., host: _Optional[str] = ..., phase: _Optional[_Union[Phase, str]] = ..., failure: _Optional[str] = ..., rows: _Optional[int] = ..., input_ended: bool = ..., sample: _Optional[bytes] = ..., rows_read: _Optional[int] = ..., idle_s: _Optional[float] = ..., waiting: bool = ..., input_full: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ...) -> None: ...
+
+class GroupState(_message.Message):
+    __slots__ = ["members"]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    members: _containers.RepeatedCompositeFieldContainer[MemberState]
+    def __init__(self, members: _Optional[_Iterable[_Union[MemberState, _Mapping]]] = ...) -> None: ...

@@ -1,0 +1,128 @@
+"""Addresses that members announce: a host address that the others can reach, and ports that nobody else takes.
+
+Ports are held by sockets that are bound and do not listen. With SO_REUSEPORT here and TF_GRPC_REUSE_PORT there, TensorFlow
+can listen on a port beside its holder, which gets no connection, while no other program is given it by chance.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import threading
+from typing import NamedTuple
+
+from bridge.exceptions import ConfigurationError
+
+_DOCUMENTATION_NET = "192.0.2.1"  # RFC 5737: nobody is there, and nothing is sent; it only asks for the way out
+
+
+class Address(NamedTuple):
+    """Where a member is found: TensorFlow's server at `port`, and, of member 0, the group line at `group_port`."""
+
+    host: str
+    port: int
+    group_port: int
+
+    @property
+    def tensorflow(self) -> str:
+        """As TF_CONFIG has it."""
+        return f"{self.host}:{self.port}"
+
+
+def own_host(network: str | None = None) -> str:
+    """Return an IPv4 address of this host by which other hosts can reach it.
+
+    That is the address of the host's own name; where this is a loopback address, or that of another host, the address on
+    the way out; where there is no way out, 127.0.0.1.
+
+    Args:
+        network: Network to take the address from, such as "10.1.0.0/16", for hosts that have several.
+
+    Raises:
+        ConfigurationError: This host has no address in `network`.
+    """
+    if network is not None:
+        inside = ipaddress.ip_network(network, strict=False)
+        found = _address_towards(str(next(inside.hosts(), inside.network_address)))
+        if found is None or ipaddress.ip_address(found) not in inside:
+            raise ConfigurationError(
+                f"hostNetwork {network}: the host {socket.gethostname()} has no address in it; it would reach it "
+                f"{'from ' + found if found else 'not at all'}"
+            )
+        return found
+    try:
+        named = socket.gethostbyname(socket.gethostname())
+    except OSError:
+        named = "127.0.0.1"
+    if not ipaddress.ip_address(named).is_loopback and _is_own(named):
+        return named
+    return _address_towards(_DOCUMENTATION_NET) or "127.0.0.1"
+
+
+def reserve(group: str, index: int, attempt: int) -> tuple[int, int]:
+    """Find two free ports for a member and hold them in this Python process."""
+    holders = [_bound(0), _bound(0)]
+    with _lock:
+        _held[group, index, attempt] = holders
+    return holders[0].getsockname()[1], holders[1].getsockname()[1]
+
+
+def hold(group: str, index: int, attempt: int, address: Address) -> None:
+    """Go on holding ports that perhaps another Python process on this host has reserved, which may end now.
+
+    Raises:
+        ConfigurationError: Another program has taken one of them meanwhile.
+    """
+    with _lock:
+        if (group, index, attempt) in _held:
+            return
+    try:
+        holders = [_bound(address.port), _bound(address.group_port)]
+    except OSError as error:
+        raise ConfigurationError(f"a port of {address} was taken by another program before it could be used: {error}") from None
+    with _lock:
+        _held[group, index, attempt] = holders
+
+
+def release(group: str, index: int, attempt: int) -> None:
+    """Give up the ports of a member that has ended; nothing happens where there are none."""
+    with _lock:
+        holders = _held.pop((group, index, attempt), [])
+    for holder in holders:
+        holder.close()
+
+
+_held: dict[tuple[str, int, int], list[socket.socket]] = {}
+_lock = threading.Lock()
+
+
+def _bound(port: int) -> socket.socket:
+    holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        if hasattr(socket, "SO_REUSEPORT"):
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        holder.bind(("", port))
+    except BaseException:
+        holder.close()
+        raise
+    return holder
+
+
+def _is_own(address: str) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            return False
+    return True
+
+
+def _address_towards(target: str) -> str | None:
+    """Return the own address from which this host would reach another; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((target, 9))
+        except OSError:
+            return None
+        address: str = probe.getsockname()[0]
+    return address

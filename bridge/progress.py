@@ -1,0 +1,35 @@
+"""Whether a script makes progress: it takes rows, writes rows, or computes. Pure."""
+
+from __future__ import annotations
+
+BUSY = 0.05  # of one processor; a TensorFlow process that waits for others uses about a tenth of this
+
+
+class Progress:
+    """Follows one script.
+
+    Args:
+        now: Monotonic time in seconds, as in all methods.
+    """
+
+    def __init__(self, now: float) -> None:
+        self._looked = now
+        self._moved = now
+        self._rows = 0
+        self._cpu_s = 0.0
+
+    def look(self, now: float, rows: int, cpu_s: float) -> None:
+        """Compare with the last look.
+
+        Args:
+            now: Monotonic time in seconds.
+            rows: Rows that the script has taken or written so far.
+            cpu_s: Processor time that it has used so far.
+        """
+        if rows != self._rows or cpu_s - self._cpu_s > BUSY * (now - self._looked):
+            self._moved = now
+        self._looked, self._rows, self._cpu_s = now, rows, cpu_s
+
+    def idle_s(self, now: float) -> float:
+        """For how many seconds the script has made no progress."""
+        return now - self._moved
