@@ -94,6 +94,8 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Row]:
         """All input is here: wait for the script to end and yield what it still writes. Before: look after the process."""
         if timestamp != END_OF_INPUT:
+            if self._ended:
+                return iter(())
             self._look_again(ctx)
             return self._decoded(self._member.poll())
         self._ended = True
@@ -105,7 +107,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
 
     def _look_again(self, ctx: Any) -> None:
         # In batch mode all rows come before any timer, and timers of this kind would be fired at once.
-        if self._is_streaming and not self._ended:
+        if self._is_streaming:
             timers = ctx.timer_service()
             timers.register_processing_time_timer(timers.current_processing_time() + LOOK_MS)
 

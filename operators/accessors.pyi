@@ -31,6 +31,13 @@ class ScriptParams(WithParams):
         pythonEnv: str = ...,
         intraOpParallelism: int = ...,
         exactDoubles: bool = ...,
+        chiefCoordinates: bool = ...,
+        equalSteps: str = ...,
+        weightCol: str = ...,
+        hostNetwork: str = ...,
+        gpusPerWorker: int = ...,
+        startTimeout: float = ...,
+        stallTimeout: float = ...,
     ) -> None: ...
     def setUserFiles(self, value: Sequence[str] | str) -> Self:
         """Paths of the script and of all other files that it needs. (required)"""
@@ -127,6 +134,48 @@ class ScriptParams(WithParams):
 
     def getExactDoubles(self) -> bool:
         """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+
+    def setChiefCoordinates(self, value: bool) -> Self:
+        """For tf.distribute.ParameterServerStrategy: the chief gets no rows, and the group ends when its script does. (default False)"""
+
+    def getChiefCoordinates(self) -> bool:
+        """For tf.distribute.ParameterServerStrategy: the chief gets no rows, and the group ends when its script does. (default False)"""
+
+    def setEqualSteps(self, value: str) -> Self:
+        """Give all workers the same number of rows: "pad" adds rows of weight 0 to short shares, "repeat" adds copies of rows, "drop" leaves out rows of long shares, "off" leaves shares as they are. (default 'off')"""
+
+    def getEqualSteps(self) -> str:
+        """Give all workers the same number of rows: "pad" adds rows of weight 0 to short shares, "repeat" adds copies of rows, "drop" leaves out rows of long shares, "off" leaves shares as they are. (default 'off')"""
+
+    def setWeightCol(self, value: str) -> Self:
+        """With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which keeps its values and is 0 in added rows. (default 'weight')"""
+
+    def getWeightCol(self) -> str:
+        """With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which keeps its values and is 0 in added rows. (default 'weight')"""
+
+    def setHostNetwork(self, value: str) -> Self:
+        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+
+    def getHostNetwork(self) -> str | None:
+        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+
+    def setGpusPerWorker(self, value: int) -> Self:
+        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+
+    def getGpusPerWorker(self) -> int | None:
+        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+
+    def setStartTimeout(self, value: float) -> Self:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def getStartTimeout(self) -> float:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def setStallTimeout(self, value: float) -> Self:
+        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+
+    def getStallTimeout(self) -> float:
+        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
 
 class RandomTableParams(WithParams):
     """Parameters of random tables."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import numbers
 from collections.abc import Callable
 from typing import Any
 
+from bridge.equal_steps import MODES, OFF
 from bridge.schema import Schema
 from operators.param import Param
 
@@ -68,6 +70,35 @@ def _count(smallest: int) -> Callable[[Any], int]:
     return convert
 
 
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < float("inf"):
+        raise ValueError("a number of seconds, 0 or more")
+    return float(value)
+
+
+def _some_seconds(value: Any) -> float:
+    if _seconds(value) == 0:
+        raise ValueError("a number of seconds greater than 0")
+    return float(value)
+
+
+def _network(value: Any) -> str:
+    expected = 'an IPv4 network such as "10.1.0.0/16"'
+    try:
+        return str(ipaddress.IPv4Network(_text(value), strict=False))
+    except ValueError:
+        raise ValueError(expected) from None
+
+
+def _one_of(*known: str) -> Callable[[Any], str]:
+    def convert(value: Any) -> str:
+        if value not in known:
+            raise ValueError(f"one of {', '.join(map(repr, known))}")
+        return str(value)
+
+    return convert
+
+
 def _character(value: Any) -> str:
     if len(_text(value)) != 1:
         raise ValueError("one character")
@@ -117,6 +148,41 @@ NUM_PSS = Param(
     "numPSs", "int", "Number of parameter servers; from the parallelism when it is not set.", _count(0), None,
     returns="int | None",
 )  # fmt: skip
+CHIEF_COORDINATES = Param(
+    "chiefCoordinates", "bool",
+    "For tf.distribute.ParameterServerStrategy: the chief gets no rows, and the group ends when its script does.",
+    _flag, False,
+)  # fmt: skip
+EQUAL_STEPS = Param(
+    "equalSteps", "str",
+    'Give all workers the same number of rows: "pad" adds rows of weight 0 to short shares, "repeat" adds copies of rows, '
+    '"drop" leaves out rows of long shares, "off" leaves shares as they are.',
+    _one_of(*MODES), OFF,
+)  # fmt: skip
+WEIGHT_COL = Param(
+    "weightCol", "str",
+    'With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which '
+    "keeps its values and is 0 in added rows.",
+    _filled_text, "weight",
+)  # fmt: skip
+HOST_NETWORK = Param(
+    "hostNetwork", "str",
+    'Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several.',
+    _network, None, returns="str | None",
+)  # fmt: skip
+GPUS_PER_WORKER = Param(
+    "gpusPerWorker", "int",
+    "GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one.",
+    _count(0), None, returns="int | None",
+)  # fmt: skip
+START_TIMEOUT = Param(
+    "startTimeout", "float", "Seconds within which all processes of the group have to be connected.", _some_seconds, 300.0
+)
+STALL_TIMEOUT = Param(
+    "stallTimeout", "float",
+    "Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never.",
+    _seconds, 600.0,
+)  # fmt: skip
 PYTHON_ENV = Param(
     "pythonEnv", "str", "Folder of a Python environment with TensorFlow, or an interpreter; empty for the default.",
     _text, "",
@@ -150,7 +216,8 @@ IGNORE_FIRST_LINE = Param("ignoreFirstLine", "bool", "Leave out the first line o
 
 SCRIPT = (
     USER_FILES, MAIN_SCRIPT_FILE, USER_PARAMS, OUTPUT_SCHEMA_STR, SELECTED_COLS, NUM_WORKERS, NUM_PSS, PYTHON_ENV,
-    INTRA_OP_PARALLELISM, EXACT_DOUBLES,
+    INTRA_OP_PARALLELISM, EXACT_DOUBLES, CHIEF_COORDINATES, EQUAL_STEPS, WEIGHT_COL, HOST_NETWORK, GPUS_PER_WORKER,
+    START_TIMEOUT, STALL_TIMEOUT,
 )  # fmt: skip
 RANDOM_TABLE = (NUM_ROWS, NUM_COLS, OUTPUT_COLS, OUTPUT_COL_CONFS, ID_COL)
 CSV = (FILE_PATH, SCHEMA_STR, FIELD_DELIMITER, QUOTE_CHAR, IGNORE_FIRST_LINE)

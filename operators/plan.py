@@ -9,8 +9,9 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from bridge.equal_steps import PAD
 from bridge.exceptions import ConfigurationError
-from bridge.schema import Schema
+from bridge.schema import Kind, Schema
 from bridge.settings import GroupSettings, UserFile
 
 
@@ -36,11 +37,13 @@ def plan(
         ConfigurationError: A file, an environment or a count that cannot be used.
     """
     workers, servers = counts(operator, values["numWorkers"], values["numPSs"], parallelism)
-    if servers:
+    if values["chiefCoordinates"] and not (workers > 1 and servers):
         raise ConfigurationError(
-            f"{operator}: {workers} workers and {servers} parameter servers are asked for, or follow from the parallelism of "
-            f"{parallelism}; groups with parameter servers cannot run yet: set numWorkers, and numPSs to 0"
+            f"{operator}: chiefCoordinates needs a worker beside the chief and a parameter server, so numWorkers of at least 2 "
+            f"and numPSs of at least 1; there would be {workers} and {servers}"
         )
+    weight_column = values["weightCol"] if values["equalSteps"] == PAD else None
+    _check_weight(operator, input_schema, weight_column)
     files, main_script = read_files(operator, values["userFiles"], values["mainScriptFile"])
     return GroupSettings(
         operator=operator,
@@ -51,12 +54,28 @@ def plan(
         output_schema=Schema.parse(values["outputSchemaStr"]),
         main_script=main_script,
         user_files=files,
+        chief_coordinates=values["chiefCoordinates"],
         user_params=values["userParams"],
         python=find_python(operator, values["pythonEnv"] or os.environ.get(env_variable, "")),
         intra_op_parallelism=values["intraOpParallelism"],
         exact_doubles=values["exactDoubles"],
         print_process_info=print_process_info,
+        equal_steps=values["equalSteps"],
+        weight_column=weight_column,
+        host_network=values["hostNetwork"],
+        gpus_per_worker=values["gpusPerWorker"],
+        start_timeout_s=values["startTimeout"],
+        stall_timeout_s=values["stallTimeout"],
     )
+
+
+def _check_weight(operator: str, schema: Schema, weight_column: str | None) -> None:
+    for column in schema:
+        if column.name == weight_column and (column.type.is_array or column.type.kind is not Kind.FLOAT):
+            raise ConfigurationError(
+                f"{operator}: weightCol {weight_column!r} is a column of the table and would have to be a FLOAT; it is a "
+                f"{column.type.sql}: cast it in SQL, or choose another name with weightCol"
+            )
 
 
 def counts(operator: str, workers: int | None, servers: int | None, parallelism: int) -> tuple[int, int]:

@@ -175,11 +175,42 @@ def test_settings(folder):
     assert settings.exact_doubles and settings.print_process_info
 
 
-@pytest.mark.parametrize("given", [{}, {"numWorkers": 1, "numPSs": 2}])
-def test_parameter_servers_are_refused_before_anything_starts(folder, given):
-    op = TensorFlow2BatchOp(userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", **given)
-    with pytest.raises(ConfigurationError, match="parameter servers cannot run yet: set numWorkers, and numPSs to 0"):
+def test_parameter_servers_follow_from_the_parallelism(folder):
+    op = TensorFlow2BatchOp(userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT")
+    settings = _plan(op, parallelism=8)
+    assert (settings.num_workers, settings.num_ps, list(settings.fed)) == (6, 2, [0, 1, 2, 3, 4, 5])
+
+
+def test_settings_of_a_group(folder):
+    op = TensorFlow2BatchOp(
+        userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", numWorkers=3, numPSs=1, chiefCoordinates=True,
+        equalSteps="pad", weightCol="w", hostNetwork="10.1.2.3/16", gpusPerWorker=2, startTimeout=10, stallTimeout=0,
+    )  # fmt: skip
+    settings = _plan(op)
+    assert (list(settings.fed), list(settings.deciding), settings.size) == ([1, 2], [0], 4)
+    assert (settings.equal_steps, settings.weight_column, settings.script_schema.names[-1]) == ("pad", "w", "w")
+    assert (settings.host_network, settings.gpus_per_worker) == ("10.1.0.0/16", 2)
+    assert (settings.start_timeout_s, settings.stall_timeout_s) == (10.0, 0.0)
+    assert settings.token not in repr(settings)
+
+
+@pytest.mark.parametrize("workers, servers", [(1, 1), (2, 0)])
+def test_a_coordinating_chief_needs_somebody_to_coordinate(folder, workers, servers):
+    op = TensorFlow2BatchOp(
+        userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", numWorkers=workers, numPSs=servers, chiefCoordinates=True
+    )
+    with pytest.raises(ConfigurationError, match=f"chiefCoordinates needs .*; there would be {workers} and {servers}"):
         _plan(op)
+
+
+def test_a_weight_column_of_the_table_has_to_be_a_float(folder):
+    name, kind = INPUT.names[0], INPUT.columns[0].type.sql
+    op = TensorFlow2BatchOp(
+        userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", numPSs=0, equalSteps="pad", weightCol=name
+    )
+    with pytest.raises(ConfigurationError, match=f"weightCol '{name}' is a column of the table and would have to be a FLOAT"):
+        _plan(op)
+    assert _plan(op.setEqualSteps("repeat")).weight_column is None, "it matters for pad only"
 
 
 def test_the_environment_variable_is_the_default_of_python_env(folder, monkeypatch):
