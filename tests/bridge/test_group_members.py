@@ -76,6 +76,7 @@ class Groups:
 
     def wait_for_error(self):
         """Return the first error, and end all that is left, as Flink does."""
+
         def errors():
             return [(name, outcome) for name, outcome in list(self.outcomes.items()) if isinstance(outcome, TaskError)]
 

@@ -197,14 +197,19 @@ def test_settings_of_a_group(folder):
 @pytest.mark.parametrize("workers, servers", [(1, 1), (2, 0)])
 def test_a_coordinating_chief_needs_somebody_to_coordinate(folder, workers, servers):
     op = TensorFlow2BatchOp(
-        userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", numWorkers=workers, numPSs=servers, chiefCoordinates=True
+        userFiles=[],
+        mainScriptFile="main.py",
+        outputSchemaStr="x INT",
+        numWorkers=workers,
+        numPSs=servers,
+        chiefCoordinates=True,
     )
     with pytest.raises(ConfigurationError, match=f"chiefCoordinates needs .*; there would be {workers} and {servers}"):
         _plan(op)
 
 
 def test_a_weight_column_of_the_table_has_to_be_a_float(folder):
-    name, kind = INPUT.names[0], INPUT.columns[0].type.sql
+    name = INPUT.names[0]
     op = TensorFlow2BatchOp(
         userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", numPSs=0, equalSteps="pad", weightCol=name
     )
