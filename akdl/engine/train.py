@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 _DATASET_KEYS = set(inspect.signature(get_dataset).parameters)
 _RUN_CONFIG_KEYS = set(inspect.signature(generate_run_config).parameters) - {"ignored"}
-_OWN_KEYS = {"valid_raw_dataset_fn", "early_stopping_patience_steps", "steps_per_epoch"}
+_OWN_KEYS = {"valid_raw_dataset_fn", "early_stopping_patience_steps", "steps_per_epoch", "max_steps", "hooks"}
 _EXPORTER = "exporter"
 
 
@@ -51,7 +51,8 @@ def train_estimator(
     Args:
         estimator: A `tf.estimator.Estimator` whose config is from `generate_run_config`.
         input_config: See above.
-        train_config: See above.
+        train_config: See above. `max_steps` ends the training of the whole group at this global step, `hooks` are hooks for
+            training, such as that of `akdl.engine.sync.sync_optimizer`.
         export_config: See above.
         task_config: The SavedModel goes below its `saved_model_dir`, in a folder named by the time.
 
@@ -66,12 +67,16 @@ def train_estimator(
     input_fn, valid_fn = _input_fns(input_config, train_config, task_config)
     serving_fn, export_dir = _serving_fn(module, export_config), _export_dir(export_config, task_config)
     metrics: Optional[Dict[str, Any]] = None
+    hooks, max_steps = list(train_config.get("hooks") or []), train_config.get("max_steps")
     if _is_group(estimator):
+        if estimator.config.num_ps_replicas and task_config.task_type == "worker":
+            hooks.insert(0, _WaitForChief(estimator.config))
         # Only this entry point starts the servers of a group. Nobody evaluates in it, as there is no evaluator among the
         # roles, but it will not start without saying what an evaluator would do.
-        module.train_and_evaluate(estimator, module.TrainSpec(input_fn), module.EvalSpec(valid_fn or input_fn))
+        spec = module.TrainSpec(input_fn, max_steps, hooks)
+        module.train_and_evaluate(estimator, spec, module.EvalSpec(valid_fn or input_fn))
     else:
-        estimator.train(input_fn)
+        estimator.train(input_fn, hooks, max_steps=max_steps)
     if not _exports(task_config):
         return None
     if valid_fn is not None:
@@ -286,6 +291,24 @@ def _is_group(estimator: Any) -> bool:
 
 def _exports(task_config: TaskConfig) -> bool:
     return task_config.task_type == "chief" or (task_config.num_workers == 1 and task_config.task_type != "ps")
+
+
+class _WaitForChief(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+    """Waits until the chief has given the variables their first values.
+
+    TensorFlow waits too, but looks only once in 30 seconds, and a worker mostly comes before the chief is done.
+    """
+
+    def __init__(self, config: Any) -> None:
+        self._config = config
+
+    def begin(self) -> None:
+        missing = tf.compat.v1.report_uninitialized_variables(tf.compat.v1.global_variables())
+        while True:
+            with tf.compat.v1.Session(self._config.master, config=self._config.session_config) as session:
+                if not len(session.run(missing)):
+                    return
+            time.sleep(0.2)
 
 
 def _wants_best(export_config: Config) -> bool:

@@ -69,3 +69,16 @@ class TestKerasInAGroup:
         assert row["strategy"] == "ParameterServerStrategyV2"
         assert row["rows"] == 120
         assert row["loss"] < 0.45
+
+
+class TestEstimatorWithParameterServers:
+    def test_each_at_its_own_pace(self, tmp_path: Path) -> None:
+        (row,) = run_group(tmp_path, "estimator_dnn.py", tables(70, 50), TYPES, {}, num_servers=1)
+        assert row["steps"] >= 200
+        assert row["accuracy"] > 0.9
+
+    def test_in_step(self, tmp_path: Path) -> None:
+        params = {"sync": True, "maxSteps": 150}
+        (row,) = run_group(tmp_path, "estimator_dnn.py", tables(70, 50), TYPES, params, num_servers=1, timeout_s=100)
+        assert row["steps"] == 150
+        assert row["accuracy"] > 0.9
