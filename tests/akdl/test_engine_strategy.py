@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +83,31 @@ class TestEstimatorWithParameterServers:
         (row,) = run_group(tmp_path, "estimator_dnn.py", tables(70, 50), TYPES, params, num_servers=1, timeout_s=100)
         assert row["steps"] == 150
         assert row["accuracy"] > 0.9
+
+
+class TestFullBatchSgd:
+    TYPES = {**TYPES, "weight": "FLOAT"}
+    PARAMS = {"weightCol": "weight", "steps": 30}
+
+    def test_a_group_gets_the_weights_of_one_process(self, tmp_path: Path) -> None:
+        shares = tables(41, 17, 5)
+        whole = {name: np.concatenate([share[name] for share in shares]) for name in TYPES}
+        alone = self.run(tmp_path / "alone", [{**whole, "weight": np.ones(63)}])
+        group = self.run(tmp_path / "group", [padded(share, 20) for share in shares])
+        assert (alone["strategy"], group["strategy"]) == ("_DefaultDistributionStrategy", "CollectiveAllReduceStrategy")
+        assert alone["rows"] == group["rows"] == 63
+        weights = json.loads(alone["weights"])
+        np.testing.assert_allclose(json.loads(group["weights"]), weights, rtol=1e-12)
+        assert weights[0] > 0.1 > -0.1 > weights[1]
+        assert group["loss"] == pytest.approx(alone["loss"])
+
+    def run(self, folder: Path, shares: list[dict[str, Any]]) -> dict[str, Any]:
+        (row,) = run_group(folder, "full_batch_sgd.py", shares, self.TYPES, self.PARAMS)
+        return row
+
+
+def padded(table: dict[str, Any], size: int) -> dict[str, Any]:
+    """The table with rows of weight 0 and nonsense besides, so that it has at least this size."""
+    missing = max(0, size - len(table["label"]))
+    cells = {name: np.append(values, np.full(missing, 7)) for name, values in table.items()}
+    return {**cells, "weight": np.append(np.ones(len(table["label"])), np.zeros(missing))}
