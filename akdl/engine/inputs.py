@@ -23,7 +23,7 @@ dtype_str_map = {
 }
 """Names of dtypes in example and placeholder configs; as in Alink, "int" is int64 and "double" is float32."""
 
-Parser = Callable[[Any], Tuple[Dict[str, Any], Any]]
+Parser = Callable[[Any], Tuple[Any, ...]]
 
 _CARRIED = (tf.int64, tf.float32, tf.string)  # the dtypes a tf.train.Example can hold; the others are cast
 
@@ -44,8 +44,8 @@ def parse_feature_specs(example_config: Sequence[Mapping[str, Any]]) -> Dict[str
     return {_required(entry, "name"): _feature(entry) for entry in example_config}
 
 
-def get_example_parser(feature_specs: Mapping[str, Any], label_col: str) -> Parser:
-    """Return a function from serialized rows to (features, label).
+def get_example_parser(feature_specs: Mapping[str, Any], label_col: str, weight_col: Optional[str] = None) -> Parser:
+    """Return a function from serialized rows to (features, label), or (features, label, weight).
 
     It takes a string tensor of shape [n], or [] for one row, and returns the features by name and the label, each of
     shape [n] + the feature's shape. A FixedLenSequenceFeature is padded to the longest row of the batch.
@@ -53,22 +53,28 @@ def get_example_parser(feature_specs: Mapping[str, Any], label_col: str) -> Pars
     Args:
         feature_specs: See `parse_feature_specs`; the label is one of them.
         label_col: Name of the label.
+        weight_col: Name of a feature with one number per row, as Keras takes it: what the row counts. float32, shape [n].
 
     Raises:
-        ValueError: The label is not among the features.
+        ValueError: The label or the weight is not among the features.
     """
-    if label_col not in feature_specs:
-        raise ValueError(f"the label {label_col!r} is not among the features: {', '.join(feature_specs)}")
+    for what, name in (("label", label_col), ("weight", weight_col)):
+        if name is not None and name not in feature_specs:
+            raise ValueError(f"the {what} {name!r} is not among the features: {', '.join(feature_specs)}")
     carried = {name: _carried(spec) for name, spec in feature_specs.items()}
 
-    def parse(serialized: Any) -> Tuple[Dict[str, Any], Any]:
+    def parse(serialized: Any) -> Tuple[Any, ...]:
         parse_all = tf.io.parse_single_example if serialized.shape.ndims == 0 else tf.io.parse_example
         parsed = parse_all(serialized, carried)
         features = {
             name: tensor if tensor.dtype == feature_specs[name].dtype else tf.cast(tensor, feature_specs[name].dtype)
             for name, tensor in parsed.items()
         }
-        return features, features.pop(label_col)
+        label = features.pop(label_col)
+        if weight_col is None:
+            return features, label
+        weight = tf.cast(features.pop(weight_col), tf.float32)
+        return features, label, tf.reshape(weight, tf.shape(serialized))
 
     return parse
 
@@ -112,6 +118,7 @@ def get_dataset(
     prefetch_buffer_size: Optional[int] = None,
     post_process_dataset: Optional[Callable[[Any], Any]] = None,
     example_parser: Optional[Parser] = None,
+    weight_col: Optional[str] = None,
 ) -> Any:
     """Return a `tf.data.Dataset` of (features, label) batches; the last one may be smaller.
 
@@ -127,6 +134,7 @@ def get_dataset(
         post_process_dataset: From a dataset of single parsed rows, (features, label), to another. Rows then take the
             slower way through this function one by one.
         example_parser: From serialized rows, shape [n], to (features, label); in place of `feature_specs` and `label_col`.
+        weight_col: See `get_example_parser`; batches are (features, label, weight) then.
 
     Raises:
         ValueError: See `get_example_parser`.
@@ -135,7 +143,7 @@ def get_dataset(
     if parse is None:
         if feature_specs is None or label_col is None:
             raise ValueError("a dataset needs feature_specs and label_col, or an example_parser")
-        parse = get_example_parser(feature_specs, label_col)
+        parse = get_example_parser(feature_specs, label_col, weight_col)
     dataset = raw_dataset_fn()
     if post_process_dataset is not None:
         parsed = dataset.batch(batch_size).map(parse, num_parallel_calls=num_parallel_calls)

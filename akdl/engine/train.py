@@ -3,6 +3,7 @@
 The configs are mappings with the keys of Alink's documentation:
 
 - `input_config`: `example_config` (see `akdl.engine.inputs.parse_feature_specs`) and `label_col`; or `example_parser`.
+  For Keras also `weight_col`, a number per row: what the row counts. An Estimator takes a weight from the features.
 - `train_config`: the arguments of `akdl.engine.inputs.get_dataset` (`raw_dataset_fn` may be left out: the rows of this
   worker), those of `akdl.engine.run_config.generate_run_config`, and `valid_raw_dataset_fn`, a function that returns a
   dataset of serialized rows for validation. Without it nothing is evaluated: numbers from the training rows would mislead.
@@ -10,19 +11,21 @@ The configs are mappings with the keys of Alink's documentation:
   `saved_model_dir`, the folder below which to export when it is not `task_config.saved_model_dir`.
 """
 
+import functools
 import inspect
 import logging
 import os
 import shutil
 import tempfile
 import time
-from typing import Any, Callable, Dict, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
 from akdl.engine.early_stopping import stop_if_no_decrease_hook, stop_if_no_increase_hook
 from akdl.engine.inputs import get_dataset, get_dataset_fn, get_feature_placeholders, parse_feature_specs
 from akdl.engine.run_config import generate_run_config
+from akdl.engine.strategy import is_parameter_server_strategy
 from akdl.model_archive import find_saved_model
 from akdl.runner.config import TaskConfig
 from akdl.tf_version import require_estimator, tf_version
@@ -34,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 _DATASET_KEYS = set(inspect.signature(get_dataset).parameters)
 _RUN_CONFIG_KEYS = set(inspect.signature(generate_run_config).parameters) - {"ignored"}
-_OWN_KEYS = {"valid_raw_dataset_fn", "early_stopping_patience_steps"}
+_OWN_KEYS = {"valid_raw_dataset_fn", "early_stopping_patience_steps", "steps_per_epoch", "max_steps", "hooks"}
 _EXPORTER = "exporter"
 
 
@@ -48,7 +51,8 @@ def train_estimator(
     Args:
         estimator: A `tf.estimator.Estimator` whose config is from `generate_run_config`.
         input_config: See above.
-        train_config: See above.
+        train_config: See above. `max_steps` ends the training of the whole group at this global step, `hooks` are hooks for
+            training, such as that of `akdl.engine.sync.sync_optimizer`.
         export_config: See above.
         task_config: The SavedModel goes below its `saved_model_dir`, in a folder named by the time.
 
@@ -63,12 +67,16 @@ def train_estimator(
     input_fn, valid_fn = _input_fns(input_config, train_config, task_config)
     serving_fn, export_dir = _serving_fn(module, export_config), _export_dir(export_config, task_config)
     metrics: Optional[Dict[str, Any]] = None
+    hooks, max_steps = list(train_config.get("hooks") or []), train_config.get("max_steps")
     if _is_group(estimator):
+        if estimator.config.num_ps_replicas and task_config.task_type == "worker":
+            hooks.insert(0, _WaitForChief(estimator.config))
         # Only this entry point starts the servers of a group. Nobody evaluates in it, as there is no evaluator among the
         # roles, but it will not start without saying what an evaluator would do.
-        module.train_and_evaluate(estimator, module.TrainSpec(input_fn), module.EvalSpec(valid_fn or input_fn))
+        spec = module.TrainSpec(input_fn, max_steps, hooks)
+        module.train_and_evaluate(estimator, spec, module.EvalSpec(valid_fn or input_fn))
     else:
-        estimator.train(input_fn)
+        estimator.train(input_fn, hooks, max_steps=max_steps)
     if not _exports(task_config):
         return None
     if valid_fn is not None:
@@ -135,38 +143,105 @@ def train_estimator_one_worker(
     return found
 
 
-def train_keras_model(model: Any, input_config: Config, train_config: Config, task_config: TaskConfig) -> Any:
-    """Fit a compiled Keras model on this worker's rows and export it as a SavedModel on the chief.
+def train_keras_model(
+    model: Any,
+    input_config: Config,
+    train_config: Config,
+    task_config: TaskConfig,
+    export_config: Optional[Config] = None,
+) -> Any:
+    """Fit a compiled Keras model on the rows of this worker or group and export it as a SavedModel on the chief.
 
-    In a group, build and compile the model under its strategy and call this on each worker.
+    In a group, build and compile the model under `akdl.engine.strategy.choose_strategy(task_config)`:
+
+    - Workers in step (`MultiWorkerMirroredStrategy`): each worker calls this. `batch_size` rows make a step of all of them
+      together. An epoch ends when the largest share was read; workers that end before join in with empty batches.
+    - Parameter servers (`ParameterServerStrategy`): only the chief gets here. Each worker shuffles and repeats its own share;
+      an epoch is as many steps of `batch_size` rows as there are rows, done by whoever is free.
+
+    A row of weight 0 (`weight_col`) adds nothing to the loss, but the mean of a batch is still taken over all its rows.
+    Metrics see the weight when the model was compiled with them as `weighted_metrics`.
 
     Args:
         model: A compiled `tf.keras.Model` that takes the features by name.
         input_config: See above.
         train_config: See above; `num_epochs` are passes over the rows, with an evaluation after each when there is
-            `valid_raw_dataset_fn`.
+            `valid_raw_dataset_fn`; `steps_per_epoch` makes an epoch so many steps over repeated rows.
         task_config: The SavedModel goes below its `saved_model_dir`, in a folder named by the time.
+        export_config: Only `saved_model_dir` is read; needed where `task_config` has none.
 
     Returns:
         What `model.fit` returns.
 
     Raises:
-        ValueError: A config is wrong.
+        ValueError: A config is wrong, or a worker without rows is to train with parameter servers.
     """
-    input_fn, valid_fn = _input_fns(input_config, dict(train_config, num_epochs=1), task_config)
+    steps, export_dir = train_config.get("steps_per_epoch"), _export_dir(export_config or {}, task_config)
+    train_config = dict(train_config, weight_col=input_config.get("weight_col"))
+    epochs = int(_required(train_config, "num_epochs"))
+    by_servers = is_parameter_server_strategy(getattr(model, "distribute_strategy", None))
+    if by_servers:
+        data, steps = _input_by_workers(input_config, train_config, task_config)
+        valid_fn = None
+    else:
+        repeat = 1 if steps is None else None
+        input_fn, valid_fn = _input_fns(input_config, dict(train_config, num_epochs=repeat), task_config)
+        data = input_fn()
     history = model.fit(
-        input_fn(),
-        epochs=int(train_config["num_epochs"]),
+        data,
+        epochs=epochs,
+        steps_per_epoch=steps,
         validation_data=None if valid_fn is None else valid_fn(),
         verbose=2,  # a line per epoch: progress bars are no good in logs
     )
-    if _exports(task_config):
-        _save_keras(model, os.path.join(_export_dir({}, task_config), str(int(time.time()))))
+    if by_servers or _exports(task_config):
+        _save_keras(model, os.path.join(export_dir, str(int(time.time()))))
     else:
         # Saving reads variables that the workers hold together, so all of them have to take part.
         with tempfile.TemporaryDirectory(dir=task_config.work_dir) as folder:
             _save_keras(model, os.path.join(folder, "model"))
     return history
+
+
+def _input_by_workers(input_config: Config, train_config: Config, task_config: TaskConfig) -> Tuple[Any, int]:
+    """Return what `fit` takes under parameter servers, read on each worker from its own share, and the steps of an epoch."""
+    if train_config.get("valid_raw_dataset_fn") is not None:
+        raise ValueError(
+            "valid_raw_dataset_fn does not go with parameter servers: workers would evaluate on rows of their choice. "
+            "Call model.evaluate in a process of its own, on the exported model"
+        )
+    workers, batch_size = len(task_config.cluster["worker"]), int(_required(train_config, "batch_size"))
+    steps, raw_dataset_fn = train_config.get("steps_per_epoch"), train_config.get("raw_dataset_fn")
+    paths: List[str] = []
+    if raw_dataset_fn is None:
+        shares = task_config.tf_context.shares()
+        empty = [worker for worker in range(workers) if not any(share.rows for share in shares[worker::workers])]
+        if empty:
+            raise ValueError(f"worker {empty[0]} got no rows to train on: feed more rows or set fewer workers")
+        paths = [share.path for share in shares]
+        steps = steps or -(-sum(share.rows for share in shares) // batch_size)
+    elif steps is None:
+        raise ValueError("raw_dataset_fn with parameter servers needs the key 'steps_per_epoch' in train_config")
+
+    def own_rows(worker: Any) -> Any:
+        # The function is traced on the chief once, for all workers; so the number of the worker is a tensor.
+        files = tf.data.Dataset.from_tensor_slices(paths).shard(workers, worker)
+        return files.flat_map(tf.data.TFRecordDataset)
+
+    def dataset_fn(input_context: Any) -> Any:
+        replica_batch = -(-batch_size // input_context.num_replicas_in_sync)
+        raw = raw_dataset_fn or functools.partial(own_rows, _worker_number(input_context))
+        config = dict(train_config, raw_dataset_fn=raw, num_epochs=None, batch_size=replica_batch)
+        return _input_fns(input_config, config, task_config)[0]()
+
+    return tf.keras.utils.experimental.DatasetCreator(dataset_fn), int(steps)
+
+
+def _worker_number(input_context: Any) -> Any:
+    """Return the number of the worker that runs a dataset function."""
+    # Later versions say 0 in input_pipeline_id on all workers, as they see one pipeline on each.
+    number = getattr(tf.distribute.coordinator, "experimental_get_current_worker_index", None)
+    return input_context.input_pipeline_id if number is None else number()
 
 
 def _input_fns(input_config: Config, train_config: Config, task_config: TaskConfig) -> Tuple[InputFn, Optional[InputFn]]:
@@ -175,8 +250,7 @@ def _input_fns(input_config: Config, train_config: Config, task_config: TaskConf
     if unknown:
         logger.warning("train_config has keys that nothing reads: %s", ", ".join(unknown))
     for key in ("batch_size", "num_epochs"):
-        if key not in train_config:
-            raise ValueError(f"train_config needs the key {key!r}; it has {', '.join(sorted(train_config)) or 'none'}")
+        _required(train_config, key)
     arguments: Dict[str, Any] = {key: value for key, value in train_config.items() if key in _DATASET_KEYS}
     arguments["feature_specs"] = None
     arguments["label_col"] = input_config.get("label_col")
@@ -190,6 +264,12 @@ def _input_fns(input_config: Config, train_config: Config, task_config: TaskConf
         return get_dataset_fn(**arguments), None
     valid = dict(arguments, raw_dataset_fn=valid_raw, num_epochs=1, shuffle_factor=0)
     return get_dataset_fn(**arguments), get_dataset_fn(**valid)
+
+
+def _required(train_config: Config, key: str) -> Any:
+    if key not in train_config:
+        raise ValueError(f"train_config needs the key {key!r}; it has {', '.join(sorted(train_config)) or 'none'}")
+    return train_config[key]
 
 
 def _dataset_file(task_config: TaskConfig) -> str:
@@ -211,6 +291,24 @@ def _is_group(estimator: Any) -> bool:
 
 def _exports(task_config: TaskConfig) -> bool:
     return task_config.task_type == "chief" or (task_config.num_workers == 1 and task_config.task_type != "ps")
+
+
+class _WaitForChief(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+    """Waits until the chief has given the variables their first values.
+
+    TensorFlow waits too, but looks only once in 30 seconds, and a worker mostly comes before the chief is done.
+    """
+
+    def __init__(self, config: Any) -> None:
+        self._config = config
+
+    def begin(self) -> None:
+        missing = tf.compat.v1.report_uninitialized_variables(tf.compat.v1.global_variables())
+        while True:
+            with tf.compat.v1.Session(self._config.master, config=self._config.session_config) as session:
+                if not len(session.run(missing)):
+                    return
+            time.sleep(0.2)
 
 
 def _wants_best(export_config: Config) -> bool:

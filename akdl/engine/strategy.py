@@ -1,0 +1,89 @@
+"""The distribution strategy that suits this process's place in TF_CONFIG, for Keras models and own training loops.
+
+Estimators take theirs from `akdl.engine.run_config`. Only TensorFlow 2 is served here.
+"""
+
+import logging
+import multiprocessing
+import os
+from typing import Any, Dict, List, Optional
+
+import tensorflow as tf
+
+from akdl.runner.config import TaskConfig
+from akdl.tf_version import is_tensorflow_2, tf_version
+
+logger = logging.getLogger(__name__)
+
+
+def choose_strategy(task_config: TaskConfig) -> Any:
+    """Return the `tf.distribute.Strategy` for this process. Call it before anything else is done with TensorFlow.
+
+    - A process alone, or an evaluator, which is never part of the cluster: the default strategy.
+    - Several workers, no parameter servers: `MultiWorkerMirroredStrategy`. All workers, the chief among them, train in step;
+      each has its own share of the rows. The batch size that Keras is given is that of a step of the whole group.
+    - Parameter servers: `ParameterServerStrategy` on the chief, which gives out the work. In the other processes this call
+      starts a server and never returns; they are stopped when the chief has ended. Set the operator's `chiefCoordinates`,
+      as the chief trains on no rows.
+
+    Raises:
+        ValueError: There are parameter servers and no workers besides the chief.
+        RuntimeError: This TensorFlow is older than the strategy that is needed.
+    """
+    cluster: Dict[str, List[str]] = task_config.cluster
+    if task_config.task_type not in cluster or sum(map(len, cluster.values())) == 1:
+        return tf.distribute.get_strategy()
+    if not cluster.get("ps"):
+        _require((2, 0), "MultiWorkerMirroredStrategy")
+        return _named("MultiWorkerMirroredStrategy")()
+    if not cluster.get("worker"):
+        roles = ", ".join(f"{len(addresses)} {role}" for role, addresses in cluster.items())
+        raise ValueError(
+            f"the cluster has {roles}: with ParameterServerStrategy the chief only gives out work, so it needs at least one "
+            "worker besides it; set numWorkers to 2 or more, or numPSs to 0"
+        )
+    _require((2, 4), "ParameterServerStrategy")
+    # As TensorFlow's guide advises: calls to a process that has died fail, instead of waiting for it to come back.
+    os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    if task_config.task_type != "chief":
+        _serve(resolver, task_config.task_type, len(cluster["worker"]))
+    return _named("ParameterServerStrategy")(resolver)
+
+
+def is_parameter_server_strategy(strategy: Any) -> bool:
+    """Return whether a strategy is the one of TensorFlow 2 for parameter servers."""
+    kind: Optional[type] = None if tf_version() < (2, 4) else _named("ParameterServerStrategy")
+    return kind is not None and isinstance(strategy, kind)
+
+
+def _serve(resolver: Any, role: str, num_workers: int) -> None:
+    """Run a server until the process is stopped."""
+    config = tf.compat.v1.ConfigProto()
+    # With fewer threads than this, functions on a small machine wait for each other for ever.
+    config.inter_op_parallelism_threads = max(multiprocessing.cpu_count(), num_workers + 1)
+    if role == "ps":
+        config.device_count["GPU"] = 0  # it would take the memory of GPUs that workers on the same host need
+    server = tf.distribute.Server(
+        resolver.cluster_spec(),
+        job_name=resolver.task_type,
+        task_index=resolver.task_id,
+        protocol=resolver.rpc_layer or "grpc",
+        config=config,
+    )
+    logger.info("%s %d serves at %s", resolver.task_type, resolver.task_id, server.target)
+    server.join()
+    raise RuntimeError(f"the server of {resolver.task_type} {resolver.task_id} ended by itself")
+
+
+def _named(name: str) -> Any:
+    """Return a strategy class; they left `experimental` with TensorFlow 2.4 and later."""
+    return getattr(tf.distribute, name, None) or getattr(tf.distribute.experimental, name)
+
+
+def _require(version: Any, strategy: str) -> None:
+    if not is_tensorflow_2() or tf_version() < version:
+        wanted = ".".join(map(str, version))
+        raise RuntimeError(
+            f"{strategy} needs TensorFlow {wanted} or newer, this is {tf.__version__}: choose one with pythonEnv"
+        )

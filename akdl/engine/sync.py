@@ -1,0 +1,59 @@
+"""Synchronous training of an Estimator with parameter servers."""
+
+import threading
+from typing import Any, Tuple
+
+import tensorflow as tf
+
+from akdl.runner.config import TaskConfig
+
+
+def sync_optimizer(optimizer: Any, task_config: TaskConfig) -> Tuple[Any, Any]:
+    """Return an optimizer that makes one step of the gradients of all workers, and the hook that it needs.
+
+    Give the optimizer to the Estimator and the hook to `akdl.engine.train.train_estimator`, in `hooks` of train_config:
+
+        optimizer, hook = sync_optimizer(tf.compat.v1.train.AdagradOptimizer(0.05), task_config)
+        estimator = tf.compat.v1.estimator.DNNClassifier(..., optimizer=optimizer)
+        train_estimator(estimator, inputs, {"num_epochs": None, "max_steps": 500, "hooks": [hook], ...}, ...)
+
+    Every step takes one batch of each worker, so all of them must make the same number of steps: repeat the rows
+    (`num_epochs` None) and end by `max_steps`. A worker that runs out of rows would leave the others waiting for ever.
+
+    Args:
+        optimizer: One of `tf.compat.v1.train`; an Estimator of `tf.compat.v1.estimator` takes it, or a model function.
+        task_config: Says how many workers there are and whether this is the chief.
+    """
+    replicas = task_config.num_workers
+    wrapped = tf.compat.v1.train.SyncReplicasOptimizer(optimizer, replicas_to_aggregate=replicas, total_num_replicas=replicas)
+    return wrapped, _SyncHook(wrapped, task_config.task_type == "chief")
+
+
+class _SyncHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+    """What `SyncReplicasOptimizer.make_session_run_hook` is for, with two differences.
+
+    No tokens are given out ahead of the first step: with them a worker stands in for another that is late. And nobody joins
+    the thread that makes the steps, as it waits for gradients when training has ended: TensorFlow would wait for two minutes.
+    """
+
+    def __init__(self, optimizer: Any, is_chief: bool) -> None:
+        self._optimizer = optimizer
+        self._is_chief = is_chief
+
+    def begin(self) -> None:
+        self._steps = self._optimizer.get_chief_queue_runner().enqueue_ops
+        self._init = self._optimizer.chief_init_op if self._is_chief else self._optimizer.local_step_init_op
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        session.run(self._init)
+        if self._is_chief:
+            threading.Thread(target=self._make_steps, args=(session, coord), name="akdl-sync", daemon=True).start()
+
+    def _make_steps(self, session: Any, coord: Any) -> None:
+        """Apply the mean of the gradients as soon as every worker has given one, until the session is closed."""
+        try:
+            while not coord.should_stop():
+                session.run(self._steps)
+        except Exception as error:  # whatever it was, the others must not wait for this thread
+            if not coord.should_stop():
+                coord.request_stop(error)

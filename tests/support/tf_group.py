@@ -1,0 +1,121 @@
+"""Groups of TensorFlow processes on 127.0.0.1, without Flink: one script in every role."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from akdl import testing
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = ROOT / "tests" / "e2e" / "scripts"
+
+
+def run_group(
+    folder: Path,
+    script: str | Path,
+    tables: list[dict[str, Any]],
+    types: dict[str, str],
+    user_params: dict[str, Any],
+    num_servers: int = 0,
+    chief_coordinates: bool = False,
+    timeout_s: float = 100,
+) -> list[dict[str, Any]]:
+    """Run a script in a group with one worker per table and return the rows that the chief wrote.
+
+    The chief has the first table; with `chief_coordinates` it is one more process and has none. Workers have to end like
+    the chief does, parameter servers and workers of a coordinator are stopped when it has ended.
+    """
+    shares = [write_table(folder / f"share-{index}", table, types) for index, table in enumerate(tables)]
+    own = [write_table(folder / "nothing", [], types), *shares] if chief_coordinates else list(shares)
+    roles = [("chief", 0), *(("worker", index) for index in range(len(own) - 1))]
+    own += [write_table(folder / "nothing", [], types)] * num_servers
+    roles += [("ps", index) for index in range(num_servers)]
+    cluster: dict[str, list[str]] = {}
+    for (role, _), port in zip(roles, free_ports(len(roles))):
+        cluster.setdefault(role, []).append(f"127.0.0.1:{port}")
+    members = []
+    try:
+        for (role, index), rows in zip(roles, own):
+            work_dir = folder / f"{role}-{index}"
+            work_dir.mkdir(parents=True)
+            task = {
+                "tf_config": {"cluster": cluster, "task": {"type": role, "index": index}},
+                "own": rows,
+                "shares": shares,
+                "types": types,
+                "num_workers": len(roles) - num_servers,
+                "work_dir": str(work_dir),
+                "user_params": user_params,
+            }
+            members.append(Member(SCRIPTS / script, work_dir, task))
+        deadline = time.monotonic() + timeout_s
+        must_end = members[:1] if chief_coordinates else members[: len(members) - num_servers]
+        for member in must_end:
+            member.wait(deadline, members)
+        return json.loads(members[0].output.read_text(encoding="utf-8"))
+    finally:
+        for member in members:
+            member.kill()
+
+
+class Member:
+    """One process of a group."""
+
+    def __init__(self, script: Path, work_dir: Path, task: dict[str, Any]) -> None:
+        self.output = work_dir / "output.json"
+        self._log = work_dir / "log"
+        task_file = work_dir / "task.json"
+        task_file.write_text(json.dumps(task), encoding="utf-8")
+        command = [sys.executable, str(ROOT / "tests" / "children" / "group_member.py"), script, task_file, self.output]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "1"}
+        with open(self._log, "wb") as log:
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, env=environment, cwd=work_dir, start_new_session=True
+            )
+
+    def wait(self, deadline: float, group: list[Member]) -> None:
+        """Wait until the process has ended well; fail when another one of the group fails first."""
+        while self._process.poll() is None:
+            for member in group:
+                assert member._process.poll() in (None, 0), member
+            assert time.monotonic() < deadline, f"still running: {self}"
+            time.sleep(0.05)
+        assert self._process.returncode == 0, self
+
+    def kill(self) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(10)
+
+    def __str__(self) -> str:
+        log = self._log.read_text(encoding="utf-8", errors="replace")
+        return f"{self._log.parent.name}, status {self._process.poll()}, last words:\n{log[-6000:]}"
+
+    __repr__ = __str__
+
+
+def write_table(folder: Path, table: Any, types: dict[str, str]) -> tuple[str, int]:
+    """Write a TFRecord file; return its path and number of rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    task_config = testing.batch_task_config(table, types, str(folder))
+    return task_config.dataset_file, task_config.dataset_length
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that are free now; another program could take one before the group does."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
