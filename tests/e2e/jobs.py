@@ -32,3 +32,18 @@ def shares(result: BatchOperator) -> dict[int, tuple[int, int, int]]:
     """Run echo_ids and return worker -> (rows, different ids, sum of ids)."""
     by_worker = result.collectToDataframe().groupby("worker").id
     return {worker: (len(ids), ids.nunique(), int(ids.sum())) for worker, ids in by_worker}
+
+
+def points(table_env: object, rows: int) -> BatchOperator:
+    """Return a table `x0 FLOAT, x1 FLOAT, label BIGINT`: points in a square, and whether x0 > x1."""
+    places = "CAST(SIN(id * 12.9898) AS FLOAT) AS x0, CAST(COS(id * 78.233) AS FLOAT) AS x1"
+    label = "CASE WHEN x0 > x1 THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END AS label"
+    return sequence(table_env, rows).select(places).select(f"*, {label}")
+
+
+def train_op(name: str, schema: str, *more_files: str, **params: object) -> TensorFlow2BatchOp:
+    """Return an operator that runs a training script of tests/e2e/scripts; 2 threads each, as there are many processes."""
+    files = [str(SCRIPTS / file) for file in (name, *more_files)]
+    return TensorFlow2BatchOp(
+        userFiles=files, mainScriptFile=files[0], outputSchemaStr=schema, intraOpParallelism=2, **params
+    )

@@ -18,7 +18,7 @@ from akdl.features import parse_examples
 from akdl.wire import TableColumn
 
 
-def main(task_config):
+def main(task_config, after_step=lambda number: None):
     strategy = choose_strategy(task_config)
     params = task_config.user_params
     rate, steps = params.get("learningRate", 0.1), params.get("steps", 50)
@@ -39,8 +39,9 @@ def main(task_config):
         return sums[1] / sums[2], sums[2]
 
     step = tf.function(lambda: strategy.run(step_of_one))
-    for _ in range(steps):
+    for number in range(steps):
         loss, total = (strategy.experimental_local_results(result)[0] for result in step())
+        after_step(number)
     if task_config.task_type != "chief":
         return
     row = tf.train.Example()

@@ -1,0 +1,14 @@
+"""full_batch_sgd.py, but worker 1 raises after a few steps, when the others wait for it. Needs that script as a user file."""
+
+import time
+
+import full_batch_sgd
+
+
+def main(task_config):
+    def fail(number):
+        if number == 5 and (task_config.task_type, task_config.task_index) == ("worker", 1):
+            raise ValueError("raised at {} by worker 1".format(time.time()))
+
+    task_config.user_params["steps"] = 10**9
+    full_batch_sgd.main(task_config, fail)

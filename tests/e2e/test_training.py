@@ -1,0 +1,41 @@
+"""Groups that train together, on the embedded mini cluster: real TensorFlow, real strategies."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from operators import getMLEnv, useLocalEnv
+from tests.e2e.jobs import points, train_op
+
+pytestmark = [pytest.mark.flink, pytest.mark.tf]
+
+SGD = "strategy STRING, loss FLOAT, `rows` BIGINT, weights STRING"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _local_env():
+    useLocalEnv(2)
+
+
+def full_batch_sgd(workers, mode, **params):
+    op = train_op(
+        "full_batch_sgd.py", SGD, numWorkers=workers, numPSs=0, userParams={"steps": 30, "weightCol": "weight"}, **params
+    )
+    (row,) = points(getattr(getMLEnv(), mode), 61).link(op).collectToDataframe().itertuples()
+    return row
+
+
+@pytest.mark.timeout(400)
+def test_full_batch_descent_of_a_group_equals_that_of_one_process():
+    """In float64, so a row that is lost, repeated or weighted wrongly would show, and the order of sums would not."""
+    alone = full_batch_sgd(1, "btenv")
+    padded = full_batch_sgd(3, "btenv", equalSteps="pad")
+    uneven = full_batch_sgd(3, "stenv")
+    for group in (padded, uneven):
+        assert (alone.strategy, group.strategy) == ("_DefaultDistributionStrategy", "CollectiveAllReduceStrategy")
+        assert alone.rows == group.rows == 61
+        np.testing.assert_allclose(json.loads(group.weights), json.loads(alone.weights), rtol=1e-10)
+    assert json.loads(alone.weights)[0] > 0.1 > -0.1 > json.loads(alone.weights)[1]

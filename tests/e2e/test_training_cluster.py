@@ -1,0 +1,118 @@
+"""Training on a session cluster of four TaskManagers with one slot each: every process of a group runs in another one."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+import psutil
+import pytest
+
+from bridge.exceptions import ConfigurationError, TaskError
+from operators import getMLEnv, resetEnv, useRemoteEnv
+from tests.e2e.jobs import points, script_op, sequence, train_op
+from tests.e2e.test_training import SGD
+from tests.support.flink_cluster import flink_cluster
+from tests.support.leftovers import DEADLINE_S, wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.tf, pytest.mark.timeout(300)]
+
+KERAS = "strategy STRING, loss FLOAT, `rows` FLOAT, weights STRING"
+RESTARTS = {
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": "20",
+    "restart-strategy.fixed-delay.delay": "1 s",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=4, slots=1) as running:
+        useRemoteEnv(running.host, running.rest_port, 4)
+        yield running
+        resetEnv()
+
+
+def only_row(table, op):
+    (row,) = table.link(op).collectToDataframe().itertuples()
+    return row
+
+
+@pytest.mark.parametrize("sync", [False, True], ids=["async", "sync"])
+def test_estimator_with_a_parameter_server(cluster, sync):
+    params = {"sync": sync, "maxSteps": 150}
+    op = train_op(
+        "estimator_dnn.py", "loss FLOAT, accuracy FLOAT, steps BIGINT", numWorkers=2, numPSs=1, userParams=params
+    )
+    row = only_row(points(getMLEnv().btenv, 120), op)
+    assert row.loss < 0.35 * 20, "this Estimator's loss is the sum over a batch of 20"
+    assert row.accuracy > 0.85
+    assert row.steps == 150 if sync else row.steps >= 150
+
+
+@pytest.mark.parametrize("mode", ["btenv", "stenv"])
+def test_keras_all_reduce(cluster, mode):
+    op = train_op("keras_allreduce.py", KERAS, "keras_group.py", numWorkers=3, numPSs=0, userParams={"batchSize": 12})
+    row = only_row(points(getattr(getMLEnv(), mode), 109), op)
+    assert (row.strategy, row.rows) == ("CollectiveAllReduceStrategy", 109)
+    assert row.loss < 0.45
+
+
+def test_keras_parameter_server_strategy(cluster):
+    op = train_op("keras_ps.py", KERAS, "keras_group.py", numWorkers=3, numPSs=1, chiefCoordinates=True, userParams={})
+    row = only_row(points(getMLEnv().btenv, 120), op)
+    assert row.strategy == "ParameterServerStrategyV2"
+    assert row.loss < 0.45
+
+
+@pytest.mark.timeout(900)
+def test_twenty_jobs_in_a_row(cluster):
+    for _ in range(20):
+        op = train_op("ps_sum.py", "total BIGINT, workers BIGINT", numWorkers=2, numPSs=1)
+        row = only_row(sequence(getMLEnv().btenv, 50), op)
+        assert (row.total, row.workers) == (50, 2)
+
+
+def test_the_traceback_of_the_worker_that_failed_comes_within_seconds(cluster):
+    """The others wait for its gradients, and fail as well when it is gone; theirs must not be the error that is shown."""
+    op = train_op("one_raises.py", SGD, "full_batch_sgd.py", numWorkers=3, numPSs=0, userParams={})
+    began = time.time()
+    with pytest.raises(TaskError) as caught:
+        only_row(points(getMLEnv().btenv, 30), op)
+    took = time.time() - began
+    text = str(caught.value)
+    assert "worker 1 (one_raises.py): the script failed: ValueError: raised at " in text
+    assert 'one_raises.py", line' in text
+    raised_at = float(text.split("raised at ", 1)[1].split()[0])
+    assert began + took - raised_at < 15.0 * float(DEADLINE_S / 30)
+
+
+def test_a_killed_task_manager_restarts_the_whole_group(cluster, tmp_path):
+    marker = tmp_path / "trains"
+    useRemoteEnv(cluster.host, cluster.rest_port, 3, config=RESTARTS)
+    op = train_op(
+        "sgd_until_killed.py", SGD, "full_batch_sgd.py", numWorkers=3, numPSs=0, userParams={"steps": 30, "marker": str(marker)}
+    )
+    linked, results = points(getMLEnv().btenv, 61).link(op), []
+    running = threading.Thread(target=lambda: results.append(linked.collectToDataframe()), daemon=True)
+    running.start()
+    wait_until(marker.exists, "the first attempt trains", 4 * DEADLINE_S)
+    victim = next(pid for pid in cluster.task_manager_pids if has_task_process(pid))
+    psutil.Process(victim).kill()
+    running.join(6 * DEADLINE_S)
+    assert not running.is_alive()
+    (row,) = results[0].itertuples()
+    assert row.rows == 61
+    assert json.loads(row.weights)[0] > 0.1 > -0.1 > json.loads(row.weights)[1]
+
+
+def has_task_process(pid):
+    return any("akdl.entry" in process.cmdline() for process in psutil.Process(pid).children(recursive=True))
+
+
+def test_too_few_slots_are_said_before_anything_starts(cluster):
+    useRemoteEnv(cluster.host, cluster.rest_port, 2)
+    op = script_op("echo_ids.py", "worker INT, id BIGINT", 9)
+    with pytest.raises(ConfigurationError, match="9"):
+        sequence(getMLEnv().btenv, 10).link(op).collectToDataframe()
