@@ -84,6 +84,11 @@ class TestEstimatorWithParameterServers:
         assert row["steps"] == 150
         assert row["accuracy"] > 0.9
 
+    def test_in_step_until_the_first_has_no_more_rows(self, tmp_path: Path) -> None:
+        params = {"sync": True, "numEpochs": 1, "batchSize": 20}
+        (row,) = run_group(tmp_path, "estimator_dnn.py", tables(70, 20), TYPES, params, num_servers=1)
+        assert row["steps"] == 1
+
 
 class TestFullBatchSgd:
     TYPES = {**TYPES, "weight": "FLOAT"}
