@@ -1,7 +1,7 @@
-"""A DNNClassifier trained by an Estimator: alone, or with parameter servers, asynchronously or in step.
+"""A DNNClassifier trained by an Estimator: alone, with workers in step, or with parameter servers, in step or not.
 
 Table: `x0 FLOAT, x1 FLOAT, label BIGINT` (0 or 1). User parameters: `sync` (false), `maxSteps` (200; of the whole group),
-`numEpochs` (none: rows are repeated), `batchSize` (20; of each worker). The chief writes one row, `loss FLOAT, accuracy FLOAT,
+`numEpochs` (null: rows are repeated), `batchSize` (20; of each worker). The chief writes one row, `loss FLOAT, accuracy FLOAT,
 steps BIGINT`: an evaluation of the trained model on the chief's own rows, and the global step that it was trained to.
 """
 
