@@ -72,7 +72,8 @@ def generate_run_config(
             save_checkpoints_steps=save_checkpoints_steps,
             log_step_count_steps=log_step_count_steps,
             keep_checkpoint_max=keep_checkpoint_max,
-            experimental_max_worker_delay_secs=0,  # by default worker n sleeps 5 (n + 1) seconds before its first step
+            # By default worker n sleeps 5 (n + 1) seconds before its first step. `train_estimator` waits for the chief instead.
+            experimental_max_worker_delay_secs=0,
         )
 
 

@@ -1,5 +1,6 @@
 """Synchronous training of an Estimator with parameter servers."""
 
+import contextlib
 import threading
 from typing import Any, Tuple
 
@@ -17,8 +18,8 @@ def sync_optimizer(optimizer: Any, task_config: TaskConfig) -> Tuple[Any, Any]:
         estimator = tf.compat.v1.estimator.DNNClassifier(..., optimizer=optimizer)
         train_estimator(estimator, inputs, {"num_epochs": None, "max_steps": 500, "hooks": [hook], ...}, ...)
 
-    Every step takes one batch of each worker, so all of them must make the same number of steps: repeat the rows
-    (`num_epochs` None) and end by `max_steps`. A worker that runs out of rows would leave the others waiting for ever.
+    Every step takes one batch of each worker, and training ends for all when the first has no more rows. So with shares of
+    different size repeat the rows (`num_epochs` None) and end by `max_steps`.
 
     Args:
         optimizer: One of `tf.compat.v1.train`; an Estimator of `tf.compat.v1.estimator` takes it, or a model function.
@@ -41,13 +42,21 @@ class _SyncHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         self._is_chief = is_chief
 
     def begin(self) -> None:
-        self._steps = self._optimizer.get_chief_queue_runner().enqueue_ops
+        runner = self._optimizer.get_chief_queue_runner()
+        self._steps, self._close_tokens = runner.enqueue_ops, runner.close_op
+        self._missing = self._optimizer.ready_for_local_init_op
         self._init = self._optimizer.chief_init_op if self._is_chief else self._optimizer.local_step_init_op
 
     def after_create_session(self, session: Any, coord: Any) -> None:
+        missing = session.run(self._missing)
+        if len(missing):
+            raise RuntimeError(f"variables without a first value: {b', '.join(missing).decode()}")
         session.run(self._init)
         if self._is_chief:
             threading.Thread(target=self._make_steps, args=(session, coord), name="akdl-sync", daemon=True).start()
+
+    def end(self, session: Any) -> None:
+        self._release(session)
 
     def _make_steps(self, session: Any, coord: Any) -> None:
         """Apply the mean of the gradients as soon as every worker has given one, until the session is closed."""
@@ -57,3 +66,9 @@ class _SyncHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         except Exception as error:  # whatever it was, the others must not wait for this thread
             if not coord.should_stop():
                 coord.request_stop(error)
+                self._release(session)
+
+    def _release(self, session: Any) -> None:
+        """Let workers that wait for the next step end; those for which a step is ready make it first."""
+        with contextlib.suppress(tf.errors.CancelledError):  # another one was here already
+            session.run(self._close_tokens)

@@ -46,7 +46,8 @@ def train_estimator(
 ) -> Optional[Dict[str, Any]]:
     """Train an Estimator on this worker's rows, alone or in the group of TF_CONFIG, and export it on the chief.
 
-    A parameter server does not come back from this call: it serves until its process is stopped.
+    A parameter server does not come back from this call: it serves until its process is stopped. Without parameter servers
+    the workers of a group make as many steps as the largest share is good for; smaller shares start again.
 
     Args:
         estimator: A `tf.estimator.Estimator` whose config is from `generate_run_config`.
@@ -64,6 +65,8 @@ def train_estimator(
         RuntimeError: This TensorFlow has no Estimator.
     """
     module = require_estimator("train_estimator")
+    if _is_group(estimator) and estimator.config.train_distribute is not None:
+        train_config = _with_steps_of_largest_share(train_config, task_config)
     input_fn, valid_fn = _input_fns(input_config, train_config, task_config)
     serving_fn, export_dir = _serving_fn(module, export_config), _export_dir(export_config, task_config)
     metrics: Optional[Dict[str, Any]] = None
@@ -287,6 +290,23 @@ def _export_dir(export_config: Config, task_config: TaskConfig) -> str:
 def _is_group(estimator: Any) -> bool:
     """Return whether the estimator's config names other processes than this one."""
     return sum(len(addresses) for addresses in estimator.config.cluster_spec.as_dict().values()) > 1
+
+
+def _with_steps_of_largest_share(train_config: Config, task_config: TaskConfig) -> Config:
+    """Return the config with the same number of steps for all workers.
+
+    An Estimator under MultiWorkerMirroredStrategy fails when one worker has no more rows and another one has.
+    """
+    epochs, batch_size = _required(train_config, "num_epochs"), _required(train_config, "batch_size")
+    if epochs is None or "raw_dataset_fn" in train_config:
+        return train_config
+    rows = [share.rows for share in task_config.tf_context.shares()]
+    if len(rows) != task_config.num_workers:  # this process was not told of the others
+        return train_config
+    if 0 in rows:
+        raise ValueError(f"worker {rows.index(0)} got no rows to train on: feed more rows or set fewer workers")
+    steps = -(-max(rows) * epochs // batch_size)
+    return dict(train_config, num_epochs=None, max_steps=min(steps, train_config.get("max_steps") or steps))
 
 
 def _exports(task_config: TaskConfig) -> bool:

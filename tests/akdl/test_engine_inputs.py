@@ -94,6 +94,22 @@ class TestGetExampleParser:
         with pytest.raises(ValueError, match="the label 'y' is not among the features: x, flag, label"):
             inputs.get_example_parser(inputs.parse_feature_specs(CONFIG), "y")
 
+    @pytest.mark.parametrize("shape", [[], [1]])
+    def test_weight(self, inputs: Any, tf: Any, shape: list[int]) -> None:
+        types = {"x": "FLOAT", "label": "BIGINT", "weight": "BIGINT"}
+        records = encode_rows({"x": [1, 2], "label": [3, 4], "weight": [0, 1]}, types)
+        specs = {name: tf.io.FixedLenFeature(shape, tf.int64) for name in ("label", "weight")}
+        specs["x"] = tf.io.FixedLenFeature(shape, tf.float32)
+        features, _, weight = inputs.get_example_parser(specs, "label", "weight")(tf.constant(records))
+        assert list(features) == ["x"]
+        assert weight.dtype == tf.float32
+        assert weight.numpy().tolist() == [0, 1]
+        assert inputs.get_example_parser(specs, "label", "weight")(tf.constant(records[1]))[2].numpy() == 1
+
+    def test_unknown_weight(self, inputs: Any, tf: Any) -> None:
+        with pytest.raises(ValueError, match="the weight 'w' is not among the features: label"):
+            inputs.get_example_parser({"label": tf.io.FixedLenFeature([], tf.int64)}, "label", "w")
+
 
 class TestGetFeaturePlaceholders:
     def test_shapes_and_names(self, inputs: Any, tf: Any) -> None:

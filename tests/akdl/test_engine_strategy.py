@@ -80,9 +80,22 @@ class TestEstimatorWithParameterServers:
 
     def test_in_step(self, tmp_path: Path) -> None:
         params = {"sync": True, "maxSteps": 150}
-        (row,) = run_group(tmp_path, "estimator_dnn.py", tables(70, 50), TYPES, params, num_servers=1, timeout_s=100)
+        (row,) = run_group(tmp_path, "estimator_dnn.py", tables(70, 50), TYPES, params, num_servers=1)
         assert row["steps"] == 150
         assert row["accuracy"] > 0.9
+
+    def test_in_step_until_the_first_has_no_more_rows(self, tmp_path: Path) -> None:
+        params = {"sync": True, "numEpochs": 1, "batchSize": 20}
+        (row,) = run_group(tmp_path, "estimator_dnn.py", tables(70, 20), TYPES, params, num_servers=1)
+        assert row["steps"] == 1
+
+
+def test_estimator_without_parameter_servers(tmp_path: Path) -> None:
+    """Shares of different size: all workers make the steps of the largest one."""
+    params = {"numEpochs": 3, "maxSteps": 1000}
+    (row,) = run_group(tmp_path, "estimator_dnn.py", tables(30, 71), TYPES, params)
+    assert row["steps"] == 11
+    assert row["accuracy"] > 0.8
 
 
 class TestFullBatchSgd:

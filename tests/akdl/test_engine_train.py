@@ -143,6 +143,20 @@ class TestTrainEstimator:
         train_estimator(estimator, INPUT, train, EXPORT, task_config)
         assert estimator.get_variable_value("global_step") == 1  # two rows, one batch
 
+    def test_ends_at_max_steps(self, tf: Any, task_config: Any) -> None:
+        from akdl.engine.train import train_estimator
+
+        estimator = classifier(tf, task_config)
+        ends: list[int] = []
+
+        class Hook(tf.estimator.SessionRunHook):  # type: ignore[misc]
+            def end(self, session: Any) -> None:
+                ends.append(1)
+
+        train_estimator(estimator, INPUT, dict(TRAIN, num_epochs=None, max_steps=7, hooks=[Hook()]), EXPORT, task_config)
+        assert estimator.get_variable_value("global_step") == 7
+        assert ends == [1]
+
     def test_a_worker_does_not_export(self, tf: Any, task_config: Any) -> None:
         from akdl.engine.train import train_estimator
 
@@ -302,3 +316,81 @@ class TestTrainKerasModel:
         task_config.num_workers, task_config.task_type = 2, "worker"
         train_keras_model(self.model(tf), INPUT, TRAIN, task_config)
         assert [path.name for path in Path(task_config.work_dir).iterdir()] == ["dataset.tfrecords"]
+
+    def test_rows_of_weight_0_do_not_count(self, tf: Any, tmp_path: Path) -> None:
+        from akdl.engine.train import train_keras_model
+
+        x = np.linspace(-1, 1, 200)
+        rows = {"x": np.tile(x, 2), "label": np.concatenate([x > 0, x < 0]), "weight": np.repeat([1.0, 0.0], 200)}
+        task_config = testing.train_task_config(rows, {**TYPES, "weight": "FLOAT"}, str(tmp_path))
+        weight = {"name": "weight", "dtype": "float", "shape": [1]}
+        inputs = {**INPUT, "example_config": [*INPUT["example_config"], weight], "weight_col": "weight"}  # type: ignore[misc]
+        train_keras_model(self.model(tf), inputs, dict(TRAIN, shuffle_factor=20), task_config)
+        low, high = logits(tf, task_config.saved_model_dir, [-0.5, 0.5])
+        assert low < -0.3 < 0.3 < high
+
+    def test_steps_per_epoch(self, tf: Any, task_config: Any) -> None:
+        from akdl.engine.train import train_keras_model
+
+        model = self.model(tf)
+        train_keras_model(model, INPUT, dict(TRAIN, num_epochs=2, steps_per_epoch=13), task_config)
+        assert int(model.optimizer.iterations.numpy()) == 26  # more than the rows are good for
+
+    def test_export_dir(self, tf: Any, tmp_path: Path) -> None:
+        from akdl.engine.train import train_keras_model
+
+        task_config = testing.batch_task_config({"x": [1], "label": [1]}, TYPES, str(tmp_path))
+        with pytest.raises(ValueError, match="a BatchTaskConfig has no saved_model_dir: give one in export_config"):
+            train_keras_model(self.model(tf), INPUT, TRAIN, task_config)
+        train_keras_model(self.model(tf), INPUT, TRAIN, task_config, {"saved_model_dir": str(tmp_path / "export")})
+        assert len(logits(tf, str(tmp_path / "export"), [0.5])) == 1
+
+
+class TestInputByWorkers:
+    """What `train_keras_model` feeds under parameter servers; `test_engine_strategy.py` runs a group."""
+
+    CLUSTER = {"chief": ["localhost:1"], "worker": ["localhost:2", "localhost:3"], "ps": ["localhost:4"]}
+
+    def task_config(self, tmp_path: Path, *sizes: int) -> Any:
+        shares = []
+        for number, size in enumerate(sizes):
+            (tmp_path / str(number)).mkdir()
+            share = testing.train_task_config({"x": [number] * size, "label": [0] * size}, TYPES, str(tmp_path / str(number)))
+            shares += share.tf_context.shares()
+        return testing.train_task_config([], TYPES, str(tmp_path), shares=shares, cluster=self.CLUSTER, num_workers=3)
+
+    def test_each_worker_reads_its_own_share(self, tf: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        from akdl.engine import train
+
+        creator, steps = train._input_by_workers(INPUT, TRAIN, self.task_config(tmp_path, 41, 20))
+        assert steps == 4
+        for worker in range(2):
+            number = tf.constant(worker, tf.int64)
+            monkeypatch.setattr(train, "_worker_number", lambda context, number=number: number)
+            batches = list(creator(tf.distribute.InputContext()).take(5).as_numpy_iterator())
+            assert {len(label) for _, label in batches} == {20}
+            assert {value for features, _ in batches for value in features["x"].ravel()} == {worker}
+
+    def test_steps_and_rows_from_elsewhere(self, tf: Any, tmp_path: Path) -> None:
+        from akdl.engine import train
+
+        records = testing.encode_rows({"x": [5], "label": [1]}, TYPES)
+        config = dict(TRAIN, raw_dataset_fn=lambda: tf.data.Dataset.from_tensor_slices(records), steps_per_epoch=3)
+        creator, steps = train._input_by_workers(INPUT, config, self.task_config(tmp_path))
+        assert steps == 3
+        ((features, _),) = creator(tf.distribute.InputContext()).take(1)
+        assert features["x"].numpy().tolist() == [[5.0]] * 20
+
+    @pytest.mark.parametrize(
+        ("sizes", "options", "match"),
+        [
+            ((3, 0), {}, "worker 1 got no rows to train on"),
+            ((3, 3), {"valid_raw_dataset_fn": len}, "valid_raw_dataset_fn does not go with parameter servers"),
+            ((3, 3), {"raw_dataset_fn": len}, "raw_dataset_fn with parameter servers needs the key 'steps_per_epoch'"),
+        ],
+    )
+    def test_wrong(self, tf: Any, tmp_path: Path, sizes: Any, options: Any, match: str) -> None:
+        from akdl.engine import train
+
+        with pytest.raises(ValueError, match=match):
+            train._input_by_workers(INPUT, {**TRAIN, **options}, self.task_config(tmp_path, *sizes))

@@ -26,7 +26,7 @@ def run_group(
     user_params: dict[str, Any],
     num_servers: int = 0,
     chief_coordinates: bool = False,
-    timeout_s: float = 100,
+    timeout_s: float = 150,
 ) -> list[dict[str, Any]]:
     """Run a script in a group with one worker per table and return the rows that the chief wrote.
 

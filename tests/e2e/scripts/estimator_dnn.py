@@ -1,8 +1,8 @@
-"""A DNNClassifier trained by an Estimator: alone, or with parameter servers, asynchronously or in step.
+"""A DNNClassifier trained by an Estimator: alone, with workers in step, or with parameter servers, in step or not.
 
 Table: `x0 FLOAT, x1 FLOAT, label BIGINT` (0 or 1). User parameters: `sync` (false), `maxSteps` (200; of the whole group),
-`batchSize` (20; of each worker). The chief writes one row, `loss FLOAT, accuracy FLOAT, steps BIGINT`: an evaluation of the
-trained model on the chief's own rows, and the global step that it was trained to.
+`numEpochs` (null: rows are repeated), `batchSize` (20; of each worker). The chief writes one row, `loss FLOAT, accuracy FLOAT,
+steps BIGINT`: an evaluation of the trained model on the chief's own rows, and the global step that it was trained to.
 """
 
 import os
@@ -38,7 +38,7 @@ def main(task_config):
         dict(
             run,
             batch_size=params.get("batchSize", 20),
-            num_epochs=None,
+            num_epochs=params.get("numEpochs"),
             max_steps=params.get("maxSteps", 200),
             hooks=hooks,
             valid_raw_dataset_fn=lambda: tf.data.TFRecordDataset(task_config.dataset_file),
@@ -53,7 +53,7 @@ def main(task_config):
     if metrics is None:  # not the chief
         return
     row = tf.train.Example()
-    row.features.feature["loss"].float_list.value.append(metrics["loss"])
+    row.features.feature["loss"].float_list.value.append(metrics["average_loss"])
     row.features.feature["accuracy"].float_list.value.append(metrics["accuracy"])
     row.features.feature["steps"].int64_list.value.append(int(metrics["global_step"]))
     task_config.output_writer.write(row)
