@@ -38,4 +38,9 @@ def readable(error: Exception) -> Exception:
     if not causes:
         return error
     innermost = _JAVA_GOES_ON.split(text[text.rfind(causes[-1]) :], maxsplit=1)[0].strip()
+    if innermost.endswith("RuntimeException: Job restarted"):
+        innermost += (
+            ". A program that collects the rows of a job cannot go on when Flink restarts it, as rows could come twice: write "
+            "them to a table instead (getOutputTable().execute_insert(...)); why it restarted stands in Flink's log"
+        )
     return JobError(f"Flink: {innermost}")

@@ -159,13 +159,13 @@ class Member:
                 return
             if self._process is not None:
                 self._process.stop(0.0)
+            self._folder.remove()
             if self._link is not None:
                 self._link.stop()
             if self._group_server is not None:
                 self._group_server.stop()
             if self._server is not None:
                 self._server.stop()
-            self._folder.remove()
             if self._log_file is not None:
                 self._log_file.close()
             registry.discard(self)
@@ -434,6 +434,7 @@ class Member:
         return TaskError(paragraphs(f"{self._name} ({self._settings.main_script}): {what}", *details, tail))
 
     def _on_exit(self) -> None:
+        self._folder.remove()  # at once: when its job is failing, this process may be killed before it comes to `stop`
         with self._changed:
             self._changed.notify_all()
 
