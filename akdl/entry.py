@@ -5,7 +5,7 @@ It connects to its bridge, waits for the cluster, calls the user's `main` with a
 How it ends, whatever the script does:
 - `main` returned or called `sys.exit(0)`: output is flushed, success is reported, threads that the script left get
   `LEFT_THREADS_GRACE_S` and then the process exits.
-- `main` raised or called `sys.exit(n)`: the traceback is reported, exit status 1.
+- `main` raised or called `sys.exit(n)`: the traceback is reported, the work folder is removed, exit status 1.
 - The parent is gone (its end of the pipe closes, even after SIGKILL): the work folder is removed and the process exits
   at once with status `ORPHANED`, from a thread, because the script may block for ever.
 """
@@ -69,6 +69,7 @@ def _run_task(settings: Mapping[str, str]) -> int:
     over.set()
     if failure is not None:
         channel.finish(Outcome(failure=failure))
+        _remove(task.work_dir)  # the job ends now, and may end our parent before it has come to this
         return 1
     channel.finish(Outcome(success=Success(rows_read=rows.count, rows_written=writer.rows_written)))
     _leave_threads_behind()

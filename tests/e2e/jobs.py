@@ -44,6 +44,4 @@ def points(table_env: object, rows: int) -> BatchOperator:
 def train_op(name: str, schema: str, *more_files: str, **params: object) -> TensorFlow2BatchOp:
     """Return an operator that runs a training script of tests/e2e/scripts; 2 threads each, as there are many processes."""
     files = [str(SCRIPTS / file) for file in (name, *more_files)]
-    return TensorFlow2BatchOp(
-        userFiles=files, mainScriptFile=files[0], outputSchemaStr=schema, intraOpParallelism=2, **params
-    )
+    return TensorFlow2BatchOp(userFiles=files, mainScriptFile=files[0], outputSchemaStr=schema, intraOpParallelism=2, **params)

@@ -41,9 +41,7 @@ def only_row(table, op):
 @pytest.mark.parametrize("sync", [False, True], ids=["async", "sync"])
 def test_estimator_with_a_parameter_server(cluster, sync):
     params = {"sync": sync, "maxSteps": 150}
-    op = train_op(
-        "estimator_dnn.py", "loss FLOAT, accuracy FLOAT, steps BIGINT", numWorkers=2, numPSs=1, userParams=params
-    )
+    op = train_op("estimator_dnn.py", "loss FLOAT, accuracy FLOAT, steps BIGINT", numWorkers=2, numPSs=1, userParams=params)
     row = only_row(points(getMLEnv().btenv, 120), op)
     assert row.loss < 0.35 * 20, "this Estimator's loss is the sum over a batch of 20"
     assert row.accuracy > 0.85
