@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from bridge.exceptions import ConfigurationError
 from operators import getMLEnv, resetEnv, useRemoteEnv
+from operators.slots import Need, check_slots
 from tests.e2e.jobs import script_op, sequence, shares
 from tests.e2e.test_rows import check
 from tests.support.flink_cluster import flink_cluster
@@ -35,6 +37,13 @@ def test_each_host_has_a_task_manager(cluster, hosts):
     paths = [manager["path"] for manager in cluster.rest("/taskmanagers")["taskmanagers"]]
     addresses = sorted(path.partition("@")[2].partition(":")[0] for path in paths)
     assert addresses == sorted(host.address for host in hosts.hosts)
+
+
+def test_the_slots_of_the_hosts_are_counted(cluster):
+    config = getMLEnv().btenv.get_config()
+    check_slots(config, [Need.of_group("TensorFlow2BatchOp", 3, 0)])
+    with pytest.raises(ConfigurationError, match=r"needs 4 slots at once .* has 3 in all \(3 TaskManagers\)"):
+        check_slots(config, [Need.of_group("TensorFlow2BatchOp", 3, 1)])
 
 
 def test_exactly_once_on_three_hosts(cluster):
