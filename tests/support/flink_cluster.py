@@ -22,6 +22,7 @@ import pyflink
 from operators.java import ensure_java
 from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S, wait_until
+from tests.support.network import Network
 
 FLINK_HOME = pathlib.Path(pyflink.__file__).parent
 STOP_S = 10.0
@@ -35,7 +36,7 @@ class FlinkCluster:
     """A running cluster.
 
     Args:
-        host: Where the REST endpoint and all TaskManagers are.
+        host: Where the REST endpoint is, and all TaskManagers unless they have hosts of their own.
         rest_port: Port of the REST endpoint.
         job_manager_pid: The JVM of the JobManager.
         task_manager_pids: The JVMs of the TaskManagers.
@@ -55,26 +56,31 @@ class FlinkCluster:
 
 
 @contextmanager
-def flink_cluster(tmp_path: pathlib.Path, task_managers: int = 3, slots: int = 1) -> Iterator[FlinkCluster]:
+def flink_cluster(
+    tmp_path: pathlib.Path, task_managers: int = 3, slots: int = 1, hosts: Network | None = None
+) -> Iterator[FlinkCluster]:
     """Start a cluster, wait until all its slots are there, and stop it at the end; its logs are shown on failure.
 
     Args:
         tmp_path: An empty folder for configuration, logs and Flink's temporary files.
         task_managers: Number of TaskManagers.
         slots: Slots of each.
+        hosts: Where TaskManagers run, in turn, with their Python workers and all these start; the JobManager runs beside
+            this program. Without, all run beside this program.
     """
-    rest_port, rpc_port = _free_ports(2)
-    variables = _prepare(tmp_path, rest_port, rpc_port, slots)
+    address = hosts.address if hosts else "localhost"
+    rest_port, rpc_port = _free_ports(address, 2)
+    variables = _prepare(tmp_path, address, rest_port, rpc_port, slots)
     logs = tmp_path / "log"
     with ExitStack() as stack:
         try:
-            job_manager = stack.enter_context(_jvm("jobmanager", variables, logs / "jobmanager.log"))
+            job_manager = stack.enter_context(_jvm(_command("jobmanager"), variables, logs / "jobmanager.log"))
             workers = [
-                stack.enter_context(_jvm("taskmanager", variables, logs / f"taskmanager-{index}.log"))
-                for index in range(task_managers)
+                stack.enter_context(_jvm(command, variables, logs / f"taskmanager-{index}.log"))
+                for index, command in enumerate(_task_managers(task_managers, hosts))
             ]
             pids = tuple(worker.pid for worker in workers)
-            cluster = FlinkCluster("localhost", rest_port, job_manager.pid, pids, logs)
+            cluster = FlinkCluster(address, rest_port, job_manager.pid, pids, logs)
             _wait_for_slots(cluster, [job_manager, *workers], task_managers * slots)
             yield cluster
         except BaseException:
@@ -82,7 +88,7 @@ def flink_cluster(tmp_path: pathlib.Path, task_managers: int = 3, slots: int = 1
             raise
 
 
-def _prepare(folder: pathlib.Path, rest_port: int, rpc_port: int, slots: int) -> dict[str, str]:
+def _prepare(folder: pathlib.Path, address: str, rest_port: int, rpc_port: int, slots: int) -> dict[str, str]:
     """Write the cluster's configuration and return the environment of its processes."""
     conf, logs, temporary = folder / "conf", folder / "log", folder / "tmp"
     for each in (conf, logs, temporary):
@@ -94,12 +100,13 @@ def _prepare(folder: pathlib.Path, rest_port: int, rpc_port: int, slots: int) ->
     assert openings is not None
     options = {
         "env.java.opts.all": openings.group(),
-        "jobmanager.rpc.address": "localhost",
+        "jobmanager.rpc.address": address,
         "jobmanager.rpc.port": rpc_port,
-        "jobmanager.bind-host": "localhost",
+        "jobmanager.bind-host": address,
         "jobmanager.memory.process.size": "1200m",
-        "rest.address": "localhost",
-        "rest.bind-address": "localhost",
+        "jobmanager.retrieve-taskmanager-hostname": "false",  # would ask the machine's name server for the hosts' addresses
+        "rest.address": address,
+        "rest.bind-address": address,
         "rest.port": rest_port,
         "rest.bind-port": rest_port,
         "taskmanager.host": "localhost",
@@ -121,9 +128,23 @@ def _prepare(folder: pathlib.Path, rest_port: int, rpc_port: int, slots: int) ->
     }
 
 
+def _command(role: str) -> list[str]:
+    return ["bash", str(FLINK_HOME / "bin" / f"{role}.sh"), "start-foreground"]
+
+
+def _task_managers(count: int, network: Network | None) -> Iterator[list[str]]:
+    """Yield the command of each TaskManager."""
+    for index in range(count):
+        if network is None:
+            yield _command("taskmanager")
+        else:
+            host = network.hosts[index % len(network.hosts)]
+            addresses = [f"-Dtaskmanager.host={host.address}", f"-Dtaskmanager.bind-host={host.address}"]
+            yield host.command([*_command("taskmanager"), *addresses])
+
+
 @contextmanager
-def _jvm(role: str, variables: dict[str, str], log: pathlib.Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = ["bash", str(FLINK_HOME / "bin" / f"{role}.sh"), "start-foreground"]
+def _jvm(command: list[str], variables: dict[str, str], log: pathlib.Path) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
@@ -168,10 +189,10 @@ def _wait_for_slots(cluster: FlinkCluster, processes: list[subprocess.Popen[byte
     wait_until(ready, f"the cluster has {slots} free slots", 3 * DEADLINE_S)
 
 
-def _free_ports(count: int) -> list[int]:
+def _free_ports(address: str, count: int) -> list[int]:
     """Return ports that were free a moment ago; another program could take one before Flink does."""
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("localhost", 0))) for _ in range(count)]
+        sockets = [stack.enter_context(socket.create_server((address, 0))) for _ in range(count)]
         return [each.getsockname()[1] for each in sockets]
 
 

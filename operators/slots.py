@@ -1,0 +1,178 @@
+"""Whether a Flink cluster has the slots that a job needs, asked before the job starts.
+
+All processes of a group run at once, so each needs a slot of its own. Where there are too few, Flink waits for minutes and
+then fails with a NoResourceAvailableException that says nothing about workers. Nothing is checked where slots come on
+demand (Kubernetes, YARN, the mini cluster as it is by default) or where the cluster's REST does not answer.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import time
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from bridge.exceptions import ConfigurationError
+
+logger = logging.getLogger(__name__)
+
+WAIT_S = 5.0  # the slots of a job that had just ended were free again after 0.2 s on two busy cores
+_POLL_S = 0.1
+_ANSWER_S = 5.0
+_NAME_LENGTH = 60
+_ENDED = {"FINISHED", "CANCELED", "FAILED", "SUSPENDED"}
+
+_without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class FlinkConfiguration(Protocol):
+    """What is asked of a configuration: `table_env.get_config()` has it, and so has a dict."""
+
+    def get(self, key: str, default: str, /) -> str:
+        """Return the value of a key."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """Slots that are needed at once. A job needs as many as the largest of its needs: its operators share slots.
+
+    Args:
+        slots: How many.
+        who: What needs them, such as the name of an operator.
+        why: Where the number comes from.
+        remedy: What the user can do to need fewer.
+    """
+
+    slots: int
+    who: str
+    why: str
+    remedy: str
+
+    @staticmethod
+    def of_group(operator: str, num_workers: int, num_ps: int) -> Need:
+        """Return what the processes of one operator need."""
+        why = _count(num_workers, "worker") + (f" and {_count(num_ps, 'parameter server')}" if num_ps else "")
+        return Need(num_workers + num_ps, operator, why, "lower numWorkers or numPSs" if num_ps else "lower numWorkers")
+
+    @staticmethod
+    def of_parallelism(parallelism: int) -> Need:
+        """Return what operators without processes need."""
+        return Need(parallelism, "the job", f"its parallelism is {parallelism}", "lower the parallelism")
+
+
+def check_slots(config: FlinkConfiguration, needs: Sequence[Need], wait_s: float = WAIT_S) -> None:
+    """Refuse a job for which the cluster has too few slots.
+
+    Args:
+        config: The effective configuration of the job's environment.
+        needs: What the job needs; the largest counts.
+        wait_s: How long to wait for slots that are there but not free.
+
+    Raises:
+        ConfigurationError: There are too few slots, or others have them.
+    """
+    if not needs:
+        return
+    need = max(needs, key=lambda each: each.slots)
+    target = config.get("execution.target", "")
+    if target == "local":
+        _check_mini_cluster(config, need)
+    elif target == "remote" and not _found_otherwise(config):
+        host = config.get("rest.address", "") or config.get("jobmanager.rpc.address", "")
+        address = f"{f'[{host}]' if ':' in host else host}:{config.get('rest.port', '8081')}"
+        try:
+            _check_cluster(_Rest(address), need, wait_s)
+        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError) as error:
+            # Not our business here: a cluster that is really gone is reported by Flink when the job is sent.
+            logger.info("the slots of the Flink cluster at %s are not checked: %s: %s", address, type(error).__name__, error)
+
+
+def _found_otherwise(config: FlinkConfiguration) -> bool:
+    """Whether REST is not simply at its address: another JobManager may lead, or it speaks TLS."""
+    return config.get("high-availability.type", "NONE").upper() != "NONE" or any(
+        config.get(key, "false").lower() == "true" for key in ("security.ssl.rest.enabled", "security.ssl.enabled")
+    )
+
+
+def _check_mini_cluster(config: FlinkConfiguration, need: Need) -> None:
+    chosen = config.get("taskmanager.numberOfTaskSlots", "")
+    if not chosen:
+        return  # the mini cluster makes as many as the job needs
+    managers = config.get("minicluster.number-of-taskmanagers", "1")
+    try:
+        slots = int(chosen) * int(managers)
+    except ValueError:
+        return  # Flink says what is wrong with it
+    if slots < need.slots:
+        raise ConfigurationError(
+            f"{_needs(need)}, but the local environment has {slots}: taskmanager.numberOfTaskSlots is set to {chosen}. "
+            f"Leave it unset, raise it, or {need.remedy}."
+        )
+
+
+class _Rest:
+    """The REST endpoint of a cluster."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def get(self, path: str) -> Any:
+        with _without_proxy.open(f"http://{self.address}{path}", timeout=_ANSWER_S) as answer:
+            return json.load(answer)
+
+
+def _check_cluster(rest: _Rest, need: Need, wait_s: float) -> None:
+    deadline = time.monotonic() + wait_s
+    grows: bool | None = None  # not asked yet: most jobs find enough at once
+    while True:
+        overview = rest.get("/overview")
+        total, free = int(overview["slots-total"]), int(overview["slots-available"])
+        if free >= need.slots:
+            return
+        grows = _grows(rest) if grows is None else grows
+        if grows:
+            return
+        if total < need.slots:
+            raise ConfigurationError(
+                f"{_needs(need)}, but the Flink cluster at {rest.address} has {total} in all "
+                f"({_count(int(overview['taskmanagers']), 'TaskManager')}). Start more TaskManagers, raise "
+                f"taskmanager.numberOfTaskSlots, or {need.remedy}."
+            )
+        if time.monotonic() >= deadline:
+            raise ConfigurationError(
+                f"{_needs(need)}, but of the {total} of the Flink cluster at {rest.address} {free or 'none'} "
+                f"{'is' if free < 2 else 'are'} free; {_holders(rest)} the others. Wait until they are free, cancel what has "
+                f"them, start more TaskManagers, or {need.remedy}."
+            )
+        time.sleep(_POLL_S)
+
+
+def _grows(rest: _Rest) -> bool:
+    """Whether the cluster starts TaskManagers when a job needs them."""
+    keys = [str(entry["key"]) for entry in rest.get("/jobmanager/config")]
+    return any(key == "kubernetes.cluster-id" or key.startswith("yarn.") for key in keys)
+
+
+def _holders(rest: _Rest) -> str:
+    """Say which jobs hold slots: a subject and its verb."""
+    jobs = [job for job in rest.get("/jobs/overview")["jobs"] if job["state"] not in _ENDED]
+    names = " and ".join(f"'{_short(job['name'])}' ({job['jid']}, {job['state']})" for job in jobs)
+    return f"{names or 'a job that is just starting or ending'} {'have' if len(jobs) > 1 else 'has'}"
+
+
+def _short(name: str) -> str:
+    """Shorten the name of a job, which may be the whole text of a query."""
+    line = " ".join(name.split())
+    return line if len(line) <= _NAME_LENGTH else line[:_NAME_LENGTH] + "..."
+
+
+def _needs(need: Need) -> str:
+    return f"{need.who} needs {_count(need.slots, 'slot')} at once ({need.why})"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,8 @@
+"""Writes the name of the host that it runs on."""
+
+import socket
+
+
+def main(task_config):
+    worker = 0 if task_config.task_type == "chief" else task_config.task_index + 1
+    task_config.output_writer.write_batch({"worker": [worker], "host": [socket.gethostname()]})

@@ -1,0 +1,59 @@
+"""Three hosts with one TaskManager of one slot each, as network namespaces: what a group does across real addresses."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from operators import getMLEnv, resetEnv, useRemoteEnv
+from operators.slots import Need, check_slots
+from tests.e2e.jobs import script_op, sequence, shares
+from tests.e2e.test_rows import check
+from tests.support.flink_cluster import flink_cluster
+from tests.support.network import network, why_not
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def hosts():
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    with network(3) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory, hosts):
+    with flink_cluster(tmp_path_factory.mktemp("hosts"), task_managers=3, slots=1, hosts=hosts) as running:
+        useRemoteEnv(running.host, running.rest_port, 3)
+        yield running
+        resetEnv()
+
+
+def test_each_host_has_a_task_manager(cluster, hosts):
+    # The path is such as pekko.tcp://flink@10.199.7.2:35555/user/rpc/taskmanager_0
+    paths = [manager["path"] for manager in cluster.rest("/taskmanagers")["taskmanagers"]]
+    addresses = sorted(path.partition("@")[2].partition(":")[0] for path in paths)
+    assert addresses == sorted(host.address for host in hosts.hosts)
+
+
+def test_the_slots_of_the_hosts_are_counted(cluster):
+    config = getMLEnv().btenv.get_config()
+    check_slots(config, [Need.of_group("TensorFlow2BatchOp", 3, 0)])
+    with pytest.raises(ConfigurationError, match=r"needs 4 slots at once .* has 3 in all \(3 TaskManagers\)"):
+        check_slots(config, [Need.of_group("TensorFlow2BatchOp", 3, 1)])
+
+
+def test_exactly_once_on_three_hosts(cluster):
+    rows = 100_003
+    linked = sequence(getMLEnv().btenv, rows).link(script_op("echo_ids.py", "worker INT, id BIGINT", 3))
+    check(shares(linked), rows, 3, 3)
+
+
+def test_each_script_runs_on_another_host(cluster, hosts):
+    linked = sequence(getMLEnv().btenv, 30).link(script_op("host_name.py", "worker INT, host STRING", 3))
+    found = linked.collectToDataframe()
+    assert sorted(found.worker) == [0, 1, 2]
+    assert sorted(found.host) == sorted(host.name for host in hosts.hosts)

@@ -1,0 +1,185 @@
+"""Too few slots are found before a job starts, with a real HTTP server in the place of Flink's REST."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import logging
+import socket
+import threading
+
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from operators import resetEnv, useLocalEnv, useRemoteEnv
+from operators.slots import Need, check_slots
+
+GROUP = Need.of_group("TensorFlow2BatchOp", 3, 1)
+
+
+class Cluster:
+    """Answers as Flink's REST does, and counts how often each path was asked for."""
+
+    def __init__(self, total, free, jobs=(), config=()):
+        self.free = list(free)  # answers to /overview one after the other; the last one stays
+        self.asked = []
+        self._answers = {
+            "/jobs/overview": {
+                "jobs": [{"jid": f"id{n}", "name": name, "state": state} for n, (name, state) in enumerate(jobs)]
+            },
+            "/jobmanager/config": [{"key": key, "value": "x"} for key in ("rest.port", *config)],
+        }
+        self._total = total
+
+    def answer(self, path):
+        self.asked.append(path)
+        if path == "/overview":
+            free = self.free.pop(0) if len(self.free) > 1 else self.free[0]
+            return {"taskmanagers": 2, "slots-total": self._total, "slots-available": free}
+        return self._answers[path]
+
+
+@contextlib.contextmanager
+def serving(answer):
+    """Serve JSON on a free port; yield the configuration of an environment for that cluster."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            try:
+                body = json.dumps(answer(self.path)).encode()
+            except LookupError:
+                self.send_error(404)
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield {"execution.target": "remote", "rest.address": "127.0.0.1", "rest.port": str(server.server_port)}
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_enough_free_slots(monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # not for us
+    cluster = Cluster(total=5, free=[4])
+    with serving(cluster.answer) as config:
+        check_slots(config, [Need.of_parallelism(2), GROUP])
+    assert cluster.asked == ["/overview"]
+
+
+def test_too_few_slots_in_all():
+    with serving(Cluster(total=3, free=[3]).answer) as config, pytest.raises(ConfigurationError) as raised:
+        check_slots(config, [Need.of_parallelism(2), GROUP], wait_s=60)
+    assert str(raised.value) == (
+        "TensorFlow2BatchOp needs 4 slots at once (3 workers and 1 parameter server), but the Flink cluster at "
+        f"127.0.0.1:{config['rest.port']} has 3 in all (2 TaskManagers). Start more TaskManagers, raise "
+        "taskmanager.numberOfTaskSlots, or lower numWorkers or numPSs."
+    )
+
+
+@pytest.mark.parametrize(("free", "words"), [(0, "none is free"), (1, "1 is free"), (2, "2 are free")])
+def test_other_jobs_hold_the_slots(free, words):
+    jobs = [("insert-into_x", "RUNNING"), ("earlier", "FINISHED"), ("SELECT\n" + "x" * 1000, "RESTARTING")]
+    with serving(Cluster(5, [free], jobs).answer) as config, pytest.raises(ConfigurationError) as raised:
+        check_slots(config, [Need.of_parallelism(5)], wait_s=0.2)
+    assert str(raised.value) == (
+        "the job needs 5 slots at once (its parallelism is 5), but of the 5 of the Flink cluster at "
+        f"127.0.0.1:{config['rest.port']} {words}; 'insert-into_x' (id0, RUNNING) and 'SELECT " + "x" * 53 + "...' (id2, "
+        "RESTARTING) have the others. Wait until they are free, cancel what has them, start more TaskManagers, or lower the parallelism."
+    )
+
+
+def test_slots_of_a_job_that_has_just_ended():
+    cluster = Cluster(4, [0, 1, 4])
+    with serving(cluster.answer) as config:
+        check_slots(config, [GROUP], wait_s=60)
+    assert cluster.asked.count("/overview") == 3
+
+
+def test_nobody_knows_who_holds_them():
+    with serving(Cluster(4, [1]).answer) as config:
+        with pytest.raises(ConfigurationError, match="1 is free; a job that is just starting or ending has the others"):
+            check_slots(config, [GROUP], wait_s=0)
+
+
+@pytest.mark.parametrize("key", ["kubernetes.cluster-id", "yarn.application.name"])
+def test_clusters_that_grow_are_not_checked(key):
+    with serving(Cluster(0, [0], config=[key]).answer) as config:
+        check_slots(config, [GROUP])
+
+
+@pytest.mark.parametrize("overview", [None, [], {"slots-total": "many"}, {"slots-total": 1}, {"errors": ["Unauthorized"]}])
+def test_another_answer_than_flinks_is_one_log_line(overview, caplog):
+    with serving(lambda path: overview) as config, caplog.at_level(logging.INFO, "operators.slots"):
+        check_slots(config, [GROUP])
+    (line,) = caplog.messages
+    assert line.startswith(f"the slots of the Flink cluster at 127.0.0.1:{config['rest.port']} are not checked: ")
+
+
+def test_http_errors_and_dead_ends_are_one_log_line(caplog):
+    with serving({}.__getitem__) as missing, caplog.at_level(logging.INFO, "operators.slots"):
+        check_slots(missing, [GROUP])
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with caplog.at_level(logging.INFO, "operators.slots"):
+        check_slots({"execution.target": "remote", "rest.address": "127.0.0.1", "rest.port": str(port)}, [GROUP])
+    assert len(caplog.messages) == 2
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"execution.target": "kubernetes-session"},
+        {"execution.target": "yarn-session"},
+        {"execution.target": "remote", "high-availability.type": "zookeeper", "rest.address": "127.0.0.1"},
+        {"execution.target": "remote", "security.ssl.rest.enabled": "true", "rest.address": "127.0.0.1"},
+        {"execution.target": "local"},
+        {"execution.target": "local", "taskmanager.numberOfTaskSlots": "4"},
+        {"execution.target": "local", "taskmanager.numberOfTaskSlots": "2", "minicluster.number-of-taskmanagers": "2"},
+        {"execution.target": "local", "taskmanager.numberOfTaskSlots": "two"},
+    ],
+)
+def test_nothing_to_complain_about(config, caplog):
+    with caplog.at_level(logging.INFO, "operators.slots"):
+        check_slots(config, [GROUP])
+        check_slots(config, [])
+    assert caplog.messages == []
+
+
+def test_a_local_environment_with_a_chosen_number_of_slots():
+    config = {"execution.target": "local", "taskmanager.numberOfTaskSlots": "2"}
+    with pytest.raises(ConfigurationError) as raised:
+        check_slots(config, [Need.of_group("TensorFlow2BatchOp", 3, 0)])
+    assert str(raised.value) == (
+        "TensorFlow2BatchOp needs 3 slots at once (3 workers), but the local environment has 2: taskmanager.numberOfTaskSlots "
+        "is set to 2. Leave it unset, raise it, or lower numWorkers."
+    )
+
+
+@pytest.mark.flink
+@pytest.mark.parametrize("mode", ["btenv", "stenv"])
+def test_the_environments_have_the_keys(mode):
+    cluster = Cluster(total=3, free=[3])
+    try:
+        with serving(cluster.answer) as config:
+            remote = getattr(useRemoteEnv("127.0.0.1", int(config["rest.port"]), 2), mode).get_config()
+            assert {key: remote.get(key, "") for key in config} == config
+            with pytest.raises(ConfigurationError, match="has 3 in all"):
+                check_slots(remote, [GROUP])
+        local = getattr(useLocalEnv(2, config={"taskmanager.numberOfTaskSlots": 3}), mode).get_config()
+        with pytest.raises(ConfigurationError, match="the local environment has 3"):
+            check_slots(local, [GROUP])
+        check_slots(getattr(useLocalEnv(2), mode).get_config(), [GROUP])
+    finally:
+        resetEnv()

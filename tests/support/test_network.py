@@ -1,0 +1,55 @@
+"""Hosts have addresses and names of their own, and go with all that runs on them."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.network import network, why_not
+
+pytestmark = pytest.mark.process
+WHO = """
+import socket, time
+own = socket.gethostname()
+print(own, socket.gethostbyname(own), socket.gethostbyname("localhost"), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _possible():
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+
+
+@pytest.mark.parametrize("own_name_is_loopback", [False, True])
+def test_a_host_goes_with_what_runs_on_it(own_name_is_loopback):
+    with pytest.raises(ZeroDivisionError), network(1, own_name_is_loopback) as made:
+        (host,) = made.hosts
+        child = subprocess.Popen(host.command([sys.executable, "-c", WHO]), stdout=subprocess.PIPE, text=True)
+        with child.stdout as output:
+            said = output.readline().split()
+        assert said == [host.name, "127.0.1.1" if own_name_is_loopback else host.address, "127.0.0.1"]
+        raise ZeroDivisionError
+    assert child.wait(10) == -9
+    assert interfaces_and_namespaces_of(os.getpid()) == []
+
+
+def test_what_a_killed_program_left_is_removed():
+    code = "import os, signal; from tests.support.network import network\nwith network(2): os.kill(os.getpid(), signal.SIGKILL)"
+    killed = subprocess.Popen([sys.executable, "-c", code], cwd=pathlib.Path(__file__).parents[2])
+    killed.wait(30)
+    assert len(interfaces_and_namespaces_of(killed.pid)) == 1 + 2 + 2
+    with network(1):
+        pass
+    assert interfaces_and_namespaces_of(killed.pid) == []
+
+
+def interfaces_and_namespaces_of(pid):
+    found = os.listdir("/sys/class/net") + [path.name for path in pathlib.Path("/etc/netns").iterdir()]
+    return [name for name in found if name.startswith(f"akdl{pid}")]
