@@ -20,8 +20,9 @@ from bridge import registry
 from bridge.addresses import Address
 from bridge.environment import STACKS_FILE, WorkFolder, interpreter, variables
 from bridge.equal_steps import OFF, PAD, REPEAT, Tail
-from bridge.exceptions import TaskError
+from bridge.exceptions import ConfigurationError, TaskError
 from bridge.failures import comes_from_a_peer, describe_death, describe_failure, paragraphs
+from bridge.gpus import Lease, inventory, lease
 from bridge.group import Group
 from bridge.group_link import REPORT_S, GroupLink, GroupServer
 from bridge.process import ChildProcess
@@ -217,8 +218,30 @@ class Member:
         environment.update(AKDL_ADDRESS=self._server.address, AKDL_TOKEN=token, AKDL_ATTEMPT=str(self._attempt))
         environment["AKDL_WORK_DIR"] = self._folder.path
         command = [python, "-m", "akdl.entry"]
-        lines = settings.log_lines
-        self._process = ChildProcess(command, environment, self._folder.path, self._on_line, self._on_exit, lines)
+        gpus = self._lease_gpus()
+        if gpus is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = gpus.visible
+        try:
+            fds, lines = gpus.fds if gpus is not None else (), settings.log_lines
+            self._process = ChildProcess(command, environment, self._folder.path, self._on_line, self._on_exit, lines, fds)
+        finally:
+            if gpus is not None:
+                gpus.release()  # from its start on, the process itself holds the lease
+
+    def _lease_gpus(self) -> Lease | None:
+        """Lease what was asked for of a worker, nothing for a parameter server; None where nothing is known of GPUs."""
+        try:
+            found = inventory(os.environ)
+            if found is None:
+                return None
+            is_worker = self._index < self._settings.num_workers
+            # After a restart the former process may still be about to end.
+            leased = lease(self._settings.gpus_per_worker if is_worker else 0, found, self._settings.stop_timeout_s)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{self._name}: {error}") from None
+        if found:
+            logger.info("%s: GPUs %s", self._name, ", ".join(leased.devices) or "none, as none was asked for or is free")
+        return leased
 
     # Waiting.
 

@@ -46,6 +46,7 @@ class ChildProcess:
         on_line: Called with each line it prints, without the line end, from a thread.
         on_exit: Called once when it has exited and its group is gone, from a thread.
         kept_lines: How many of the last lines to keep for `last_lines`.
+        pass_fds: Further file descriptors that the child inherits.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class ChildProcess:
         on_line: Callable[[str], None],
         on_exit: Callable[[], None],
         kept_lines: int,
+        pass_fds: Sequence[int] = (),
     ) -> None:
         self._lines: deque[str] = deque(maxlen=kept_lines)
         self._on_line = on_line
@@ -71,7 +73,7 @@ class ChildProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                pass_fds=[child_end],
+                pass_fds=[child_end, *pass_fds],
                 start_new_session=True,
             )
         except BaseException:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def discard(member: Member) -> None:
         _members.discard(member)
 
 
-def stop_groups(groups: frozenset[str]) -> None:
+def stop_groups(groups: Collection[str]) -> None:
     """Stop every process of these groups that this Python process owns; for the end of their job, however it came."""
     for member in _snapshot():
         if member.group in groups:

@@ -12,6 +12,7 @@ from operators.accessors import ScriptParams
 from operators.env import prepare_for_batch, shows_process_output
 from operators.operator import BatchOperator, environment_of
 from operators.plan import plan
+from operators.slots import Need, check_slots
 
 
 class _ScriptBatchOp(ScriptParams, BatchOperator):
@@ -47,6 +48,8 @@ class _ScriptBatchOp(ScriptParams, BatchOperator):
             self._env_variable,
             shows_process_output(),
         )
+        need = Need.of_group(name, settings.num_workers, settings.num_ps)
+        check_slots(table_env.get_config(), [need], only_total=True)
         from bridge.topology import run_script
 
         group = re.sub(r"\W", "_", f"{name}_{secrets.token_hex(4)}")
@@ -54,7 +57,7 @@ class _ScriptBatchOp(ScriptParams, BatchOperator):
             self._table = run_script(table_env, table, settings, group)
         except Exception as error:
             raise readable(error) from None
-        self._groups = ops[0]._groups | {group}
+        self._groups = {**ops[0]._groups, group: need}
         self._fix()
         return self
 

@@ -12,6 +12,7 @@ from bridge.exceptions import ConfigurationError
 from bridge.flink_errors import readable
 from bridge.registry import stop_groups
 from bridge.schema import quoted
+from operators.slots import Need, check_slots
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +33,7 @@ class BatchOperator:
 
     def __init__(self) -> None:
         self._table: Table | None = None
-        self._groups: frozenset[str] = frozenset()  # processes that a job with this table starts
+        self._groups: dict[str, Need] = {}  # groups of processes that a job with this table starts
 
     @staticmethod
     def fromTable(table: Table) -> TableSourceBatchOp:
@@ -161,11 +162,15 @@ class BatchOperator:
         root = logging.getLogger()
         handlers = root.handlers[:]
         try:
+            if self._groups:
+                config = environment_of(self.getOutputTable()).get_config()
+                parallelism = int(config.get("parallelism.default", "1"))
+                check_slots(config, [Need.of_parallelism(parallelism), *self._groups.values()])
             return job()
         except Exception as error:
             raise readable(error) from None
         finally:
-            stop_groups(self._groups)
+            stop_groups(self._groups.keys())
             root.handlers[:] = handlers  # local jobs put a handler of their own in place of the user's
 
     @staticmethod

@@ -64,13 +64,14 @@ class Need:
         return Need(parallelism, "the job", f"its parallelism is {parallelism}", "lower the parallelism")
 
 
-def check_slots(config: FlinkConfiguration, needs: Sequence[Need], wait_s: float = WAIT_S) -> None:
+def check_slots(config: FlinkConfiguration, needs: Sequence[Need], wait_s: float = WAIT_S, only_total: bool = False) -> None:
     """Refuse a job for which the cluster has too few slots.
 
     Args:
         config: The effective configuration of the job's environment.
         needs: What the job needs; the largest counts.
         wait_s: How long to wait for slots that are there but not free.
+        only_total: Count the slots that there are, free or not, for a job that is not to start yet.
 
     Raises:
         ConfigurationError: There are too few slots, or others have them.
@@ -85,7 +86,7 @@ def check_slots(config: FlinkConfiguration, needs: Sequence[Need], wait_s: float
         host = config.get("rest.address", "") or config.get("jobmanager.rpc.address", "")
         address = f"{f'[{host}]' if ':' in host else host}:{config.get('rest.port', '8081')}"
         try:
-            _check_cluster(_Rest(address), need, wait_s)
+            _check_cluster(_Rest(address), need, wait_s, only_total)
         except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError) as error:
             # Not our business here: a cluster that is really gone is reported by Flink when the job is sent.
             logger.info("the slots of the Flink cluster at %s are not checked: %s: %s", address, type(error).__name__, error)
@@ -125,13 +126,13 @@ class _Rest:
             return json.load(answer)
 
 
-def _check_cluster(rest: _Rest, need: Need, wait_s: float) -> None:
+def _check_cluster(rest: _Rest, need: Need, wait_s: float, only_total: bool) -> None:
     deadline = time.monotonic() + wait_s
     grows: bool | None = None  # not asked yet: most jobs find enough at once
     while True:
         overview = rest.get("/overview")
         total, free = int(overview["slots-total"]), int(overview["slots-available"])
-        if free >= need.slots:
+        if (total if only_total else free) >= need.slots:
             return
         grows = _grows(rest) if grows is None else grows
         if grows:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import threading
 
 import pandas as pd
@@ -10,7 +12,7 @@ import pytest
 from bridge.addresses import Address, own_host, release, reserve
 from bridge.decoder import RowDecoder
 from bridge.encoder import RowEncoder
-from bridge.exceptions import TaskError
+from bridge.exceptions import ConfigurationError, TaskError
 from bridge.member import Member
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
@@ -251,3 +253,22 @@ def test_padding_has_no_weight(groups):
     assert outcomes["chief 0"][0][1] == "[[0, 1.0], [1, 1.0], [2, 1.0], [3, 1.0]]"
     assert outcomes["worker 0"][0][1] == "[[0, 1.0], [1, 1.0], [0, 0.0], [1, 0.0]]"
     assert outcomes["worker 1"][0][1] == "[[0, 0.0], [0, 0.0], [0, 0.0], [0, 0.0]]", "rows of another worker, without weight"
+
+
+def test_workers_have_gpus_of_their_own_and_servers_none(groups, monkeypatch):
+    devices = {f"fake{os.getpid()}{letter}" for letter in "abc"}
+    monkeypatch.setenv("AKDL_GPUS", ",".join(devices))
+    script = HELPERS + "def main(config):\n    write(config, os.environ['CUDA_VISIBLE_DEVICES'])\n    config.dataset_length\n"
+    groups.start(script, 2, 1, gpus_per_worker=1)
+    outcomes = groups.wait()
+    seen = {name: json.loads(rows[0][1]) for name, rows in outcomes.items()}
+    assert seen["ps 0"] == "" and {seen["chief 0"], seen["worker 0"]} < devices and seen["chief 0"] != seen["worker 0"]
+
+
+def test_more_gpus_than_there_are_is_an_error_of_that_process(groups, monkeypatch):
+    monkeypatch.setenv("AKDL_GPUS", f"fake{os.getpid()}")
+    with pytest.raises(
+        ConfigurationError, match="^TestOp, chief 0: 2 GPUs are wanted for one process, but this host has only 1"
+    ):
+        groups.start(COUNT, 1, gpus_per_worker=2)
+    assert not task_processes()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from bridge.exceptions import ConfigurationError
 from operators import getMLEnv, resetEnv, useRemoteEnv
 from operators.slots import Need, check_slots
-from tests.e2e.jobs import script_op, sequence, shares
+from tests.e2e.jobs import points, script_op, sequence, shares, train_op
 from tests.e2e.test_rows import check
+from tests.e2e.test_training import SGD
 from tests.support.flink_cluster import flink_cluster
 from tests.support.network import network, why_not
 
@@ -57,3 +60,13 @@ def test_each_script_runs_on_another_host(cluster, hosts):
     found = linked.collectToDataframe()
     assert sorted(found.worker) == [0, 1, 2]
     assert sorted(found.host) == sorted(host.name for host in hosts.hosts)
+
+
+@pytest.mark.tf
+@pytest.mark.timeout(300)
+def test_a_group_trains_across_hosts(cluster, hosts):
+    """TensorFlow's own servers and the group line find each other at the addresses that the hosts announce."""
+    op = train_op("full_batch_sgd.py", SGD, numWorkers=3, numPSs=0, userParams={"steps": 30}, hostNetwork=f"{hosts.address}/24")
+    (row,) = points(getMLEnv().btenv, 61).link(op).collectToDataframe().itertuples()
+    assert (row.strategy, row.rows) == ("CollectiveAllReduceStrategy", 61)
+    assert json.loads(row.weights)[0] > 0.1 > -0.1 > json.loads(row.weights)[1]

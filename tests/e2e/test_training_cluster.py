@@ -82,7 +82,7 @@ def test_the_traceback_of_the_worker_that_failed_comes_within_seconds(cluster):
     assert "worker 1 (one_raises.py): the script failed: ValueError: raised at " in text
     assert 'one_raises.py", line' in text
     raised_at = float(text.split("raised at ", 1)[1].split()[0])
-    assert began + took - raised_at < 15.0 * float(DEADLINE_S / 30)
+    assert began + took - raised_at < 15.0 * float(DEADLINE_S / 30.0)
 
 
 def test_a_killed_task_manager_restarts_the_whole_group(cluster, tmp_path):
@@ -110,7 +110,9 @@ def has_task_process(pid):
 
 
 def test_too_few_slots_are_said_before_anything_starts(cluster):
-    useRemoteEnv(cluster.host, cluster.rest_port, 2)
-    op = script_op("echo_ids.py", "worker INT, id BIGINT", 9)
-    with pytest.raises(ConfigurationError, match="9"):
-        sequence(getMLEnv().btenv, 10).link(op).collectToDataframe()
+    """A TaskManager has been killed by now, but Flink may still count it."""
+    table = sequence(useRemoteEnv(cluster.host, cluster.rest_port, 2).btenv, 10)
+    with pytest.raises(
+        ConfigurationError, match=r"needs 9 slots at once \(9 workers\), but the Flink cluster at .* has [34] in all"
+    ):
+        table.link(script_op("echo_ids.py", "worker INT, id BIGINT", 9))

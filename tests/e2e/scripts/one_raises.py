@@ -8,7 +8,7 @@ import full_batch_sgd
 def main(task_config):
     def fail(number):
         if number == 5 and (task_config.task_type, task_config.task_index) == ("worker", 1):
-            raise ValueError("raised at {} by worker 1".format(time.time()))
+            raise ValueError(f"raised at {time.time()} by worker 1")
 
     task_config.user_params["steps"] = 10**9
     full_batch_sgd.main(task_config, fail)

@@ -21,7 +21,7 @@ def main(task_config):
         workers = v1.get_variable("workers", [], tf.int64, v1.zeros_initializer(), use_resource=True)
     ready = v1.report_uninitialized_variables()
     add = [total.assign_add(task_config.dataset_length), workers.assign_add(1)]
-    config = v1.ConfigProto(device_filters=["/job:ps", "/job:{}/task:{}".format(role, index)])
+    config = v1.ConfigProto(device_filters=["/job:ps", f"/job:{role}/task:{index}"])
     with v1.Session(server.target, config=config) as session:
         if role == "chief":
             session.run(v1.global_variables_initializer())
