@@ -38,6 +38,11 @@ def readable(error: Exception) -> Exception:
     if not causes:
         return error
     innermost = _JAVA_GOES_ON.split(text[text.rfind(causes[-1]) :], maxsplit=1)[0].strip()
+    if "OutOfMemoryError: Metaspace" in innermost:
+        return JobError(
+            "Flink: java.lang.OutOfMemoryError: Metaspace. A TaskManager has loaded Flink's Python library for each job anew, "
+            "and never unloads it: put opt/flink-python-*.jar into the lib folder of the cluster"
+        )
     if innermost.endswith("RuntimeException: Job restarted"):
         innermost += (
             ". A program that collects the rows of a job cannot go on when Flink restarts it, as rows could come twice: write "

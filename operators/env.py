@@ -11,6 +11,7 @@ import socket
 import sys
 import tempfile
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -96,6 +97,7 @@ class MLEnv:
         return iter((self.benv, self.btenv, self.senv, self.stenv))
 
 
+_without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _current: MLEnv | None = None
 
 
@@ -227,8 +229,11 @@ def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> t
     for key, value in {"python.client.executable": sys.executable, **config}.items():
         configuration.set_string(key, value)
     gateway = get_gateway()
-    # The cluster needs Flink's Python library; sent along, it does not have to be in the cluster's lib folder.
-    found = glob.glob(os.path.join(os.path.dirname(pyflink.__file__), "opt", "flink-python*.jar"))
+    # The cluster needs Flink's Python library; sent along, it does not have to be in the cluster's lib folder. There it is
+    # loaded once, though, and not for every job again, and never unloaded: TaskManagers failed after a dozen jobs.
+    found = []
+    if not _has_python_library(host, port):
+        found = glob.glob(os.path.join(os.path.dirname(pyflink.__file__), "opt", "flink-python*.jar"))
     jars = gateway.new_array(gateway.jvm.String, len(found))
     for index, jar in enumerate(found):
         jars[index] = jar
@@ -237,6 +242,15 @@ def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> t
     env = StreamExecutionEnvironment(environments.createRemoteEnvironment(host, port, configuration._j_configuration, jars))
     env.add_python_file(_own_packages().name)
     return _with_table_env(env, parallelism, config)
+
+
+def _has_python_library(host: str, port: int) -> bool:
+    """Whether Flink's Python library lies in the lib folder of the cluster, as far as its JobManager tells."""
+    try:
+        with _without_proxy.open(f"http://{host}:{port}/jobmanager/environment", timeout=_CONNECT_S) as answer:
+            return b"flink-python" in answer.read()
+    except OSError:
+        return False
 
 
 @functools.cache

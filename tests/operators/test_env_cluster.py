@@ -1,4 +1,4 @@
-"""A remote environment runs jobs on a real cluster, with our packages sent along."""
+"""A remote environment runs jobs on a real cluster, with Flink's Python library and our packages sent along."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_job_on_a_cluster(tmp_path):
 
         return pd.Series([" ".join([str(os.getppid()), akdl.__file__, bridge.__file__, operators.__file__])] * len(ids))
 
-    with flink_cluster(tmp_path, task_managers=2) as cluster:
+    with flink_cluster(tmp_path, task_managers=2, python_library=False) as cluster:
         assert len(cluster.task_manager_pids) == 2
         env = useRemoteEnv(cluster.host, cluster.rest_port, 2)
         try:

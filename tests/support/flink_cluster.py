@@ -57,7 +57,11 @@ class FlinkCluster:
 
 @contextmanager
 def flink_cluster(
-    tmp_path: pathlib.Path, task_managers: int = 3, slots: int = 1, hosts: Network | None = None
+    tmp_path: pathlib.Path,
+    task_managers: int = 3,
+    slots: int = 1,
+    hosts: Network | None = None,
+    python_library: bool = True,
 ) -> Iterator[FlinkCluster]:
     """Start a cluster, wait until all its slots are there, and stop it at the end; its logs are shown on failure.
 
@@ -67,10 +71,11 @@ def flink_cluster(
         slots: Slots of each.
         hosts: Where TaskManagers run, in turn, with their Python workers and all these start; the JobManager runs beside
             this program. Without, all run beside this program.
+        python_library: Whether Flink's Python library lies in the cluster's lib folder, as it should where many jobs run.
     """
     address = hosts.address if hosts else "localhost"
     rest_port, rpc_port = _free_ports(address, 2)
-    variables = _prepare(tmp_path, address, rest_port, rpc_port, slots)
+    variables = _prepare(tmp_path, address, rest_port, rpc_port, slots, python_library)
     logs = tmp_path / "log"
     with ExitStack() as stack:
         try:
@@ -88,11 +93,15 @@ def flink_cluster(
             raise
 
 
-def _prepare(folder: pathlib.Path, address: str, rest_port: int, rpc_port: int, slots: int) -> dict[str, str]:
+def _prepare(
+    folder: pathlib.Path, address: str, rest_port: int, rpc_port: int, slots: int, python_library: bool
+) -> dict[str, str]:
     """Write the cluster's configuration and return the environment of its processes."""
-    conf, logs, temporary = folder / "conf", folder / "log", folder / "tmp"
-    for each in (conf, logs, temporary):
+    conf, lib, logs, temporary = folder / "conf", folder / "lib", folder / "log", folder / "tmp"
+    for each in (conf, lib, logs, temporary):
         each.mkdir()
+    for jar in [*(FLINK_HOME / "lib").iterdir(), *((FLINK_HOME / "opt").glob("flink-python*") if python_library else ())]:
+        (lib / jar.name).symlink_to(jar)
     for path in (FLINK_HOME / "conf").iterdir():
         (conf / path.name).write_bytes(path.read_bytes())
     # Flink needs the module openings of its own file; all else is ours.
@@ -122,6 +131,7 @@ def _prepare(folder: pathlib.Path, address: str, rest_port: int, rpc_port: int, 
         **{name: os.environ[name] for name in ["JAVA_HOME"] if name in os.environ},  # of ensure_java
         "FLINK_HOME": str(FLINK_HOME),
         "FLINK_CONF_DIR": str(conf),
+        "FLINK_LIB_DIR": str(lib),
         "FLINK_LOG_DIR": str(logs),
         # The hosts' Python is the one that runs the tests.
         "PATH": os.path.dirname(sys.executable) + os.pathsep + ENVIRONMENT.get("PATH", os.defpath),
