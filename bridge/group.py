@@ -27,6 +27,8 @@ class Group:
     def __init__(self, settings: GroupSettings) -> None:
         self._settings = settings
         self._states: dict[int, MemberState] = {}
+        self.hosts: list[str] = []
+        """Host of every member by index, once they are known."""
 
     def update(self, states: Iterable[MemberState]) -> None:
         """Note newer states."""
@@ -42,10 +44,9 @@ class Group:
         return all(self._phase(index) != STARTING for index in range(self._settings.size))
 
     @property
-    def unformed(self) -> list[tuple[int, bool]]:
-        """Members whose process has not connected, and whether they have reported at all."""
-        every = range(self._settings.size)
-        return [(index, index in self._states) for index in every if self._phase(index) == STARTING]
+    def unformed(self) -> list[str]:
+        """Names and hosts of the members whose process has not connected."""
+        return [self._name(index) for index in range(self._settings.size) if self._phase(index) == STARTING]
 
     # Equal steps, and the files of all workers.
 
@@ -101,15 +102,18 @@ class Group:
         return "\n".join(self._describe(index) for index in range(self._settings.size))
 
     def _describe(self, index: int) -> str:
-        name, state = label(index, self._settings.num_workers), self._states.get(index)
+        where, state = self._name(index), self._states.get(index)
         if state is None:
-            return f"{name}: has not reported"
-        where = f"{name} on {state.host}" if state.host else name
+            return f"{where}: has not reported"
         if state.phase in _PHASES:
             return f"{where}: {_PHASES[state.phase]}{': ' + state.failure if state.failure else ''}"
         rows = f"has read {state.rows_read} of {state.rows} rows" if index in self._settings.fed else "runs"
         waits = ", waits for Flink" if state.waiting else ""
         return f"{where}: {rows}{waits}, last progress {state.idle_s:.0f} s ago"
+
+    def _name(self, index: int) -> str:
+        name = label(index, self._settings.num_workers)
+        return f"{name} on {self.hosts[index]}" if self.hosts else name
 
     def _phase(self, index: int) -> int:
         return self._states[index].phase if index in self._states else STARTING

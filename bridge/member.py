@@ -65,7 +65,6 @@ class Member:
         self._rows = 0  # that came for this member, of which the tail may hold some back
         self._input_ended = False
         self._known = Group(settings)
-        self._host = ""
         self._phase = STARTING
         self._failure = ""
         self._told = False  # member 0 knows that this one has ended
@@ -97,7 +96,7 @@ class Member:
         """
         hub, own = addresses[0], addresses[self._index]
         with self._changed:
-            self._host = own.host
+            self._known.hosts = [address.host for address in addresses]
             cluster = [address.tensorflow for address in addresses]
             self._session.cluster = tf_config(self._index, self._settings.num_workers, cluster)
             self._progress = Progress(time.monotonic())
@@ -298,7 +297,6 @@ class Member:
             return MemberState(
                 index=self._index,
                 attempt=self._attempt,
-                host=self._host,
                 phase=self._phase,
                 failure=self._failure,
                 # With what was added to even out the shares: for "pad" and "repeat" the largest stays the largest.
@@ -412,16 +410,15 @@ class Member:
         reasons = [what] if what else []
         with self._changed:
             unformed = self._group_now().unformed
-        names = [label(index, self._settings.num_workers) for index, _ in unformed]
         if self._link is not None and self._link.unanswered_s > REPORT_S + HEARTBEAT_S:
             reasons.append(
                 f"the chief does not answer at {self._link.address} ({self._link.last_error}): if a firewall lies between the "
                 "hosts, open their ports to each other; if a host has several addresses, choose with hostNetwork"
             )
-        elif names and not what:
+        elif unformed and not what:
             reasons.append(
-                f"{', '.join(names)} did not report or connect: look at the log of that process, and whether its host reaches "
-                f"{self._link.address if self._link else 'this one'}"
+                f"{', '.join(unformed)} did not report or connect: look at the log of that process, and whether its host "
+                f"reaches {self._link.address if self._link else 'this one'}"
             )
         return self._error(f"the group was not complete {limit}: {'; '.join(reasons)}", self._members())
 

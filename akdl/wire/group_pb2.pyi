@@ -18,10 +18,9 @@ ENDED: Phase
 FAILED: Phase
 
 class MemberState(_message.Message):
-    __slots__ = ["index", "attempt", "host", "phase", "failure", "rows", "input_ended", "sample", "rows_read", "idle_s", "waiting", "input_full", "dataset_file", "dataset_complete"]
+    __slots__ = ["index", "attempt", "phase", "failure", "rows", "input_ended", "sample", "rows_read", "idle_s", "waiting", "input_full", "dataset_file", "dataset_complete"]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
-    HOST_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
@@ -35,7 +34,6 @@ class MemberState(_message.Message):
     DATASET_COMPLETE_FIELD_NUMBER: _ClassVar[int]
     index: int
     attempt: int
-    host: str
     phase: Phase
     failure: str
     rows: int
@@ -47,7 +45,7 @@ class MemberState(_message.Message):
     input_full: bool
     dataset_file: str
     dataset_complete: bool
-    def __init__(self, index: _Optional[int] = ..., attempt: _Optional[int] = ..., host: _Optional[str] = ..., phase: _Optional[_Union[Phase, str]] = ..., failure: _Optional[str] = ..., rows: _Optional[int] = ..., input_ended: bool = ..., sample: _Optional[bytes] = ..., rows_read: _Optional[int] = ..., idle_s: _Optional[float] = ..., waiting: bool = ..., input_full: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ...) -> None: ...
+    def __init__(self, index: _Optional[int] = ..., attempt: _Optional[int] = ..., phase: _Optional[_Union[Phase, str]] = ..., failure: _Optional[str] = ..., rows: _Optional[int] = ..., input_ended: bool = ..., sample: _Optional[bytes] = ..., rows_read: _Optional[int] = ..., idle_s: _Optional[float] = ..., waiting: bool = ..., input_full: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ...) -> None: ...
 
 class GroupState(_message.Message):
     __slots__ = ["members"]

@@ -23,14 +23,14 @@ def group(*states, workers=2, servers=1, **changes):
 
 
 def state(index, phase=RUNNING, **values):
-    return MemberState(index=index, phase=phase, host=f"host{index}", **values)
+    return MemberState(index=index, phase=phase, **values)
 
 
 def test_a_group_is_formed_when_all_have_connected():
     assert not group(state(0), state(1)).is_formed, "the server has not reported"
     assert not group(state(0), state(1), state(2, STARTING)).is_formed
     assert group(state(0), state(1, ENDED), state(2, FAILED)).is_formed
-    assert group(state(0), state(1, STARTING)).unformed == [(1, True), (2, False)]
+    assert group(state(0), state(1, STARTING)).unformed == ["worker 0", "ps 0"]
 
 
 def test_newer_states_replace_older_ones():
@@ -90,8 +90,9 @@ def test_a_server_has_deserted_workers_that_stand_still():
 
 def test_description():
     made = group(state(0, rows_read=2, rows=9, idle_s=1.6, waiting=True), state(1, FAILED, failure="it broke"))
+    made.hosts = ["host0", "host1", "host2"]
     assert made.describe().splitlines() == [
         "chief 0 on host0: has read 2 of 9 rows, waits for Flink, last progress 2 s ago",
         "worker 0 on host1: failed: it broke",
-        "ps 0: has not reported",
+        "ps 0 on host2: has not reported",
     ]

@@ -204,8 +204,10 @@ def test_who_computes_excuses_who_waits(groups):
 def test_a_member_that_never_comes_is_named(groups):
     groups.start(COUNT, 3, only=[0, 2], start_timeout_s=3.0)
     name, text = groups.wait_for_error()
-    assert "the group was not complete within the 3 s of startTimeout: worker 0 did not report or connect" in text
-    assert "worker 0: has not reported" in text
+    assert (
+        f"the group was not complete within the 3 s of startTimeout: worker 0 on {own_host()} did not report or connect" in text
+    )
+    assert f"worker 0 on {own_host()}: has not reported" in text
 
 
 def test_a_chief_that_cannot_be_reached_is_named(groups):

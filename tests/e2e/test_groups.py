@@ -1,0 +1,92 @@
+"""Groups of several roles on the embedded mini cluster: who is told what, and who gets which rows."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from operators import TensorFlow2BatchOp, getMLEnv, useLocalEnv
+from tests.e2e.jobs import SCRIPTS, sequence
+
+pytestmark = pytest.mark.flink
+
+SCHEMA = "role STRING, ids STRING, weights STRING, cluster STRING, workers STRING"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _local_env():
+    useLocalEnv(2)
+
+
+def roles(mode, rows, **params):
+    """Run roles.py and return what each worker saw, by its role."""
+    return seen(linked(mode, rows, **params))
+
+
+def linked(mode, rows, **params):
+    files = [str(SCRIPTS / name) for name in ("roles.py", "tfrecords.py")]
+    op = TensorFlow2BatchOp(userFiles=files, mainScriptFile=files[0], outputSchemaStr=SCHEMA, **params)
+    return sequence(getattr(getMLEnv(), mode), rows).link(op)
+
+
+def seen(op):
+    found = op.collectToDataframe()
+    return {row.role: {name: json.loads(getattr(row, name)) for name in found.columns[1:]} for row in found.itertuples()}
+
+
+def ids(found):
+    return sorted(number for worker in found.values() for number in worker["ids"])
+
+
+def check_cluster(found, workers, servers):
+    (cluster,) = {json.dumps(worker["cluster"]) for worker in found.values()}
+    cluster = json.loads(cluster)
+    assert [len(cluster.get(role, [])) for role in ("chief", "worker", "ps")] == [1, workers - 1, servers]
+    addresses = [address for role in cluster.values() for address in role]
+    assert len(set(addresses)) == len(addresses) == workers + servers
+    assert {worker["workers"] for worker in found.values()} == {workers}
+
+
+@pytest.mark.parametrize("mode", ["btenv", "stenv"])
+def test_workers_and_a_parameter_server_by_default(mode):
+    """With a parallelism of 2 and nothing set, there is one of each; the server gets no rows and ends with the worker."""
+    found = roles(mode, 1003)
+    assert ids(found) == list(range(1003))
+    check_cluster(found, 1, 1)
+
+
+@pytest.mark.parametrize("mode", ["btenv", "stenv"])
+def test_more_processes_than_the_parallelism(mode):
+    found = roles(mode, 1003, numWorkers=3, numPSs=2)
+    assert ids(found) == list(range(1003))
+    assert sorted(found) == ["chief 0", "worker 0", "worker 1"]
+    check_cluster(found, 3, 2)
+
+
+@pytest.mark.parametrize("mode", ["btenv", "stenv"])
+def test_padding_gives_every_worker_the_same_number_of_rows(mode):
+    found = roles(mode, 100, numWorkers=3, numPSs=0, equalSteps="pad")
+    (size,) = {len(worker["ids"]) for worker in found.values()}
+    real = [row for worker in found.values() for row, weight in zip(worker["ids"], worker["weights"]) if weight]
+    assert sorted(real) == list(range(100))
+    assert size in (34, 35), "two subtasks deal, so the largest share is at most one above the mean"
+    assert {weight for worker in found.values() for weight in worker["weights"]} == {0.0, 1.0}
+
+
+def test_dropping_gives_every_worker_the_same_number_of_different_rows():
+    found = roles("btenv", 1000, numWorkers=3, numPSs=0, equalSteps="drop")
+    (size,) = {len(worker["ids"]) for worker in found.values()}
+    assert size in (332, 333) and len(set(ids(found))) == 3 * size
+
+
+def test_two_groups_at_once():
+    ops = [linked("btenv", 200 + job, numWorkers=2, numPSs=1) for job in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(seen, ops))
+    for job, found in enumerate(results):
+        assert ids(found) == list(range(200 + job))
+        check_cluster(found, 2, 1)
+    addresses = [json.dumps(worker["cluster"]) for found in results for worker in found.values()]
+    assert len(set(addresses)) == 2
