@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -12,6 +11,7 @@ from tests.e2e.jobs import SCRIPTS, sequence
 
 pytestmark = pytest.mark.flink
 
+NAMES = ["ids", "weights", "cluster", "workers"]
 SCHEMA = "role STRING, ids STRING, weights STRING, cluster STRING, workers STRING"
 
 
@@ -33,7 +33,7 @@ def linked(mode, rows, **params):
 
 def seen(op):
     found = op.collectToDataframe()
-    return {row.role: {name: json.loads(getattr(row, name)) for name in found.columns[1:]} for row in found.itertuples()}
+    return {row.role: {name: json.loads(getattr(row, name)) for name in NAMES} for row in found.itertuples()}
 
 
 def ids(found):
@@ -82,11 +82,13 @@ def test_dropping_gives_every_worker_the_same_number_of_different_rows():
 
 
 def test_two_groups_at_once():
-    ops = [linked("btenv", 200 + job, numWorkers=2, numPSs=1) for job in range(2)]
-    with ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(seen, ops))
-    for job, found in enumerate(results):
+    """Both jobs are sent before either is waited for."""
+    running = [linked("btenv", 200 + job, numWorkers=2, numPSs=1).getOutputTable().execute() for job in range(2)]
+    clusters = set()
+    for job, result in enumerate(running):
+        with result.collect() as rows:
+            found = {row[0]: dict(zip(NAMES, map(json.loads, list(row)[1:]))) for row in rows}
         assert ids(found) == list(range(200 + job))
         check_cluster(found, 2, 1)
-    addresses = [json.dumps(worker["cluster"]) for found in results for worker in found.values()]
-    assert len(set(addresses)) == 2
+        clusters |= {json.dumps(worker["cluster"]) for worker in found.values()}
+    assert len(clusters) == 2
