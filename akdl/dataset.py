@@ -9,8 +9,8 @@ import io
 import os
 import threading
 import zlib
-from contextlib import contextmanager
-from typing import Iterable, Iterator, List, Optional, Tuple
+from contextlib import ExitStack, contextmanager
+from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from akdl.channel import ChannelError
 from akdl.wire import Chunk, Progress
@@ -23,13 +23,15 @@ class Rows:
     """The rows of this worker, written to a file by a thread of their own.
 
     Args:
-        folder: Where the file and its segments live.
+        folder: Where the files and segments live.
         chunks: The stream to read, see `akdl.channel.Channel.read`.
+        extra_inputs: How many inputs come besides, each into a file of its own.
     """
 
-    def __init__(self, folder: str, chunks: Iterable[Chunk]) -> None:
+    def __init__(self, folder: str, chunks: Iterable[Chunk], extra_inputs: int = 0) -> None:
         self._folder = folder
         self._path = os.path.join(folder, FILE_NAME)
+        self._extra_paths = [os.path.join(folder, f"extra-{number}.tfrecords") for number in range(1, extra_inputs + 1)]
         self._changed = threading.Condition()
         self._ends: List[int] = []  # file offset after each chunk
         self._counts: List[int] = []  # rows up to the end of each chunk
@@ -39,7 +41,8 @@ class Rows:
         self._complete = False
         self._error: Optional[Exception] = None
         self._readers = 0
-        open(self._path, "wb").close()
+        for path in [self._path, *self._extra_paths]:
+            open(path, "wb").close()
         threading.Thread(target=self._fill, args=(chunks,), name="akdl-rows", daemon=True).start()
 
     @property
@@ -62,6 +65,15 @@ class Rows:
         """
         self._wait_complete()
         return self._path
+
+    def extra_files(self) -> List[str]:
+        """Wait for the last row and return the paths of the TFRecord files of the extra inputs, in their order.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+        """
+        self._wait_complete()
+        return self._extra_paths
 
     def length(self) -> int:
         """Wait for the last row and return the number of rows.
@@ -99,14 +111,15 @@ class Rows:
 
     def _fill(self, chunks: Iterable[Chunk]) -> None:
         try:
-            with open(self._path, "ab", buffering=0) as file:
-                self._append(file, chunks)
+            with ExitStack() as stack:
+                paths = [self._path, *self._extra_paths]
+                self._append([stack.enter_context(open(path, "ab", buffering=0)) for path in paths], chunks)
         except Exception as error:  # whatever it was, the reader of the rows must hear of it
             with self._changed:
                 self._error = error
                 self._changed.notify_all()
 
-    def _append(self, file: io.RawIOBase, chunks: Iterable[Chunk]) -> None:
+    def _append(self, files: Sequence[io.RawIOBase], chunks: Iterable[Chunk]) -> None:
         size, checksum = 0, 0
         for chunk in chunks:
             if chunk.HasField("end"):
@@ -116,9 +129,11 @@ class Rows:
                     self._changed.notify_all()
                 return
             records = chunk.records
-            _write_all(file, records)
-            size += len(records)
+            _write_all(files[chunk.input], records)
             checksum = zlib.crc32(records, checksum)
+            if chunk.input:
+                continue
+            size += len(records)
             with self._changed:
                 self._ends.append(size)
                 self._count += chunk.rows

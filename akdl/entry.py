@@ -25,6 +25,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 from akdl.channel import Channel, ChannelError
 from akdl.context import Share, TFContext
 from akdl.dataset import Rows
+from akdl.extra_inputs import open_extra_inputs, text_path
+from akdl.model_archive import ModelError, write_model
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, TrainTaskConfig
 from akdl.runner.output_writer import OutputWriter
 from akdl.wire import Cluster, Failure, Hello, Outcome, Success, Task
@@ -61,7 +63,7 @@ def _run_task(settings: Mapping[str, str]) -> int:
     task = channel.connect(
         Hello(pid=os.getpid(), python_version=platform.python_version(), attempt=int(settings["AKDL_ATTEMPT"]))
     )
-    rows = Rows(os.path.join(task.work_dir, PRIVATE_FOLDER), channel.read())
+    rows = Rows(os.path.join(task.work_dir, PRIVATE_FOLDER), channel.read(), len(task.extra_inputs))
     writer = OutputWriter(channel, task.output_columns)
     cluster = channel.wait_for_cluster()
     over = _report_progress(channel, rows)
@@ -95,11 +97,14 @@ def _run_script(task: Task, cluster: Cluster, rows: Rows, writer: OutputWriter, 
     # TF_CONFIG has to be there before the script's first line: a strategy built at module level reads it.
     os.environ["TF_CONFIG"] = cluster.tf_config
     user_main = _find_main(task.main_script)
+    task_config = _task_config(task, json.loads(cluster.tf_config), rows, writer, channel)
     try:
-        user_main(_task_config(task, json.loads(cluster.tf_config), rows, writer, channel))
+        user_main(task_config)
     except SystemExit as leaving:
         if leaving.code not in (None, 0):
             raise
+    if isinstance(task_config, TrainTaskConfig) and task_config.task_type == "chief":
+        write_model(task_config.saved_model_dir, writer)
     writer.close()
 
 
@@ -124,17 +129,25 @@ def _task_config(task: Task, tf_config: Dict[str, Any], rows: Rows, writer: Outp
     def shares() -> List[Share]:
         return [Share(share.path, share.rows) for share in channel.wait_for_shares().shares]
 
+    user_params = json.loads(task.user_params)
+    # Scripts find the path of an extra input in their parameters and read it at once, so all rows are waited for.
+    columns = [each.columns for each in task.extra_inputs]
+    extra_inputs = open_extra_inputs(rows.extra_files(), columns, task.exact_doubles, task.work_dir) if columns else []
+    for number in range(1, len(columns) + 1):
+        user_params[f"ALINK:bc_{number}"] = text_path(task.work_dir, number)
     common: Dict[str, Any] = {
+        "extra_inputs": extra_inputs,
         "tf_context": TFContext(rows, task.input_columns, task.exact_doubles, shares),
         "num_workers": task.num_workers,
         "cluster": tf_config["cluster"],
         "task_type": tf_config["task"]["type"],
         "task_index": tf_config["task"]["index"],
         "work_dir": task.work_dir,
-        "user_params": json.loads(task.user_params),
+        "user_params": user_params,
     }
     if task.kind == "train":
-        return TrainTaskConfig(saved_model_dir=os.path.join(task.work_dir, "savedmodel"), **common)
+        checkpoint = os.path.join(task.work_dir, "latest_ckpt") if user_params.get("ALINK:save_latest_checkpoint") else None
+        return TrainTaskConfig(saved_model_dir=os.path.join(task.work_dir, "savedmodel"), latest_ckpt_dir=checkpoint, **common)
     kinds = {"batch": BatchTaskConfig, "stream": StreamTaskConfig}
     return kinds[task.kind](output_writer=writer, **common)
 
@@ -143,7 +156,7 @@ def _failure_of(run: Callable[[], None]) -> Optional[Failure]:
     """Run the script and return what it raised, as data, with our own frames cut off the traceback."""
     try:
         run()
-    except ScriptError as error:
+    except (ScriptError, ModelError) as error:
         return Failure(type="ScriptError", message=str(error))
     except SystemExit as leaving:
         return _as_failure(leaving, f"the script called sys.exit({leaving.code!r})")

@@ -29,8 +29,8 @@ LOOK_MS = 500  # how often a streaming job looks after a process while no rows c
 class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
     """Owns the TensorFlow process of its subtask.
 
-    Input 1 are addresses, ROW(index, host, port, group port); input 2 are chunks, ROW(number of rows, TFRecord frames);
-    output are rows in the decoder's transport types.
+    Input 1 are addresses, ROW(index, host, port, group port); input 2 are chunks, ROW(number of the extra input or 0, number
+    of rows, TFRecord frames); output are rows in the decoder's transport types.
 
     Args:
         settings: The group's settings.
@@ -84,12 +84,13 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
     def process_element2(self, value: Any, ctx: Any) -> Iterator[Row]:
         """Hand a chunk to the script; yields what the script has written meanwhile."""
         self._check_key(ctx)
+        extra_input, rows, records = value
         if self._ended:
-            raise BridgeError(f"{self._settings.operator}: {value[0]} rows came after the end of input")
+            raise BridgeError(f"{self._settings.operator}: {rows} rows came after the end of input")
         self._check_complete()
-        self._rows += value[0]
+        self._rows += rows
         self._rows_ever.update(self._rows)
-        return self._decoded(self._member.feed(value[0], value[1]))
+        return self._decoded(self._member.feed(rows, records, extra_input))
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Row]:
         """All input is here: wait for the script to end and yield what it still writes. Before: look after the process."""

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
-from akdl.wire import ENDED, FAILED, RUNNING, STARTING, GroupState, MemberState, Rows, Shares, TableColumn, Task
+from akdl.wire import ENDED, FAILED, RUNNING, STARTING, ExtraInput, GroupState, MemberState, Rows, Shares, TableColumn, Task
 from bridge import registry
 from bridge.addresses import Address
 from bridge.environment import STACKS_FILE, WorkFolder, interpreter, variables
@@ -108,12 +108,20 @@ class Member:
             self._group_server = GroupServer(own.host, own.group_port, token, self._attempt)
         self._link = GroupLink(f"{hub.host}:{hub.group_port}", token, self._state, self._on_group)
 
-    def feed(self, rows: int, records: bytes) -> Iterator[Rows]:
+    def feed(self, rows: int, records: bytes, extra_input: int = 0) -> Iterator[Rows]:
         """Hand rows to the script, waiting while it is too slow, and yield what it wrote meanwhile.
+
+        Args:
+            rows: How many.
+            records: Their TFRecord frames.
+            extra_input: 0 for the rows to work on, k for extra input k.
 
         Raises:
             TaskError: The script failed.
         """
+        if extra_input:
+            yield from self._until(lambda: self._session.offer(rows, records, extra_input))
+            return
         with self._changed:
             self._rows += rows
         for passed in self._tail.push(rows, records):
@@ -209,6 +217,7 @@ class Member:
             exact_doubles=settings.exact_doubles,
             input_columns=_table_columns(settings.script_schema),
             output_columns=_table_columns(settings.output_schema),
+            extra_inputs=[ExtraInput(columns=_table_columns(schema)) for schema in settings.extra_schemas],
         )
         token = secrets.token_hex(16)
         self._server = BridgeServer(self._session, self._changed, self._shares, task, token, self._folder.private)

@@ -98,19 +98,26 @@ class Session:
 
     # The side of the Flink function.
 
-    def offer(self, rows: int, records: bytes) -> bool:
-        """Take a chunk of `rows` TFRecord frames for the script; False when there is no room yet."""
+    def offer(self, rows: int, records: bytes, extra_input: int = 0) -> bool:
+        """Take a chunk of `rows` TFRecord frames for the script; False when there is no room yet.
+
+        Args:
+            rows: Number of frames.
+            records: The frames.
+            extra_input: 0 for the rows to work on, k for extra input k.
+        """
         if self._input_ended:
             raise ProtocolError(f"{rows} rows came after the end of input: they would be lost")
+        counted = 0 if extra_input else rows
         if self.outcome is not None:
-            self.rows_in += rows
-            self.rows_discarded += rows
+            self.rows_in += counted
+            self.rows_discarded += counted
             return True
         if self._input and self._input_bytes + len(records) > self._queue_bytes:
             return False  # one chunk alone always passes, however big its rows are
-        self._input.append(Chunk(rows=rows, records=records))
+        self._input.append(Chunk(rows=rows, records=records, input=extra_input))
         self._input_bytes += len(records)
-        self.rows_in += rows
+        self.rows_in += counted
         return True
 
     def end_input(self) -> None:
@@ -146,6 +153,6 @@ class Session:
         return None
 
     def _discard_input(self) -> None:
-        self.rows_discarded += sum(chunk.rows for chunk in self._input)
+        self.rows_discarded += sum(chunk.rows for chunk in self._input if not chunk.input)
         self._input.clear()
         self._input_bytes = 0

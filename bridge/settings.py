@@ -33,6 +33,7 @@ class GroupSettings:
         chief_coordinates: The chief gets no rows, and the group ends with it; the other workers serve it.
         input_schema: Columns of the table that reach the script, in order.
         output_schema: Columns that come back, in order.
+        extra_schemas: Columns of each extra input, which every process gets whole.
         main_script: `UserFile.path` of the script that defines `main`.
         user_files: All files of the user, the main script among them.
         user_params: JSON object as the user wrote it.
@@ -60,6 +61,7 @@ class GroupSettings:
     output_schema: Schema
     main_script: str
     user_files: tuple[UserFile, ...]
+    extra_schemas: tuple[Schema, ...] = ()
     chief_coordinates: bool = False
     user_params: str = "{}"
     python: str | None = None

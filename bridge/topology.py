@@ -10,6 +10,7 @@ member's process runs.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -40,22 +41,25 @@ _TYPE_INFOS = {
     "BYTES": Types.PRIMITIVE_ARRAY(Types.BYTE()),
     "TIMESTAMP_LTZ": Types.INSTANT(),
 }
-_CHUNK = Types.ROW_NAMED(["n", "b"], [Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
+_CHUNK = Types.ROW_NAMED(["x", "n", "b"], [Types.INT(), Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
 _INDEX = Types.ROW_NAMED(["i"], [Types.INT()])
 _ADDRESS = Types.ROW_NAMED(["i", "h", "p", "g"], [Types.INT(), Types.STRING(), Types.INT(), Types.INT()])
 
 
-def run_script(table_env: StreamTableEnvironment, table: Table, settings: GroupSettings, group: str) -> Table:
+def run_script(
+    table_env: StreamTableEnvironment, table: Table, extra: Sequence[Table], settings: GroupSettings, group: str
+) -> Table:
     """Return the table of rows that the script writes when it is fed with `table`.
 
     Args:
         table_env: The environment of `table`, in batch or streaming mode.
         table: The input, with exactly the columns of `settings.input_schema`.
+        extra: Inputs that every process gets whole, with exactly the columns of `settings.extra_schemas`.
         settings: What the group of processes is told.
         group: Unique name of the group, made of letters, digits and `_`.
     """
     keys = _one_key_per_subtask(settings.size)
-    chunks = _encode(table_env, table, settings, group, keys)
+    chunks = _encode(table_env, table, extra, settings, group, keys)
     announced = _announce(table_env, settings, group, keys)
     decoder = RowDecoder(settings.output_schema)
     rows = announced.connect(chunks).process(
@@ -95,10 +99,30 @@ class _Encode(ScalarFunction):  # type: ignore[misc]
 
 
 def _encode(
-    table_env: StreamTableEnvironment, table: Table, settings: GroupSettings, group: str, keys: list[int]
+    table_env: StreamTableEnvironment,
+    table: Table,
+    extra: Sequence[Table],
+    settings: GroupSettings,
+    group: str,
+    keys: list[int],
 ) -> KeyedStream:
     added = settings.script_schema.columns[len(settings.input_schema.columns) :]
     encoder = RowEncoder(settings.input_schema, settings.exact_doubles, added)
+    cells = _cells(table_env, table, encoder, [keys[index] for index in settings.fed], group)
+    queries = [f"SELECT p.w AS w, ROW(0, p.n, p.b) AS v FROM ({cells}) WHERE p.w IS NOT NULL"]
+    members = ", ".join(f"(CAST({key} AS BIGINT))" for key in keys)
+    for number, (each, schema) in enumerate(zip(extra, settings.extra_schemas), 1):
+        cells = _cells(table_env, each, RowEncoder(schema, settings.exact_doubles), [0], f"{group}_{number}")
+        queries.append(
+            f"SELECT m.w AS w, ROW({number}, p.n, p.b) AS v FROM ({cells}) CROSS JOIN (VALUES {members}) AS m(w) "
+            "WHERE p.w IS NOT NULL"
+        )
+    chunks = table_env.sql_query(" UNION ALL ".join(queries))
+    return _keyed(_stream(table_env, chunks, _CHUNK), _CHUNK)
+
+
+def _cells(table_env: StreamTableEnvironment, table: Table, encoder: RowEncoder, keys: list[int], name: str) -> str:
+    """Return a query for the column p of cells, see `_Encode`."""
     cell = DataTypes.ROW(
         [
             DataTypes.FIELD("w", DataTypes.BIGINT()),
@@ -107,15 +131,11 @@ def _encode(
         ]
     )
     # Names that no built-in function has: Flink would take the built-in without a word.
-    function, view = f"akdl_encode_{group}", f"akdl_input_{group}"
-    encode = udf(_Encode(encoder, [keys[index] for index in settings.fed]), result_type=cell, func_type="pandas")
+    function, view = f"akdl_encode_{name}", f"akdl_input_{name}"
+    encode = udf(_Encode(encoder, keys), result_type=cell, func_type="pandas")
     table_env.create_temporary_function(function, encode)
     table_env.create_temporary_view(view, table)
-    chunks = table_env.sql_query(
-        f"SELECT p.w AS w, ROW(p.n, p.b) AS v "
-        f"FROM (SELECT {function}({', '.join(encoder.sql_arguments)}) AS p FROM {view}) WHERE p.w IS NOT NULL"
-    )
-    return _keyed(_stream(table_env, chunks, _CHUNK), _CHUNK)
+    return f"SELECT {function}({', '.join(encoder.sql_arguments)}) AS p FROM {view}"
 
 
 def _announce(table_env: StreamTableEnvironment, settings: GroupSettings, group: str, keys: list[int]) -> KeyedStream:

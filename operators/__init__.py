@@ -1,6 +1,6 @@
 """TensorFlow scripts as operators of Flink tables: `from operators import *`."""
 
-from operators.batch import TensorFlow2BatchOp, TensorFlowBatchOp
+from operators.batch import TensorFlow2BatchOp, TensorFlowBatchOp, TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
 from operators.env import (
     AlinkGlobalConfiguration,
     MLEnv,
@@ -20,6 +20,8 @@ __all__ = [
     "MLEnv",
     "MemSourceBatchOp",
     "RandomTableSourceBatchOp",
+    "TF2TableModelTrainBatchOp",
+    "TFTableModelTrainBatchOp",
     "TableSourceBatchOp",
     "TensorFlow2BatchOp",
     "TensorFlowBatchOp",

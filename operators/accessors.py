@@ -4,7 +4,8 @@ from operators import catalog
 from operators.param import with_params
 
 ScriptParams = with_params("ScriptParams", "Parameters of operators that run a script.", catalog.SCRIPT)
+TrainParams = with_params("TrainParams", "Parameters of operators whose script trains a model.", catalog.TRAIN)
 RandomTableParams = with_params("RandomTableParams", "Parameters of random tables.", catalog.RANDOM_TABLE)
 CsvParams = with_params("CsvParams", "Parameters of CSV sources.", catalog.CSV)
 
-ALL = (ScriptParams, RandomTableParams, CsvParams)
+ALL = (ScriptParams, TrainParams, RandomTableParams, CsvParams)

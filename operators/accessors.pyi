@@ -177,6 +177,146 @@ class ScriptParams(WithParams):
     def getStallTimeout(self) -> float:
         """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
 
+class TrainParams(WithParams):
+    """Parameters of operators whose script trains a model."""
+
+    def __init__(
+        self,
+        *,
+        userFiles: Sequence[str] | str = ...,
+        userFile: Sequence[str] | str = ...,
+        scriptFiles: Sequence[str] | str = ...,
+        mainScriptFile: str = ...,
+        userParams: str | dict[str, Any] = ...,
+        selectedCols: Sequence[str] = ...,
+        selectedColNames: Sequence[str] = ...,
+        numWorkers: int = ...,
+        numPSs: int = ...,
+        pythonEnv: str = ...,
+        intraOpParallelism: int = ...,
+        exactDoubles: bool = ...,
+        chiefCoordinates: bool = ...,
+        equalSteps: str = ...,
+        weightCol: str = ...,
+        hostNetwork: str = ...,
+        gpusPerWorker: int = ...,
+        startTimeout: float = ...,
+        stallTimeout: float = ...,
+    ) -> None: ...
+    def setUserFiles(self, value: Sequence[str] | str) -> Self:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def getUserFiles(self) -> list[str]:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def setUserFile(self, value: Sequence[str] | str) -> Self:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def getUserFile(self) -> list[str]:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def setScriptFiles(self, value: Sequence[str] | str) -> Self:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def getScriptFiles(self) -> list[str]:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def setMainScriptFile(self, value: str) -> Self:
+        """Path of the script that defines `main(task_config)`. (required)"""
+
+    def getMainScriptFile(self) -> str:
+        """Path of the script that defines `main(task_config)`. (required)"""
+
+    def setUserParams(self, value: str | dict[str, Any]) -> Self:
+        """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""
+
+    def getUserParams(self) -> str:
+        """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""
+
+    def setSelectedCols(self, value: Sequence[str]) -> Self:
+        """Columns that reach the script; all when it is not set. (default None)"""
+
+    def getSelectedCols(self) -> list[str] | None:
+        """Columns that reach the script; all when it is not set. (default None)"""
+
+    def setSelectedColNames(self, value: Sequence[str]) -> Self:
+        """Columns that reach the script; all when it is not set. (default None)"""
+
+    def getSelectedColNames(self) -> list[str] | None:
+        """Columns that reach the script; all when it is not set. (default None)"""
+
+    def setNumWorkers(self, value: int) -> Self:
+        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+
+    def getNumWorkers(self) -> int | None:
+        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+
+    def setNumPSs(self, value: int) -> Self:
+        """Number of parameter servers; from the parallelism when it is not set. (default None)"""
+
+    def getNumPSs(self) -> int | None:
+        """Number of parameter servers; from the parallelism when it is not set. (default None)"""
+
+    def setPythonEnv(self, value: str) -> Self:
+        """Folder of a Python environment with TensorFlow, or an interpreter; empty for the default. (default '')"""
+
+    def getPythonEnv(self) -> str:
+        """Folder of a Python environment with TensorFlow, or an interpreter; empty for the default. (default '')"""
+
+    def setIntraOpParallelism(self, value: int) -> Self:
+        """Threads of one TensorFlow operation. (default 4)"""
+
+    def getIntraOpParallelism(self) -> int:
+        """Threads of one TensorFlow operation. (default 4)"""
+
+    def setExactDoubles(self, value: bool) -> Self:
+        """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+
+    def getExactDoubles(self) -> bool:
+        """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+
+    def setChiefCoordinates(self, value: bool) -> Self:
+        """For tf.distribute.ParameterServerStrategy: the chief gets no rows, and the group ends when its script does. (default False)"""
+
+    def getChiefCoordinates(self) -> bool:
+        """For tf.distribute.ParameterServerStrategy: the chief gets no rows, and the group ends when its script does. (default False)"""
+
+    def setEqualSteps(self, value: str) -> Self:
+        """Give all workers the same number of rows: "pad" adds rows of weight 0 to short shares, "repeat" adds copies of rows, "drop" leaves out rows of long shares, "off" leaves shares as they are. (default 'off')"""
+
+    def getEqualSteps(self) -> str:
+        """Give all workers the same number of rows: "pad" adds rows of weight 0 to short shares, "repeat" adds copies of rows, "drop" leaves out rows of long shares, "off" leaves shares as they are. (default 'off')"""
+
+    def setWeightCol(self, value: str) -> Self:
+        """With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which keeps its values and is 0 in added rows. (default 'weight')"""
+
+    def getWeightCol(self) -> str:
+        """With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which keeps its values and is 0 in added rows. (default 'weight')"""
+
+    def setHostNetwork(self, value: str) -> Self:
+        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+
+    def getHostNetwork(self) -> str | None:
+        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+
+    def setGpusPerWorker(self, value: int) -> Self:
+        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+
+    def getGpusPerWorker(self) -> int | None:
+        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+
+    def setStartTimeout(self, value: float) -> Self:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def getStartTimeout(self) -> float:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def setStallTimeout(self, value: float) -> Self:
+        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+
+    def getStallTimeout(self) -> float:
+        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+
 class RandomTableParams(WithParams):
     """Parameters of random tables."""
 

@@ -6,7 +6,7 @@ import ast
 import os
 import pathlib
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bridge.equal_steps import PAD
@@ -14,11 +14,15 @@ from bridge.exceptions import ConfigurationError
 from bridge.schema import Kind, Schema
 from bridge.settings import GroupSettings, UserFile
 
+MODEL_SCHEMA = Schema.parse("model_id BIGINT, model_info STRING")  # of every model table, as Alink has it
+
 
 def plan(
     operator: str,
+    kind: str,
     values: Mapping[str, Any],
     input_schema: Schema,
+    extra_schemas: Sequence[Schema],
     parallelism: int,
     env_variable: str,
     print_process_info: bool,
@@ -27,8 +31,10 @@ def plan(
 
     Args:
         operator: Name of the operator.
-        values: Every parameter of `catalog.SCRIPT` by name.
+        kind: "batch" for rows in, rows out; "train" for a model table out.
+        values: Every parameter of `catalog.SCRIPT` or `catalog.TRAIN` by name.
         input_schema: The columns that reach the script.
+        extra_schemas: The columns of each extra input.
         parallelism: Parallelism of the job, for counts that are not set.
         env_variable: Environment variable with the default of `pythonEnv`.
         print_process_info: Whether the console shows what the processes print.
@@ -47,11 +53,12 @@ def plan(
     files, main_script = read_files(operator, values["userFiles"], values["mainScriptFile"])
     return GroupSettings(
         operator=operator,
-        kind="batch",
+        kind=kind,
         num_workers=workers,
         num_ps=servers,
         input_schema=input_schema,
-        output_schema=Schema.parse(values["outputSchemaStr"]),
+        extra_schemas=tuple(extra_schemas),
+        output_schema=MODEL_SCHEMA if kind == "train" else Schema.parse(values["outputSchemaStr"]),
         main_script=main_script,
         user_files=files,
         chief_coordinates=values["chiefCoordinates"],

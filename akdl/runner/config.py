@@ -5,10 +5,11 @@ expects. `dataset_file` and `dataset_length` wait until the whole share of this 
 `tf_context.flink_stream_dataset()` included, is there at once.
 """
 
-from typing import TYPE_CHECKING, Any, Dict, Optional
+from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence
 
 if TYPE_CHECKING:
     from akdl.context import TFContext
+    from akdl.extra_inputs import ExtraInput
     from akdl.runner.output_writer import OutputWriter
 
 
@@ -22,7 +23,9 @@ class TaskConfig:
         task_type: The `task.type` entry of TF_CONFIG: "chief", "worker" or "ps".
         task_index: The `task.index` entry of TF_CONFIG.
         work_dir: A folder of this process alone, removed when the task ends.
-        user_params: The operator's `userParams` with the JSON types that the user wrote.
+        user_params: The operator's `userParams` with the JSON types that the user wrote. "ALINK:bc_k" is the path of extra
+            input k as plain text.
+        extra_inputs: The inputs that every process gets whole, in their order, see `akdl.extra_inputs`.
     """
 
     def __init__(
@@ -35,6 +38,7 @@ class TaskConfig:
         task_index: int,
         work_dir: str,
         user_params: Dict[str, Any],
+        extra_inputs: "Sequence[ExtraInput]" = (),
     ) -> None:
         self.tf_context = tf_context
         self.num_workers = num_workers
@@ -43,6 +47,7 @@ class TaskConfig:
         self.task_index = task_index
         self.work_dir = work_dir
         self.user_params = user_params
+        self.extra_inputs = list(extra_inputs)
 
 
 class _FileTaskConfig(TaskConfig):

@@ -16,7 +16,7 @@ from akdl.wire.exchange_pb2 import (
     Shares,
 )
 from akdl.wire.group_pb2 import ENDED, FAILED, RUNNING, STARTING, GroupState, MemberState
-from akdl.wire.task_pb2 import Cluster, Failure, Hello, Outcome, Success, TableColumn, Task
+from akdl.wire.task_pb2 import Cluster, ExtraInput, Failure, Hello, Outcome, Success, TableColumn, Task
 
 __all__ = [
     "ENDED",
@@ -38,6 +38,7 @@ __all__ = [
     "Empty",
     "EndOfInput",
     "Example",
+    "ExtraInput",
     "Failure",
     "Hello",
     "Outcome",

@@ -23,14 +23,16 @@ class Empty(_message.Message):
     def __init__(self) -> None: ...
 
 class Chunk(_message.Message):
-    __slots__ = ["rows", "records", "end"]
+    __slots__ = ["rows", "records", "end", "input"]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
     rows: int
     records: bytes
     end: EndOfInput
-    def __init__(self, rows: _Optional[int] = ..., records: _Optional[bytes] = ..., end: _Optional[_Union[EndOfInput, _Mapping]] = ...) -> None: ...
+    input: int
+    def __init__(self, rows: _Optional[int] = ..., records: _Optional[bytes] = ..., end: _Optional[_Union[EndOfInput, _Mapping]] = ..., input: _Optional[int] = ...) -> None: ...
 
 class EndOfInput(_message.Message):
     __slots__ = ["rows", "checksum"]

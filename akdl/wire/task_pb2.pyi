@@ -23,8 +23,14 @@ class TableColumn(_message.Message):
     type: str
     def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ...) -> None: ...
 
+class ExtraInput(_message.Message):
+    __slots__ = ["columns"]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    columns: _containers.RepeatedCompositeFieldContainer[TableColumn]
+    def __init__(self, columns: _Optional[_Iterable[_Union[TableColumn, _Mapping]]] = ...) -> None: ...
+
 class Task(_message.Message):
-    __slots__ = ["operator", "kind", "work_dir", "main_script", "user_params", "num_workers", "exact_doubles", "input_columns", "output_columns"]
+    __slots__ = ["operator", "kind", "work_dir", "main_script", "user_params", "num_workers", "exact_doubles", "input_columns", "output_columns", "extra_inputs"]
     OPERATOR_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     WORK_DIR_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +40,7 @@ class Task(_message.Message):
     EXACT_DOUBLES_FIELD_NUMBER: _ClassVar[int]
     INPUT_COLUMNS_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    EXTRA_INPUTS_FIELD_NUMBER: _ClassVar[int]
     operator: str
     kind: str
     work_dir: str
@@ -43,7 +50,8 @@ class Task(_message.Message):
     exact_doubles: bool
     input_columns: _containers.RepeatedCompositeFieldContainer[TableColumn]
     output_columns: _containers.RepeatedCompositeFieldContainer[TableColumn]
-    def __init__(self, operator: _Optional[str] = ..., kind: _Optional[str] = ..., work_dir: _Optional[str] = ..., main_script: _Optional[str] = ..., user_params: _Optional[str] = ..., num_workers: _Optional[int] = ..., exact_doubles: bool = ..., input_columns: _Optional[_Iterable[_Union[TableColumn, _Mapping]]] = ..., output_columns: _Optional[_Iterable[_Union[TableColumn, _Mapping]]] = ...) -> None: ...
+    extra_inputs: _containers.RepeatedCompositeFieldContainer[ExtraInput]
+    def __init__(self, operator: _Optional[str] = ..., kind: _Optional[str] = ..., work_dir: _Optional[str] = ..., main_script: _Optional[str] = ..., user_params: _Optional[str] = ..., num_workers: _Optional[int] = ..., exact_doubles: bool = ..., input_columns: _Optional[_Iterable[_Union[TableColumn, _Mapping]]] = ..., output_columns: _Optional[_Iterable[_Union[TableColumn, _Mapping]]] = ..., extra_inputs: _Optional[_Iterable[_Union[ExtraInput, _Mapping]]] = ...) -> None: ...
 
 class Cluster(_message.Message):
     __slots__ = ["tf_config"]

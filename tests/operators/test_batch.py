@@ -30,11 +30,13 @@ def test_all_missing_parameters_are_named():
     )
 
 
-def test_one_input(op):
-    with pytest.raises(ConfigurationError, match="takes one input so far, a BatchOperator, got none"):
+def test_inputs_are_operators(op):
+    with pytest.raises(
+        ConfigurationError, match="takes one input and any number of extra inputs, each a BatchOperator, got none"
+    ):
         op.linkFrom()
-    with pytest.raises(ConfigurationError, match="got BatchOperator, BatchOperator"):
-        op.linkFrom(BatchOperator(), BatchOperator())
+    with pytest.raises(ConfigurationError, match="got BatchOperator, int"):
+        op.linkFrom(BatchOperator(), 1)
     with pytest.raises(ConfigurationError, match="got dict; BatchOperator.fromTable makes one of a table"):
         op.linkFrom({})
 

@@ -154,7 +154,7 @@ def test_a_python_env_elsewhere():
 
 def _plan(op: TensorFlow2BatchOp, **changes: object) -> object:
     arguments = {"parallelism": 3, "env_variable": "AKDL_TEST_ENV", "print_process_info": False, **changes}
-    return plan("Op", op._values_of_all(), INPUT, **arguments)  # type: ignore[arg-type]
+    return plan("Op", "batch", op._values_of_all(), INPUT, [], **arguments)  # type: ignore[arg-type]
 
 
 def test_settings(folder):
