@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from bridge.arguments import PRIMITIVE, Argument, Arguments, Masks
 from bridge.byte_columns import (
     Matrix,
     array_offsets,
@@ -39,17 +40,13 @@ from bridge.byte_columns import (
     varints,
 )
 from bridge.exceptions import RowError
-from bridge.schema import Column, Kind, Schema, quoted
+from bridge.schema import Column, Kind, Schema
 from bridge.tfrecord import HEAD, TAIL, affine_crc, crc_of_each, heads, masked
 
 Piece = Union[Matrix, pa.Array]  # bytes of each row: of one width, or as an Arrow array of binary values
 
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3  # numbers of the fields of tf.train.Feature
-_INTEGERS = {Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT}
-_PRIMITIVE = {Kind.BOOLEAN, Kind.FLOAT, Kind.DOUBLE, *_INTEGERS}
-_TEMPORAL = {Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ}
 _UNUSABLE = (pa.ArrowException, ValueError, TypeError, OverflowError)  # what Arrow and numpy raise at cells
-_MASK_BITS = 62  # of a BIGINT, without the sign
 
 
 @dataclass(frozen=True)
@@ -93,27 +90,11 @@ class RowEncoder:
     """
 
     def __init__(self, schema: Schema, exact_doubles: bool = False, ones: Sequence[Column] = ()) -> None:
-        self._columns = [_Field(column, exact_doubles) for column in schema]
-        self._ones = [_Field(column, exact_doubles) for column in ones]
-        flags = [flag for field in self._columns for flag in field.flags]
-        for bit, flag in enumerate(flags):
-            flag.mask, flag.bit = divmod(bit, _MASK_BITS)
-        masks = [
-            " + ".join(f"CASE WHEN {flag.condition} THEN {1 << flag.bit} ELSE 0 END" for flag in flags[i : i + _MASK_BITS])
-            for i in range(0, len(flags), _MASK_BITS)
-        ] or ["0"]
-        # Arguments that the planner knows to be constant arrive as single values, and a call with nothing else does not
-        # even run. RAND_INTEGER(1) is 0 in every row, but no constant.
-        masks[0] += " + RAND_INTEGER(1)"
-        self.sql_arguments = (
-            *(field.argument for field in self._columns),
-            *(f"CAST({mask} AS BIGINT)" for mask in masks),
-        )
-        """SQL expressions over the table's columns, the arguments that `encode` takes.
-
-        PyFlink hands a column with nulls to pandas as floats, which rounds large integers and makes null and NaN the same.
-        So such cells get a value in the JVM, and what was null travels as bits of extra BIGINT arguments.
-        """
+        self._arguments = Arguments(schema)
+        self._columns = [_Field(column, exact_doubles, argument) for column, argument in zip(schema, self._arguments.columns)]
+        self._ones = [_Field(column, exact_doubles, Argument(column)) for column in ones]
+        self.sql_arguments = self._arguments.sql
+        """SQL expressions over the table's columns, the arguments that `encode` takes, see `bridge.arguments`."""
 
     def encode(self, series: Sequence[Any]) -> Records:
         """Encode one batch.
@@ -124,11 +105,9 @@ class RowEncoder:
         Raises:
             RowError: A cell that no feature can hold.
         """
-        size = len(series[len(self._columns)])
-        masks = [np.broadcast_to(mask, size) for mask in series[len(self._columns) :]]
+        size, columns, masks = self._arguments.read(series)
         pieces: list[_Cells] = []
-        for field, cells in zip(self._columns, series):
-            column = cells if isinstance(cells, pd.Series) else pd.Series([cells] * size, dtype=field.constant_dtype)
+        for field, column in zip(self._columns, columns):
             pieces.extend(field.encode(column, masks))
         for field in self._ones:
             pieces.extend(field.encode(pd.Series(np.ones(size, "f4")), masks))
@@ -155,52 +134,18 @@ class _Varying:
 _Cells = Union[_Constant, _Varying]
 
 
-@dataclass
-class _Flag:
-    """A condition of a row that travels as a bit of a mask argument."""
-
-    condition: str
-    mask: int = 0
-    bit: int = 0
-
-    def rows(self, masks: Sequence[NDArray[np.int64]]) -> NDArray[np.bool_]:
-        bits: NDArray[np.bool_] = (masks[self.mask] & (1 << self.bit)) != 0
-        return bits
-
-
 class _Field:
     """Encodes one column."""
 
-    def __init__(self, column: Column, exact_doubles: bool) -> None:
+    def __init__(self, column: Column, exact_doubles: bool, argument: Argument) -> None:
         self._name = column.name
         self._type = column.type
         self._exact = exact_doubles and column.type.kind is Kind.DOUBLE
-        self._is_null: _Flag | None = None
-        self._has_null_element: _Flag | None = None
-        name, kind, is_array = quoted(column.name), column.type.kind, column.type.is_array
-        self.argument = name
-        if kind is Kind.DECIMAL:
-            self.argument = f"CAST({name} AS {'ARRAY<STRING>' if is_array else 'STRING'})"
-        elif kind in _PRIMITIVE and not is_array and column.type.nullable:
-            self._is_null = _Flag(f"{name} IS NULL")
-            default = "FALSE" if kind is Kind.BOOLEAN else f"CAST(0 AS {kind.value})"
-            self.argument = f"COALESCE({name}, {default})"
-        elif kind is Kind.TIMESTAMP_LTZ:
-            # PyFlink takes the UTC time for one of the session's zone, and fails where that zone skips or repeats an hour.
-            # JSON is exact: the instant in UTC, to the microsecond, whatever the zone.
-            self.argument = f"JSON_STRING({name})"
-        elif kind in {Kind.BYTES, *_TEMPORAL} and not is_array:
-            # PyFlink fails at constants of these types, or cuts them to milliseconds, and the planner makes a constant of
-            # every column that it can.
-            self.argument = f"CASE WHEN RAND_INTEGER(1) = 0 THEN {name} END"
-        if is_array and column.type.element_nullable:
-            null = f"CAST(NULL AS {column.type.element_sql})"
-            self._has_null_element = _Flag(f"COALESCE(ARRAY_CONTAINS({name}, {null}), FALSE)")
-        self.flags = [flag for flag in (self._is_null, self._has_null_element) if flag is not None]
+        self._is_null = argument.null
+        self._has_null_element = argument.null_element
         self._number = self._feature_number()
-        self.constant_dtype: Any = None if kind in _PRIMITIVE and not is_array else object
 
-    def encode(self, series: pd.Series[Any], masks: Sequence[NDArray[np.int64]]) -> list[_Cells]:
+    def encode(self, series: pd.Series[Any], masks: Masks) -> list[_Cells]:
         self._refuse_null_elements(masks)
         try:
             return self._encode(series, masks)
@@ -208,7 +153,7 @@ class _Field:
             where, cause = self._first_unusable(series, masks) or (f"a batch of {len(series)} rows", error)
             raise RowError(f"column {self._name!r} ({self._type.sql}): {where}: {cause}") from error
 
-    def _first_unusable(self, series: pd.Series[Any], masks: Sequence[NDArray[np.int64]]) -> tuple[str, Exception] | None:
+    def _first_unusable(self, series: pd.Series[Any], masks: Masks) -> tuple[str, Exception] | None:
         """Find the row that makes the batch fail; one by one will do, since the job ends here."""
         for row in range(len(series)):
             try:
@@ -217,7 +162,7 @@ class _Field:
                 return f"row {row} of a batch", error
         return None
 
-    def _encode(self, series: pd.Series[Any], masks: Sequence[NDArray[np.int64]]) -> list[_Cells]:
+    def _encode(self, series: pd.Series[Any], masks: Masks) -> list[_Cells]:
         if self._type.is_array:
             return self._encode_array(series)
         if self._number == _BYTES_LIST and not self._exact:
@@ -238,7 +183,7 @@ class _Field:
             return _BYTES_LIST
         return _FLOAT_LIST if kind in {Kind.FLOAT, Kind.DOUBLE} else _INT64_LIST
 
-    def _refuse_null_elements(self, masks: Sequence[NDArray[np.int64]]) -> None:
+    def _refuse_null_elements(self, masks: Masks) -> None:
         if self._has_null_element is None:
             return
         rows = np.flatnonzero(self._has_null_element.rows(masks))
@@ -248,10 +193,10 @@ class _Field:
                 "of a tf.train.Example cannot: remove or replace the nulls in SQL, for example with ARRAY_REMOVE"
             )
 
-    def _numbers(self, series: pd.Series[Any], masks: Sequence[NDArray[np.int64]]) -> tuple[Matrix, NDArray[np.bool_] | None]:
+    def _numbers(self, series: pd.Series[Any], masks: Masks) -> tuple[Matrix, NDArray[np.bool_] | None]:
         """Return the bytes of each number there is, and which rows have one (None when all have)."""
         kind = self._type.kind
-        if kind in _PRIMITIVE:
+        if kind in PRIMITIVE:
             cells = series.to_numpy()
             valid = np.ones(len(cells), bool) if self._is_null is None else ~self._is_null.rows(masks)
         else:
@@ -283,7 +228,7 @@ class _Field:
         if self._number == _BYTES_LIST and not self._exact:
             blobs, ends = _prefixed(elements)
             return self._with_head(masked_out(slices(blobs, ends[offsets]), valid), None, b"", 0)
-        if self._type.kind in _PRIMITIVE:
+        if self._type.kind in PRIMITIVE:
             numbers = elements.to_numpy(zero_copy_only=False)
         else:
             numbers = _temporal(elements.to_pandas(date_as_object=True), self._type.kind)
