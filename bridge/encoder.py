@@ -19,7 +19,6 @@ from typing import Any, Union
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bridge.arguments import PRIMITIVE, Argument, Arguments, Masks
@@ -39,6 +38,7 @@ from bridge.byte_columns import (
     varint_width,
     varints,
 )
+from bridge.cells import binary_array, check_size, list_array, temporal
 from bridge.exceptions import RowError
 from bridge.schema import Column, Kind, Schema
 from bridge.tfrecord import HEAD, TAIL, affine_crc, crc_of_each, heads, masked
@@ -166,7 +166,7 @@ class _Field:
         if self._type.is_array:
             return self._encode_array(series)
         if self._number == _BYTES_LIST and not self._exact:
-            return self._bytes_feature(_binary_array(series, self._type.kind))
+            return self._bytes_feature(binary_array(series, self._type.kind))
         values, valid = self._numbers(series, masks)
         if self._exact:
             template = self._head(8, b"\x0a\x08")
@@ -200,7 +200,7 @@ class _Field:
             cells = series.to_numpy()
             valid = np.ones(len(cells), bool) if self._is_null is None else ~self._is_null.rows(masks)
         else:
-            cells = _temporal(series, kind)
+            cells = temporal(series, kind)
             valid = series.notna().to_numpy()
         if valid.all():
             return self._bytes_of(cells), None
@@ -221,7 +221,7 @@ class _Field:
         return self._with_head(cells, lengths, b"\x0a", width)
 
     def _encode_array(self, series: pd.Series[Any]) -> list[_Cells]:
-        cells = _list_array(series, self._type.kind)
+        cells = list_array(series, self._type.kind)
         offsets = cells.offsets.to_numpy().astype(np.int64)
         offsets, elements = offsets - offsets[0], cells.flatten()
         valid = np.asarray(cells.is_valid())
@@ -231,9 +231,9 @@ class _Field:
         if self._type.kind in PRIMITIVE:
             numbers = elements.to_numpy(zero_copy_only=False)
         else:
-            numbers = _temporal(elements.to_pandas(date_as_object=True), self._type.kind)
+            numbers = temporal(elements.to_pandas(date_as_object=True), self._type.kind)
         rows = self._bytes_of(numbers)
-        _check_size(rows.size)
+        check_size(rows.size)
         values = masked_out(slices(rows.reshape(-1), offsets * rows.shape[1]), valid)
         if self._exact:
             return self._bytes_feature(values)
@@ -299,22 +299,13 @@ def _joined_frames(cells: Sequence[_Cells], size: int) -> pa.Array:
     for piece in pieces:
         lengths += lengths_of(piece)
     width = varint_width(int(lengths.max(initial=0)))
-    _check_size(int(lengths.sum()) + size * (1 + width + HEAD + TAIL))
+    check_size(int(lengths.sum()) + size * (1 + width + HEAD + TAIL))
     prefix = as_array(side_by_side([b"\x0a", padded(lengths, width)], size))
     records = join([prefix, *pieces])
     offsets = array_offsets(records)
     crc = masked(crc_of_each(data_of(records).data, offsets - offsets[0]))
     tails = as_array(crc.astype("<u4").view("u1").reshape(-1, 4))
     return join([as_array(heads(np.diff(offsets))), records, tails])
-
-
-def _check_size(number_of_bytes: int) -> None:
-    """Offsets of Arrow arrays have 32 bits and would wrap around without a word."""
-    if number_of_bytes >= 2**31:
-        raise RowError(
-            f"a batch holds {number_of_bytes} bytes, more than the 2 GiB of one Arrow array: "
-            "set python.fn-execution.arrow.batch.size to a smaller number of rows"
-        )
 
 
 def _merged(cells: Sequence[_Cells], size: int) -> list[pa.Array]:
@@ -333,25 +324,6 @@ def _merged(cells: Sequence[_Cells], size: int) -> list[pa.Array]:
     return pieces
 
 
-# Cells as they come from pandas.
-
-
-def _binary_array(series: pd.Series[Any], kind: Kind) -> pa.Array:
-    cells = pa.array(series, pa.binary() if kind is Kind.BYTES else pa.string())
-    if isinstance(cells, pa.ChunkedArray):  # more than one array can hold
-        _check_size(cells.nbytes)
-    return cells.cast(pa.binary())
-
-
-def _list_array(series: pd.Series[Any], kind: Kind) -> pa.Array:
-    element = {
-        Kind.BOOLEAN: pa.bool_(), Kind.FLOAT: pa.float32(), Kind.DOUBLE: pa.float64(), Kind.BYTES: pa.binary(),
-        Kind.STRING: pa.string(), Kind.DECIMAL: pa.string(), Kind.DATE: pa.date32(), Kind.TIME: pa.time64("us"),
-        Kind.TIMESTAMP: pa.timestamp("us"),
-    }.get(kind, pa.int64())  # fmt: skip
-    return pa.array(series, pa.list_(element), from_pandas=False)
-
-
 def _prefixed(elements: pa.Array) -> tuple[Matrix, NDArray[np.int64]]:
     """Return elements of a bytes_list with tag and length before each, and where each begins."""
     values = elements.cast(pa.binary())
@@ -360,21 +332,3 @@ def _prefixed(elements: pa.Array) -> tuple[Matrix, NDArray[np.int64]]:
     joined = join([heads_of, values])
     offsets = array_offsets(joined)
     return data_of(joined), offsets - offsets[0]
-
-
-def _temporal(series: pd.Series[Any], kind: Kind) -> NDArray[np.int64]:
-    """Return days, milliseconds of the day, or microseconds since 1970; anything where the cell is null."""
-    if kind is Kind.DATE:
-        days = pa.array(series, pa.date32(), from_pandas=True).cast(pa.int32())
-        return _filled(days)
-    if kind is Kind.TIME:
-        return _filled(pa.array(series, pa.time64("us"), from_pandas=True).cast(pa.int64())) // 1000
-    if kind is Kind.TIMESTAMP_LTZ:
-        text = pc.utf8_slice_codeunits(pa.array(series, pa.string()), 1, -1)  # without the quotes of JSON
-        return _filled(text.cast(pa.timestamp("us", "UTC")).cast(pa.int64()))
-    return series.to_numpy().astype("datetime64[us]").astype(np.int64)
-
-
-def _filled(values: pa.Array) -> NDArray[np.int64]:
-    filled: NDArray[np.int64] = pc.fill_null(values, 0).to_numpy().astype(np.int64)
-    return filled

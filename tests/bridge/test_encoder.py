@@ -9,7 +9,8 @@ import pytest
 from crc32c import crc32c
 
 from akdl.wire import Example
-from bridge.encoder import RowEncoder, _check_size
+from bridge.cells import check_size
+from bridge.encoder import RowEncoder
 from bridge.exceptions import RowError
 from bridge.schema import Schema
 
@@ -169,7 +170,7 @@ def test_numbers_of_the_present_rows_alone_decide_the_width():
 
 def test_more_bytes_than_an_arrow_array_holds():
     with pytest.raises(RowError, match=r"more than the 2 GiB.*python\.fn-execution\.arrow\.batch\.size"):
-        _check_size(2**31)
+        check_size(2**31)
 
 
 def test_columns_of_any_name_and_number_of_rows():
