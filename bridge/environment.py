@@ -7,11 +7,11 @@ import pathlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import akdl.wire
 from bridge.exceptions import ConfigurationError
-from bridge.settings import GroupSettings
+from bridge.settings import UserFile
 
 PRIVATE_FOLDER = ".akdl"  # inside the work folder; the rest of it belongs to the script
 STACKS_FILE = "stacks.txt"  # in there, for faulthandler
@@ -28,14 +28,15 @@ class WorkFolder:
     """A folder of one process alone: user files at its root, our own things in `.akdl`, all removed at the end.
 
     Args:
-        settings: The group's settings, with the user's files.
+        user_files: The user's files.
+        path: An existing folder; by default a new one.
     """
 
-    def __init__(self, settings: GroupSettings) -> None:
-        self.path = tempfile.mkdtemp(prefix="akdl-")
+    def __init__(self, user_files: Sequence[UserFile], path: str | None = None) -> None:
+        self.path = tempfile.mkdtemp(prefix="akdl-") if path is None else path
         self.private = os.path.join(self.path, PRIVATE_FOLDER)
         try:
-            self._fill(settings)
+            self._fill(user_files)
         except BaseException:
             self.remove()
             raise
@@ -54,12 +55,12 @@ class WorkFolder:
         """The folder for temporary files of the process and of all that it starts."""
         return os.path.join(self.private, "tmp")
 
-    def _fill(self, settings: GroupSettings) -> None:
+    def _fill(self, user_files: Sequence[UserFile]) -> None:
         os.makedirs(self.library)
         os.makedirs(self.temporary)
         package = pathlib.Path(akdl.wire.__file__).parent.parent
         os.symlink(package, os.path.join(self.library, "akdl"))
-        for file in settings.user_files:
+        for file in user_files:
             target = pathlib.Path(self.path, file.path)
             if PRIVATE_FOLDER in target.parts or ".." in target.parts:
                 raise ConfigurationError(f"the user file {file.path!r} would leave its folder or lie among our own files")
@@ -67,25 +68,29 @@ class WorkFolder:
             target.write_bytes(file.content)
 
 
-def interpreter(settings: GroupSettings) -> str:
+def interpreter(operator: str, python: str | None) -> str:
     """Return the Python interpreter of the TensorFlow processes on this host.
+
+    Args:
+        operator: Name of the operator, for the error.
+        python: The one that was asked for; None stands for the one that runs Flink's Python functions.
 
     Raises:
         ConfigurationError: There is none at that path.
     """
-    chosen = settings.python or sys.executable
+    chosen = python or sys.executable
     if not os.access(chosen, os.X_OK):
         raise ConfigurationError(
-            f"{settings.operator}: pythonEnv names the interpreter {chosen}, which does not exist or cannot be run on this host"
+            f"{operator}: pythonEnv names the interpreter {chosen}, which does not exist or cannot be run on this host"
         )
     return chosen
 
 
-def variables(settings: GroupSettings, own: Mapping[str, str], python: str, folder: WorkFolder) -> dict[str, str]:
+def variables(intra_op_parallelism: int | None, own: Mapping[str, str], python: str, folder: WorkFolder) -> dict[str, str]:
     """Return the environment of a TensorFlow process: what is allowed of `own`, and what we set.
 
     Args:
-        settings: The group's settings.
+        intra_op_parallelism: Threads of one TensorFlow operation; None for TensorFlow's choice.
         own: The environment of the calling process.
         python: The interpreter that will run; its folder comes first on PATH.
         folder: The work folder of the process.
@@ -102,5 +107,5 @@ def variables(settings: GroupSettings, own: Mapping[str, str], python: str, fold
         "PYTHONIOENCODING": "utf-8",
         "GRPC_ENABLE_FORK_SUPPORT": "0",  # with it, a script that forks can hang in gRPC's own handlers
         "TF_GRPC_REUSE_PORT": "true",  # our reservation of the port stays open while TensorFlow binds it
-        "TF_NUM_INTRAOP_THREADS": str(settings.intra_op_parallelism),
+        **({} if intra_op_parallelism is None else {"TF_NUM_INTRAOP_THREADS": str(intra_op_parallelism)}),
     }

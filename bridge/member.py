@@ -76,7 +76,7 @@ class Member:
         self._started = time.monotonic()
         self._progress = Progress(self._started)
         self._log_file = _open_log_file(f"{settings.operator}-{group}-{self.label.replace(' ', '-')}-{attempt}")
-        self._folder = WorkFolder(settings)
+        self._folder = WorkFolder(settings.user_files)
         self._server: BridgeServer | None = None
         self._process: ChildProcess | None = None
         self._group_server: GroupServer | None = None
@@ -206,7 +206,7 @@ class Member:
 
     def _start(self) -> None:
         settings = self._settings
-        python = interpreter(settings)
+        python = interpreter(settings.operator, settings.python)
         task = Task(
             operator=settings.operator,
             kind=settings.kind,
@@ -222,7 +222,7 @@ class Member:
         token = secrets.token_hex(16)
         self._server = BridgeServer(self._session, self._changed, self._shares, task, token, self._folder.private)
         self._server.start()
-        environment = variables(settings, os.environ, python, self._folder)
+        environment = variables(settings.intra_op_parallelism, os.environ, python, self._folder)
         environment.update(AKDL_ADDRESS=self._server.address, AKDL_TOKEN=token, AKDL_ATTEMPT=str(self._attempt))
         environment["AKDL_WORK_DIR"] = self._folder.path
         command = [python, "-m", "akdl.entry"]

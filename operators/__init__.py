@@ -11,6 +11,7 @@ from operators.env import (
     useRemoteEnv,
 )
 from operators.operator import BatchOperator
+from operators.predict import TFSavedModelPredictBatchOp, TFTableModelPredictBatchOp
 from operators.sources import CsvSourceBatchOp, MemSourceBatchOp, RandomTableSourceBatchOp, TableSourceBatchOp
 
 __all__ = [
@@ -21,6 +22,8 @@ __all__ = [
     "MemSourceBatchOp",
     "RandomTableSourceBatchOp",
     "TF2TableModelTrainBatchOp",
+    "TFSavedModelPredictBatchOp",
+    "TFTableModelPredictBatchOp",
     "TFTableModelTrainBatchOp",
     "TableSourceBatchOp",
     "TensorFlow2BatchOp",

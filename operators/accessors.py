@@ -5,7 +5,11 @@ from operators.param import with_params
 
 ScriptParams = with_params("ScriptParams", "Parameters of operators that run a script.", catalog.SCRIPT)
 TrainParams = with_params("TrainParams", "Parameters of operators whose script trains a model.", catalog.TRAIN)
+PredictParams = with_params("PredictParams", "Parameters of operators that predict.", catalog.PREDICT)
+SavedModelPredictParams = with_params(
+    "SavedModelPredictParams", "Parameters of operators that predict with a SavedModel.", catalog.SAVED_MODEL_PREDICT
+)
 RandomTableParams = with_params("RandomTableParams", "Parameters of random tables.", catalog.RANDOM_TABLE)
 CsvParams = with_params("CsvParams", "Parameters of CSV sources.", catalog.CSV)
 
-ALL = (ScriptParams, TrainParams, RandomTableParams, CsvParams)
+ALL = (ScriptParams, TrainParams, PredictParams, SavedModelPredictParams, RandomTableParams, CsvParams)

@@ -72,6 +72,7 @@ class _ScriptBatchOp(WithParams, BatchOperator):
         self._groups = {group: need}
         for op in ops:
             self._groups.update(op._groups)
+            self._models |= op._models
         self._fix()
         return self
 

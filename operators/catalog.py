@@ -193,6 +193,45 @@ EXACT_DOUBLES = Param(
     "Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32.", _flag, False,
 )  # fmt: skip
 
+OUTPUT_SIGNATURE_DEFS = Param(
+    "outputSignatureDefs", "Sequence[str]",
+    "The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is "
+    "not set.", _names, None, returns="list[str] | None",
+)  # fmt: skip
+INPUT_SIGNATURE_DEFS = Param(
+    "inputSignatureDefs", "Sequence[str]",
+    "The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set.",
+    _names, None, returns="list[str] | None",
+)  # fmt: skip
+FED_COLS = Param(
+    "selectedCols", "Sequence[str]", "Columns that feed the model; all when it is not set.", _names, None,
+    aliases=("selectedColNames",), returns="list[str] | None",
+)  # fmt: skip
+SIGNATURE_DEF_KEY = Param("signatureDefKey", "str", "Name of the signature.", _filled_text, "serving_default")
+GRAPH_DEF_TAG = Param("graphDefTag", "str", "Tag of the graph.", _filled_text, "serve")
+RESERVED_COLS = Param(
+    "reservedCols", "Sequence[str]", "Input columns that stay in the result; all when it is not set.", _texts, None,
+    aliases=("keepColNames",), returns="list[str] | None",
+)  # fmt: skip
+INFER_BATCH_SIZE = Param("inferBatchSize", "int", "Most rows in one call of the model.", _count(1), 256)
+MODEL_INTRA_OP_PARALLELISM = Param(
+    "intraOpParallelism", "int", "Threads of one TensorFlow operation; TensorFlow's choice when it is not set.",
+    _count(1), None, returns="int | None",
+)  # fmt: skip
+ERROR_COL = Param(
+    "errorCol", "str",
+    "Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, "
+    "such a row fails the job.", _filled_text, None, returns="str | None",
+)  # fmt: skip
+CELLS_HOLD_BATCHES = Param(
+    "cellsHoldBatches", "bool",
+    "A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it.",
+    _flag, False,
+)  # fmt: skip
+MODEL_PATH = Param(
+    "modelPath", "str", "Folder of a SavedModel, or a zip or tar file of one; every host has to have it.", _filled_text
+)
+
 NUM_ROWS = Param("numRows", "int", "Number of rows.", _count(0))
 NUM_COLS = Param("numCols", "int", "Number of random columns.", _count(1))
 OUTPUT_COLS = Param(
@@ -220,5 +259,11 @@ TRAIN = (
     START_TIMEOUT, STALL_TIMEOUT,
 )  # fmt: skip
 SCRIPT = (*TRAIN[:3], OUTPUT_SCHEMA_STR, *TRAIN[3:])
+PREDICT = (
+    OUTPUT_SCHEMA_STR, OUTPUT_SIGNATURE_DEFS, FED_COLS, INPUT_SIGNATURE_DEFS, SIGNATURE_DEF_KEY, GRAPH_DEF_TAG,
+    RESERVED_COLS, INFER_BATCH_SIZE, MODEL_INTRA_OP_PARALLELISM, ERROR_COL, CELLS_HOLD_BATCHES, PYTHON_ENV,
+    START_TIMEOUT,
+)  # fmt: skip
+SAVED_MODEL_PREDICT = (MODEL_PATH, *PREDICT)
 RANDOM_TABLE = (NUM_ROWS, NUM_COLS, OUTPUT_COLS, OUTPUT_COL_CONFS, ID_COL)
 CSV = (FILE_PATH, SCHEMA_STR, FIELD_DELIMITER, QUOTE_CHAR, IGNORE_FIRST_LINE)

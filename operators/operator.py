@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from bridge.exceptions import ConfigurationError
 from bridge.flink_errors import readable
+from bridge.model_process import release
 from bridge.registry import stop_groups
 from bridge.schema import quoted
 from operators.slots import Need, check_slots
@@ -34,6 +35,8 @@ class BatchOperator:
     def __init__(self) -> None:
         self._table: Table | None = None
         self._groups: dict[str, Need] = {}  # groups of processes that a job with this table starts
+        self._models: frozenset[str] = frozenset()  # model processes that it starts
+        self._packed: str | None = None  # the model that this table holds, once it was asked for, as a file
 
     @staticmethod
     def fromTable(table: Table) -> TableSourceBatchOp:
@@ -154,7 +157,7 @@ class BatchOperator:
     def _followed_by(self, table: Table) -> BatchOperator:
         result = BatchOperator()
         result._table = table
-        result._groups = self._groups
+        result._groups, result._models = self._groups, self._models
         return result
 
     def _run(self, job: Callable[[], Any]) -> Any:
@@ -171,6 +174,7 @@ class BatchOperator:
             raise readable(error) from None
         finally:
             stop_groups(self._groups.keys())
+            release(self._models)
             root.handlers[:] = handlers  # local jobs put a handler of their own in place of the user's
 
     @staticmethod

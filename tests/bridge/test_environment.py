@@ -14,7 +14,7 @@ SETTINGS = GroupSettings(
 
 
 def test_a_work_folder_holds_the_files_and_akdl_and_goes_as_a_whole():
-    folder = WorkFolder(SETTINGS)
+    folder = WorkFolder(SETTINGS.user_files)
     try:
         with open(os.path.join(folder.path, "data", "words.txt"), "rb") as file:
             assert file.read() == b"words"
@@ -28,14 +28,14 @@ def test_a_work_folder_holds_the_files_and_akdl_and_goes_as_a_whole():
 
 
 def test_only_allowed_variables_are_passed_on():
-    folder = WorkFolder(SETTINGS)
+    folder = WorkFolder(SETTINGS.user_files)
     folder.remove()
     own = {
         "HOME": "/home/me", "PATH": "/usr/bin", "LC_ALL": "C", "CUDA_VISIBLE_DEVICES": "0", "https_proxy": "http://proxy",
         "TF_CONFIG": "of another cluster", "TF_CPP_MIN_LOG_LEVEL": "0", "TMPDIR": "/tmp",
         "AWS_SECRET_ACCESS_KEY": "secret", "PYTHONPATH": "/mine", "LD_PRELOAD": "x",
     }  # fmt: skip
-    given = variables(SETTINGS, own, "/env/bin/python", folder)
+    given = variables(SETTINGS.intra_op_parallelism, own, "/env/bin/python", folder)
     assert {name: given[name] for name in own if name in given} == {
         "HOME": "/home/me", "PATH": "/env/bin:/usr/bin", "LC_ALL": "C", "CUDA_VISIBLE_DEVICES": "0",
         "https_proxy": "http://proxy", "TF_CPP_MIN_LOG_LEVEL": "0", "TMPDIR": folder.temporary, "PYTHONPATH": folder.library,
