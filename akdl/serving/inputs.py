@@ -103,6 +103,8 @@ class InputConverter:
             except CellError as error:
                 errors[row] = f"{self._where}: {error}"
             values.append(value)
+        if not errors and len({np.shape(value) for value in values}) == 1:
+            return Converted(np.stack(values), {})  # type: ignore[arg-type]
         return Converted(values, errors)
 
     def _whole(self, cells: Any) -> Optional[Array]:
