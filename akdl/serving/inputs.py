@@ -46,7 +46,8 @@ class Converted(NamedTuple):
     def shape(self, row: int) -> Tuple[int, ...]:
         """Return the shape of a row's value."""
         value = self.values[row]
-        return np.shape(value) if value is not None else ()
+        shape: Tuple[int, ...] = () if value is None else value.shape
+        return shape
 
     def take(self, rows: Sequence[int]) -> Array:
         """Return the values of some rows, which have equal shapes, stacked."""
@@ -103,8 +104,9 @@ class InputConverter:
             except CellError as error:
                 errors[row] = f"{self._where}: {error}"
             values.append(value)
-        if not errors and len({np.shape(value) for value in values}) == 1:
-            return Converted(np.stack(values), {})  # type: ignore[arg-type]
+        found = [value for value in values if value is not None]
+        if not errors and len({value.shape for value in found}) == 1:
+            return Converted(np.stack(found), {})
         return Converted(values, errors)
 
     def _whole(self, cells: Any) -> Optional[Array]:

@@ -1,30 +1,29 @@
-"""Prediction in a plain Python process, without Flink or Java, with the parameters of the predict operators:
+"""Prediction in a plain Python process, without Flink or Java, with the parameters of the predict operators.
 
-with LocalPredictor("exported/", ["id", "x"], [("y", "DOUBLE")], selected_cols=["x"]) as predictor:
-    predictor.map((7, [1.0, 2.0]))  # (7, [1.0, 2.0], 0.25)
+For example:
+
+    with LocalPredictor("exported/", ["id", "x"], [("y", "DOUBLE")], selected_cols=["x"]) as predictor:
+        predictor.map((7, [1.0, 2.0]))  # (7, [1.0, 2.0], 0.25)
 """
 
-import os
-import shutil
-import tempfile
-from typing import Any, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from akdl.model_archive import unpack, unpack_file
 from akdl.serving.errors import BadRow, RowsError, ServingError
+from akdl.serving.folder import Model, ModelFolder
 from akdl.serving.model import ServedModel
 from akdl.serving.outputs import OutputColumn
 
 Row = Tuple[Any, ...]
-Model = Union[str, Iterable[Tuple[int, str]]]
 
 
 class LocalPredictor:
     """Predicts rows with a SavedModel. Its methods may be called from several threads at once.
 
     Args:
-        model: Folder of a SavedModel, a zip file of one, or the rows of a model table: (model_id, model_info) in any order.
+        model: Folder of a SavedModel, a zip or tar file of one, or the rows of a model table in any order:
+            (model_id, model_info) each.
         input_columns: Names of the values of a row, in order.
         output_schema: Result columns, (name, SQL type) each, such as ("logits", "ARRAY<FLOAT>").
         selected_cols: Columns that feed the model; by default all.
@@ -70,10 +69,10 @@ class LocalPredictor:
         output_keys = _paired("outputSignatureDefs", output_signature_defs, names, "outputSchemaStr")
         self._selected = [(name, self._input_columns.index(name)) for name in selected]
         self._result = result_columns(self._input_columns, reserved, names)
-        self._folder: Optional[str] = None
+        self._folder = ModelFolder(model)
         try:
             self._model = ServedModel(
-                self._folder_of(model),
+                self._folder.path,
                 graph_def_tag,
                 signature_def_key,
                 dict(zip(selected, keys)),
@@ -83,7 +82,7 @@ class LocalPredictor:
                 intra_op_parallelism=intra_op_parallelism,
             )
         except BaseException:
-            self._remove()
+            self._folder.remove()
             raise
 
     @property
@@ -108,8 +107,7 @@ class LocalPredictor:
         if isinstance(values, np.ndarray):
             if values.ndim != 1:
                 raise ServingError(f"expected one row, an array of one dimension, got the shape {list(values.shape)}")
-            values = values.tolist()
-        return list(self.map(values))
+        return list(self.map(list(values)))
 
     def map_batch(self, rows: Sequence[Sequence[Any]]) -> List[Row]:
         """Predict many rows.
@@ -140,24 +138,13 @@ class LocalPredictor:
     def close(self) -> None:
         """Let go of the model. Safe to call twice."""
         self._model.close()
-        self._remove()
+        self._folder.remove()
 
     def __enter__(self) -> "LocalPredictor":
         return self
 
     def __exit__(self, *error: Any) -> None:
         self.close()
-
-    def _folder_of(self, model: Model) -> str:
-        if isinstance(model, str) and not os.path.isfile(model):
-            return model
-        self._folder = tempfile.mkdtemp(prefix="akdl-model-")
-        target = os.path.join(self._folder, "model")
-        return unpack_file(model, target) if isinstance(model, str) else unpack(model, target)
-
-    def _remove(self) -> None:
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def result_columns(inputs: Sequence[str], reserved: Sequence[str], outputs: Sequence[str]) -> List[Tuple[str, Optional[int]]]:
