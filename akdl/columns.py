@@ -1,4 +1,7 @@
-"""Columns of values to the message that carries them to the Flink side; the work behind `output_writer.write_batch`."""
+"""Columns of values to the message that carries them over the process line, and back.
+
+This is the work behind `output_writer.write_batch`, and both ways that of a process that predicts.
+"""
 
 import datetime
 import decimal
@@ -11,6 +14,7 @@ from akdl.wire import BYTES, FLOAT32, FLOAT64, INT64, ColumnValues, Rows, TableC
 
 _INTEGERS = {"TINYINT", "SMALLINT", "INT", "BIGINT"}
 _UNITS = {"DATE": "D", "TIME": "ms", "TIMESTAMP": "us", "TIMESTAMP_LTZ": "us"}
+_NUMBERS = {INT64: "<i8", FLOAT32: "<f4", FLOAT64: "<f8"}
 _TYPE = re.compile(r"(ARRAY<)?\s*([A-Z_]+)")
 
 
@@ -38,6 +42,61 @@ def encode_columns(values: Mapping[str, Any], columns: Sequence[TableColumn]) ->
     if len(set(lengths.values())) > 1:
         raise ValueError(f"the columns have different numbers of rows: {lengths}")
     return Rows(rows=encoded[0][0], columns=[message for _, message in encoded])
+
+
+def decode_columns(message: Rows, columns: Sequence[TableColumn]) -> Dict[str, Any]:
+    """Return the cells of a message by column: what `encode_columns` was given.
+
+    Numbers and booleans are arrays of shape [rows], texts and bytes lists, and so are columns with nulls, which are None. An
+    ARRAY column is an array of shape [rows, n] where all its cells have n elements, else a list of arrays or lists. DATE,
+    TIME and TIMESTAMP are the integers that travel.
+
+    Raises:
+        ValueError: An unknown column, or counts that do not agree.
+    """
+    types = {column.name: column.type for column in columns}
+    unknown = sorted({column.name for column in message.columns} - set(types))
+    if unknown:
+        raise ValueError(f"unknown column {_list(unknown)}; expected {_list(types)}")
+    return {column.name: _decode(column, types[column.name], message.rows) for column in message.columns}
+
+
+def _decode(column: ColumnValues, sql_type: str, rows: int) -> Any:
+    found = _TYPE.match(sql_type)
+    assert found is not None, sql_type
+    values = _values(column, found.group(2))
+    cells = _cells(values, np.frombuffer(column.cell_lengths, "<u4")) if found.group(1) else values
+    valid = np.frombuffer(column.valid, "?") if column.valid else np.ones(rows, bool)
+    if len(valid) != rows or int(valid.sum()) != len(cells):
+        raise ValueError(
+            f"column {column.name!r} ({sql_type}): expected {rows} rows, got {len(valid)}, of them "
+            f"{int(valid.sum())} not null, and {len(cells)} cells"
+        )
+    if len(cells) == rows:
+        return cells
+    result: List[Any] = [None] * rows
+    for row, cell in zip(np.flatnonzero(valid), cells):
+        result[row] = cell
+    return result
+
+
+def _values(column: ColumnValues, kind: str) -> Any:
+    if column.type != BYTES:
+        numbers = np.frombuffer(column.values, _NUMBERS[column.type])
+        return numbers.astype(bool) if kind == "BOOLEAN" else numbers
+    ends = np.cumsum(np.frombuffer(column.value_lengths, "<u4"), dtype=np.int64).tolist()
+    data = column.values
+    pieces = [data[start:end] for start, end in zip([0, *ends], ends)]
+    return pieces if kind in {"BYTES", "BINARY", "VARBINARY"} else [piece.decode("utf-8") for piece in pieces]
+
+
+def _cells(values: Any, lengths: "np.ndarray[Any, Any]") -> Any:
+    if len(values) != int(lengths.sum()):
+        raise ValueError(f"{len(values)} elements for cells of {int(lengths.sum())}")
+    if isinstance(values, np.ndarray) and len(lengths) and (lengths == lengths[0]).all():
+        return values.reshape(len(lengths), -1) if lengths[0] else np.zeros((len(lengths), 0), values.dtype)
+    ends = np.cumsum(lengths, dtype=np.int64).tolist()
+    return [values[start:end] for start, end in zip([0, *ends], ends)]
 
 
 def _encode(name: str, sql_type: str, cells: Any) -> Tuple[int, ColumnValues]:

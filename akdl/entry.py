@@ -27,6 +27,7 @@ from akdl.context import Share, TFContext
 from akdl.dataset import Rows
 from akdl.extra_inputs import open_extra_inputs, text_path
 from akdl.model_archive import ModelError, write_model
+from akdl.parent import exit_with_parent, take_settings
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, TrainTaskConfig
 from akdl.runner.output_writer import OutputWriter
 from akdl.wire import Cluster, Failure, Hello, Outcome, Success, Task
@@ -44,9 +45,9 @@ class ScriptError(Exception):
 
 def main() -> int:
     """Run one task and return the exit status."""
-    settings = _take_settings(os.environ)
+    settings = take_settings(os.environ)
     work_dir = settings["AKDL_WORK_DIR"]
-    _exit_with_parent(int(settings["AKDL_PARENT_FD"]), work_dir)
+    exit_with_parent(int(settings["AKDL_PARENT_FD"]), lambda: _remove(work_dir), ORPHANED)
     try:
         with open(os.path.join(work_dir, PRIVATE_FOLDER, STACKS_FILE), "w") as stacks:
             faulthandler.register(signal.SIGUSR2, stacks)  # works even where a thread never gives up the interpreter lock
@@ -175,24 +176,6 @@ def _as_failure(error: BaseException, message: str) -> Failure:
 
 def _is_ours(file_name: str) -> bool:
     return file_name == __file__ or file_name.startswith("<frozen importlib")
-
-
-def _take_settings(environment: "os._Environ[str]") -> Mapping[str, str]:
-    """Read our variables and remove them, so that nothing the script starts can speak in our name."""
-    names = [name for name in environment if name.startswith("AKDL_")]
-    return {name: environment.pop(name) for name in names}
-
-
-def _exit_with_parent(pipe: int, work_dir: str) -> None:
-    def watch() -> None:
-        # Nobody ever writes: the read ends when the last holder of the other end is gone.
-        while os.read(pipe, 1):
-            pass
-        _remove(work_dir)
-        os._exit(ORPHANED)
-
-    os.set_inheritable(pipe, False)
-    threading.Thread(target=watch, name="akdl-parent", daemon=True).start()
 
 
 _removing = threading.Lock()

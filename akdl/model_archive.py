@@ -8,6 +8,8 @@ was; archives without it load too. Tables have no order, so rows may come in any
 
 import base64
 import binascii
+import contextlib
+import gzip
 import hashlib
 import json
 import operator
@@ -16,10 +18,11 @@ import re
 import shutil
 import stat
 import struct
+import tarfile
 import tempfile
 import zipfile
 import zlib
-from typing import IO, Any, Dict, Iterable, Iterator, List, Set, Tuple
+from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 CHUNK_BYTES = 1 << 20  # Alink's; a reader of ours relies on it to place a chunk before it has the ones in front
 MANIFEST = "akdl_manifest.json"
@@ -29,8 +32,10 @@ _ROWS_PER_PIECE = 4  # of `write_model`: 1.4 MB of text each
 _MOST_CHUNKS = 1 << 20  # 1 TiB; a larger id is no chunk number
 _COPY_BYTES = 1 << 20
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # of zip; one date for all files makes equal models equal archives
-_BROKEN_ZIP = (  # what zipfile raises for damaged bytes, and makedirs for a file that is also a folder
+_BROKEN_ARCHIVE = (  # what zipfile and tarfile raise for damaged bytes, and makedirs for a file that is also a folder
     zipfile.BadZipFile,
+    tarfile.TarError,
+    getattr(gzip, "BadGzipFile", EOFError),  # new in Python 3.8
     zlib.error,
     struct.error,
     EOFError,
@@ -68,11 +73,15 @@ def find_saved_model(folder: str) -> str:
     )
 
 
-def pack(folder: str) -> Iterator[Tuple[int, str]]:
+def pack(folder: str, details: Optional[Mapping[str, Any]] = None) -> Iterator[Tuple[int, str]]:
     """Yield the rows of the SavedModel that `find_saved_model` finds in `folder`.
 
     Memory stays at a few chunks however large the model is; the zip goes through a temporary file. Equal directories
     give equal rows.
+
+    Args:
+        folder: See `find_saved_model`.
+        details: What else the manifest says, as JSON values: see `akdl.serving.check`.
 
     Raises:
         ModelError: No SavedModel, or a symbolic link to a folder inside it.
@@ -80,7 +89,7 @@ def pack(folder: str) -> Iterator[Tuple[int, str]]:
     model = find_saved_model(folder)
     yield 0, os.path.basename(os.path.abspath(model)) + ".zip"
     with tempfile.TemporaryFile(prefix="akdl-model-") as spool:
-        _write_zip(model, spool)
+        _write_zip(model, spool, details or {})
         spool.seek(0)
         for number, chunk in enumerate(iter(lambda: spool.read(CHUNK_BYTES), b""), 1):
             yield number, base64.b64encode(chunk).decode("ascii")
@@ -99,6 +108,67 @@ def unpack(rows: Iterable[Tuple[int, str]], target: str) -> str:
         ModelError: The rows are no model, or a damaged one: a chunk is missing, double or unreadable, an entry would leave
             the folder, or a file is not as the manifest says.
     """
+
+    def fill(folder: str) -> None:
+        with tempfile.TemporaryFile(dir=os.path.dirname(folder)) as spool:
+            _spool(rows, spool)
+            with _damage_is_named():
+                _extract(spool, folder)
+
+    return _made(target, fill)
+
+
+def unpack_file(path: str, target: str) -> str:
+    """Write the model that an archive file holds into the folder `target` and return its SavedModel directory.
+
+    Args:
+        path: A zip, tar, tar.gz or tar.bz2 file with a SavedModel at its root or in one folder.
+        target: A folder that does not exist or is empty. It appears with the whole model or not at all.
+
+    Raises:
+        ModelError: The file is no such archive, or a damaged one; see `unpack`.
+    """
+
+    def fill(folder: str) -> None:
+        with open(path, "rb") as file, _damage_is_named():
+            if zipfile.is_zipfile(file):
+                file.seek(0)
+                _extract(file, folder)
+                return
+            file.seek(0)
+            try:
+                archive = tarfile.open(fileobj=file)
+            except tarfile.ReadError as error:
+                raise ModelError(f"expected a zip or tar file with a SavedModel, got {path}: {error}") from error
+            with archive:
+                _extract_tar(archive, folder)
+
+    return _made(target, fill)
+
+
+def write_model(folder: str, output_writer: Any, details: Optional[Mapping[str, Any]] = None) -> None:
+    """Send the SavedModel in `folder` as rows of a table with the columns model_id BIGINT and model_info STRING.
+
+    Args:
+        folder: See `find_saved_model`.
+        output_writer: `task_config.output_writer`, or anything with its `write_batch`.
+        details: See `pack`.
+
+    Raises:
+        ModelError: See `pack`.
+    """
+    piece: List[Tuple[int, str]] = []
+    for row in pack(folder, details):
+        piece.append(row)
+        if len(piece) == _ROWS_PER_PIECE:
+            _send(piece, output_writer)
+            piece = []
+    if piece:
+        _send(piece, output_writer)
+
+
+def _made(target: str, fill: Callable[[str], None]) -> str:
+    """Let `fill` write a folder that then appears as `target`; return the SavedModel in it."""
     target = os.path.abspath(target)
     if os.path.exists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise ModelError(f"the model cannot be written to {target}: it exists and is not an empty folder")
@@ -108,14 +178,7 @@ def unpack(rows: Iterable[Tuple[int, str]], target: str) -> str:
     try:
         inner = os.path.join(work, "model")
         os.mkdir(inner)
-        with tempfile.TemporaryFile(dir=work) as spool:
-            _spool(rows, spool)
-            try:
-                _extract(spool, inner)
-            except ModelError:
-                raise
-            except _BROKEN_ZIP as error:
-                raise ModelError(f"the zip file that the model rows hold is damaged: {error}") from error
+        fill(inner)
         found = os.path.relpath(find_saved_model(inner), inner)
         os.rename(inner, target)
     finally:
@@ -123,24 +186,14 @@ def unpack(rows: Iterable[Tuple[int, str]], target: str) -> str:
     return os.path.normpath(os.path.join(target, found))
 
 
-def write_model(folder: str, output_writer: Any) -> None:
-    """Send the SavedModel in `folder` as rows of a table with the columns model_id BIGINT and model_info STRING.
-
-    Args:
-        folder: See `find_saved_model`.
-        output_writer: `task_config.output_writer`, or anything with its `write_batch`.
-
-    Raises:
-        ModelError: See `pack`.
-    """
-    piece: List[Tuple[int, str]] = []
-    for row in pack(folder):
-        piece.append(row)
-        if len(piece) == _ROWS_PER_PIECE:
-            _send(piece, output_writer)
-            piece = []
-    if piece:
-        _send(piece, output_writer)
+@contextlib.contextmanager
+def _damage_is_named() -> Iterator[None]:
+    try:
+        yield
+    except ModelError:
+        raise
+    except _BROKEN_ARCHIVE as error:
+        raise ModelError(f"the archive that holds the model is damaged: {error}") from error
 
 
 def _is_saved_model(folder: str) -> bool:
@@ -155,7 +208,7 @@ def _send(rows: List[Tuple[int, str]], output_writer: Any) -> None:
 # Directory to zip.
 
 
-def _write_zip(folder: str, file: IO[bytes]) -> None:
+def _write_zip(folder: str, file: IO[bytes], details: Mapping[str, Any]) -> None:
     files: Dict[str, Dict[str, Any]] = {}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in _contents(folder):
@@ -166,7 +219,7 @@ def _write_zip(folder: str, file: IO[bytes]) -> None:
             entry = _entry(name, os.path.getsize(path), stat.S_IFREG | 0o644)
             with open(path, "rb") as source, archive.open(entry, "w") as packed:
                 files[name] = _copy(source, packed)
-        text = json.dumps({"files": files}, sort_keys=True, indent=1)
+        text = json.dumps({**details, "files": files}, sort_keys=True, indent=1)
         archive.writestr(_entry(MANIFEST, len(text), stat.S_IFREG | 0o644), text)
 
 
@@ -291,17 +344,39 @@ def _extract(spool: IO[bytes], folder: str) -> None:
             _check_manifest(json.loads(archive.read(MANIFEST).decode("utf-8")), files)
 
 
+def _extract_tar(archive: tarfile.TarFile, folder: str) -> None:
+    names: Set[str] = set()
+    for entry in archive:
+        name = entry.name[2:] if entry.name.startswith("./") else entry.name
+        if name == "." and entry.isdir():
+            continue
+        _check_name(name, names)
+        path = os.path.join(folder, *name.split("/"))
+        if entry.isdir():
+            os.makedirs(path, exist_ok=True)
+            continue
+        content = archive.extractfile(entry) if entry.isreg() else None
+        if content is None:
+            raise ModelError(f"the model's archive has an entry that is no plain file: {name!r}")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with content, open(path, "xb") as target:
+            shutil.copyfileobj(content, target)
+
+
 def _check_entry(entry: zipfile.ZipInfo, names: Set[str]) -> None:
     """Refuse entries that would write outside the folder or anything else than plain files."""
-    name = entry.filename
-    parts = name.rstrip("/").split("/")
-    if not all(parts) or "\\" in name or {".", ".."} & set(parts) or re.match("[A-Za-z]:", name):
-        raise ModelError(f"the model's zip file has an entry that would leave its folder: {name!r}")
+    _check_name(entry.filename, names)
     kind = stat.S_IFMT(entry.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise ModelError(f"the model's zip file has an entry that is no plain file: {name!r}")
+        raise ModelError(f"the model's archive has an entry that is no plain file: {entry.filename!r}")
+
+
+def _check_name(name: str, names: Set[str]) -> None:
+    parts = name.rstrip("/").split("/")
+    if not all(parts) or "\\" in name or {".", ".."} & set(parts) or re.match("[A-Za-z]:", name):
+        raise ModelError(f"the model's archive has an entry that would leave its folder: {name!r}")
     if name in names:
-        raise ModelError(f"the model's zip file has the entry {name!r} twice")
+        raise ModelError(f"the model's archive has the entry {name!r} twice")
     names.add(name)
 
 

@@ -317,6 +317,279 @@ class TrainParams(WithParams):
     def getStallTimeout(self) -> float:
         """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
 
+class PredictParams(WithParams):
+    """Parameters of operators that predict."""
+
+    def __init__(
+        self,
+        *,
+        outputSchemaStr: str = ...,
+        schemaStr: str = ...,
+        schema: str = ...,
+        tableSchema: str = ...,
+        outputSignatureDefs: Sequence[str] = ...,
+        selectedCols: Sequence[str] = ...,
+        selectedColNames: Sequence[str] = ...,
+        inputSignatureDefs: Sequence[str] = ...,
+        signatureDefKey: str = ...,
+        graphDefTag: str = ...,
+        reservedCols: Sequence[str] = ...,
+        keepColNames: Sequence[str] = ...,
+        inferBatchSize: int = ...,
+        intraOpParallelism: int = ...,
+        errorCol: str = ...,
+        cellsHoldBatches: bool = ...,
+        pythonEnv: str = ...,
+        startTimeout: float = ...,
+    ) -> None: ...
+    def setOutputSchemaStr(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getOutputSchemaStr(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setSchemaStr(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getSchemaStr(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setSchema(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getSchema(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setTableSchema(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getTableSchema(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
+
+    def getOutputSignatureDefs(self) -> list[str] | None:
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
+
+    def setSelectedCols(self, value: Sequence[str]) -> Self:
+        """Columns that feed the model; all when it is not set. (default None)"""
+
+    def getSelectedCols(self) -> list[str] | None:
+        """Columns that feed the model; all when it is not set. (default None)"""
+
+    def setSelectedColNames(self, value: Sequence[str]) -> Self:
+        """Columns that feed the model; all when it is not set. (default None)"""
+
+    def getSelectedColNames(self) -> list[str] | None:
+        """Columns that feed the model; all when it is not set. (default None)"""
+
+    def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
+        """The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set. (default None)"""
+
+    def getInputSignatureDefs(self) -> list[str] | None:
+        """The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set. (default None)"""
+
+    def setSignatureDefKey(self, value: str) -> Self:
+        """Name of the signature. (default 'serving_default')"""
+
+    def getSignatureDefKey(self) -> str:
+        """Name of the signature. (default 'serving_default')"""
+
+    def setGraphDefTag(self, value: str) -> Self:
+        """Tag of the graph. (default 'serve')"""
+
+    def getGraphDefTag(self) -> str:
+        """Tag of the graph. (default 'serve')"""
+
+    def setReservedCols(self, value: Sequence[str]) -> Self:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def getReservedCols(self) -> list[str] | None:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def setKeepColNames(self, value: Sequence[str]) -> Self:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def getKeepColNames(self) -> list[str] | None:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def setInferBatchSize(self, value: int) -> Self:
+        """Most rows in one call of the model. (default 256)"""
+
+    def getInferBatchSize(self) -> int:
+        """Most rows in one call of the model. (default 256)"""
+
+    def setIntraOpParallelism(self, value: int) -> Self:
+        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+
+    def getIntraOpParallelism(self) -> int | None:
+        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+
+    def setErrorCol(self, value: str) -> Self:
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+
+    def getErrorCol(self) -> str | None:
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+
+    def setCellsHoldBatches(self, value: bool) -> Self:
+        """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
+
+    def getCellsHoldBatches(self) -> bool:
+        """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
+
+    def setPythonEnv(self, value: str) -> Self:
+        """Folder of a Python environment with TensorFlow, or an interpreter; empty for the default. (default '')"""
+
+    def getPythonEnv(self) -> str:
+        """Folder of a Python environment with TensorFlow, or an interpreter; empty for the default. (default '')"""
+
+    def setStartTimeout(self, value: float) -> Self:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def getStartTimeout(self) -> float:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+class SavedModelPredictParams(WithParams):
+    """Parameters of operators that predict with a SavedModel."""
+
+    def __init__(
+        self,
+        *,
+        modelPath: str = ...,
+        outputSchemaStr: str = ...,
+        schemaStr: str = ...,
+        schema: str = ...,
+        tableSchema: str = ...,
+        outputSignatureDefs: Sequence[str] = ...,
+        selectedCols: Sequence[str] = ...,
+        selectedColNames: Sequence[str] = ...,
+        inputSignatureDefs: Sequence[str] = ...,
+        signatureDefKey: str = ...,
+        graphDefTag: str = ...,
+        reservedCols: Sequence[str] = ...,
+        keepColNames: Sequence[str] = ...,
+        inferBatchSize: int = ...,
+        intraOpParallelism: int = ...,
+        errorCol: str = ...,
+        cellsHoldBatches: bool = ...,
+        pythonEnv: str = ...,
+        startTimeout: float = ...,
+    ) -> None: ...
+    def setModelPath(self, value: str) -> Self:
+        """Folder of a SavedModel, or a zip or tar file of one; every host has to have it. (required)"""
+
+    def getModelPath(self) -> str:
+        """Folder of a SavedModel, or a zip or tar file of one; every host has to have it. (required)"""
+
+    def setOutputSchemaStr(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getOutputSchemaStr(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setSchemaStr(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getSchemaStr(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setSchema(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getSchema(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setTableSchema(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getTableSchema(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
+
+    def getOutputSignatureDefs(self) -> list[str] | None:
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
+
+    def setSelectedCols(self, value: Sequence[str]) -> Self:
+        """Columns that feed the model; all when it is not set. (default None)"""
+
+    def getSelectedCols(self) -> list[str] | None:
+        """Columns that feed the model; all when it is not set. (default None)"""
+
+    def setSelectedColNames(self, value: Sequence[str]) -> Self:
+        """Columns that feed the model; all when it is not set. (default None)"""
+
+    def getSelectedColNames(self) -> list[str] | None:
+        """Columns that feed the model; all when it is not set. (default None)"""
+
+    def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
+        """The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set. (default None)"""
+
+    def getInputSignatureDefs(self) -> list[str] | None:
+        """The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set. (default None)"""
+
+    def setSignatureDefKey(self, value: str) -> Self:
+        """Name of the signature. (default 'serving_default')"""
+
+    def getSignatureDefKey(self) -> str:
+        """Name of the signature. (default 'serving_default')"""
+
+    def setGraphDefTag(self, value: str) -> Self:
+        """Tag of the graph. (default 'serve')"""
+
+    def getGraphDefTag(self) -> str:
+        """Tag of the graph. (default 'serve')"""
+
+    def setReservedCols(self, value: Sequence[str]) -> Self:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def getReservedCols(self) -> list[str] | None:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def setKeepColNames(self, value: Sequence[str]) -> Self:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def getKeepColNames(self) -> list[str] | None:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def setInferBatchSize(self, value: int) -> Self:
+        """Most rows in one call of the model. (default 256)"""
+
+    def getInferBatchSize(self) -> int:
+        """Most rows in one call of the model. (default 256)"""
+
+    def setIntraOpParallelism(self, value: int) -> Self:
+        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+
+    def getIntraOpParallelism(self) -> int | None:
+        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+
+    def setErrorCol(self, value: str) -> Self:
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+
+    def getErrorCol(self) -> str | None:
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+
+    def setCellsHoldBatches(self, value: bool) -> Self:
+        """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
+
+    def getCellsHoldBatches(self) -> bool:
+        """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
+
+    def setPythonEnv(self, value: str) -> Self:
+        """Folder of a Python environment with TensorFlow, or an interpreter; empty for the default. (default '')"""
+
+    def getPythonEnv(self) -> str:
+        """Folder of a Python environment with TensorFlow, or an interpreter; empty for the default. (default '')"""
+
+    def setStartTimeout(self, value: float) -> Self:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def getStartTimeout(self) -> float:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
 class RandomTableParams(WithParams):
     """Parameters of random tables."""
 

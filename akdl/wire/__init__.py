@@ -16,6 +16,7 @@ from akdl.wire.exchange_pb2 import (
     Shares,
 )
 from akdl.wire.group_pb2 import ENDED, FAILED, RUNNING, STARTING, GroupState, MemberState
+from akdl.wire.serving_pb2 import BadRow, Description, Prediction, ServedTensor, Serving
 from akdl.wire.task_pb2 import Cluster, ExtraInput, Failure, Hello, Outcome, Success, TableColumn, Task
 
 __all__ = [
@@ -32,9 +33,11 @@ __all__ = [
     "FLOAT32",
     "FLOAT64",
     "INT64",
+    "BadRow",
     "Chunk",
     "Cluster",
     "ColumnValues",
+    "Description",
     "Empty",
     "EndOfInput",
     "Example",
@@ -42,7 +45,10 @@ __all__ = [
     "Failure",
     "Hello",
     "Outcome",
+    "Prediction",
     "Rows",
+    "ServedTensor",
+    "Serving",
     "Success",
     "TableColumn",
     "Task",

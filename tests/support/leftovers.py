@@ -28,7 +28,9 @@ def task_processes() -> list[psutil.Process]:
     found = []
     for process in psutil.Process().children(recursive=True):
         try:
-            if "akdl.entry" in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
+            if {"akdl.entry", "akdl.serving.server", "akdl.serving.check"} & set(
+                process.cmdline()
+            ) and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
         except psutil.NoSuchProcess:
             continue

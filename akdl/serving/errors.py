@@ -1,0 +1,43 @@
+"""What can go wrong when a model predicts.
+
+ValueError
+└── ServingError        nothing can be predicted; the message says what to change
+    ├── SignatureError  the model has not what the parameters name, or cannot be used as they say
+    └── RowsError       some rows cannot be predicted
+"""
+
+from typing import List, Sequence, Tuple
+
+_SHOWN = 5
+
+BadRow = Tuple[int, str]
+"""A row by its number from 0 in its batch, and what is wrong with it."""
+
+
+class ServingError(ValueError):
+    """Nothing can be predicted."""
+
+
+class SignatureError(ServingError):
+    """The model has no such tag, signature, input or output, or a type that does not fit; the message lists what it has."""
+
+
+class RowsError(ServingError):
+    """Rows that cannot be predicted.
+
+    Args:
+        bad: The rows, at least one.
+
+    Attributes:
+        bad: The same.
+    """
+
+    def __init__(self, bad: Sequence[BadRow]) -> None:
+        self.bad: List[BadRow] = list(bad)
+        text = "; ".join(f"row {row}: {message}" for row, message in self.bad[:_SHOWN])
+        more = len(self.bad) - _SHOWN
+        super().__init__(text + (f"; and {more} more rows" if more > 0 else ""))
+
+
+class CellError(ValueError):
+    """A cell, or all cells of a batch, that do not fit; for the converters of this package."""

@@ -1,0 +1,385 @@
+"""A SavedModel that is loaded once and predicts batches of rows.
+
+Rows on their way through it: columns become arrays (`akdl.serving.inputs`), rows whose values have one shape are stacked to
+batches, the model is called, and what it returns becomes columns (`akdl.serving.outputs`). A row that cannot be predicted
+is left out of its batch; when the model itself refuses a batch, the batch is halved until the bad rows are found.
+"""
+
+import logging
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from akdl.model_archive import ModelError, find_saved_model
+from akdl.serving.errors import BadRow, RowsError, ServingError, SignatureError
+from akdl.serving.inputs import Array, Converted, InputConverter
+from akdl.serving.outputs import Cells, OutputColumn, OutputConverter
+from akdl.serving.signature import Signature, TensorDescription, find_tensor, resolve, tensors_text
+from akdl.tf_version import is_tensorflow_2
+
+logger = logging.getLogger(__name__)
+
+
+class ServedModel:
+    """A loaded model. Its methods may be called from several threads at once.
+
+    Args:
+        folder: Of the SavedModel, or with one directly below it.
+        tag: Of the graph; several with commas between them.
+        signature: Name of the function to call.
+        inputs: Column to the signature's input that it feeds, or the names of columns that are called like the inputs. All
+            inputs must be fed. By default every input is fed by the column of its name.
+        outputs: The columns to make; plain text names an output whose values are returned as arrays. By default all outputs.
+        batch_dim_in_cell: Cells are whole tensors with the batch dimension, as in Alink's SavedModel operators, and the
+            model is called for each row alone. Otherwise a cell is one element of a batch.
+        batch_size: Most rows in one call of the model. A signature with a fixed batch dimension has its own.
+        intra_op_parallelism: Threads inside one operation. TensorFlow has one such pool for a process: the first model, or
+            whatever used TensorFlow before, decides.
+
+    Raises:
+        ModelError: There is no SavedModel, or it cannot be loaded.
+        SignatureError: It has not what the arguments name; the message lists what it has.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        tag: str = "serve",
+        signature: str = "serving_default",
+        inputs: Union[None, Mapping[str, str], Sequence[str]] = None,
+        outputs: Optional[Iterable[Union[str, OutputColumn]]] = None,
+        *,
+        batch_dim_in_cell: bool = False,
+        batch_size: int = 256,
+        intra_op_parallelism: Optional[int] = None,
+    ) -> None:
+        if batch_size < 1:
+            raise ServingError(f"inferBatchSize is {batch_size}; it must be at least 1")
+        folder = find_saved_model(folder)
+        tags, self.signature = resolve(folder, tag, signature)
+        self._batch_dim_in_cell = batch_dim_in_cell
+        self._inputs = self._input_converters(inputs)
+        self._outputs = self._output_converters(outputs)
+        self._fixed_batch = self._one_fixed_batch()
+        self._batch_size = self._fixed_batch or batch_size
+        runner = FunctionRunner if _runs_eagerly() else SessionRunner
+        try:
+            self._runner: Any = runner(folder, tags, self.signature, self._outputs_used(), intra_op_parallelism)
+        except Exception as error:  # TensorFlow raises a great many types here
+            raise ModelError(f"the SavedModel in {folder} cannot be loaded: {type(error).__name__}: {error}") from error
+
+    @property
+    def inputs(self) -> Dict[str, TensorDescription]:
+        """Column to the input that it feeds."""
+        by_key = {tensor.key: tensor for tensor in self.signature.inputs}
+        return {converter.column: by_key[converter.key] for converter in self._inputs}
+
+    @property
+    def outputs(self) -> Dict[str, TensorDescription]:
+        """Result column to the output that it holds."""
+        by_key = {tensor.key: tensor for tensor in self.signature.outputs}
+        return {converter.name: by_key[converter.key] for converter in self._outputs}
+
+    def predict(self, columns: Mapping[str, Any], rows: Optional[int] = None) -> Dict[str, Cells]:
+        """Predict rows.
+
+        Args:
+            columns: At least the columns of `inputs`: arrays with rows on the first axis, or sequences of cells; see
+                `akdl.serving.inputs` for what a cell may be. None is null.
+            rows: How many there are; by default what the columns have.
+
+        Returns:
+            Result columns: an array with rows on the first axis, or a list of cells.
+
+        Raises:
+            RowsError: Rows that cannot be predicted.
+            ServingError: The columns are missing or of different length, or the model fails altogether.
+        """
+        results, bad = self.predict_collecting(columns, rows)
+        if bad:
+            raise RowsError(bad)
+        return results
+
+    def predict_collecting(
+        self, columns: Mapping[str, Any], rows: Optional[int] = None
+    ) -> Tuple[Dict[str, Cells], List[BadRow]]:
+        """Predict rows; return the result columns, None in the cells of bad rows, and the bad rows with what is wrong.
+
+        Args:
+            columns: See `predict`.
+            rows: See `predict`.
+
+        Raises:
+            ServingError: See `predict`.
+        """
+        count = self._count(columns, rows)
+        errors: Dict[int, str] = {}
+        values: Dict[str, Converted] = {}
+        for converter in self._inputs:
+            converted = values[converter.key] = converter.convert(columns[converter.column])
+            for row, message in converted.errors.items():
+                errors.setdefault(row, message)
+        good = [row for row in range(count) if row not in errors] if errors else range(count)
+        parts: List[_Part] = []
+        for batch in self._batches(values, good):
+            parts.extend(self._predict_batch(values, batch, errors))
+        results = {
+            converter.name: _gathered([(part.rows, part.cells[index]) for part in parts], count)
+            for index, converter in enumerate(self._outputs)
+        }
+        if errors:
+            results = {name: _without(cells, errors) for name, cells in results.items()}
+        return results, sorted(errors.items())
+
+    def close(self) -> None:
+        """Give the model's memory free. Nothing can be predicted any more."""
+        self._runner.close()
+
+    def __enter__(self) -> "ServedModel":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+    def _input_converters(self, inputs: Union[None, Mapping[str, str], Sequence[str]]) -> List[InputConverter]:
+        known = self.signature.inputs
+        if inputs is None:
+            inputs = [tensor.key for tensor in known]
+        pairs = list(inputs.items()) if isinstance(inputs, Mapping) else [(name, name) for name in inputs]
+        keys = [key for _, key in pairs]
+        tensors = [find_tensor(known, key, "input", self.signature) for key in keys]
+        missing = [tensor for tensor in known if tensor.key not in keys]
+        if missing or len(set(keys)) != len(keys) or not known:
+            raise SignatureError(
+                "each input of the model must be fed by one column (selectedCols, inputSignatureDefs); fed are "
+                "{}, the signature is {}".format(", ".join(map(repr, keys)) or "none", self.signature)
+            )
+        return [InputConverter(tensor, column, self._batch_dim_in_cell) for (column, _), tensor in zip(pairs, tensors)]
+
+    def _output_converters(self, outputs: Optional[Iterable[Union[str, OutputColumn]]]) -> List[OutputConverter]:
+        known = self.signature.outputs
+        chosen = [tensor.key for tensor in known] if outputs is None else list(outputs)
+        columns = [OutputColumn(column, None) if isinstance(column, str) else column for column in chosen]
+        names = [column.name for column in columns]
+        if not columns or len(set(names)) != len(names):
+            raise SignatureError(
+                "expected output columns with different names, got {}".format(", ".join(map(repr, names)) or "none")
+            )
+        return [
+            OutputConverter(
+                column,
+                find_tensor(known, column.name if column.key is None else column.key, "output", self.signature),
+                self._batch_dim_in_cell,
+            )
+            for column in columns
+        ]
+
+    def _one_fixed_batch(self) -> Optional[int]:
+        sizes = {converter.fixed_batch for converter in self._inputs if converter.fixed_batch is not None}
+        if len(sizes) > 1:
+            raise SignatureError(
+                f"the inputs have different fixed batch dimensions: {tensors_text(self.signature.inputs)}; a model that takes "
+                "single tensors needs batchDimInCell"
+            )
+        return sizes.pop() if sizes else None
+
+    def _outputs_used(self) -> List[TensorDescription]:
+        keys = {converter.key for converter in self._outputs}
+        return [tensor for tensor in self.signature.outputs if tensor.key in keys]
+
+    def _count(self, columns: Mapping[str, Any], rows: Optional[int]) -> int:
+        counts = {}
+        for converter in self._inputs:
+            if converter.column not in columns:
+                raise ServingError(
+                    f"there is no column {converter.column!r} for the input {converter.key!r}; the columns are "
+                    + ", ".join(map(repr, columns))
+                )
+            counts[converter.column] = len(columns[converter.column])
+        if len(set(counts.values())) > 1 or (rows is not None and set(counts.values()) != {rows}):
+            raise ServingError(f"the columns have different numbers of rows: {counts}, expected {rows or 'equal ones'}")
+        return next(iter(counts.values()))
+
+    def _batches(self, values: Dict[str, Converted], good: Sequence[int]) -> Iterator[Sequence[int]]:
+        """Yield rows that go into one call of the model."""
+        groups: Iterable[Sequence[int]] = [good]
+        if any(isinstance(converted.values, list) for converted in values.values()):
+            by_shape: Dict[Any, List[int]] = {}
+            for row in good:
+                by_shape.setdefault(tuple(converted.shape(row) for converted in values.values()), []).append(row)
+            groups = by_shape.values()
+        size = 1 if self._batch_dim_in_cell else self._batch_size
+        for group in groups:
+            for start in range(0, len(group), size):
+                yield group[start : start + size]
+
+    def _predict_batch(self, values: Dict[str, Converted], rows: Sequence[int], errors: Dict[int, str]) -> "Iterator[_Part]":
+        feeds = {key: converted.take(rows) for key, converted in values.items()}
+        try:
+            fetched = self._call(feeds, len(rows))
+        except _refusals() as error:
+            if len(rows) == 1:
+                errors[rows[0]] = f"the model refuses it: {getattr(error, 'message', error)}"
+                return
+            middle = len(rows) // 2
+            for half in (rows[:middle], rows[middle:]):
+                yield from self._predict_batch(values, half, errors)
+            return
+        cells = []
+        for converter in self._outputs:
+            column, bad = converter.convert(fetched[converter.key])
+            for place, message in bad.items():
+                errors.setdefault(rows[place], message)
+            cells.append(column)
+        yield _Part(rows, cells)
+
+    def _call(self, feeds: Dict[str, Array], rows: int) -> Dict[str, Array]:
+        """Call the model and return its outputs with rows on the first axis."""
+        if self._batch_dim_in_cell:
+            fetched = self._runner.run({key: array[0] for key, array in feeds.items()})
+            return {key: array[np.newaxis] for key, array in fetched.items()}
+        padding = (self._fixed_batch or rows) - rows
+        if padding:
+            feeds = {key: np.concatenate([array, np.repeat(array[-1:], padding, axis=0)]) for key, array in feeds.items()}
+        fetched = self._runner.run(feeds)
+        for key, array in fetched.items():
+            if array.ndim == 0 or len(array) != rows + padding:
+                raise ServingError(
+                    f"the output {key!r} has the shape {list(array.shape)} for a batch of {rows + padding} rows, so it holds "
+                    "no value per row; a model that takes single tensors needs batchDimInCell"
+                )
+        return {key: array[:rows] for key, array in fetched.items()} if padding else fetched
+
+
+class FunctionRunner:
+    """Calls the signature of a model that TensorFlow 2 has loaded.
+
+    Args:
+        folder: Of the SavedModel.
+        tags: Of the graph.
+        signature: To call.
+        outputs: To return.
+        intra_op_parallelism: See `ServedModel`.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        tags: Sequence[str],
+        signature: Signature,
+        outputs: Sequence[TensorDescription],
+        intra_op_parallelism: Optional[int],
+    ) -> None:
+        import tensorflow as tf
+
+        if intra_op_parallelism is not None:
+            try:
+                tf.config.threading.set_intra_op_parallelism_threads(intra_op_parallelism)
+            except RuntimeError:  # TensorFlow is at work already
+                logger.warning("intraOpParallelism %d comes too late: this process has used TensorFlow", intra_op_parallelism)
+        self._tf = tf
+        self._loaded = tf.saved_model.load(folder, tags=list(tags))
+        self._function = self._loaded.signatures[signature.key]
+        self._dtypes = {tensor.key: tf.as_dtype(tensor.dtype) for tensor in signature.inputs}
+        self._keys = [tensor.key for tensor in outputs]
+
+    def run(self, feeds: Dict[str, Array]) -> Dict[str, Array]:
+        """Call the function."""
+        constant, dtypes = self._tf.constant, self._dtypes
+        results = self._function(**{key: constant(_in_dtype(array, dtypes[key])) for key, array in feeds.items()})
+        return {key: _known(results[key].numpy()) for key in self._keys}
+
+    def close(self) -> None:
+        """Let go of the model."""
+        self._function = self._loaded = None
+
+
+class SessionRunner:
+    """Runs the graph of a signature in a session: TensorFlow 1, or 2 without eager execution.
+
+    Args:
+        folder: Of the SavedModel.
+        tags: Of the graph.
+        signature: To call.
+        outputs: To return.
+        intra_op_parallelism: See `ServedModel`.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        tags: Sequence[str],
+        signature: Signature,
+        outputs: Sequence[TensorDescription],
+        intra_op_parallelism: Optional[int],
+    ) -> None:
+        import tensorflow as tf
+
+        config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=intra_op_parallelism or 0, allow_soft_placement=True)
+        config.gpu_options.allow_growth = True
+        graph = tf.Graph()
+        self._session = tf.compat.v1.Session(graph=graph, config=config)
+        try:
+            with graph.as_default():
+                tf.compat.v1.saved_model.load(self._session, list(tags), folder)
+        except BaseException:
+            self._session.close()
+            raise
+        self._dtypes = {tensor.key: tf.as_dtype(tensor.dtype) for tensor in signature.inputs}
+        self._feeds = {tensor.key: tensor.tensor for tensor in signature.inputs}
+        self._fetches = {tensor.key: tensor.tensor for tensor in outputs}
+
+    def run(self, feeds: Dict[str, Array]) -> Dict[str, Array]:
+        """Run the graph."""
+        fed = {self._feeds[key]: _in_dtype(array, self._dtypes[key]) for key, array in feeds.items()}
+        fetched = self._session.run(self._fetches, fed)
+        return {key: _known(np.asarray(value)) for key, value in fetched.items()}
+
+    def close(self) -> None:
+        """Close the session."""
+        self._session.close()
+
+
+class _Part(NamedTuple):
+    rows: Sequence[int]
+    cells: List[Cells]
+
+
+def _runs_eagerly() -> bool:
+    import tensorflow as tf
+
+    return is_tensorflow_2() and bool(tf.executing_eagerly())
+
+
+def _refusals() -> Tuple[Any, ...]:
+    """What TensorFlow raises when values do not suit the model, so that other rows may still do."""
+    import tensorflow as tf
+
+    return tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError, tf.errors.NotFoundError
+
+
+def _in_dtype(array: Array, dtype: Any) -> Array:
+    return array.astype(dtype.as_numpy_dtype) if dtype.name == "bfloat16" else array
+
+
+def _known(array: Array) -> Array:
+    """Return the array in a type that numpy has itself: bfloat16 is one that TensorFlow adds."""
+    return array.astype(np.float32) if array.dtype.kind == "V" or array.dtype.name == "bfloat16" else array
+
+
+def _gathered(parts: Sequence[Tuple[Sequence[int], Cells]], count: int) -> Cells:
+    """Return the cells of all parts in the order of their rows."""
+    in_order = sum(len(rows) for rows, _ in parts) == count and all(isinstance(rows, range) for rows, _ in parts)
+    arrays = [cells for _, cells in parts if not isinstance(cells, list)]
+    if in_order and len(arrays) == len(parts) and len({array.shape[1:] for array in arrays}) == 1:
+        return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    cells: List[Any] = [None] * count
+    for rows, part in parts:
+        for row, cell in zip(rows, part):
+            cells[row] = cell
+    return cells
+
+
+def _without(cells: Cells, errors: Mapping[int, str]) -> List[Any]:
+    """Return the cells with None for bad rows: one output may have worked where another has not."""
+    return [None if row in errors else cell for row, cell in enumerate(cells)]

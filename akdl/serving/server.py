@@ -1,0 +1,191 @@
+"""`python -m akdl.serving.server`: a process that holds one model and predicts for all Flink tasks on its host.
+
+It listens at once and loads the model then, so whoever calls `Describe` waits for the model, or learns why there is none.
+
+How it ends: on SIGTERM, or when the parent closes its end of the pipe or dies: at once, with status 0; what was unpacked and
+the socket are removed. A model that cannot be loaded does not end it: every client gets the reason.
+"""
+
+import hmac
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from concurrent import futures
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+
+import grpc
+from google.protobuf import json_format
+
+from akdl.columns import decode_columns, encode_columns
+from akdl.model_archive import ModelError
+from akdl.parent import exit_with_parent, take_settings
+from akdl.serving.errors import ServingError
+from akdl.serving.folder import ModelFolder
+from akdl.serving.model import ServedModel
+from akdl.serving.outputs import OutputColumn
+from akdl.wire import BadRow, Description, Empty, Failure, Prediction, Rows, ServedTensor, Serving
+from akdl.wire.service import PREDICT_SERVICE, TOKEN
+
+logger = logging.getLogger(__name__)
+
+Behaviour = Callable[[Any], Any]
+
+_CALLS_AT_ONCE = 16  # TensorFlow has its own threads; these decode and encode
+_LOOK_AGAIN_S = 0.5  # how soon a waiting call notices that its client has gone
+
+
+class ModelServer:
+    """Answers calls with one model.
+
+    Args:
+        serving: What to serve.
+        address: Where to listen, such as "unix:/tmp/x/model.sock".
+        token: The secret that every call must bring.
+    """
+
+    def __init__(self, serving: Serving, address: str, token: str) -> None:
+        self._serving = serving
+        self._token = token
+        self._ready = threading.Event()
+        self._folder: Optional[ModelFolder] = None
+        self._model: Optional[ServedModel] = None
+        self._description = Description()
+        self._socket = address[len("unix:") :] if address.startswith("unix:") else None
+        self._server = grpc.server(
+            futures.ThreadPoolExecutor(_CALLS_AT_ONCE, thread_name_prefix="akdl-predict"),
+            options=[
+                ("grpc.max_send_message_length", -1),
+                ("grpc.max_receive_message_length", -1),
+                ("grpc.so_reuseport", 0),  # by default two servers would share a port without a word
+            ],
+        )
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(PREDICT_SERVICE, self._handlers()),))
+        if not self._server.add_insecure_port(address):
+            raise ServingError(f"cannot listen on {address}")
+        self._server.start()
+
+    def load(self) -> None:
+        """Load the model; clients wait for it."""
+        started = time.monotonic()
+        try:
+            self._load()
+        except Exception as error:  # whatever it is, the clients have to hear of it
+            self._description = Description(failure=_failure(error))
+            logger.error("no model to serve: %s", error)
+        self._description.load_s = time.monotonic() - started
+        self._ready.set()
+
+    def wait(self) -> None:
+        """Serve for ever."""
+        self._server.wait_for_termination()
+
+    def clean_up(self) -> None:
+        """Remove what lies on disk."""
+        if self._folder is not None:
+            self._folder.remove()
+        if self._socket is not None and os.path.exists(self._socket):
+            os.remove(self._socket)
+
+    def _load(self) -> None:
+        serving = self._serving
+        names = [column.name for column in serving.input_columns]
+        output_keys = list(serving.output_keys) or [column.name for column in serving.output_columns]
+        self._folder = ModelFolder(serving.model)
+        self._model = model = ServedModel(
+            self._folder.path,
+            serving.tag or "serve",
+            serving.signature or "serving_default",
+            dict(zip(names, list(serving.input_keys) or names)),
+            [OutputColumn(column.name, column.type, key) for column, key in zip(serving.output_columns, output_keys)],
+            batch_dim_in_cell=serving.batch_dim_in_cell,
+            batch_size=serving.batch_size or 256,
+            intra_op_parallelism=serving.intra_op_parallelism or None,
+        )
+        import tensorflow as tf
+
+        self._description = Description(
+            inputs=_tensors(model.inputs), outputs=_tensors(model.outputs), tensorflow_version=tf.__version__
+        )
+
+    def _handlers(self) -> Any:
+        behaviours: Dict[str, Tuple[Behaviour, Any]] = {
+            "Describe": (self._describe, Empty),
+            "Predict": (self._predict, Rows),
+        }
+        return {
+            name: grpc.unary_unary_rpc_method_handler(
+                self._guarded(behaviour), request_deserializer=request.FromString, response_serializer=_serialize
+            )
+            for name, (behaviour, request) in behaviours.items()
+        }
+
+    def _guarded(self, behaviour: Behaviour) -> Callable[[Any, Any], Any]:
+        def call(request: Any, context: Any) -> Any:
+            given = dict(context.invocation_metadata()).get(TOKEN, "")
+            if not hmac.compare_digest(given, self._token):
+                context.abort(grpc.StatusCode.UNAUTHENTICATED, "this process has no token for this model")
+            while not self._ready.wait(_LOOK_AGAIN_S):
+                if not context.is_active():
+                    context.abort(grpc.StatusCode.CANCELLED, "the client has gone")
+            return behaviour(request)
+
+        return call
+
+    def _describe(self, request: Empty) -> Description:
+        return self._description
+
+    def _predict(self, rows: Rows) -> Prediction:
+        if self._model is None:
+            return Prediction(failure=self._description.failure)
+        try:
+            columns = decode_columns(rows, self._serving.input_columns)
+            results, bad = self._model.predict_collecting(columns, rows.rows)
+            return Prediction(
+                rows=encode_columns(results, self._serving.output_columns),
+                bad_rows=[BadRow(row=row, message=message) for row, message in bad],
+            )
+        except Exception as error:  # the client decides what becomes of it
+            return Prediction(failure=_failure(error))
+
+
+def main() -> int:
+    """Serve the model that the environment names."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    settings = take_settings(os.environ)
+    serving = json_format.Parse(settings["AKDL_SERVING"], Serving())
+    server = ModelServer(serving, settings["AKDL_ADDRESS"], settings["AKDL_TOKEN"])
+    exit_with_parent(int(settings["AKDL_PARENT_FD"]), server.clean_up, 0)
+
+    def terminate(number: int, frame: Any) -> None:
+        server.clean_up()
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, terminate)
+    server.load()
+    server.wait()
+    return 0
+
+
+def _tensors(tensors: Any) -> Sequence[ServedTensor]:
+    return [
+        ServedTensor(column=column, key=found.key, dtype=found.dtype, shape=found.shape or (), unknown_rank=found.shape is None)
+        for column, found in tensors.items()
+    ]
+
+
+def _failure(error: Exception) -> Failure:
+    expected = isinstance(error, (ServingError, ModelError))
+    return Failure(type=type(error).__name__, message=str(error), traceback="" if expected else traceback.format_exc())
+
+
+def _serialize(message: Any) -> bytes:
+    serialized: bytes = message.SerializeToString()
+    return serialized
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""What a SavedModel offers, read from its file without loading it: tags, signatures, inputs and outputs."""
+
+import os
+from dataclasses import dataclass
+from typing import Any, Dict, Iterable, List, Optional, Tuple
+
+from akdl.model_archive import ModelError, find_saved_model
+from akdl.serving.errors import SignatureError
+
+_INTERNAL = ("__saved_model_init_op", "__saved_model_train_op")
+
+
+@dataclass(frozen=True)
+class TensorDescription:
+    """An input or output of a signature.
+
+    Args:
+        key: Its name in the signature.
+        dtype: TensorFlow's name of the type, such as "float32" or "string".
+        shape: With the batch dimension; -1 for what is not fixed, None when even the number of dimensions is not.
+        tensor: Its name in the graph; empty when it is no plain tensor.
+    """
+
+    key: str
+    dtype: str
+    shape: Optional[Tuple[int, ...]]
+    tensor: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.key!r} {self.dtype} {shape_text(self.shape)}"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A function of a SavedModel.
+
+    Args:
+        key: Its name, such as "serving_default".
+        inputs: In the order of their names.
+        outputs: In the order of their names.
+    """
+
+    key: str
+    inputs: Tuple[TensorDescription, ...]
+    outputs: Tuple[TensorDescription, ...]
+
+    def __str__(self) -> str:
+        return f"{self.key!r} (inputs: {tensors_text(self.inputs)}; outputs: {tensors_text(self.outputs)})"
+
+
+def shape_text(shape: Optional[Iterable[int]]) -> str:
+    """Return a shape as text: "[-1, 3]", or "[any shape]"."""
+    return "[any shape]" if shape is None else str(list(shape))
+
+
+def tensors_text(tensors: Iterable[TensorDescription]) -> str:
+    """Return inputs or outputs as one text."""
+    return ", ".join(map(str, tensors)) or "none"
+
+
+def read_signatures(folder: str) -> Dict[Tuple[str, ...], Dict[str, Signature]]:
+    """Return the signatures of the SavedModel in `folder`: sorted tags of a graph to its signatures by key.
+
+    Raises:
+        ModelError: There is no SavedModel, or its file is damaged.
+    """
+    saved = _parse(find_saved_model(folder))
+    return {
+        tuple(sorted(graph.meta_info_def.tags)): {
+            key: _signature(key, definition) for key, definition in sorted(graph.signature_def.items()) if key not in _INTERNAL
+        }
+        for graph in saved.meta_graphs
+    }
+
+
+def resolve(folder: str, tag: str, key: str) -> Tuple[Tuple[str, ...], Signature]:
+    """Return the tags of a graph and its signature.
+
+    Args:
+        folder: Of the SavedModel.
+        tag: A tag, or several with commas between them.
+        key: Of the signature.
+
+    Raises:
+        ModelError: There is no SavedModel, or its file is damaged.
+        SignatureError: It has no such tag or signature.
+    """
+    graphs = read_signatures(folder)
+    tags = tuple(sorted(part.strip() for part in tag.split(",")))
+    if tags not in graphs:
+        found = "; ".join(repr(",".join(tags)) for tags in graphs)
+        raise SignatureError(f"the SavedModel in {folder} has no graph with the tag {tag!r} (graphDefTag); it has: {found}")
+    signatures = graphs[tags]
+    if key not in signatures:
+        found = "; ".join(map(str, signatures.values())) or "none"
+        raise SignatureError(
+            f"the SavedModel in {folder} has no signature {key!r} (signatureDefKey) in its graph {tag!r}; it has: {found}"
+        )
+    return tags, signatures[key]
+
+
+def find_tensor(tensors: Iterable[TensorDescription], key: str, what: str, signature: Signature) -> TensorDescription:
+    """Return the one of `tensors` that is called `key`.
+
+    Raises:
+        SignatureError: There is none.
+    """
+    for tensor in tensors:
+        if tensor.key == key:
+            return tensor
+    raise SignatureError(f"the model has no {what} {key!r}; its signature is {signature}")
+
+
+def _parse(folder: str) -> Any:
+    from google.protobuf import message, text_format
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    saved = saved_model_pb2.SavedModel()
+    binary = os.path.join(folder, "saved_model.pb")
+    try:
+        if os.path.isfile(binary):
+            with open(binary, "rb") as file:
+                saved.ParseFromString(file.read())
+        else:
+            with open(os.path.join(folder, "saved_model.pbtxt"), encoding="utf-8") as text:
+                text_format.Parse(text.read(), saved)
+    except (message.DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
+        raise ModelError(f"the SavedModel in {folder} is damaged: {error}") from error
+    if not saved.meta_graphs:
+        raise ModelError(f"the SavedModel in {folder} is damaged: there is no graph in it")
+    return saved
+
+
+def _signature(key: str, definition: Any) -> Signature:
+    return Signature(key, _tensors(definition.inputs), _tensors(definition.outputs))
+
+
+def _tensors(infos: Any) -> Tuple[TensorDescription, ...]:
+    import tensorflow as tf
+
+    found: List[TensorDescription] = []
+    for key, info in sorted(infos.items()):
+        shape = None if info.tensor_shape.unknown_rank else tuple(dim.size for dim in info.tensor_shape.dim)
+        found.append(TensorDescription(key, tf.as_dtype(info.dtype).name, shape, info.name))
+    return tuple(found)

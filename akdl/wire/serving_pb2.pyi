@@ -1,0 +1,78 @@
+from akdl.wire import exchange_pb2 as _exchange_pb2
+from akdl.wire import task_pb2 as _task_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Serving(_message.Message):
+    __slots__ = ["model", "tag", "signature", "input_columns", "input_keys", "output_columns", "output_keys", "batch_dim_in_cell", "batch_size", "intra_op_parallelism"]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    INPUT_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    INPUT_KEYS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_KEYS_FIELD_NUMBER: _ClassVar[int]
+    BATCH_DIM_IN_CELL_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    INTRA_OP_PARALLELISM_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    tag: str
+    signature: str
+    input_columns: _containers.RepeatedCompositeFieldContainer[_task_pb2.TableColumn]
+    input_keys: _containers.RepeatedScalarFieldContainer[str]
+    output_columns: _containers.RepeatedCompositeFieldContainer[_task_pb2.TableColumn]
+    output_keys: _containers.RepeatedScalarFieldContainer[str]
+    batch_dim_in_cell: bool
+    batch_size: int
+    intra_op_parallelism: int
+    def __init__(self, model: _Optional[str] = ..., tag: _Optional[str] = ..., signature: _Optional[str] = ..., input_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., input_keys: _Optional[_Iterable[str]] = ..., output_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., output_keys: _Optional[_Iterable[str]] = ..., batch_dim_in_cell: bool = ..., batch_size: _Optional[int] = ..., intra_op_parallelism: _Optional[int] = ...) -> None: ...
+
+class ServedTensor(_message.Message):
+    __slots__ = ["column", "key", "dtype", "shape", "unknown_rank"]
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_RANK_FIELD_NUMBER: _ClassVar[int]
+    column: str
+    key: str
+    dtype: str
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    unknown_rank: bool
+    def __init__(self, column: _Optional[str] = ..., key: _Optional[str] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., unknown_rank: bool = ...) -> None: ...
+
+class Description(_message.Message):
+    __slots__ = ["inputs", "outputs", "tensorflow_version", "load_s", "failure"]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    TENSORFLOW_VERSION_FIELD_NUMBER: _ClassVar[int]
+    LOAD_S_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    inputs: _containers.RepeatedCompositeFieldContainer[ServedTensor]
+    outputs: _containers.RepeatedCompositeFieldContainer[ServedTensor]
+    tensorflow_version: str
+    load_s: float
+    failure: _task_pb2.Failure
+    def __init__(self, inputs: _Optional[_Iterable[_Union[ServedTensor, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[ServedTensor, _Mapping]]] = ..., tensorflow_version: _Optional[str] = ..., load_s: _Optional[float] = ..., failure: _Optional[_Union[_task_pb2.Failure, _Mapping]] = ...) -> None: ...
+
+class BadRow(_message.Message):
+    __slots__ = ["row", "message"]
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    row: int
+    message: str
+    def __init__(self, row: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+
+class Prediction(_message.Message):
+    __slots__ = ["rows", "bad_rows", "failure"]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    BAD_ROWS_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    rows: _exchange_pb2.Rows
+    bad_rows: _containers.RepeatedCompositeFieldContainer[BadRow]
+    failure: _task_pb2.Failure
+    def __init__(self, rows: _Optional[_Union[_exchange_pb2.Rows, _Mapping]] = ..., bad_rows: _Optional[_Iterable[_Union[BadRow, _Mapping]]] = ..., failure: _Optional[_Union[_task_pb2.Failure, _Mapping]] = ...) -> None: ...

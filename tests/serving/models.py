@@ -1,0 +1,125 @@
+"""SavedModels for tests, made once for a session of tests, and what they are called with."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import tempfile
+from typing import Any
+
+import numpy as np
+
+_FOLDER = tempfile.TemporaryDirectory(prefix="models-")
+
+
+def rows(count: int, seed: int = 0) -> dict[str, Any]:
+    """Two feature columns: x of 3 numbers, k an integer."""
+    random = np.random.default_rng(seed)
+    return {"x": random.normal(size=(count, 3)).astype("f4"), "k": random.integers(0, 5, count)}
+
+
+def target(name: str) -> str:
+    return str(pathlib.Path(_FOLDER.name, name))
+
+
+@functools.lru_cache(None)
+def keras_functional() -> str:
+    import tensorflow as tf
+
+    tf.keras.utils.set_random_seed(1)
+    x, k = tf.keras.Input([3], name="x"), tf.keras.Input([], dtype=tf.int64, name="k")
+    hidden = tf.keras.layers.Concatenate()([x, tf.keras.layers.Embedding(5, 4)(k)])
+    both = [tf.keras.layers.Dense(2, name="logits")(hidden), tf.keras.layers.Dense(1, "sigmoid", name="p")(hidden)]
+    model = tf.keras.Model([x, k], {"logits": both[0], "p": both[1]})
+    tf.saved_model.save(model, target("functional"))
+    return target("functional")
+
+
+@functools.lru_cache(None)
+def keras_subclassed() -> str:
+    import tensorflow as tf
+
+    class Subclassed(tf.keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = tf.keras.layers.Dense(2)
+
+        def call(self, inputs: Any) -> Any:
+            return {"logits": self.dense(inputs["x"]), "p": tf.cast(inputs["k"], tf.float32)[:, None] / 5}
+
+    tf.keras.utils.set_random_seed(2)
+    model = Subclassed()
+    model({name: values for name, values in rows(2).items()})
+    model.save(target("subclassed"), save_format="tf")
+    return target("subclassed")
+
+
+@functools.lru_cache(None)
+def estimator() -> str:
+    import tensorflow as tf
+
+    columns = [
+        tf.feature_column.numeric_column("x", [3]),
+        tf.feature_column.embedding_column(tf.feature_column.categorical_column_with_identity("k", 5), 2),
+    ]
+    config = tf.estimator.RunConfig(tf_random_seed=1, save_summary_steps=None, log_step_count_steps=None)
+    made = tf.estimator.DNNClassifier([4], columns, target("estimator-work"), config=config)
+    features = {name: values for name, values in rows(20).items()}
+    labels = np.arange(20) % 2
+    made.train(lambda: tf.data.Dataset.from_tensor_slices((features, labels)).batch(10), steps=2)
+    with tf.Graph().as_default():
+        placeholders = {
+            "x": tf.compat.v1.placeholder(tf.float32, [None, 3]),
+            "k": tf.compat.v1.placeholder(tf.int64, [None]),
+        }
+        serving = tf.estimator.export.build_raw_serving_input_receiver_fn(placeholders)
+    return made.export_saved_model(target("estimator"), serving).decode()
+
+
+@functools.lru_cache(None)
+def module() -> str:
+    """A raw tf.Module with two signatures."""
+    import tensorflow as tf
+
+    class Linear(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = tf.Variable([[1.0, -1.0], [0.5, 2.0], [3.0, 0.25]])
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32, "x"), tf.TensorSpec([None], tf.int64, "k")])
+        def predict(self, x: Any, k: Any) -> Any:
+            return {"logits": x @ self.w, "p": tf.cast(k, tf.float32)}
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int64, "k")])
+        def look_up(self, k: Any) -> Any:
+            return {"found": tf.gather(tf.constant([10, 11, 12, 13, 14], tf.int64), k)}
+
+    made = Linear()
+    tf.saved_model.save(made, target("module"), {"serving_default": made.predict, "look_up": made.look_up})
+    return target("module")
+
+
+@functools.lru_cache(None)
+def identity(dtype: str, shape: tuple[int | None, ...]) -> str:
+    """Returns its input `a` as `b`."""
+    import tensorflow as tf
+
+    made = tf.Module()
+    made.f = tf.function(lambda a: {"b": tf.identity(a)}, [tf.TensorSpec(shape, dtype, "a")])
+    name = target(f"identity-{dtype}-{len(shape)}-{abs(hash(shape))}")
+    tf.saved_model.save(made, name, {"serving_default": made.f.get_concrete_function()})
+    return name
+
+
+@functools.lru_cache(None)
+def total() -> str:
+    """Sums each row of any length."""
+    import tensorflow as tf
+
+    made = tf.Module()
+    made.f = tf.function(lambda a: {"sum": tf.reduce_sum(a, 1), "twice": 2 * a}, [tf.TensorSpec([None, None], "float32", "a")])
+    tf.saved_model.save(made, target("total"), {"serving_default": made.f.get_concrete_function()})
+    return target("total")
+
+
+ALL = [keras_functional, keras_subclassed, estimator, module]

@@ -1,0 +1,219 @@
+"""A process that predicts, over a real socket, ended by closing its pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from google.protobuf import json_format
+
+from akdl.columns import decode_columns, encode_columns
+from akdl.wire import Description, Empty, Prediction, Rows, Serving, TableColumn
+from akdl.wire.service import PREDICT_SERVICE, TOKEN
+from tests.serving import models
+from tests.support.leftovers import wait_until
+
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.process,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
+INPUTS = [TableColumn(name="x", type="ARRAY<FLOAT>"), TableColumn(name="k", type="BIGINT")]
+OUTPUTS = [TableColumn(name="logits", type="ARRAY<DOUBLE>"), TableColumn(name="p", type="FLOAT")]
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+class Server:
+    """A server and its pipe."""
+
+    def __init__(self, serving: Serving, folder: str) -> None:
+        self.folder = folder
+        self.address = f"unix:{folder}/model.sock"
+        end, self.pipe = os.pipe()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "akdl.serving.server"],
+            cwd=ROOT,
+            pass_fds=[end],
+            env={
+                **os.environ,
+                "AKDL_PARENT_FD": str(end),
+                "AKDL_ADDRESS": self.address,
+                "AKDL_TOKEN": "secret",
+                "AKDL_SERVING": json_format.MessageToJson(serving),
+                "TMPDIR": folder,
+                "CUDA_VISIBLE_DEVICES": "",
+            },
+        )
+        os.close(end)
+
+    def hang_up(self) -> int:
+        if self.pipe is not None:
+            os.close(self.pipe)
+            self.pipe = None
+        return self.process.wait(20)
+
+
+class Client:
+    def __init__(self, address: str, token: str = "secret") -> None:
+        self.channel = grpc.insecure_channel(address)
+        self.token = token
+
+    def call(self, name: str, request: Any, answer: Any) -> Any:
+        method = self.channel.unary_unary(
+            f"/{PREDICT_SERVICE}/{name}",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=answer.FromString,
+        )
+        return method(request, metadata=[(TOKEN, self.token)], wait_for_ready=True, timeout=60)
+
+    def describe(self) -> Description:
+        return self.call("Describe", Empty(), Description)
+
+    def predict(self, columns: Any, inputs: Any = INPUTS) -> Prediction:
+        return self.call("Predict", encode_columns(columns, inputs), Prediction)
+
+
+@contextlib.contextmanager
+def served(**options: Any) -> Iterator[tuple[Server, Client]]:
+    serving = Serving(**{"model": models.module(), "input_columns": INPUTS, "output_columns": OUTPUTS, **options})
+    with tempfile.TemporaryDirectory(prefix="s-") as folder:
+        server = Server(serving, folder)
+        client = Client(server.address)
+        try:
+            yield server, client
+        finally:
+            client.channel.close()
+            if server.process.poll() is None:
+                server.hang_up()
+
+
+def test_describes_predicts_and_ends_with_its_pipe() -> None:
+    columns = {"x": [[1.0, 2.0, 4.0], None, [1.0, 2.0]], "k": [3, 4, 5]}
+    with served(batch_size=2, intra_op_parallelism=1) as (server, client):
+        description = client.describe()
+        assert not description.HasField("failure")
+        assert [(found.column, found.key, found.dtype, list(found.shape)) for found in description.inputs] == [
+            ("x", "x", "float32", [-1, 3]),
+            ("k", "k", "int64", [-1]),
+        ]
+        assert [found.key for found in description.outputs] == ["logits", "p"]
+        answer = client.predict(columns)
+        result = decode_columns(answer.rows, OUTPUTS)
+        assert [row.row for row in answer.bad_rows] == [1, 2]
+        assert "expected the shape [3], got [2]" in answer.bad_rows[1].message
+        assert [None if cell is None else list(cell) for cell in result["logits"]] == [[14.0, 4.0], None, None]
+        assert result["p"] == [3.0, None, None]
+        assert not client.predict({"x": [[1.0, 2.0, 4.0]], "k": [3]}).bad_rows
+        assert server.hang_up() == 0
+        assert os.listdir(server.folder) == []
+
+
+def test_several_clients_of_a_packed_model() -> None:
+    rows = models.rows(64)
+    with tempfile.TemporaryDirectory() as folder, served() as (_, client):
+        wanted = client.predict(rows).rows
+        file = shutil.make_archive(folder + "/m", "zip", models.module())
+        with served(model=file) as (server, _):
+            clients = [Client(server.address) for _ in range(4)]
+            answers: list[Any] = []
+            threads = [
+                threading.Thread(target=lambda own=own: answers.extend(own.predict(rows) for _ in range(20))) for own in clients
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+            for own in clients:
+                own.channel.close()
+            server.process.send_signal(signal.SIGTERM)
+            assert server.process.wait(20) == 0
+            assert os.listdir(server.folder) == []
+    assert len(answers) == 80
+    assert all(answer.rows == wanted for answer in answers)
+
+
+def test_every_client_hears_why_there_is_no_model() -> None:
+    with served(signature="other") as (server, client):
+        failure = client.describe().failure
+        assert failure.type == "SignatureError"
+        assert "it has: 'look_up'" in failure.message
+        assert client.predict({"x": [[1, 2, 3]], "k": [1]}).failure == failure
+        assert server.process.poll() is None
+
+
+def test_columns_that_are_not_expected() -> None:
+    with served() as (_, client):
+        other = [*INPUTS[:1], TableColumn(name="z", type="BIGINT")]
+        assert "unknown column 'z'; expected 'x', 'k'" in client.predict({"x": [[1, 2, 3]], "z": [1]}, other).failure.message
+        assert "no column 'k'" in client.predict({"x": [[1, 2, 3]]}).failure.message
+
+
+def test_a_stranger_is_refused() -> None:
+    with served() as (server, _):
+        stranger = Client(server.address, token="guess")
+        with pytest.raises(grpc.RpcError) as caught:
+            stranger.describe()
+        assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED
+        stranger.channel.close()
+
+
+def test_ends_with_a_killed_parent() -> None:
+    """test -> parent (killed) -> server."""
+    serving = Serving(model=models.module(), input_columns=INPUTS, output_columns=OUTPUTS)
+    with tempfile.TemporaryDirectory(prefix="s-") as folder:
+        code = (
+            "import sys, time; from akdl.wire import Serving; from google.protobuf import json_format\n"
+            "from tests.serving.test_server import Server\n"
+            f"server = Server(json_format.Parse({json_format.MessageToJson(serving)!r}, Serving()), {folder!r})\n"
+            "print(server.process.pid, flush=True); time.sleep(100)"
+        )
+        parent = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        client = Client(f"unix:{folder}/model.sock")
+        client.describe()
+        client.channel.close()
+        parent.kill()
+        parent.wait(20)
+        parent.stdout.close()
+
+        def gone() -> bool:
+            try:
+                return pathlib.Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] == "Z"
+            except FileNotFoundError:
+                return True
+
+        wait_until(gone, "the server has ended")
+        assert os.listdir(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("type_", "cells"),
+    [
+        ("BIGINT", [1, None, -(2**63)]),
+        ("BOOLEAN", [True, False, None]),
+        ("DOUBLE", [0.5, float("inf"), None]),
+        ("STRING", ["é", "", None]),
+        ("BYTES", [b"\xff", b"", None]),
+        ("ARRAY<INT>", [[1, 2], [], None]),
+        ("ARRAY<FLOAT>", [[1.0, 2.0], [3.0, 4.0]]),
+        ("ARRAY<STRING>", [["a", "b"], []]),
+        ("ARRAY<BOOLEAN>", [[], []]),
+    ],
+)
+def test_columns_there_and_back(type_: str, cells: Any) -> None:
+    column = [TableColumn(name="c", type=type_)]
+    decoded = decode_columns(Rows.FromString(encode_columns({"c": cells}, column).SerializeToString()), column)["c"]
+    assert [cell.tolist() if isinstance(cell, (np.ndarray, np.generic)) else cell for cell in decoded] == cells
