@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import grpc
 from google.protobuf import json_format
@@ -120,7 +121,7 @@ class ModelProcess:
     def _metadata(self) -> list[tuple[str, str]]:
         return [(TOKEN, self._settings.token)]
 
-    def _method(self, name: str, request: type, answer: type) -> grpc.UnaryUnaryMultiCallable:
+    def _method(self, name: str, request: Any, answer: Any) -> Any:
         return self._channel.unary_unary(
             f"/{PREDICT_SERVICE}/{name}", request_serializer=request.SerializeToString, response_deserializer=answer.FromString
         )

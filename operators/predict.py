@@ -164,6 +164,6 @@ def _is_remote(op: BatchOperator) -> bool:
 @functools.cache
 def _folder() -> str:
     """Return the folder of this program for models that wait to be used; it goes when the program ends."""
-    folder = tempfile.mkdtemp(prefix="akdl-models-")
+    folder = tempfile.mkdtemp(prefix="akdl_packed_")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

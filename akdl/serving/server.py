@@ -9,6 +9,7 @@ the socket are removed. A model that cannot be loaded does not end it: every cli
 import hmac
 import logging
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -45,10 +46,12 @@ class ModelServer:
         serving: What to serve.
         address: Where to listen, such as "unix:/tmp/x/model.sock".
         token: The secret that every call must bring.
+        work_dir: A folder to remove at the end.
     """
 
-    def __init__(self, serving: Serving, address: str, token: str) -> None:
+    def __init__(self, serving: Serving, address: str, token: str, work_dir: Optional[str] = None) -> None:
         self._serving = serving
+        self._work_dir = work_dir
         self._token = token
         self._ready = threading.Event()
         self._folder: Optional[ModelFolder] = None
@@ -89,6 +92,8 @@ class ModelServer:
             self._folder.remove()
         if self._socket is not None and os.path.exists(self._socket):
             os.remove(self._socket)
+        if self._work_dir is not None:
+            shutil.rmtree(self._work_dir, ignore_errors=True)
 
     def _load(self) -> None:
         serving = self._serving
@@ -157,7 +162,7 @@ def main() -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     settings = take_settings(os.environ)
     serving = json_format.Parse(settings["AKDL_SERVING"], Serving())
-    server = ModelServer(serving, settings["AKDL_ADDRESS"], settings["AKDL_TOKEN"])
+    server = ModelServer(serving, settings["AKDL_ADDRESS"], settings["AKDL_TOKEN"], settings.get("AKDL_WORK_DIR"))
     exit_with_parent(int(settings["AKDL_PARENT_FD"]), server.clean_up, 0)
 
     def terminate(number: int, frame: Any) -> None:

@@ -189,15 +189,19 @@ def test_a_group_that_stands_still_names_who_lags_and_where(groups):
     assert 'script.py", line' in text and "in hold_all_up" in text
 
 
-def test_who_computes_excuses_who_waits(groups):
+def test_who_computes_excuses_who_waits(groups, tmp_path):
     script = HELPERS + (
         "def main(config):\n"
+        f"    marker = {str(tmp_path / 'computed')!r}\n"
         "    end = time.monotonic() + 6\n"
-        "    while time.monotonic() < end:\n"
-        "        if config.task_type == 'worker':\n"
-        "            time.sleep(0.1)\n"
+        "    while config.task_type == 'chief' and time.monotonic() < end:\n"
+        "        pass\n"
+        "    if config.task_type == 'chief':\n"
+        "        open(marker, 'w').close()\n"
+        "    while not os.path.exists(marker):\n"
+        "        time.sleep(0.1)\n"
     )
-    groups.start(script, 2, stall_timeout_s=2.0)
+    groups.start(script, 2, stall_timeout_s=3.0)
     assert groups.wait() == {"chief 0": [], "worker 0": []}
 
 

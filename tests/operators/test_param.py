@@ -45,7 +45,7 @@ def test_two_operators_do_not_share_values():
 def test_the_constructor_is_cooperative():
     op = TensorFlow2BatchOp(numWorkers=2)
     assert op.getNumWorkers() == 2
-    assert isinstance(op, BatchOperator) and op._groups == frozenset()
+    assert isinstance(op, BatchOperator) and op._groups == {}
 
 
 def test_wrong_value():

@@ -1,0 +1,178 @@
+"""Train, predict, compare: what the predictors say is what TensorFlow says of the same rows."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import tempfile
+
+import numpy as np
+import pytest
+
+from bridge.exceptions import ConfigurationError, RowError, TaskError
+from operators import (
+    BatchOperator,
+    TF2TableModelTrainBatchOp,
+    TFSavedModelPredictBatchOp,
+    TFTableModelPredictBatchOp,
+    getMLEnv,
+    useLocalEnv,
+)
+from tests.e2e.jobs import points, sequence
+from tests.support.leftovers import wait_until
+
+pytestmark = [pytest.mark.flink, pytest.mark.tf]
+
+SCRIPT = """
+import tensorflow as tf
+
+def main(task_config):
+    model = tf.Module()
+    model.w = tf.Variable([[2.0], [-1.0]])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x0"), tf.TensorSpec([None], tf.float32, name="x1")])
+    def serve(x0, x1):
+        both = tf.stack([x0, x1], 1)
+        return {"y": (both @ model.w)[:, 0], "both": both, "sign": tf.where(x0 > x1, "more", "less"),
+                "place": tf.cast(x0 * 1000, tf.int64)}
+    tf.saved_model.save(model, task_config.saved_model_dir, {"serving_default": serve, "other": serve})
+"""
+OUTPUTS = "y DOUBLE, both ARRAY<FLOAT>, sign STRING, place BIGINT"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _local_env():
+    useLocalEnv(2)
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A folder with the model that the script exports."""
+    import tensorflow as tf
+
+    from akdl import testing
+
+    folder = tmp_path_factory.mktemp("exported")
+    config = testing.train_task_config({"x": [1]}, {"x": "INT"}, str(folder))
+    scope = {}
+    exec(SCRIPT, scope)
+    scope["main"](config)
+    assert tf.saved_model.contains_saved_model(config.saved_model_dir)
+    return config.saved_model_dir
+
+
+def model_table(tmp_path, mode):
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    op = TF2TableModelTrainBatchOp(userFiles=[], mainScriptFile=str(script), numWorkers=1, numPSs=0)
+    return sequence(getattr(getMLEnv(), mode), 5).link(op)
+
+
+def check(found):
+    x0, x1 = found.x0.to_numpy(), found.x1.to_numpy()
+    assert len(found) == 3001 and len(np.unique(x0)) > 2900
+    np.testing.assert_allclose(found.y, 2 * x0 - x1, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(np.array(found.both.tolist(), "f4"), np.stack([x0, x1], 1))
+    assert found.sign.tolist() == ["more" if a > b else "less" for a, b in zip(x0, x1)]
+    assert found.place.tolist() == (x0 * np.float32(1000)).astype(int).tolist()
+
+
+def no_model_process_is_left():
+    place = pathlib.Path(tempfile.gettempdir(), f"akdl_models_{os.geteuid()}")
+    wait_until(lambda: not place.is_dir() or not any(place.iterdir()), "model processes have ended and removed their folders")
+
+
+@pytest.mark.parametrize("mode", ["btenv", "stenv"])
+def test_a_trained_table_predicts(tmp_path, mode):
+    model = model_table(tmp_path, mode)
+    rows = points(getattr(getMLEnv(), mode), 3001)
+    op = TFTableModelPredictBatchOp(outputSchemaStr=OUTPUTS, selectedCols=["x0", "x1"]).linkFrom(model, rows)
+    assert op.getColNames() == ["x0", "x1", "label", "y", "both", "sign", "place"]
+    check(op.collectToDataframe())
+    no_model_process_is_left()
+
+
+def test_an_exported_folder_predicts(exported):
+    op = TFSavedModelPredictBatchOp(
+        modelPath=exported, outputSchemaStr="a STRING, x1 DOUBLE", outputSignatureDefs=["both", "y"], signatureDefKey="other",
+        selectedCols=["x0", "x1"], inputSignatureDefs=["x1", "x0"], reservedCols=["label"], intraOpParallelism=1,
+    )  # fmt: skip
+    rows = points(getMLEnv().btenv, 5)
+    found, given = rows.link(op).collectToDataframe(), rows.collectToDataframe()
+    assert op.getColNames() == ["x1", "label", "a"], "an output with the name of an input column takes its place"
+    np.testing.assert_allclose(found.x1, 2 * given.x1 - given.x0, rtol=1e-6)
+    assert [tuple(map(float, text.split())) for text in found.a] == [
+        (pytest.approx(b), pytest.approx(a)) for a, b in zip(given.x0, given.x1)
+    ]
+    no_model_process_is_left()
+
+
+BAD = "SELECT id, CASE WHEN MOD(id, 3) = 1 THEN CAST(NULL AS FLOAT) ELSE CAST(id AS FLOAT) END AS x0, CAST(1 AS FLOAT) AS x1 FROM "
+
+
+def with_nulls():
+    env = getMLEnv().btenv
+    env.create_temporary_view("akdl_test_rows", sequence(env, 7).getOutputTable())
+    try:
+        return BatchOperator.fromTable(env.sql_query(BAD + "akdl_test_rows"))
+    finally:
+        env.drop_temporary_view("akdl_test_rows")
+
+
+def predictor(exported, **params):
+    return TFSavedModelPredictBatchOp(modelPath=exported, outputSchemaStr="y DOUBLE", selectedCols=["x0", "x1"], **params)
+
+
+def test_a_row_that_cannot_be_predicted_fails_the_job(exported):
+    with pytest.raises(RowError, match="row 1 of a batch cannot be predicted: .*x0.*null.*errorCol names a column"):
+        with_nulls().link(predictor(exported)).collectToDataframe()
+    no_model_process_is_left()
+
+
+def test_or_its_error_goes_into_a_column(exported):
+    found = with_nulls().link(predictor(exported, errorCol="why", reservedCols=["id"])).collectToDataframe().sort_values("id")
+    assert found.columns.tolist() == ["id", "y", "why"]
+    bad = found.id % 3 == 1
+    assert found.y.isna().tolist() == bad.tolist() and found.why.notna().tolist() == bad.tolist()
+    assert found.y[~bad].tolist() == [2.0 * number - 1 for number in found.id[~bad]]
+    assert all("x0" in text and "null" in text for text in found.why[bad])
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"signatureDefKey": "nobody"}, "no signature 'nobody'.*'other'.*'serving_default'"),
+        ({"graphDefTag": "train"}, "train.*serve"),
+        ({"inputSignatureDefs": ["x0", "x2"]}, "x2.*x0.*x1"),
+        ({"outputSignatureDefs": ["z"]}, "z.*both.*place.*sign.*y"),
+    ],
+)
+def test_what_the_model_has_is_listed(exported, params, message):
+    import re
+
+    with pytest.raises(TaskError) as caught:
+        points(getMLEnv().btenv, 5).link(predictor(exported, **params)).collectToDataframe()
+    assert re.search(message, str(caught.value), re.DOTALL), str(caught.value)
+
+
+def test_mistakes_that_need_no_model(tmp_path, exported):
+    rows = points(getMLEnv().btenv, 5)
+    with pytest.raises(ConfigurationError, match="modelPath: there is no /nowhere"):
+        rows.link(predictor("/nowhere"))
+    with pytest.raises(ConfigurationError, match="selectedCols' names 'x9'; the input has 'x0', 'x1', 'label'"):
+        rows.link(predictor(exported).setSelectedCols(["x9"]))
+    with pytest.raises(ConfigurationError, match="outputSignatureDefs has 2 names for the 1 columns of outputSchemaStr: y"):
+        rows.link(predictor(exported, outputSignatureDefs=["a", "b"]))
+    with pytest.raises(ConfigurationError, match="errorCol 'y' is the name of another column"):
+        rows.link(predictor(exported, errorCol="y"))
+    with pytest.raises(ConfigurationError, match="the first input has the columns x0, x1, label, but a model table has"):
+        TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE").linkFrom(rows, rows)
+
+
+def test_a_table_that_is_no_model(tmp_path):
+    env = getMLEnv().btenv
+    table = env.sql_query(
+        "SELECT CAST(model_id AS BIGINT) AS model_id, model_info FROM (VALUES (0, 'a.zip'), (2, 'eA==')) AS t(model_id, model_info)"
+    )
+    op = TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE")
+    with pytest.raises(ConfigurationError, match="the model table that TableSourceBatchOp makes: the rows are no whole model: 1 of 3 are missing"):
+        op.linkFrom(BatchOperator.fromTable(table), points(env, 5))
