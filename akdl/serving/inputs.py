@@ -161,12 +161,12 @@ class InputConverter:
         if isinstance(cell, np.ma.MaskedArray) and np.ma.is_masked(cell):  # type: ignore[no-untyped-call]
             raise CellError("expected values, got an array with null elements")
         if self._is_text:
-            return self._shaped(_encoded(_objects(cell))[np.newaxis])[0]
+            return self._one(_encoded(_objects(cell)))
         if isinstance(cell, str):
-            return self._shaped(self._from_text(cell)[np.newaxis])[0]
+            return self._one(self._from_text(cell))
         if isinstance(cell, (bytes, bytearray)):
-            return self._shaped(self._raw(bytes(cell))[np.newaxis])[0]
-        return self._shaped(self._cast(self._plain_numbers(cell))[np.newaxis])[0]
+            return self._one(self._raw(bytes(cell)))
+        return self._one(self._cast(self._plain_numbers(cell)))
 
     def _plain_numbers(self, cell: Any) -> Array:
         """Return an array of numbers or booleans."""
@@ -239,6 +239,11 @@ class InputConverter:
             first = np.asarray(array)[~np.asarray(fits)].flat[0]
             raise CellError(f"the number {first} does not fit into {self._dtype}")
         return result
+
+    def _one(self, array: Array) -> Array:
+        """Give a row the input's shape; unlike an index, this leaves an array where a row is one object."""
+        rows = self._shaped(array[np.newaxis])
+        return rows.reshape(rows.shape[1:])
 
     def _shaped(self, array: Array) -> Array:
         """Give each row, on the first axis, the input's shape."""

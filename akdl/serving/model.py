@@ -62,7 +62,7 @@ class ServedModel:
         self._outputs = self._output_converters(outputs)
         self._fixed_batch = self._one_fixed_batch()
         self._batch_size = self._fixed_batch or batch_size
-        runner = FunctionRunner if _runs_eagerly() else SessionRunner
+        runner = FunctionRunner if runs_eagerly() else SessionRunner
         try:
             self._runner: Any = runner(folder, tags, self.signature, self._outputs_used(), intra_op_parallelism)
         except Exception as error:  # TensorFlow raises a great many types here
@@ -345,7 +345,8 @@ class _Part(NamedTuple):
     cells: List[Cells]
 
 
-def _runs_eagerly() -> bool:
+def runs_eagerly() -> bool:
+    """Return whether TensorFlow 2 is there and runs eagerly, which `FunctionRunner` needs; else `SessionRunner` does."""
     import tensorflow as tf
 
     return is_tensorflow_2() and bool(tf.executing_eagerly())

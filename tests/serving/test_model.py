@@ -42,7 +42,7 @@ class TestEveryKindOfModel:
 
     @pytest.mark.parametrize("make", models.ALL)
     def test_same_numbers_in_a_session(self, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("akdl.serving.model._runs_eagerly", lambda: False)
+        monkeypatch.setattr("akdl.serving.model.runs_eagerly", lambda: False)
         columns, folder = models.rows(50), make()
         with ServedModel(folder, signature=key_of(make), outputs=["logits"]) as model:
             assert isinstance(model._runner, SessionRunner)
