@@ -197,7 +197,7 @@ class InputConverter:
                 array = np.array([_BOOLEANS[element.lower()] for element in elements], bool)
             else:
                 wide = {"i": "i8", "u": "u8", "f": "f8"}[self._dtype.kind]
-                array = np.array([int(element) if wide != "f8" else float(element) for element in elements], wide)
+                array = np.array([_integer(element) if wide != "f8" else float(element) for element in elements], wide)
         except (ValueError, KeyError, OverflowError):
             raise CellError(f"cannot be read as {self._dtype} numbers: the text {_shown(text)}") from None
         array = self._cast(array)
@@ -287,6 +287,16 @@ def _encoded(array: Array) -> Array:
             raise CellError(f"expected text or bytes, got {'null' if element is None else type(element).__name__}")
         result.flat[place] = element
     return result
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)
+        if not number.is_integer():
+            raise
+        return int(number)
 
 
 def _shown(value: Any) -> str:

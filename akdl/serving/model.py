@@ -285,8 +285,10 @@ class FunctionRunner:
 
     def run(self, feeds: Dict[str, Array]) -> Dict[str, Array]:
         """Call the function."""
-        constant, dtypes = self._tf.constant, self._dtypes
-        results = self._function(**{key: constant(_in_dtype(array, dtypes[key])) for key, array in feeds.items()})
+        constant, dtypes, function = self._tf.constant, self._dtypes, self._function
+        if function is None:
+            raise ServingError("the model is closed")
+        results = function(**{key: constant(_in_dtype(array, dtypes[key])) for key, array in feeds.items()})
         return {key: _known(results[key].numpy()) for key in self._keys}
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import threading
 from typing import Any
 
@@ -12,6 +13,7 @@ from akdl.model_archive import ModelError
 from akdl.serving.errors import RowsError, ServingError, SignatureError
 from akdl.serving.model import ServedModel, SessionRunner
 from akdl.serving.outputs import OutputColumn
+from tests.akdl.test_imports import in_fresh_interpreter
 from tests.serving import models
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
@@ -120,7 +122,7 @@ class TestTypes:
     def test_numbers_there_and_back(self, dtype: str) -> None:
         values = [[0, 1], [2, 100]]
         model = ServedModel(models.identity(dtype, (None, 2)))
-        for cells in (values, np.array(values), np.array(values, "f4"), ["0 1", "2,100"], ["$2$0,1", " 2 , 100 "]):
+        for cells in (values, np.array(values), np.array(values, "f4"), ["0 1", "2.0,100"], ["$2$0,1", " 2 , 100 "]):
             result = model.predict({"a": cells})["b"]
             assert result.tolist() == values
             assert str(result.dtype) == (dtype if dtype != "bfloat16" else "float32")
@@ -187,6 +189,17 @@ class TestTypes:
         model = ServedModel(models.identity("int64", (None,)), outputs=[OutputColumn("b", "TINYINT")])
         result, bad = model.predict_collecting({"a": [1, 200, -128]})
         assert (result["b"], [row for row, _ in bad]) == ([1, None, -128], [1])
+
+    @pytest.mark.parametrize("text", ["1.5", "x", "", "1 2", "1e30", str(2**63)])
+    def test_text_that_is_no_integer(self, text: str) -> None:
+        _, bad = ServedModel(models.identity("int64", (None,))).predict_collecting({"a": ["1", text]})
+        assert [row for row, _ in bad] == [1]
+
+    def test_decimals(self) -> None:
+        cells = [decimal.Decimal("1.5"), decimal.Decimal(2)]
+        assert ServedModel(models.identity("float32", (None,))).predict({"a": cells})["b"].tolist() == [1.5, 2]
+        result, bad = ServedModel(models.identity("int32", (None,))).predict_collecting({"a": cells})
+        assert (result["b"], bad[0][0]) == ([None, 2], 0)
 
     def test_large_integers_stay_exact(self) -> None:
         model = ServedModel(models.identity("int64", (None,)), outputs=[OutputColumn("b", "BIGINT")])
@@ -293,6 +306,21 @@ class TestBadRows:
         with pytest.raises(RowsError, match="row 4: .*; and 15 more rows") as caught:
             ServedModel(models.identity("int32", (None,))).predict({"a": ["x"] * 20})
         assert len(caught.value.bad) == 20
+
+
+def test_intra_op_parallelism_is_applied() -> None:
+    code = (
+        "import tensorflow as tf; from akdl.serving.model import ServedModel\n"
+        f"ServedModel({models.module()!r}, intra_op_parallelism=3)\n"
+        "print(tf.config.threading.get_intra_op_parallelism_threads())"
+    )
+    assert in_fresh_interpreter(code) == "3"
+
+
+def test_intra_op_parallelism_that_comes_too_late_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    models.module()
+    ServedModel(models.module(), intra_op_parallelism=3).predict(models.rows(1))
+    assert "intraOpParallelism 3 comes too late" in caplog.text
 
 
 def test_threads() -> None:
