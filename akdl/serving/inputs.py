@@ -45,9 +45,10 @@ class Converted(NamedTuple):
 
     def shape(self, row: int) -> Tuple[int, ...]:
         """Return the shape of a row's value."""
+        if not isinstance(self.values, list):
+            return tuple(self.values.shape[1:])
         value = self.values[row]
-        shape: Tuple[int, ...] = () if value is None else value.shape
-        return shape
+        return () if value is None else tuple(value.shape)
 
     def take(self, rows: Sequence[int]) -> Array:
         """Return the values of some rows, which have equal shapes, stacked."""
@@ -125,7 +126,9 @@ class InputConverter:
         if hasattr(cells, "numpy"):  # an eager tensor
             cells = cells.numpy()
         if isinstance(cells, np.ndarray) and cells.dtype != object:
-            return cells if not self._is_text or cells.dtype.kind not in "US" else _encoded(cells)
+            if self._is_text:
+                return _encoded(cells) if cells.dtype.kind in "US" else None
+            return cells
         cells = list(cells)
         if not cells:
             return np.zeros((0, *(max(0, size) for size in self._shape or ())), self._dtype)

@@ -161,6 +161,11 @@ class TestTypes:
         assert result == {"b": ["é, x", "é\x00", ""], "c": ["é, x".encode(), b"\xc3\xa9\x00", b""]}
         assert model.predict({"a": np.array(["a", "bc"])})["b"] == ["a", "bc"]
 
+    def test_numbers_are_no_strings(self) -> None:
+        _, bad = ServedModel(models.identity("string", (None,))).predict_collecting({"a": np.array([1, 2])})
+        assert [row for row, _ in bad] == [0, 1]
+        assert "expected text or bytes, got int" in bad[0][1]
+
     def test_lists_of_strings(self) -> None:
         model = ServedModel(
             models.identity("string", (None, 2)), outputs=[OutputColumn("b", "ARRAY<STRING>"), OutputColumn("c", "STRING", "b")]
@@ -296,6 +301,14 @@ class TestBadRows:
         assert result["found"] == [10, 11, None, 13, None, 14, None]
         assert [row for row, _ in bad] == [2, 4, 6]
         assert "the model refuses it: " in bad[0][1]
+
+    def test_one_input_is_bad_and_the_others_are_not(self) -> None:
+        model = ServedModel(models.texts_and_numbers())
+        result, bad = model.predict_collecting({"t": ["a", "bb", None, "dddd"], "x": [[1, 2], None, [3, 4], "5 6"]})
+        assert (result["length"], result["sum"]) == ([1, None, None, 4], [3, None, None, 11])
+        assert [row for row, _ in bad] == [1, 2]
+        result, bad = model.predict_collecting({"t": ["a", "bb"], "x": [[1, 2], [3]]})
+        assert (result["length"], [row for row, _ in bad]) == ([1, None], [1])
 
     def test_masked_arrays(self) -> None:
         model = ServedModel(models.identity("int32", (None,)))
