@@ -192,6 +192,8 @@ def _fill(message: ColumnValues, array: "np.ndarray[Any, Any]", kind: str, where
         _numbers(message, array.astype("<i8"), INT64)
     elif kind in {"FLOAT", "DOUBLE"}:
         _require(array.dtype.kind in "iuf", where, "numbers", array)
+        if not len(array):
+            array = array.astype("<f8")  # no cell, or nulls only, may come as objects
         single = kind == "FLOAT" or array.dtype == np.float32
         with np.errstate(over="ignore"):
             numbers = array.astype("<f4" if single else "<f8")

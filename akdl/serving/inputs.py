@@ -45,9 +45,10 @@ class Converted(NamedTuple):
 
     def shape(self, row: int) -> Tuple[int, ...]:
         """Return the shape of a row's value."""
+        if not isinstance(self.values, list):
+            return tuple(self.values.shape[1:])
         value = self.values[row]
-        shape: Tuple[int, ...] = () if value is None else value.shape
-        return shape
+        return () if value is None else tuple(value.shape)
 
     def take(self, rows: Sequence[int]) -> Array:
         """Return the values of some rows, which have equal shapes, stacked."""
@@ -125,7 +126,9 @@ class InputConverter:
         if hasattr(cells, "numpy"):  # an eager tensor
             cells = cells.numpy()
         if isinstance(cells, np.ndarray) and cells.dtype != object:
-            return cells if not self._is_text or cells.dtype.kind not in "US" else _encoded(cells)
+            if self._is_text:
+                return _encoded(cells) if cells.dtype.kind in "US" else None
+            return cells
         cells = list(cells)
         if not cells:
             return np.zeros((0, *(max(0, size) for size in self._shape or ())), self._dtype)
@@ -161,12 +164,12 @@ class InputConverter:
         if isinstance(cell, np.ma.MaskedArray) and np.ma.is_masked(cell):  # type: ignore[no-untyped-call]
             raise CellError("expected values, got an array with null elements")
         if self._is_text:
-            return self._shaped(_encoded(_objects(cell))[np.newaxis])[0]
+            return self._one(_encoded(_objects(cell)))
         if isinstance(cell, str):
-            return self._shaped(self._from_text(cell)[np.newaxis])[0]
+            return self._one(self._from_text(cell))
         if isinstance(cell, (bytes, bytearray)):
-            return self._shaped(self._raw(bytes(cell))[np.newaxis])[0]
-        return self._shaped(self._cast(self._plain_numbers(cell))[np.newaxis])[0]
+            return self._one(self._raw(bytes(cell)))
+        return self._one(self._cast(self._plain_numbers(cell)))
 
     def _plain_numbers(self, cell: Any) -> Array:
         """Return an array of numbers or booleans."""
@@ -197,7 +200,7 @@ class InputConverter:
                 array = np.array([_BOOLEANS[element.lower()] for element in elements], bool)
             else:
                 wide = {"i": "i8", "u": "u8", "f": "f8"}[self._dtype.kind]
-                array = np.array([int(element) if wide != "f8" else float(element) for element in elements], wide)
+                array = np.array([_integer(element) if wide != "f8" else float(element) for element in elements], wide)
         except (ValueError, KeyError, OverflowError):
             raise CellError(f"cannot be read as {self._dtype} numbers: the text {_shown(text)}") from None
         array = self._cast(array)
@@ -239,6 +242,11 @@ class InputConverter:
             first = np.asarray(array)[~np.asarray(fits)].flat[0]
             raise CellError(f"the number {first} does not fit into {self._dtype}")
         return result
+
+    def _one(self, array: Array) -> Array:
+        """Give a row the input's shape; unlike an index, this leaves an array where a row is one object."""
+        rows = self._shaped(array[np.newaxis])
+        return rows.reshape(rows.shape[1:])
 
     def _shaped(self, array: Array) -> Array:
         """Give each row, on the first axis, the input's shape."""
@@ -282,6 +290,16 @@ def _encoded(array: Array) -> Array:
             raise CellError(f"expected text or bytes, got {'null' if element is None else type(element).__name__}")
         result.flat[place] = element
     return result
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)
+        if not number.is_integer():
+            raise
+        return int(number)
 
 
 def _shown(value: Any) -> str:

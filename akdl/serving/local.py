@@ -107,7 +107,8 @@ class LocalPredictor:
         if isinstance(values, np.ndarray):
             if values.ndim != 1:
                 raise ServingError(f"expected one row, an array of one dimension, got the shape {list(values.shape)}")
-        return list(self.map(list(values)))
+            return list(self.map(values.tolist()))
+        return list(self.map(values))
 
     def map_batch(self, rows: Sequence[Sequence[Any]]) -> List[Row]:
         """Predict many rows.

@@ -62,7 +62,7 @@ class ServedModel:
         self._outputs = self._output_converters(outputs)
         self._fixed_batch = self._one_fixed_batch()
         self._batch_size = self._fixed_batch or batch_size
-        runner = FunctionRunner if _runs_eagerly() else SessionRunner
+        runner = FunctionRunner if runs_eagerly() else SessionRunner
         try:
             self._runner: Any = runner(folder, tags, self.signature, self._outputs_used(), intra_op_parallelism)
         except Exception as error:  # TensorFlow raises a great many types here
@@ -285,8 +285,10 @@ class FunctionRunner:
 
     def run(self, feeds: Dict[str, Array]) -> Dict[str, Array]:
         """Call the function."""
-        constant, dtypes = self._tf.constant, self._dtypes
-        results = self._function(**{key: constant(_in_dtype(array, dtypes[key])) for key, array in feeds.items()})
+        constant, dtypes, function = self._tf.constant, self._dtypes, self._function
+        if function is None:
+            raise ServingError("the model is closed")
+        results = function(**{key: constant(_in_dtype(array, dtypes[key])) for key, array in feeds.items()})
         return {key: _known(results[key].numpy()) for key in self._keys}
 
     def close(self) -> None:
@@ -345,7 +347,8 @@ class _Part(NamedTuple):
     cells: List[Cells]
 
 
-def _runs_eagerly() -> bool:
+def runs_eagerly() -> bool:
+    """Return whether TensorFlow 2 is there and runs eagerly, which `FunctionRunner` needs; else `SessionRunner` does."""
     import tensorflow as tf
 
     return is_tensorflow_2() and bool(tf.executing_eagerly())

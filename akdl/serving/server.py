@@ -160,6 +160,7 @@ class ModelServer:
 def main() -> int:
     """Serve the model that the environment names."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # the GPU may be shared: take what the model needs, not all
     settings = take_settings(os.environ)
     serving = json_format.Parse(settings["AKDL_SERVING"], Serving())
     server = ModelServer(serving, settings["AKDL_ADDRESS"], settings["AKDL_TOKEN"], settings.get("AKDL_WORK_DIR"))

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from akdl.columns import encode_columns
-from akdl.wire import BYTES, FLOAT32, FLOAT64, INT64, TableColumn
+from akdl.columns import decode_columns, encode_columns
+from akdl.wire import BYTES, FLOAT32, FLOAT64, INT64, Rows, TableColumn
 
 EAST = datetime.timezone(datetime.timedelta(hours=1))
 
@@ -161,3 +161,36 @@ def test_columns_that_do_not_fit_together():
         encode_columns({"z": [1]}, columns)
     with pytest.raises(ValueError, match="no column was given"):
         encode_columns({}, columns)
+
+
+@pytest.mark.parametrize(
+    ("type_", "cells"),
+    [
+        ("BIGINT", [1, None, -(2**63)]),
+        ("BOOLEAN", [True, False, None]),
+        ("DOUBLE", [0.5, float("inf"), None]),
+        ("STRING", ["é", "", None]),
+        ("BYTES", [b"\xff", b"", None]),
+        ("ARRAY<INT>", [[1, 2], [], None]),
+        ("ARRAY<FLOAT>", [[1.0, 2.0], [3.0, 4.0]]),
+        ("ARRAY<STRING>", [["a", "b"], []]),
+        ("ARRAY<BOOLEAN>", [[], []]),
+        ("DOUBLE", []),
+        ("DOUBLE", [None]),
+        ("STRING", [None]),
+        ("ARRAY<FLOAT>", []),
+        ("ARRAY<FLOAT>", [None, None]),
+    ],
+)
+def test_columns_there_and_back(type_, cells):
+    column = [TableColumn(name="c", type=type_)]
+    decoded = decode_columns(Rows.FromString(encode_columns({"c": cells}, column).SerializeToString()), column)["c"]
+    assert [cell.tolist() if isinstance(cell, (np.ndarray, np.generic)) else cell for cell in decoded] == cells
+
+
+def test_what_cannot_be_decoded():
+    rows = encode_columns({"x": [1, 2]}, [TableColumn(name="x", type="BIGINT")])
+    with pytest.raises(ValueError, match="unknown column 'x'; expected 'y'"):
+        decode_columns(rows, [TableColumn(name="y", type="BIGINT")])
+    with pytest.raises(ValueError, match="expected 3 rows, got 3, of them 3 not null, and 2 cells"):
+        decode_columns(Rows(rows=3, columns=rows.columns), [TableColumn(name="x", type="BIGINT")])

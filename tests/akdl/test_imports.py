@@ -24,7 +24,18 @@ def in_fresh_interpreter(code: str) -> str:
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
 
 
-@pytest.mark.parametrize("module", ["akdl", "akdl.features", "akdl.model_archive", "akdl.runner.config", "akdl.testing"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "akdl",
+        "akdl.features",
+        "akdl.model_archive",
+        "akdl.runner.config",
+        "akdl.serving.check",
+        "akdl.serving.local",
+        "akdl.testing",
+    ],
+)
 def test_light_modules_do_not_load_tensorflow(module: str) -> None:
     loaded = in_fresh_interpreter(f"import sys, {module}; print(sorted({{name.split('.')[0] for name in sys.modules}}))")
     assert not {"tensorflow", "keras", "pyflink", "pandas", "pyarrow"} & set(ast.literal_eval(loaded))

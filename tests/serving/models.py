@@ -122,4 +122,15 @@ def total() -> str:
     return target("total")
 
 
+@functools.lru_cache(None)
+def texts_and_numbers() -> str:
+    import tensorflow as tf
+
+    made = tf.Module()
+    specs = [tf.TensorSpec([None], "string", "t"), tf.TensorSpec([None, 2], "float32", "x")]
+    made.f = tf.function(lambda t, x: {"length": tf.strings.length(t), "sum": tf.reduce_sum(x, 1)}, specs)
+    tf.saved_model.save(made, target("texts"), {"serving_default": made.f.get_concrete_function()})
+    return target("texts")
+
+
 ALL = [keras_functional, keras_subclassed, estimator, module]

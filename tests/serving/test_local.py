@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import pathlib
 import shutil
 import tarfile
@@ -15,7 +14,6 @@ import pytest
 from akdl.model_archive import ModelError, pack
 from akdl.serving.errors import RowsError, ServingError
 from akdl.serving.local import LocalPredictor, result_columns
-from tests.akdl.test_imports import in_fresh_interpreter
 from tests.serving import models
 
 needs_tf = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
@@ -33,11 +31,6 @@ needs_tf = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarni
 )
 def test_result_columns(reserved: list[str], outputs: list[str], wanted: list[tuple[str, int | None]]) -> None:
     assert result_columns(["a", "b", "c"], reserved, outputs) == wanted
-
-
-def test_is_light_until_it_loads_a_model() -> None:
-    code = "import sys, akdl.serving.local; print(sorted({name.split('.')[0] for name in sys.modules}))"
-    assert not {"tensorflow", "pyflink", "pandas", "pyarrow", "grpc"} & set(ast.literal_eval(in_fresh_interpreter(code)))
 
 
 class TestLocalPredictor:
@@ -92,6 +85,16 @@ class TestLocalPredictor:
             archive.add(models.module() + "/saved_model.pb", "../saved_model.pb")
         with pytest.raises(ModelError, match="would leave its folder"):
             self.predictor(str(tmp_path / "out.tar"))
+
+    def test_close(self) -> None:
+        predictor = self.predictor(list(pack(models.module())))
+        folder = pathlib.Path(predictor._folder.path)
+        assert folder.exists()
+        predictor.close()
+        predictor.close()
+        assert not folder.exists()
+        with pytest.raises(ServingError, match="is closed"):
+            predictor.map(self.ROW)
 
     def test_bad_rows(self) -> None:
         rows = [self.ROW, ("b", None, 1), self.ROW]

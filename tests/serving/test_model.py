@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import threading
 from typing import Any
 
@@ -12,6 +13,7 @@ from akdl.model_archive import ModelError
 from akdl.serving.errors import RowsError, ServingError, SignatureError
 from akdl.serving.model import ServedModel, SessionRunner
 from akdl.serving.outputs import OutputColumn
+from tests.akdl.test_imports import in_fresh_interpreter
 from tests.serving import models
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
@@ -42,7 +44,7 @@ class TestEveryKindOfModel:
 
     @pytest.mark.parametrize("make", models.ALL)
     def test_same_numbers_in_a_session(self, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("akdl.serving.model._runs_eagerly", lambda: False)
+        monkeypatch.setattr("akdl.serving.model.runs_eagerly", lambda: False)
         columns, folder = models.rows(50), make()
         with ServedModel(folder, signature=key_of(make), outputs=["logits"]) as model:
             assert isinstance(model._runner, SessionRunner)
@@ -120,7 +122,7 @@ class TestTypes:
     def test_numbers_there_and_back(self, dtype: str) -> None:
         values = [[0, 1], [2, 100]]
         model = ServedModel(models.identity(dtype, (None, 2)))
-        for cells in (values, np.array(values), np.array(values, "f4"), ["0 1", "2,100"], ["$2$0,1", " 2 , 100 "]):
+        for cells in (values, np.array(values), np.array(values, "f4"), ["0 1", "2.0,100"], ["$2$0,1", " 2 , 100 "]):
             result = model.predict({"a": cells})["b"]
             assert result.tolist() == values
             assert str(result.dtype) == (dtype if dtype != "bfloat16" else "float32")
@@ -159,6 +161,11 @@ class TestTypes:
         assert result == {"b": ["é, x", "é\x00", ""], "c": ["é, x".encode(), b"\xc3\xa9\x00", b""]}
         assert model.predict({"a": np.array(["a", "bc"])})["b"] == ["a", "bc"]
 
+    def test_numbers_are_no_strings(self) -> None:
+        _, bad = ServedModel(models.identity("string", (None,))).predict_collecting({"a": np.array([1, 2])})
+        assert [row for row, _ in bad] == [0, 1]
+        assert "expected text or bytes, got int" in bad[0][1]
+
     def test_lists_of_strings(self) -> None:
         model = ServedModel(
             models.identity("string", (None, 2)), outputs=[OutputColumn("b", "ARRAY<STRING>"), OutputColumn("c", "STRING", "b")]
@@ -187,6 +194,17 @@ class TestTypes:
         model = ServedModel(models.identity("int64", (None,)), outputs=[OutputColumn("b", "TINYINT")])
         result, bad = model.predict_collecting({"a": [1, 200, -128]})
         assert (result["b"], [row for row, _ in bad]) == ([1, None, -128], [1])
+
+    @pytest.mark.parametrize("text", ["1.5", "x", "", "1 2", "1e30", str(2**63)])
+    def test_text_that_is_no_integer(self, text: str) -> None:
+        _, bad = ServedModel(models.identity("int64", (None,))).predict_collecting({"a": ["1", text]})
+        assert [row for row, _ in bad] == [1]
+
+    def test_decimals(self) -> None:
+        cells = [decimal.Decimal("1.5"), decimal.Decimal(2)]
+        assert ServedModel(models.identity("float32", (None,))).predict({"a": cells})["b"].tolist() == [1.5, 2]
+        result, bad = ServedModel(models.identity("int32", (None,))).predict_collecting({"a": cells})
+        assert (result["b"], bad[0][0]) == ([None, 2], 0)
 
     def test_large_integers_stay_exact(self) -> None:
         model = ServedModel(models.identity("int64", (None,)), outputs=[OutputColumn("b", "BIGINT")])
@@ -284,6 +302,14 @@ class TestBadRows:
         assert [row for row, _ in bad] == [2, 4, 6]
         assert "the model refuses it: " in bad[0][1]
 
+    def test_one_input_is_bad_and_the_others_are_not(self) -> None:
+        model = ServedModel(models.texts_and_numbers())
+        result, bad = model.predict_collecting({"t": ["a", "bb", None, "dddd"], "x": [[1, 2], None, [3, 4], "5 6"]})
+        assert (result["length"], result["sum"]) == ([1, None, None, 4], [3, None, None, 11])
+        assert [row for row, _ in bad] == [1, 2]
+        result, bad = model.predict_collecting({"t": ["a", "bb"], "x": [[1, 2], [3]]})
+        assert (result["length"], [row for row, _ in bad]) == ([1, None], [1])
+
     def test_masked_arrays(self) -> None:
         model = ServedModel(models.identity("int32", (None,)))
         result, bad = model.predict_collecting({"a": np.ma.masked_array([1, 2, 3], [False, True, False])})
@@ -293,6 +319,21 @@ class TestBadRows:
         with pytest.raises(RowsError, match="row 4: .*; and 15 more rows") as caught:
             ServedModel(models.identity("int32", (None,))).predict({"a": ["x"] * 20})
         assert len(caught.value.bad) == 20
+
+
+def test_intra_op_parallelism_is_applied() -> None:
+    code = (
+        "import tensorflow as tf; from akdl.serving.model import ServedModel\n"
+        f"ServedModel({models.module()!r}, intra_op_parallelism=3)\n"
+        "print(tf.config.threading.get_intra_op_parallelism_threads())"
+    )
+    assert in_fresh_interpreter(code) == "3"
+
+
+def test_intra_op_parallelism_that_comes_too_late_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    models.module()
+    ServedModel(models.module(), intra_op_parallelism=3).predict(models.rows(1))
+    assert "intraOpParallelism 3 comes too late" in caplog.text
 
 
 def test_threads() -> None:

@@ -15,12 +15,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import grpc
-import numpy as np
 import pytest
 from google.protobuf import json_format
 
 from akdl.columns import decode_columns, encode_columns
-from akdl.wire import Description, Empty, Prediction, Rows, Serving, TableColumn
+from akdl.wire import Description, Empty, Prediction, Serving, TableColumn
 from akdl.wire.service import PREDICT_SERVICE, TOKEN
 from tests.serving import models
 from tests.support.leftovers import wait_until
@@ -116,6 +115,11 @@ def test_describes_predicts_and_ends_with_its_pipe() -> None:
         assert [None if cell is None else list(cell) for cell in result["logits"]] == [[14.0, 4.0], None, None]
         assert result["p"] == [3.0, None, None]
         assert not client.predict({"x": [[1.0, 2.0, 4.0]], "k": [3]}).bad_rows
+        answer = client.predict({"x": [None], "k": [3]})
+        assert [row.row for row in answer.bad_rows] == [0]
+        assert decode_columns(answer.rows, OUTPUTS) == {"logits": [None], "p": [None]}
+        answer = client.predict({"x": [], "k": []})
+        assert (answer.rows.rows, list(answer.bad_rows), answer.HasField("failure")) == (0, [], False)
         assert server.hang_up() == 0
         assert os.listdir(server.folder) == []
 
@@ -197,23 +201,3 @@ def test_ends_with_a_killed_parent() -> None:
 
         wait_until(gone, "the server has ended")
         assert os.listdir(folder) == []
-
-
-@pytest.mark.parametrize(
-    ("type_", "cells"),
-    [
-        ("BIGINT", [1, None, -(2**63)]),
-        ("BOOLEAN", [True, False, None]),
-        ("DOUBLE", [0.5, float("inf"), None]),
-        ("STRING", ["é", "", None]),
-        ("BYTES", [b"\xff", b"", None]),
-        ("ARRAY<INT>", [[1, 2], [], None]),
-        ("ARRAY<FLOAT>", [[1.0, 2.0], [3.0, 4.0]]),
-        ("ARRAY<STRING>", [["a", "b"], []]),
-        ("ARRAY<BOOLEAN>", [[], []]),
-    ],
-)
-def test_columns_there_and_back(type_: str, cells: Any) -> None:
-    column = [TableColumn(name="c", type=type_)]
-    decoded = decode_columns(Rows.FromString(encode_columns({"c": cells}, column).SerializeToString()), column)["c"]
-    assert [cell.tolist() if isinstance(cell, (np.ndarray, np.generic)) else cell for cell in decoded] == cells
