@@ -10,7 +10,16 @@ from operators.env import (
     useLocalEnv,
     useRemoteEnv,
 )
+from operators.local_predictor import LocalPredictor
 from operators.operator import BatchOperator
+from operators.pipeline import (
+    Pipeline,
+    PipelineModel,
+    TF2TableModelTrainer,
+    TFSavedModelPredictor,
+    TFTableModelPredictor,
+    TFTableModelTrainer,
+)
 from operators.predict import TFSavedModelPredictBatchOp, TFTableModelPredictBatchOp
 from operators.sources import CsvSourceBatchOp, MemSourceBatchOp, RandomTableSourceBatchOp, TableSourceBatchOp
 
@@ -18,13 +27,20 @@ __all__ = [
     "AlinkGlobalConfiguration",
     "BatchOperator",
     "CsvSourceBatchOp",
+    "LocalPredictor",
     "MLEnv",
     "MemSourceBatchOp",
+    "Pipeline",
+    "PipelineModel",
     "RandomTableSourceBatchOp",
     "TF2TableModelTrainBatchOp",
+    "TF2TableModelTrainer",
     "TFSavedModelPredictBatchOp",
+    "TFSavedModelPredictor",
     "TFTableModelPredictBatchOp",
+    "TFTableModelPredictor",
     "TFTableModelTrainBatchOp",
+    "TFTableModelTrainer",
     "TableSourceBatchOp",
     "TensorFlow2BatchOp",
     "TensorFlowBatchOp",

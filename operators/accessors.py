@@ -9,7 +9,8 @@ PredictParams = with_params("PredictParams", "Parameters of operators that predi
 SavedModelPredictParams = with_params(
     "SavedModelPredictParams", "Parameters of operators that predict with a SavedModel.", catalog.SAVED_MODEL_PREDICT
 )
+TrainerParams = with_params("TrainerParams", "Parameters of pipeline stages that train a model.", catalog.TRAINER)
 RandomTableParams = with_params("RandomTableParams", "Parameters of random tables.", catalog.RANDOM_TABLE)
 CsvParams = with_params("CsvParams", "Parameters of CSV sources.", catalog.CSV)
 
-ALL = (ScriptParams, TrainParams, PredictParams, SavedModelPredictParams, RandomTableParams, CsvParams)
+ALL = (ScriptParams, TrainParams, TrainerParams, PredictParams, SavedModelPredictParams, RandomTableParams, CsvParams)

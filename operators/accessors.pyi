@@ -317,6 +317,244 @@ class TrainParams(WithParams):
     def getStallTimeout(self) -> float:
         """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
 
+class TrainerParams(WithParams):
+    """Parameters of pipeline stages that train a model."""
+
+    def __init__(
+        self,
+        *,
+        userFiles: Sequence[str] | str = ...,
+        userFile: Sequence[str] | str = ...,
+        scriptFiles: Sequence[str] | str = ...,
+        mainScriptFile: str = ...,
+        userParams: str | dict[str, Any] = ...,
+        selectedCols: Sequence[str] = ...,
+        selectedColNames: Sequence[str] = ...,
+        numWorkers: int = ...,
+        numPSs: int = ...,
+        pythonEnv: str = ...,
+        intraOpParallelism: int = ...,
+        exactDoubles: bool = ...,
+        chiefCoordinates: bool = ...,
+        equalSteps: str = ...,
+        weightCol: str = ...,
+        hostNetwork: str = ...,
+        gpusPerWorker: int = ...,
+        startTimeout: float = ...,
+        stallTimeout: float = ...,
+        inferSelectedCols: Sequence[str] = ...,
+        outputSchemaStr: str = ...,
+        schemaStr: str = ...,
+        schema: str = ...,
+        tableSchema: str = ...,
+        outputSignatureDefs: Sequence[str] = ...,
+        inputSignatureDefs: Sequence[str] = ...,
+        signatureDefKey: str = ...,
+        graphDefTag: str = ...,
+        reservedCols: Sequence[str] = ...,
+        keepColNames: Sequence[str] = ...,
+        inferBatchSize: int = ...,
+        errorCol: str = ...,
+        cellsHoldBatches: bool = ...,
+    ) -> None: ...
+    def setUserFiles(self, value: Sequence[str] | str) -> Self:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def getUserFiles(self) -> list[str]:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def setUserFile(self, value: Sequence[str] | str) -> Self:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def getUserFile(self) -> list[str]:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def setScriptFiles(self, value: Sequence[str] | str) -> Self:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def getScriptFiles(self) -> list[str]:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def setMainScriptFile(self, value: str) -> Self:
+        """Path of the script that defines `main(task_config)`. (required)"""
+
+    def getMainScriptFile(self) -> str:
+        """Path of the script that defines `main(task_config)`. (required)"""
+
+    def setUserParams(self, value: str | dict[str, Any]) -> Self:
+        """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""
+
+    def getUserParams(self) -> str:
+        """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""
+
+    def setSelectedCols(self, value: Sequence[str]) -> Self:
+        """Columns that reach the script; all when it is not set. (default None)"""
+
+    def getSelectedCols(self) -> list[str] | None:
+        """Columns that reach the script; all when it is not set. (default None)"""
+
+    def setSelectedColNames(self, value: Sequence[str]) -> Self:
+        """Columns that reach the script; all when it is not set. (default None)"""
+
+    def getSelectedColNames(self) -> list[str] | None:
+        """Columns that reach the script; all when it is not set. (default None)"""
+
+    def setNumWorkers(self, value: int) -> Self:
+        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+
+    def getNumWorkers(self) -> int | None:
+        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+
+    def setNumPSs(self, value: int) -> Self:
+        """Number of parameter servers; from the parallelism when it is not set. (default None)"""
+
+    def getNumPSs(self) -> int | None:
+        """Number of parameter servers; from the parallelism when it is not set. (default None)"""
+
+    def setPythonEnv(self, value: str) -> Self:
+        """Folder of a Python environment with TensorFlow, or an interpreter; empty for the default. (default '')"""
+
+    def getPythonEnv(self) -> str:
+        """Folder of a Python environment with TensorFlow, or an interpreter; empty for the default. (default '')"""
+
+    def setIntraOpParallelism(self, value: int) -> Self:
+        """Threads of one TensorFlow operation. (default 4)"""
+
+    def getIntraOpParallelism(self) -> int:
+        """Threads of one TensorFlow operation. (default 4)"""
+
+    def setExactDoubles(self, value: bool) -> Self:
+        """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+
+    def getExactDoubles(self) -> bool:
+        """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+
+    def setChiefCoordinates(self, value: bool) -> Self:
+        """For tf.distribute.ParameterServerStrategy: the chief gets no rows, and the group ends when its script does. (default False)"""
+
+    def getChiefCoordinates(self) -> bool:
+        """For tf.distribute.ParameterServerStrategy: the chief gets no rows, and the group ends when its script does. (default False)"""
+
+    def setEqualSteps(self, value: str) -> Self:
+        """Give all workers the same number of rows: "pad" adds rows of weight 0 to short shares, "repeat" adds copies of rows, "drop" leaves out rows of long shares, "off" leaves shares as they are. (default 'off')"""
+
+    def getEqualSteps(self) -> str:
+        """Give all workers the same number of rows: "pad" adds rows of weight 0 to short shares, "repeat" adds copies of rows, "drop" leaves out rows of long shares, "off" leaves shares as they are. (default 'off')"""
+
+    def setWeightCol(self, value: str) -> Self:
+        """With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which keeps its values and is 0 in added rows. (default 'weight')"""
+
+    def getWeightCol(self) -> str:
+        """With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which keeps its values and is 0 in added rows. (default 'weight')"""
+
+    def setHostNetwork(self, value: str) -> Self:
+        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+
+    def getHostNetwork(self) -> str | None:
+        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+
+    def setGpusPerWorker(self, value: int) -> Self:
+        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+
+    def getGpusPerWorker(self) -> int | None:
+        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+
+    def setStartTimeout(self, value: float) -> Self:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def getStartTimeout(self) -> float:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def setStallTimeout(self, value: float) -> Self:
+        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+
+    def getStallTimeout(self) -> float:
+        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+
+    def setInferSelectedCols(self, value: Sequence[str]) -> Self:
+        """Columns that feed the model when it predicts; all when it is not set. (default None)"""
+
+    def getInferSelectedCols(self) -> list[str] | None:
+        """Columns that feed the model when it predicts; all when it is not set. (default None)"""
+
+    def setOutputSchemaStr(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getOutputSchemaStr(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setSchemaStr(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getSchemaStr(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setSchema(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getSchema(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setTableSchema(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getTableSchema(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
+
+    def getOutputSignatureDefs(self) -> list[str] | None:
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
+
+    def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
+        """The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set. (default None)"""
+
+    def getInputSignatureDefs(self) -> list[str] | None:
+        """The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set. (default None)"""
+
+    def setSignatureDefKey(self, value: str) -> Self:
+        """Name of the signature. (default 'serving_default')"""
+
+    def getSignatureDefKey(self) -> str:
+        """Name of the signature. (default 'serving_default')"""
+
+    def setGraphDefTag(self, value: str) -> Self:
+        """Tag of the graph. (default 'serve')"""
+
+    def getGraphDefTag(self) -> str:
+        """Tag of the graph. (default 'serve')"""
+
+    def setReservedCols(self, value: Sequence[str]) -> Self:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def getReservedCols(self) -> list[str] | None:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def setKeepColNames(self, value: Sequence[str]) -> Self:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def getKeepColNames(self) -> list[str] | None:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def setInferBatchSize(self, value: int) -> Self:
+        """Most rows in one call of the model. (default 256)"""
+
+    def getInferBatchSize(self) -> int:
+        """Most rows in one call of the model. (default 256)"""
+
+    def setErrorCol(self, value: str) -> Self:
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+
+    def getErrorCol(self) -> str | None:
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+
+    def setCellsHoldBatches(self, value: bool) -> Self:
+        """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
+
+    def getCellsHoldBatches(self) -> bool:
+        """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
+
 class PredictParams(WithParams):
     """Parameters of operators that predict."""
 

@@ -207,6 +207,10 @@ FED_COLS = Param(
     "selectedCols", "Sequence[str]", "Columns that feed the model; all when it is not set.", _names, None,
     aliases=("selectedColNames",), returns="list[str] | None",
 )  # fmt: skip
+INFER_SELECTED_COLS = Param(
+    "inferSelectedCols", "Sequence[str]", "Columns that feed the model when it predicts; all when it is not set.", _names,
+    None, returns="list[str] | None",
+)  # fmt: skip
 SIGNATURE_DEF_KEY = Param("signatureDefKey", "str", "Name of the signature.", _filled_text, "serving_default")
 GRAPH_DEF_TAG = Param("graphDefTag", "str", "Tag of the graph.", _filled_text, "serve")
 RESERVED_COLS = Param(
@@ -265,5 +269,9 @@ PREDICT = (
     START_TIMEOUT,
 )  # fmt: skip
 SAVED_MODEL_PREDICT = (MODEL_PATH, *PREDICT)
+# Of a trainer, which trains with some columns and parameters and predicts with others.
+TRAINER = (
+    *TRAIN, INFER_SELECTED_COLS, *(param for param in PREDICT if param.name not in {each.name for each in TRAIN}),
+)  # fmt: skip
 RANDOM_TABLE = (NUM_ROWS, NUM_COLS, OUTPUT_COLS, OUTPUT_COL_CONFS, ID_COL)
 CSV = (FILE_PATH, SCHEMA_STR, FIELD_DELIMITER, QUOTE_CHAR, IGNORE_FIRST_LINE)

@@ -97,6 +97,10 @@ class WithParams:
             raise ConfigurationError(f"{type(self).__name__}: set {', '.join(map(repr, missing))} before it is linked or run")
         return {param.name: self._get(param) for param in self.params}
 
+    def _given(self) -> dict[str, Any]:
+        """Return the parameters that were set."""
+        return dict(self._values)
+
     def _fix(self) -> None:
         """Refuse further changes: a table has been built from the values."""
         self._fixed = True

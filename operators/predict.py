@@ -135,7 +135,11 @@ class TFTableModelPredictBatchOp(PredictParams, _PredictBatchOp):
                 f"{', '.join(MODEL_SCHEMA.names)}: link the model first, then the data"
             )
         self._values_of_all()  # mistakes come to light before the model is trained
-        self._predict(data, pack_model_table(model, _folder()), is_shipped=_is_remote(data))
+        return self.predict_with(pack_model_table(model, model_folder()), data)
+
+    def predict_with(self, model: str, data: BatchOperator) -> BatchOperator:
+        """Predict the rows of a table with the model in a zip file that lies alone in its folder."""
+        self._predict(data, model, is_shipped=_is_remote(data))
         return self
 
 
@@ -162,7 +166,7 @@ def _is_remote(op: BatchOperator) -> bool:
 
 
 @functools.cache
-def _folder() -> str:
+def model_folder() -> str:
     """Return the folder of this program for models that wait to be used; it goes when the program ends."""
     folder = tempfile.mkdtemp(prefix="akdl_packed_")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

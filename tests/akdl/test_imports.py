@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ALLOWED = {
-    "operators": ("bridge", "akdl.wire", "akdl.model_archive"),
+    "operators": ("bridge", "akdl.wire", "akdl.model_archive", "akdl.serving"),
     "bridge": ("akdl.wire", "akdl.runner.config"),
     "akdl": (),
 }

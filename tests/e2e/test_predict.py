@@ -173,5 +173,8 @@ def test_a_table_that_is_no_model(tmp_path):
         "SELECT CAST(model_id AS BIGINT) AS model_id, model_info FROM (VALUES (0, 'a.zip'), (2, 'eA==')) AS t(model_id, model_info)"
     )
     op = TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE")
-    with pytest.raises(ConfigurationError, match="the model table that TableSourceBatchOp makes: the rows are no whole model: 1 of 3 are missing"):
+    with pytest.raises(
+        ConfigurationError,
+        match="the model table that TableSourceBatchOp makes: the rows are no whole model: 1 of 3 are missing",
+    ):
         op.linkFrom(BatchOperator.fromTable(table), points(env, 5))

@@ -1,0 +1,134 @@
+"""Prediction in a plain Python program, without Flink and Java, with the stages of a pipeline."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from bridge.exceptions import ConfigurationError
+from bridge.schema import Column, Schema
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from akdl.serving.local import LocalPredictor as _Model
+
+DESCRIPTION = "pipeline.json"  # in a saved pipeline model: its stages, beside the zip files of their models
+
+
+class LocalPredictor:
+    """Predicts rows one by one or in batches, with a saved pipeline model. Needs TensorFlow in this program.
+
+    Its methods may be called from several threads at once.
+
+    Args:
+        path: What `PipelineModel.save` has written.
+        inputSchemaStr: Columns of the rows: "name type, name type".
+    """
+
+    def __init__(self, path: str, inputSchemaStr: str) -> None:
+        self._folder = tempfile.mkdtemp(prefix="akdl_local_")
+        self._models: list[_Model] = []
+        try:
+            columns: Sequence[Column] = Schema.parse(inputSchemaStr).columns
+            for stage in read_pipeline(path, self._folder):
+                model, columns = _load(stage, columns)
+                self._models.append(model)
+        except BaseException:
+            self.close()
+            raise
+        self._columns = columns
+
+    def getOutputColNames(self) -> list[str]:
+        """Return the names of the values of a result."""
+        return [column.name for column in self._columns]
+
+    def getOutputColTypes(self) -> list[str]:
+        """Return the types of the values of a result."""
+        return [column.type.sql for column in self._columns]
+
+    def getOutputSchemaStr(self) -> str:
+        """Return names and types of the values of a result."""
+        return ", ".join(f"{column.name} {column.type.sql}" for column in self._columns)
+
+    def map(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        """Predict one row, its values in the order of the input columns.
+
+        Raises:
+            akdl.serving.errors.RowsError: It cannot be predicted.
+        """
+        return self.map_batch([row])[0]
+
+    def predict(self, values: Sequence[Any] | np.ndarray[Any, Any]) -> list[Any]:
+        """Predict one row, a sequence or an array of one dimension; a list comes back."""
+        return list(self.map(values.tolist() if hasattr(values, "tolist") else values))
+
+    def map_batch(self, rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+        """Predict many rows, which is faster than one by one."""
+        result: list[Any] = list(rows)
+        for model in self._models:
+            result = model.map_batch(result)
+        return result
+
+    def close(self) -> None:
+        """Let go of the models. Safe to call twice."""
+        for model in self._models:
+            model.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> LocalPredictor:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def read_pipeline(path: str, folder: str) -> list[dict[str, Any]]:
+    """Return the stages of a saved pipeline model: type, params, and `model`, the path of its model unpacked into `folder`.
+
+    Raises:
+        ConfigurationError: The file is no pipeline model.
+    """
+    try:
+        with zipfile.ZipFile(path) as file:
+            description = json.loads(file.read(DESCRIPTION))
+            if description["version"] != 1:
+                raise ConfigurationError(f"{path}: a pipeline model of version {description['version']}, expected 1")
+            stages: list[dict[str, Any]] = description["stages"]
+            for number, stage in enumerate(stages):
+                # The name is ours and not the file's: nothing can be written elsewhere.
+                target = os.path.join(folder, f"akdl_model_{os.path.basename(folder)}_{number}.zip")
+                with file.open(f"model_{number}.zip") as source, open(target, "wb") as copy:
+                    shutil.copyfileobj(source, copy)
+                stage["model"] = target
+        return stages
+    except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        raise ConfigurationError(f"{path} is no saved pipeline model: {error}") from None
+
+
+def _load(stage: dict[str, Any], columns: Sequence[Column]) -> tuple[_Model, Sequence[Column]]:
+    """Return the model of a stage and the columns that it makes of these."""
+    from akdl.serving.local import LocalPredictor as Model
+
+    params, outputs = stage["params"], Schema.parse(stage["params"]["outputSchemaStr"])
+    model = Model(
+        stage["model"],
+        [column.name for column in columns],
+        [(column.name, column.type.sql) for column in outputs],
+        selected_cols=params["selectedCols"],
+        input_signature_defs=params["inputSignatureDefs"],
+        output_signature_defs=params["outputSignatureDefs"],
+        signature_def_key=params["signatureDefKey"],
+        graph_def_tag=params["graphDefTag"],
+        reserved_cols=params["reservedCols"],
+        infer_batch_size=params["inferBatchSize"],
+        intra_op_parallelism=params["intraOpParallelism"],
+        batch_dim_in_cell=params["cellsHoldBatches"],
+    )
+    by_name = {column.name: column for column in (*columns, *outputs)}
+    return model, [by_name[name] for name in model.output_columns]

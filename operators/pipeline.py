@@ -1,0 +1,184 @@
+"""Pipelines: stages that train on a table and then predict tables, as one thing that can be saved."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import zipfile
+from typing import Any, Union
+
+from bridge.exceptions import ConfigurationError
+from operators.accessors import PredictParams, SavedModelPredictParams, TrainerParams
+from operators.batch import TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
+from operators.local_predictor import DESCRIPTION, LocalPredictor, read_pipeline
+from operators.model_table import pack_model_table
+from operators.operator import BatchOperator
+from operators.param import WithParams
+from operators.predict import TFSavedModelPredictBatchOp, TFTableModelPredictBatchOp, model_folder
+
+
+class _Predictor(WithParams):
+    """A stage that predicts."""
+
+    def transform(self, data: BatchOperator) -> BatchOperator:
+        """Return the table with the model's outputs."""
+        raise NotImplementedError
+
+    def collectLocalPredictor(self, inputSchemaStr: str) -> LocalPredictor:
+        """Return a predictor for this program. The job that trains the model runs now, if it has not run yet.
+
+        Args:
+            inputSchemaStr: Columns of the rows that it will get: "name type, name type".
+        """
+        return PipelineModel(self).collectLocalPredictor(inputSchemaStr)
+
+    def _model_file(self) -> str:
+        """Return the path of the model: a zip file."""
+        raise NotImplementedError
+
+
+class TFTableModelPredictor(PredictParams, _Predictor):
+    """Predicts with a model table, see `setModelData`."""
+
+    def __init__(self, **params: Any) -> None:
+        super().__init__(**params)
+        self._model: BatchOperator | None = None
+        self._file: str | None = None
+
+    def setModelData(self, model: BatchOperator) -> TFTableModelPredictor:
+        """Set the operator whose table holds the model."""
+        self._model = model
+        return self
+
+    def transform(self, data: BatchOperator) -> BatchOperator:
+        """Return the table with the model's outputs."""
+        op = TFTableModelPredictBatchOp(**self._given())
+        return op.predict_with(self._model_file(), data)
+
+    def _model_file(self) -> str:
+        if self._file is None:
+            if self._model is None:
+                raise ConfigurationError("TFTableModelPredictor has no model: call setModelData, or fit a trainer")
+            self._file = pack_model_table(self._model, model_folder())
+        return self._file
+
+
+class TFSavedModelPredictor(SavedModelPredictParams, _Predictor):
+    """Predicts with a SavedModel: a folder, or a zip or tar file, that every host can read."""
+
+    def transform(self, data: BatchOperator) -> BatchOperator:
+        """Return the table with the model's outputs."""
+        return data.link(TFSavedModelPredictBatchOp(**self._given()))
+
+    def _model_file(self) -> str:
+        path: str = os.path.abspath(self._values_of_all()["modelPath"].removeprefix("file://"))
+        if os.path.isdir(path):
+            return shutil.make_archive(os.path.join(tempfile.mkdtemp(dir=model_folder()), "model"), "zip", path)
+        return path
+
+
+class _Trainer(TrainerParams):
+    """A stage that trains."""
+
+    _operator: type[Union[TFTableModelTrainBatchOp, TF2TableModelTrainBatchOp]]
+
+    def fit(self, data: BatchOperator) -> TFTableModelPredictor:
+        """Return a predictor with the model that is trained on a table, when it is first needed."""
+        values, given = self._values_of_all(), self._given()
+        train = {param.name: values[param.name] for param in self._operator.params if param.name in given}
+        predict = {param.name: given[param.name] for param in TFTableModelPredictor.params if param.name in given}
+        predict.pop("selectedCols", None)
+        if "inferSelectedCols" in given:
+            predict["selectedCols"] = given["inferSelectedCols"]
+        return TFTableModelPredictor(**predict).setModelData(data.link(self._operator(**train)))
+
+
+class TFTableModelTrainer(_Trainer):
+    """Trains with a TensorFlow 1 style script, and predicts with the model."""
+
+    _operator = TFTableModelTrainBatchOp
+
+
+class TF2TableModelTrainer(_Trainer):
+    """Trains with a TensorFlow 2 script, and predicts with the model."""
+
+    _operator = TF2TableModelTrainBatchOp
+
+
+class Pipeline:
+    """Stages in a row, of which some have to be trained."""
+
+    def __init__(self, *stages: _Trainer | _Predictor) -> None:
+        self._stages = list(stages)
+
+    def add(self, stage: _Trainer | _Predictor) -> Pipeline:
+        """Add a stage at the end."""
+        self._stages.append(stage)
+        return self
+
+    def fit(self, data: BatchOperator) -> PipelineModel:
+        """Train what has to be trained, each stage on what those before it make of the table."""
+        fitted: list[_Predictor] = []
+        for stage in self._stages:
+            if fitted:
+                data = fitted[-1].transform(data)
+            fitted.append(stage.fit(data) if isinstance(stage, _Trainer) else stage)
+        return PipelineModel(*fitted)
+
+
+class PipelineModel:
+    """Stages that predict, one after the other."""
+
+    def __init__(self, *stages: _Predictor) -> None:
+        self._stages = list(stages)
+
+    def transform(self, data: BatchOperator) -> BatchOperator:
+        """Return the table with the outputs of all stages."""
+        for stage in self._stages:
+            data = stage.transform(data)
+        return data
+
+    def save(self, path: str) -> PipelineModel:
+        """Write the stages with their models to a file; jobs that train the models run now, if they have not run yet."""
+        stages = [{"type": type(stage).__name__, "params": _portable(stage)} for stage in self._stages]
+        incomplete = f"{path}.incomplete"
+        with zipfile.ZipFile(incomplete, "w") as file:
+            for number, stage in enumerate(self._stages):
+                file.write(stage._model_file(), f"model_{number}.zip")
+            file.writestr(DESCRIPTION, json.dumps({"version": 1, "stages": stages}, indent=1))
+        os.replace(incomplete, path)
+        return self
+
+    @staticmethod
+    def load(path: str) -> PipelineModel:
+        """Read what `save` has written.
+
+        Raises:
+            ConfigurationError: The file is no pipeline model.
+        """
+        model = PipelineModel()
+        for stage in read_pipeline(path, tempfile.mkdtemp(dir=model_folder())):
+            params = {name: value for name, value in stage["params"].items() if value is not None}
+            predictor = TFTableModelPredictor(**params)
+            predictor._file = stage["model"]
+            model._stages.append(predictor)
+        return model
+
+    def collectLocalPredictor(self, inputSchemaStr: str) -> LocalPredictor:
+        """Return a predictor for this program, see `LocalPredictor`.
+
+        Args:
+            inputSchemaStr: Columns of the rows that it will get: "name type, name type".
+        """
+        with tempfile.TemporaryDirectory(dir=model_folder()) as folder:
+            path = os.path.join(folder, "pipeline")
+            self.save(path)
+            return LocalPredictor(path, inputSchemaStr)
+
+
+def _portable(stage: _Predictor) -> dict[str, Any]:
+    """Return the parameters of a predictor that have a meaning elsewhere: not where its model or its Python is here."""
+    values = stage._values_of_all()
+    return {name: value for name, value in values.items() if name not in ("modelPath", "pythonEnv")}

@@ -1,0 +1,123 @@
+"""Pipelines: trained, saved, loaded elsewhere, and served without Flink; all with the same numbers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from operators import (
+    LocalPredictor,
+    Pipeline,
+    PipelineModel,
+    TF2TableModelTrainer,
+    TFSavedModelPredictor,
+    TFTableModelPredictor,
+    getMLEnv,
+    useLocalEnv,
+)
+from tests.e2e.jobs import points
+from tests.e2e.test_predict import SCRIPT
+
+pytestmark = [pytest.mark.flink, pytest.mark.tf]
+
+ROWS = "x0 FLOAT, x1 FLOAT, label BIGINT"
+LOCAL = """
+import json, sys
+from operators import LocalPredictor
+with LocalPredictor(sys.argv[1], sys.argv[2]) as predictor:
+    rows = predictor.map_batch(json.loads(sys.stdin.read()))
+    print(json.dumps([predictor.getOutputColNames(), rows, sorted({"pyflink", "py4j"} & set(sys.modules))]))
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _local_env():
+    useLocalEnv(2)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    script = tmp_path_factory.mktemp("pipeline") / "train.py"
+    script.write_text(SCRIPT)
+    trainer = TF2TableModelTrainer(
+        userFiles=[], mainScriptFile=str(script), numWorkers=1, numPSs=0, outputSchemaStr="y FLOAT", inferSelectedCols=["x0", "x1"],
+    )  # fmt: skip
+    # The second stage feeds the same model with the first one's output in place of x1.
+    second = TFTableModelPredictor(
+        outputSchemaStr="z FLOAT", outputSignatureDefs=["y"], selectedCols=["x0", "y"], inputSignatureDefs=["x0", "x1"]
+    )
+    fitted = trainer.fit(points(getMLEnv().btenv, 10))
+    second._model = fitted._model
+    return Pipeline(fitted, second).fit(points(getMLEnv().btenv, 10))
+
+
+def expected(x0, x1):
+    y = 2 * x0 - x1
+    return y, 2 * x0 - y
+
+
+def test_all_ways_give_the_same_numbers(model, tmp_path):
+    path = str(tmp_path / "model.akdl")
+    model.save(path)
+    rows = points(getMLEnv().btenv, 301)
+    found = model.transform(rows).collectToDataframe()
+    assert found.columns.tolist() == ["x0", "x1", "label", "y", "z"]
+    y, z = expected(found.x0, found.x1)
+    np.testing.assert_allclose(found.y, y, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found.z, z, rtol=1e-4, atol=1e-6)
+    again = PipelineModel.load(path).transform(rows).collectToDataframe()
+    np.testing.assert_array_equal(np.sort(again.z), np.sort(found.z))
+    given = found[["x0", "x1", "label"]].values.tolist()
+    command = [sys.executable, "-c", LOCAL, path, ROWS]
+    answer = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, timeout=120, check=True)
+    names, local, loaded = json.loads(answer.stdout)
+    assert names == ["x0", "x1", "label", "y", "z"] and loaded == [], "no Flink and no Java in that process"
+    np.testing.assert_array_equal(np.array([row[4] for row in local], "f4"), found.z.to_numpy())
+
+
+def test_a_local_predictor_takes_rows_from_several_threads(model):
+    with model.collectLocalPredictor(ROWS) as predictor:
+        assert predictor.getOutputSchemaStr() == "x0 FLOAT, x1 FLOAT, label BIGINT, y FLOAT, z FLOAT"
+        assert predictor.getOutputColTypes() == ["FLOAT", "FLOAT", "BIGINT", "FLOAT", "FLOAT"]
+        assert predictor.map((1.0, 0.5, 1)) == (1.0, 0.5, 1, 1.5, 0.5)
+        assert predictor.predict(np.array([1.0, 0.5, 1.0]))[3:] == [1.5, 0.5]
+        results = {}
+
+        def ask(number):
+            results[number] = [predictor.map((float(number), float(i), 0))[3] for i in range(50)]
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert results == {number: [2.0 * number - i for i in range(50)] for number in range(4)}
+
+
+def test_a_saved_model_is_a_stage_too(model, tmp_path):
+    import zipfile
+
+    exported = tmp_path / "exported"
+    with zipfile.ZipFile(model._stages[0]._model_file()) as file:
+        file.extractall(exported)
+    stage = TFSavedModelPredictor(modelPath=str(exported), outputSchemaStr="y FLOAT", selectedCols=["x0", "x1"])
+    found = stage.transform(points(getMLEnv().btenv, 20)).collectToDataframe()
+    np.testing.assert_allclose(found.y, expected(found.x0, found.x1)[0], rtol=1e-4, atol=1e-6)
+    with stage.collectLocalPredictor(ROWS) as predictor:
+        assert predictor.map((1.0, 0.5, 1))[3] == 1.5
+
+
+def test_what_is_no_pipeline_model(tmp_path):
+    path = tmp_path / "no.zip"
+    path.write_bytes(b"PK nothing")
+    for read in (PipelineModel.load, lambda file: LocalPredictor(file, ROWS)):
+        with pytest.raises(ConfigurationError, match="no.zip is no saved pipeline model"):
+            read(str(path))
+    with pytest.raises(ConfigurationError, match="has no model: call setModelData, or fit a trainer"):
+        TFTableModelPredictor(outputSchemaStr="y FLOAT").transform(points(getMLEnv().btenv, 2))
