@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from bridge.exceptions import TaskError
-from operators import BatchOperator, getMLEnv, resetEnv, useRemoteEnv
-from tests.e2e.jobs import script_op, sequence, shares
+from operators import (
+    BatchOperator,
+    TF2TableModelTrainBatchOp,
+    TFTableModelPredictBatchOp,
+    getMLEnv,
+    resetEnv,
+    useRemoteEnv,
+)
+from tests.e2e.jobs import points, script_op, sequence, shares
+from tests.e2e.test_predict import SCRIPT, no_model_process_is_left
 from tests.e2e.test_rows import check
 from tests.support.flink_cluster import flink_cluster
 
@@ -43,6 +52,19 @@ def test_a_table_of_the_cluster_goes_on_in_sql(cluster):
     result = sequence(getMLEnv().btenv, 300).link(script_op("echo_ids.py", "worker INT, id BIGINT", 3))
     table = BatchOperator.fromTable(result.getOutputTable()).select("COUNT(*) AS n, COUNT(DISTINCT worker) AS workers")
     assert table.collectToDataframe().values.tolist() == [[300, 3]]
+
+
+@pytest.mark.tf
+def test_a_model_travels_with_the_job_that_predicts(cluster, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    env = getMLEnv().btenv
+    train = TF2TableModelTrainBatchOp(userFiles=[], mainScriptFile=str(script), numWorkers=1, numPSs=0)
+    predict = TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE", selectedCols=["x0", "x1"])
+    found = predict.linkFrom(points(env, 5).link(train), points(env, 1000)).collectToDataframe()
+    assert len(found) == 1000
+    np.testing.assert_allclose(found.y, 2 * found.x0 - found.x1, rtol=1e-4, atol=1e-6)
+    no_model_process_is_left()
 
 
 def test_an_error_on_a_task_manager_reaches_the_caller(cluster):

@@ -178,3 +178,45 @@ def test_a_table_that_is_no_model(tmp_path):
         match="the model table that TableSourceBatchOp makes: the rows are no whole model: 1 of 3 are missing",
     ):
         op.linkFrom(BatchOperator.fromTable(table), points(env, 5))
+
+
+@pytest.mark.timeout(300)
+def test_alinks_dnn_on_two_workers_and_a_server_predicts_logits():
+    """As Alink's own test has it, but with values: the logits of a table are those of the exported model."""
+    import json
+    import zipfile
+
+    import tensorflow as tf
+
+    import akdl.models.tf.dnn.dnn_train as script
+
+    rows = points(getMLEnv().btenv, 100)
+    params = {"featureCols": json.dumps(["x0", "x1"]), "labelCol": "label", "batch_size": 16, "num_epochs": 1}
+    op = TF2TableModelTrainBatchOp(
+        userFiles=[], mainScriptFile=script.__file__, userParams=params, numWorkers=2, numPSs=1, intraOpParallelism=1
+    )
+    model = rows.link(op)
+    predict = TFTableModelPredictBatchOp(
+        outputSchemaStr="logits double", outputSignatureDefs=["logits"], signatureDefKey="predict", selectedCols=["x0", "x1"]
+    )
+    found = predict.linkFrom(model, rows).collectToDataframe()
+    assert found.columns.tolist() == ["x0", "x1", "label", "logits"]
+    with tempfile.TemporaryDirectory(prefix="akdl_test_") as folder:
+        with zipfile.ZipFile(model._packed) as file:
+            file.extractall(folder)
+        served = tf.saved_model.load(folder).signatures["predict"]
+        (shape,) = {len(spec.shape) for spec in served.structured_input_signature[1].values()}
+        cells = {name: tf.constant(found[name].to_numpy().reshape([-1, 1] if shape == 2 else [-1])) for name in ("x0", "x1")}
+        np.testing.assert_allclose(found.logits, served(**cells)["logits"].numpy()[:, 0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_that_one_job_has_written_to_files_is_used_by_another(tmp_path):
+    env = getMLEnv().btenv
+    env.execute_sql(
+        "CREATE TEMPORARY TABLE kept_model (model_id BIGINT, model_info STRING) WITH ('connector' = 'filesystem', "
+        f"'path' = '{tmp_path / 'kept'}', 'format' = 'json')"
+    )
+    model_table(tmp_path, "btenv").getOutputTable().execute_insert("kept_model").wait()
+    kept = BatchOperator.fromTable(env.from_path("kept_model"))
+    op = TFTableModelPredictBatchOp(outputSchemaStr=OUTPUTS, selectedCols=["x0", "x1"])
+    check(op.linkFrom(kept, points(env, 3001)).collectToDataframe())
