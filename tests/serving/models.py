@@ -9,7 +9,11 @@ from typing import Any
 
 import numpy as np
 
-_FOLDER = tempfile.TemporaryDirectory(prefix="models-")
+
+@functools.lru_cache(None)
+def folder() -> Any:
+    """The folder of all models; it goes with this process."""
+    return tempfile.TemporaryDirectory(prefix="models-")
 
 
 def rows(count: int, seed: int = 0) -> dict[str, Any]:
@@ -19,7 +23,7 @@ def rows(count: int, seed: int = 0) -> dict[str, Any]:
 
 
 def target(name: str) -> str:
-    return str(pathlib.Path(_FOLDER.name, name))
+    return str(pathlib.Path(folder().name, name))
 
 
 @functools.lru_cache(None)
