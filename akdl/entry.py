@@ -26,10 +26,11 @@ from akdl.channel import Channel, ChannelError
 from akdl.context import Share, TFContext
 from akdl.dataset import Rows
 from akdl.extra_inputs import open_extra_inputs, text_path
-from akdl.model_archive import ModelError, write_model
+from akdl.model_archive import ModelError
 from akdl.parent import exit_with_parent, take_settings
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, TrainTaskConfig
 from akdl.runner.output_writer import OutputWriter
+from akdl.serving.check import write_checked_model
 from akdl.wire import Cluster, Failure, Hello, Outcome, Success, Task
 
 ORPHANED = 86
@@ -105,7 +106,7 @@ def _run_script(task: Task, cluster: Cluster, rows: Rows, writer: OutputWriter, 
         if leaving.code not in (None, 0):
             raise
     if isinstance(task_config, TrainTaskConfig) and task_config.task_type == "chief":
-        write_model(task_config.saved_model_dir, writer)
+        write_checked_model(task_config.saved_model_dir, writer)
     writer.close()
 
 

@@ -61,6 +61,11 @@ def test_the_export_of_the_chief_becomes_a_table(tmp_path, mode, workers, below)
             "import os\ndef main(config):\n    os.makedirs(config.saved_model_dir + '/assets')\n",
             r"expected a SavedModel \(saved_model.pb or saved_model.pbtxt\) in .* found assets: export the trained model there",
         ),
+        (
+            "import os\ndef main(config):\n    os.makedirs(config.saved_model_dir)\n"
+            "    with open(config.saved_model_dir + '/saved_model.pb', 'w') as file:\n        file.write('no model')\n",
+            "the SavedModel in .*/savedmodel .*",
+        ),
     ],
 )
 def test_a_script_without_an_export_is_an_error(tmp_path, script, message):
