@@ -25,7 +25,7 @@ def run(name, folder):
     return done.stdout
 
 
-@pytest.mark.parametrize("name", ["filter_rows", "sql_to_sql"])
+@pytest.mark.parametrize("name", ["filter_rows", "sql_to_sql", "train_together"])
 def test_output_is_that_of_the_docstring(name, tmp_path):
     docstring = ast.get_docstring(ast.parse((EXAMPLES / name / "job.py").read_text(encoding="utf-8")))
     promised = [line.strip() for line in docstring.split("prints\n", 1)[1].splitlines() if line.strip()]
