@@ -124,6 +124,7 @@ class EarlyStopping(_Watching):
         self._weights: List[Any] = []
 
     def epoch_end(self, training: Training, epoch: int, logs: Logs) -> None:
+        """Look at the metric."""
         if self._improved(logs):
             if self._restore:
                 self._weights = training.weights()
@@ -131,13 +132,16 @@ class EarlyStopping(_Watching):
             training.stop = True
 
     def end(self, training: Training) -> None:
+        """Go back to the best weights."""
         if self._weights:
             training.set_weights(self._weights)
 
     def state(self) -> Mapping[str, Any]:
+        """Return the best value and weights."""
         return dict(super().state(), weights=self._weights)
 
     def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on with them."""
         super().restore(state)
         self._weights = list(state["weights"])
 
@@ -167,6 +171,7 @@ class ReduceLROnPlateau(_Watching):
         self._factor, self._patience, self._least = factor, patience, min_lr
 
     def epoch_end(self, training: Training, epoch: int, logs: Logs) -> None:
+        """Look at the metric."""
         if not self._improved(logs) and self._waited >= self._patience:
             for optimizer in training.optimizers:
                 rate = learning_rate(optimizer)
@@ -192,6 +197,7 @@ class LearningRateSchedule(Callback):
         self._function, self._optimizer = function, optimizer
 
     def epoch_begin(self, training: Training, epoch: int) -> None:
+        """Set the rate."""
         chosen = training.optimizers if self._optimizer is None else [training.optimizers[self._optimizer]]
         for optimizer in chosen:
             if self._function is not None:
@@ -216,15 +222,18 @@ class TensorBoard(Callback):
         self._writers: Dict[str, Any] = {}
 
     def begin(self, training: Training) -> None:
+        """Open the files."""
         if training.group.is_chief:
             self._writers = {name: tf.summary.create_file_writer(f"{self._log_dir}/{name}") for name in ("train", "validation")}
 
     def step_end(self, training: Training, loss: Any) -> None:
+        """Write the loss."""
         if self._every and training.steps % self._every == 0 and self._writers:
             with self._writers["train"].as_default():
                 _write_scalar("step_loss", loss, training.steps)
 
     def epoch_end(self, training: Training, epoch: int, logs: Logs) -> None:
+        """Write the metrics."""
         for name, value in logs.items():
             validation = name.startswith("val_")
             if self._writers:
@@ -234,6 +243,7 @@ class TensorBoard(Callback):
             writer.flush()
 
     def end(self, training: Training) -> None:
+        """Close the files."""
         for writer in self._writers.values():
             writer.close()
 
@@ -252,22 +262,27 @@ class KerasCallback(Callback):
         self._callback = callback
 
     def begin(self, training: Training) -> None:
+        """Pass it on."""
         training.model.stop_training = False
         self._callback.set_params({"epochs": training.epochs, "steps": None, "verbose": 0})
         self._callback.set_model(_ModelView(training))
         self._callback.on_train_begin()
 
     def epoch_begin(self, training: Training, epoch: int) -> None:
+        """Pass it on."""
         self._callback.on_epoch_begin(epoch)
 
     def step_end(self, training: Training, loss: Any) -> None:
+        """Pass it on."""
         self._callback.on_train_batch_end(training.steps - 1, {})
 
     def epoch_end(self, training: Training, epoch: int, logs: Logs) -> None:
+        """Pass it on, and stop when it wants to."""
         self._callback.on_epoch_end(epoch, dict(logs))
         training.stop = training.stop or bool(training.model.stop_training)
 
     def end(self, training: Training) -> None:
+        """Pass it on."""
         self._callback.on_train_end()
 
 

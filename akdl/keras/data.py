@@ -1,8 +1,8 @@
 """The datasets of the user's functions, cut into one batch per replica and step.
 
-By default all workers of a group make the same dataset, and share its rows: each step's rows are consecutive in the dataset, cut
-into one part per replica. So a group sees in each step what one process would see. With datasets of their own (`own`), the workers
-only share the batch size.
+By default all workers of a group make the same dataset, and share its rows: each step's rows are consecutive in the dataset,
+cut into one part per replica. So a group sees in each step what one process would see. With datasets of their own (`own`),
+the workers only share the batch size.
 
 A function whose signature has `batch_size` batches itself, to the rows of one replica; else the runner batches.
 """

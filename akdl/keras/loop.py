@@ -1,8 +1,8 @@
 """Steps over parts: the loss over the rows of all workers, gradients to one optimizer or several, and metrics.
 
-The runner has its own loop instead of `Model.fit` for three reasons: a step's loss is the mean over the rows of all workers, however
-unevenly they are shared; several optimizers each move their own variables; and workers without rows take part until all
-have none. Metrics live on each worker, and their states are added up when they are read.
+The runner has its own loop instead of `Model.fit` for three reasons: a step's loss is the mean over the rows of all workers,
+however unevenly they are shared; several optimizers each move their own variables; and workers without rows take part until
+all have none. Metrics live on each worker, and their states are added up when they are read.
 """
 
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
@@ -246,7 +246,7 @@ class TrainStep:
 
 
 class Stepped(NamedTuple):
-    """What a step gave: the rows of all workers, 0 when none has any left; the loss over them; the outputs per local replica."""
+    """What a step gave: the rows of all workers, 0 when none has any left; the loss over them; outputs per local replica."""
 
     rows: int
     loss: Any

@@ -93,7 +93,7 @@ def find(what: str, name: str, user: Any, *places: Any) -> Any:
     wanted = _plain(_SHORT.get(name.lower(), name))
     if wanted not in known:
         close = difflib.get_close_matches(wanted, known, 3)
-        near = ", ".join(getattr(known[one], "__name__", one) for one in close)
+        near = ", ".join(str(getattr(known[one], "__name__", one)) for one in close)
         raise ObjectError(
             f"there is no {what} {name!r}, neither in the user module nor in Keras" + (f"; similar: {near}" if near else "")
         )

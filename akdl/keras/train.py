@@ -181,7 +181,7 @@ class _Trainer:
                 self._metrics.update(part, outputs)
 
     def _batches(self) -> Iterator[List[Optional[Part]]]:
-        """Yield the steps' parts without end: when the data ends, it begins again, or there are empty steps till the epoch ends."""
+        """Yield the steps' parts without end: after the data it begins again, or there are empty steps till the epoch ends."""
         nothing: List[Optional[Part]] = [None] * self._group.local_replicas
         place = self._place
         while True:
@@ -203,7 +203,7 @@ class _Trainer:
         return self._dataset
 
     def _renew_random(self, epoch: int) -> None:
-        """Make what is random inside the model depend on seed and epoch, as a resumed training has not seen the epochs before."""
+        """Make what is random inside the model depend on seed and epoch, for a training that is resumed."""
         if self._seed is not None and self._step.has_random_state:
             tf.random.set_seed(self._seed + epoch)
             self._step.renew()
