@@ -231,7 +231,7 @@ class TrainStep:
         strategy = self._group.strategy
         loss, outputs = strategy.run(self._replica_step, args=(argument, total))
         self.has_random_state = _has_stateful_random(tf.compat.v1.get_default_graph())
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, loss, axis=None), outputs
+        return strategy.experimental_local_results(loss)[0], outputs
 
     def _replica_step(self, argument: Any, total: Any) -> Any:
         features, label, weight, present = argument
@@ -242,7 +242,7 @@ class TrainStep:
             if self._model.losses:
                 loss += tf.add_n(self._model.losses) / self._group.replicas
         self._variables.apply(tape.gradient(loss, self._variables.variables))
-        return loss, outputs
+        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, loss), outputs
 
 
 class Stepped(NamedTuple):
