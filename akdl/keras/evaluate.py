@@ -28,8 +28,8 @@ def evaluate(
 ) -> List[Dict[str, Any]]:
     """Return a row per model: its name under "model", and a value per metric and dataset.
 
-    With several datasets the metrics are named `auc(0)`, `auc(1)`, or by the keys of a dict of datasets. In a group every worker
-    calls this and gets the same; the chief writes the files.
+    With several datasets the metrics are named `auc(0)`, `auc(1)`, or by the keys of a dict of datasets. In a group every
+    worker calls this and gets the same; the chief writes the files.
 
     Args:
         config: An evaluate config, or the path of one.

@@ -82,6 +82,7 @@ class Group:
 
     def _all_reduce(self, values: Any) -> Any:
         def reduce(own: Any) -> Any:
-            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, own)
+            # The strategy wants a tensor on the replica's device; an argument has none.
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(own))
 
         return self.strategy.run(reduce, args=(values,))

@@ -5,8 +5,8 @@
     def main(task_config):
         operator.main(task_config, "my_callbacks.py")
 
-User parameters: `config`, the task config, as an object, as JSON text, or as the name of a user file; `task`, "train" (default),
-"evaluate" or "predict". The other user parameters are values of placeholders, and `${DATASET_FILE}$` is the TFRecord
+User parameters: `config`, the task config, as an object, as JSON text, or as the name of a user file; `task`, "train"
+(default), "evaluate" or "predict". The other user parameters are values of placeholders, and `${DATASET_FILE}$` is the TFRecord
 file with this worker's rows.
 """
 
