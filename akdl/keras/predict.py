@@ -117,7 +117,7 @@ def _predict(config: Mapping[str, Any], user: UserModule, group: Group, own: boo
     for parts in source.steps(source.dataset()):
         spare = spare or without_rows(next(part for part in parts if part is not None))
         filled = [part or spare for part in parts]
-        outputs = [function(filled) for function in functions]
+        outputs = [function([_read_by(model, part) for part in filled]) for model, function in zip(models, functions)]
         for number, part in enumerate(parts):
             if part is None:
                 continue
@@ -125,6 +125,14 @@ def _predict(config: Mapping[str, Any], user: UserModule, group: Group, own: boo
             for one, model, of_model in zip(named, models, outputs):
                 columns.update(_columns(model, of_model[number], one["name"] if len(named) > 1 else ""))
             yield columns
+
+
+def _read_by(model: Any, part: Part) -> Part:
+    """Return the part without the features that the model has no input for: those that are only kept."""
+    names = getattr(model, "input_names", None)
+    if not isinstance(part.features, Mapping) or not names or not set(names) <= set(part.features):
+        return part
+    return part._replace(features={name: part.features[name] for name in names})
 
 
 def _kept(features: Any, names: List[str]) -> Columns:

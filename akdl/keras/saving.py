@@ -77,14 +77,14 @@ class _Served:
     def __init__(self, loaded: Any) -> None:
         self._loaded = loaded  # must stay alive, or its variables go
         self._serve = getattr(loaded, "serve", None)
+        self._signature = loaded.signatures[tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY]
+        self.input_names = list(self._signature.structured_input_signature[1])
 
     def __call__(self, features: Any) -> Any:
-        if self._serve is not None:
+        if self._serve is not None and not isinstance(features, dict):
             return self._serve(features)
-        signature = self._loaded.signatures[tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY]
-        names = list(signature.structured_input_signature[1])
         if not isinstance(features, dict):
             values = list(features) if isinstance(features, (list, tuple)) else [features]
-            features = dict(zip(names, values))
-        outputs = signature(**features)
+            features = dict(zip(self.input_names, values))
+        outputs = self._signature(**features)
         return next(iter(outputs.values())) if len(outputs) == 1 else outputs
