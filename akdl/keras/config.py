@@ -7,7 +7,7 @@ it uses, so that nothing has to be installed.
 import json
 import os
 import re
-from typing import Any, Dict, Iterator, List, Mapping, MutableMapping, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Mapping, MutableMapping, Optional, Sequence
 
 from akdl.keras.user_module import UserModule
 
@@ -84,7 +84,11 @@ def set_value(config: MutableMapping[str, Any], path: str, text: str) -> None:
 
 
 def prepare(
-    task: str, config: Mapping[str, Any], placeholders: Mapping[str, str], user: Optional[UserModule] = None
+    task: str,
+    config: Mapping[str, Any],
+    placeholders: Mapping[str, str],
+    user: Optional[UserModule] = None,
+    look: Optional[Callable[[Mapping[str, Any], Any], List[str]]] = None,
 ) -> Dict[str, Any]:
     """Return the config with its placeholders filled in, checked against the schema and the user's module.
 
@@ -93,13 +97,17 @@ def prepare(
         config: As it was written.
         placeholders: Values of `${NAME}$`; what is not here is taken from the environment.
         user: Its callbacks must be there and take the arguments of the config; None leaves that out.
+        look: Returns further mistakes in a config that fits the schema, such as `akdl.keras.objects.unknown_names`.
 
     Raises:
         ConfigError: With all mistakes at once.
     """
     mistakes: List[str] = []
     filled = fill_in(config, placeholders, mistakes)
-    mistakes += check(task, filled)
+    wrong = check(task, filled)
+    mistakes += wrong
+    if look is not None and user is not None and not wrong:
+        mistakes += look(filled, user.module)
     if user is not None:
         mistakes += _callback_mistakes(task, filled, user)
     if mistakes:

@@ -10,7 +10,7 @@ from akdl.keras.config import EVALUATE, prepare, read_config
 from akdl.keras.data import Source, label_of
 from akdl.keras.group import Group
 from akdl.keras.loop import Evaluation, Metrics, predict_function
-from akdl.keras.objects import Heads
+from akdl.keras.objects import Heads, unknown_names
 from akdl.keras.saving import load_model
 from akdl.keras.user_module import UserModule
 
@@ -43,7 +43,9 @@ def evaluate(
         ValueError: A model or a dataset does not fit.
     """
     user = UserModule(module)
-    checked = prepare(EVALUATE, read_config(config) if isinstance(config, str) else config, placeholders or {}, user)
+    checked = prepare(
+        EVALUATE, read_config(config) if isinstance(config, str) else config, placeholders or {}, user, unknown_names
+    )
     group = Group()
     source = Source(user, "awf_create_test_dataset_fn", checked, group, checked["batch_size"], own=worker_datasets)
     datasets = source.datasets()

@@ -7,7 +7,7 @@ A name is looked up in the user's module first, then in Keras, where case and un
 import difflib
 import inspect
 import re
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 import tensorflow as tf
 
@@ -100,6 +100,39 @@ def find(what: str, name: str, user: Any, *places: Any) -> Any:
     return known[wanted]
 
 
+def unknown_names(config: Mapping[str, Any], user: Any) -> List[str]:
+    """Return what a config names that is not there, and arguments that it does not take, without making anything.
+
+    Nothing may be made yet: a strategy for several workers has to come before the first variable.
+    """
+    keras = tf.keras
+    found: List[str] = []
+
+    def look(path: str, what: str, spec: Named, *places: Any) -> None:
+        name, args = name_and_args(spec)
+        if what == "metric" and name.lower() in ("accuracy", "acc"):
+            return
+        try:
+            _check_arguments(find(what, name, user, *places), args, skip=2 if what in ("loss", "metric") else 0)
+        except ObjectError as error:
+            found.append(f"{path}: {error}")
+        if what == "optimizer" and isinstance(args.get("learning_rate"), Mapping):
+            schedule = args["learning_rate"]
+            if isinstance(schedule.get("name"), str):
+                look(f"{path}.args.learning_rate", "learning rate schedule", schedule, keras.optimizers.schedules)
+            else:
+                found.append(f"{path}.args.learning_rate: expected a number, or a schedule with name and args")
+
+    for key, what, place in (
+        ("optimizer", "optimizer", keras.optimizers),
+        ("loss", "loss", keras.losses),
+        ("metrics", "metric", keras.metrics),
+    ):
+        for path, spec in _named_in(key, config.get(key, [])):
+            look(path, what, spec, place)
+    return found
+
+
 class Heads:
     """The outputs of a model by name, and the labels, losses and metrics that belong to each.
 
@@ -148,6 +181,32 @@ class Heads:
                 raise ObjectError(f"{what}: the model has no output {unknown[0]!r}; its outputs are {known}")
             return [given.get(name, default) for name in self.names]
         return self.split(what, given)
+
+
+def _named_in(path: str, given: Any) -> Iterator[Tuple[str, Named]]:
+    """Yield the named things in a part of a config, which may be one, a list, or one or a list per output."""
+    if isinstance(given, str) or (isinstance(given, Mapping) and "name" in given):
+        yield path, given
+    elif isinstance(given, Mapping):
+        for key, one in given.items():
+            yield from _named_in(f"{path}.{key}", one)
+    else:
+        for index, one in enumerate(given):
+            yield from _named_in(f"{path}[{index}]", one)
+
+
+def _check_arguments(function: Any, args: Mapping[str, Any], skip: int) -> None:
+    """Refuse arguments that are not in a signature; of a plain function the first `skip` are not from a config."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # some builtins have none
+        return
+    if any(one.kind == one.VAR_KEYWORD for one in parameters):
+        return
+    names = [one.name for one in (parameters if inspect.isclass(function) else parameters[skip:])]
+    unknown = [name for name in args if name not in names and name != "name"]
+    if unknown:
+        raise ObjectError(f"{function.__name__} takes no argument {', '.join(unknown)}; it takes {', '.join(names)}")
 
 
 def _plain(name: str) -> str:

@@ -22,7 +22,7 @@ from akdl.keras.config import TRAIN, prepare, read_config
 from akdl.keras.data import Part, Source, label_of
 from akdl.keras.group import Group
 from akdl.keras.loop import Evaluation, Metrics, Objective, TrainStep, VariableGroups
-from akdl.keras.objects import Heads, ObjectError, learning_rate, make_optimizer, set_learning_rate
+from akdl.keras.objects import Heads, ObjectError, learning_rate, make_optimizer, set_learning_rate, unknown_names
 from akdl.keras.saving import require_empty, save_model
 from akdl.keras.user_module import UserModule
 
@@ -68,7 +68,9 @@ def train(
         ValueError: What the callbacks return does not fit.
     """
     user = UserModule(module)
-    checked = prepare(TRAIN, read_config(config) if isinstance(config, str) else config, placeholders or {}, user)
+    checked = prepare(
+        TRAIN, read_config(config) if isinstance(config, str) else config, placeholders or {}, user, unknown_names
+    )
     if "save_path" in checked:
         require_empty(checked["save_path"])
     return _Trainer(checked, user, report or logger.info).run()

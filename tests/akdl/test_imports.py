@@ -20,7 +20,18 @@ def in_fresh_interpreter(code: str) -> str:
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
 
 
-@pytest.mark.parametrize("module", ["akdl", "akdl.features", "akdl.model_archive", "akdl.runner.config", "akdl.testing"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "akdl",
+        "akdl.features",
+        "akdl.keras.__main__",
+        "akdl.keras.operator",
+        "akdl.model_archive",
+        "akdl.runner.config",
+        "akdl.testing",
+    ],
+)
 def test_light_modules_do_not_load_tensorflow(module: str) -> None:
     loaded = in_fresh_interpreter(f"import sys, {module}; print(sorted({{name.split('.')[0] for name in sys.modules}}))")
     assert not {"tensorflow", "keras", "pyflink", "pandas", "pyarrow"} & set(ast.literal_eval(loaded))
@@ -35,7 +46,7 @@ def test_akdl_loads_the_standard_library_only() -> None:
 
 @pytest.mark.tf
 def test_importing_what_trains_leaves_eager_execution_on() -> None:
-    modules = "akdl.engine.train, akdl.engine.early_stopping, akdl.models.tf.dnn.dnn_batch, akdl.models.tf.dnn.dnn_train"
+    modules = "akdl.engine.train, akdl.engine.early_stopping, akdl.models.tf.dnn.dnn_batch, akdl.models.tf.dnn.dnn_train, akdl.keras.train"
     code = (
         f"import {modules}\nimport tensorflow as tf\nprint(tf.executing_eagerly(), tf.compat.v1.resource_variables_enabled())"
     )

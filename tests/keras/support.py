@@ -58,6 +58,33 @@ def mlp_config(folder: Path, rows: int = 50, **more: Any) -> dict[str, Any]:
     }
 
 
+def save(model: Any, path: Path) -> str:
+    """Write a SavedModel as this version of Keras does."""
+    from akdl.keras.saving import is_keras_3
+
+    if is_keras_3():
+        model.export(str(path), verbose=False)
+    else:
+        model.save(str(path), save_format="tf")
+    return str(path)
+
+
+def load(path: Any) -> Any:
+    """Return a SavedModel as something to call."""
+    from akdl.keras.saving import load_model
+    from akdl.keras.user_module import UserModule
+
+    return load_model(UserModule(user_module()), str(path), "model")
+
+
+def weights_in(folder: Path) -> list[Any]:
+    """Return the model's variables in the last checkpoint."""
+    from akdl.keras import checkpoint
+
+    arrays, _ = checkpoint.load(str(checkpoint.latest(str(folder))))
+    return [arrays[f"model/{number}"] for number in range(sum(name.startswith("model/") for name in arrays))]
+
+
 def without_val(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key != "val_data_args"}
 

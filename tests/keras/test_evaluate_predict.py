@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.keras.support import SCRIPTS, run_cli, script, user_module, write_csv
+from tests.keras.support import SCRIPTS, load, run_cli, save, script, user_module, write_csv
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
 
@@ -28,8 +28,7 @@ def save_models(folder: Path, *names: str) -> list[dict[str, str]]:
         kernel = np.zeros([6, 1], np.float32)
         kernel[number : number + 2] = 1
         model.set_weights([kernel, np.zeros(1)])
-        model.save(str(folder / name), save_format="tf")
-        saved.append({"name": name, "path": str(folder / name)})
+        saved.append({"name": name, "path": save(model, folder / name)})
     return saved
 
 
@@ -49,7 +48,7 @@ class TestEvaluate:
         import tensorflow as tf
 
         table = np.loadtxt(folder / "test.csv")
-        model = tf.keras.models.load_model(str(folder / "good"), compile=False)
+        model = load(folder / "good")
         found = []
         for threshold in (0, 2):
             auc, accuracy = tf.keras.metrics.AUC(), tf.keras.metrics.BinaryAccuracy()
@@ -88,13 +87,11 @@ class TestEvaluate:
         config, module = self.config(tmp_path), script("mlp")
         seen = []
 
-        def load(path: str, name: str) -> Any:
-            import tensorflow as tf
-
+        def load_by_name(path: str, name: str) -> Any:
             seen.append((path, name))
-            return tf.keras.models.load_model(path, compile=False)
+            return load(path)
 
-        module.awf_load_model_fn = load
+        module.awf_load_model_fn = load_by_name
         self.evaluate(config, module, tmp_path)
         assert seen == [(one["path"], one["name"]) for one in config["models"]]
 
@@ -165,14 +162,14 @@ class TestPredict:
         from akdl.keras.predict import predict_batches
 
         inputs = tf.keras.Input((2,), name="x")
-        outputs = {"twice": tf.keras.layers.Rescaling(2.0)(inputs), "sum": tf.reduce_sum(inputs, 1, keepdims=True)}
-        tf.keras.Model(inputs, outputs).save(str(tmp_path / "m"), save_format="tf")
+        outputs = {"twice": tf.keras.layers.Rescaling(2.0)(inputs), "less": tf.keras.layers.Rescaling(1.0, -1.0)(inputs)}
+        save(tf.keras.Model(inputs, outputs), tmp_path / "m")
         models = [{"name": name, "path": str(tmp_path / "m")} for name in ("a", "b")]
         data = tf.data.Dataset.from_tensor_slices([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
         module = user_module(awf_create_predict_dataset_fn=lambda batch_size: data.batch(batch_size))
         batches = list(predict_batches({"models": models, "batch_size": 2}, module))
         assert [{name: value.tolist() for name, value in batch.items()} for batch in batches[1:]] == [
-            {f"{name}_{head}": value for name in "ab" for head, value in (("sum", [11]), ("twice", [[10, 12]]))}
+            {f"{name}_{head}": value for name in "ab" for head, value in (("less", [[4, 5]]), ("twice", [[10, 12]]))}
         ]
 
     def test_a_group_writes_shares(self, tmp_path: Path) -> None:

@@ -70,6 +70,31 @@ class TestNames:
         assert metric_name({"name": name, "args": {"name": "mine"}}) == "mine"
 
 
+class TestUnknownNames:
+    def test_all_with_their_paths(self) -> None:
+        from akdl.keras.objects import unknown_names
+
+        config = {
+            "optimizer": ["sgd", {"name": "Adam", "args": {"learning_rate": {"name": "Decay"}}}],
+            "loss": {"a": "mse", "b": {"name": "BinaryCrossentropy", "args": {"smooth": 1}}},
+            "metrics": [{"name": "AUC", "args": {"rows": 3}}, "accuracy", "mine", "nothing"],
+        }
+        found = unknown_names(config, user_module(mine=lambda y_true, y_pred: 0))
+        assert [one.partition(";")[0].partition(",")[0] for one in found] == [
+            "optimizer[1].args.learning_rate: there is no learning rate schedule 'Decay'",
+            "loss.b: BinaryCrossentropy takes no argument smooth",
+            "metrics[0]: AUC takes no argument rows",
+            "metrics[3]: there is no metric 'nothing'",
+        ]
+
+    def test_nothing_wrong(self) -> None:
+        from akdl.keras.objects import unknown_names
+
+        rate = {"name": "ExponentialDecay", "args": {"initial_learning_rate": 0.1, "decay_steps": 10, "decay_rate": 0.5}}
+        config = {"optimizer": {"name": "sgd", "args": {"learning_rate": rate}}, "loss": "mse", "metrics": {"a": ["AUC"]}}
+        assert unknown_names(config, user_module()) == []
+
+
 class TestAccuracy:
     @pytest.mark.parametrize(
         ("label", "output", "kind"),

@@ -14,7 +14,7 @@ from akdl import testing
 from akdl.keras import operator
 from akdl.keras.config import ConfigError
 from akdl.model_archive import unpack
-from tests.keras.support import SCRIPTS, script, user_module
+from tests.keras.support import SCRIPTS, load, script, user_module
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
 
@@ -39,15 +39,11 @@ def trained(folder: Path) -> str:
 
 
 def test_a_train_operator_gets_the_saved_model(tmp_path: Path) -> None:
-    import tensorflow as tf
-
-    model = tf.keras.models.load_model(trained(tmp_path), compile=False)
+    model = load(trained(tmp_path))
     assert np.mean((model(X.astype(np.float32)).numpy()[:, 0] > 0.5) == TABLE["label"]) > 0.9
 
 
 def test_a_batch_operator_gets_the_model_as_rows(tmp_path: Path) -> None:
-    import tensorflow as tf
-
     shutil.copy(SCRIPTS / "rows.py", tmp_path)
     (tmp_path / "train.json").write_text(json.dumps(TRAIN))
     output = {"model_id": "BIGINT", "model_info": "STRING"}
@@ -55,7 +51,7 @@ def test_a_batch_operator_gets_the_model_as_rows(tmp_path: Path) -> None:
     operator.main(task_config, "rows.py")
     rows = [(row["model_id"], row["model_info"]) for row in task_config.output_writer.rows]
     path = unpack([(number, text.decode() if isinstance(text, bytes) else text) for number, text in rows], str(tmp_path / "m"))
-    assert tf.keras.models.load_model(path, compile=False).input_names == ["x"]
+    assert load(path)(X[:3].astype(np.float32)).shape == (3, 1)
 
 
 def test_evaluation_gives_a_row_per_metric(tmp_path: Path) -> None:
