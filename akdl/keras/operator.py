@@ -56,7 +56,7 @@ def main(task_config: Any, module: Union[ModuleType, str], config: Union[None, s
         placeholders[DATASET_FILE] = task_config.dataset_file
     own_rows = DATASET_FILE in used
     if task == TRAIN:
-        _train(task_config, filled, module, placeholders, own_rows)
+        _train(task_config, filled, module, placeholders)
     elif task == PREDICT:
         from akdl.keras.predict import predict_batches
 
@@ -82,15 +82,14 @@ def main_of(module: ModuleType, wanted: Optional[str] = None) -> Optional[Callab
     return functools.partial(main, module=module) if kind_of(module, wanted) == KERAS else None
 
 
-def _train(
-    task_config: Any, config: Dict[str, Any], module: ModuleType, placeholders: Mapping[str, str], own_rows: bool
-) -> None:
+def _train(task_config: Any, config: Dict[str, Any], module: ModuleType, placeholders: Mapping[str, str]) -> None:
     from akdl.keras.train import train
 
     folder = getattr(task_config, "saved_model_dir", None)
     as_rows = folder is None
     config["save_path"] = folder or os.path.join(task_config.work_dir, "saved_model_dir")
-    config.setdefault("worker_datasets", own_rows)
+    own = [name for name in ("train", "val") if DATASET_FILE in placeholders_in(config.get(f"{name}_data_args"))]
+    config.setdefault("worker_datasets", own)
     result = train(config, module, placeholders)
     if as_rows and result.saved is not None:
         write_model(result.saved, task_config.output_writer)

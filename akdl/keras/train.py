@@ -94,7 +94,7 @@ class _Trainer:
             config,
             group,
             config["batch_size"],
-            own=config.get("worker_datasets", False),
+            own="train" in config.get("worker_datasets", []),
             exact=True,
         )
         self._dataset = self._source.dataset()
@@ -214,7 +214,7 @@ class _Trainer:
         if not self._user.has("awf_create_val_dataset_fn"):
             return {}
         config, group = self._config, self._group
-        own = config.get("worker_datasets", False)
+        own = "val" in config.get("worker_datasets", [])
         source = Source(self._user, "awf_create_val_dataset_fn", config, group, config["batch_size"], own=own)
         logs = {}
         datasets = source.datasets()

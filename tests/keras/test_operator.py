@@ -15,6 +15,7 @@ from akdl.keras import operator
 from akdl.keras.config import ConfigError
 from akdl.model_archive import unpack
 from tests.keras.support import SCRIPTS, load, script, user_module
+from tests.support.tf_group import run_group
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
 
@@ -105,3 +106,15 @@ def test_main_of_a_module() -> None:
     main = operator.main_of(callbacks)
     assert main is not None and main.keywords == {"module": callbacks}  # type: ignore[attr-defined]
     assert operator.main_of(user_module(main=lambda task_config: None)) is None
+
+
+def test_a_group_gets_the_weights_of_one_process(tmp_path: Path) -> None:
+    """Shares of different size, one of them empty; a step takes all rows, in float32: within 1e-5."""
+    config = {**TRAIN, "batch_size": 180, "seed": 2}
+    shares = [{name: values[part] for name, values in TABLE.items()} for part in (slice(0, 41), slice(41, 60), slice(60, 60))]
+    rows = run_group(tmp_path / "group", SCRIPTS / "rows_main.py", shares, TYPES, {"config": config})
+    group = load(unpack([(row["model_id"], row["model_info"]) for row in rows], str(tmp_path / "m")))
+    alone = testing.train_task_config(TABLE, TYPES, str(tmp_path), {"config": config})
+    operator.main(alone, script("rows"))
+    x = X.astype(np.float32)
+    np.testing.assert_allclose(group(x), load(alone.saved_model_dir)(x), atol=1e-5)
