@@ -57,7 +57,7 @@ class Group:
     def sum(self, values: Any) -> Any:
         """Return the sum of an array over all workers, as float64; all of them have to call this."""
         array = np.asarray(values, np.float64)
-        if self.ranks == 1:
+        if self.ranks == 1 or not array.size:  # a sum of no numbers kills the process
             return array
         per_replica = self._total(tf.constant(array))
         return self.strategy.experimental_local_results(per_replica)[0].numpy() / self.local_replicas
