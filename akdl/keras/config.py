@@ -162,6 +162,10 @@ def check(task: str, config: Any) -> List[str]:
         mistakes += [f"callbacks[{index}]: there can be one checkpoint callback only" for index in places[1:]]
     if not mistakes and task == PREDICT and ("model" in config) == ("models" in config):
         mistakes.append("model: give either model or models")
+    if not mistakes and task != TRAIN:
+        names = [model["name"] for model in config.get("models", [])]
+        double = sorted({name for name in names if names.count(name) > 1})
+        mistakes += [f"models: several have the name {name}" for name in double]
     return mistakes
 
 

@@ -41,7 +41,10 @@ class Group:
         members = [(role, index) for role in ("chief", "master", "worker") for index in range(len(cluster.get(role, [])))]
         task = tf_config.get("task", {})
         self.ranks = max(1, len(members))
-        self.rank = members.index((task["type"], int(task["index"]))) if self.ranks > 1 else 0
+        own = (task.get("type"), int(task.get("index", 0)))
+        if self.ranks > 1 and own not in members:
+            raise ValueError("TF_CONFIG says that this process is {} {}, which is not in its cluster".format(*own))
+        self.rank = members.index(own) if self.ranks > 1 else 0
         if self.ranks > 1 and devices:
             raise ValueError("devices can be chosen in a process alone only; for workers of a group set CUDA_VISIBLE_DEVICES")
         self.strategy = self._choose(devices)

@@ -28,6 +28,8 @@ from akdl.keras.user_module import UserModule
 
 logger = logging.getLogger(__name__)
 
+PROGRESS_S = 10.0  # from one line within an epoch to the next
+
 Report = Callable[[str], None]
 
 
@@ -144,6 +146,7 @@ class _Trainer:
                 callback.epoch_begin(training, epoch)
         self._renew_random(epoch)
         start, steps_before = time.monotonic(), training.steps
+        shown = start
         while steps_per_epoch is None or place.steps_in_epoch < steps_per_epoch:
             parts = next(batches)
             stepped = self._step(parts)
@@ -157,6 +160,10 @@ class _Trainer:
             settings = self._settings
             if settings is not None and settings.every_steps and training.steps % settings.every_steps == 0:
                 self._save(settings)
+            if time.monotonic() - shown > PROGRESS_S:
+                shown = time.monotonic()
+                mean = float(self._loss) / self._rows
+                self._report(f"epoch {epoch + 1}/{training.epochs}  step {place.steps_in_epoch}  loss {mean:.5g}")
         if not place.steps_in_epoch:
             raise ObjectError(
                 "there are no rows to train on: the training dataset is empty, or smaller than a batch that it drops"

@@ -64,6 +64,8 @@ class TestCheck:
             "callbacks[1]: there can be one checkpoint callback only"
         ]
         assert check("predict", {"batch_size": 1}) == ["model: give either model or models"]
+        double = {**EVALUATE, "models": EVALUATE["models"] * 2}
+        assert check("evaluate", double) == ["models: several have the name m"]
 
     def test_the_schema_is_one(self, schema: dict[str, Any]) -> None:
         jsonschema.Draft7Validator.check_schema(schema)
