@@ -111,7 +111,6 @@ def test_ranknet(tmp_path: Path) -> None:
 @WARNINGS
 def test_the_saved_ranker_is_the_trained_one(tmp_path: Path) -> None:
     import numpy as np
-    import tensorflow as tf
 
     from akdl.keras.train import train
 
@@ -122,6 +121,5 @@ def test_the_saved_ranker_is_the_trained_one(tmp_path: Path) -> None:
     result = train(config, load_module(str(example / "ranknet.py")), {"DATA_PATH": str(tmp_path)})
     loaded = load(tmp_path / "ranker")
     assert type(result.model).__name__ == "RankNetModel"
-    assert [list(shape) for shape in map(np.shape, tf.saved_model.load(str(tmp_path / "ranker")).variables)][0] == [6, 64]
     x = np.random.default_rng(0).normal(size=(9, 6)).astype(np.float32)
     np.testing.assert_array_equal(loaded(x), result.model.ranker(x))

@@ -65,7 +65,7 @@ class TestMlp:
         tf.keras.utils.set_random_seed(5)
         args = {**config["train_data_args"], "file": str(tmp_path / "train.csv")}
         model = module.awf_create_model_fn(**config["model_args"])
-        model.compile(tf.keras.optimizers.SGD(0.5), "binary_crossentropy", ["AUC"])
+        model.compile(tf.keras.optimizers.SGD(0.5), "binary_crossentropy", metrics=["AUC"])
         history = model.fit(module.awf_create_train_dataset_fn(**args).batch(12), epochs=2, verbose=0).history
         assert_equal_weights(result.model.get_weights(), model.get_weights(), 1e-6)
         assert [logs["loss"] for logs in result.history] == pytest.approx(history["loss"], rel=1e-5)
@@ -163,6 +163,24 @@ class TestGroups:
         assert "resumed from" in outputs[0] and "epoch 3/3" in outputs[0]
         alone = train({**without_callbacks(config), "epochs": 3}, script("shuffled"))
         assert_equal_weights(weights_in(tmp_path / "checkpoints"), alone.model.get_weights(), 1e-5)
+
+    def test_batch_normalization(self, tmp_path: Path) -> None:
+        """The workers' own means and variances are put together; the last step has a row for one worker only."""
+        config = {
+            **SHUFFLED,
+            "model_args": {"dropout": 0.0, "normalize": True},
+            "train_data_args": {"rows": 25},
+            "epochs": 2,
+            "callbacks": [{"name": "checkpoint", "args": {"path": str(tmp_path / "checkpoints")}}],
+            "save_path": str(tmp_path / "model"),
+        }
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        run_cli(tmp_path / "run", 2, ["train", "../config.json", "--module", str(SCRIPTS / "shuffled.py")])
+        weights = weights_in(tmp_path / "checkpoints")
+        assert all(np.isfinite(one).all() for one in weights)
+        moving_mean = weights[2]
+        assert moving_mean.shape == (4,) and np.abs(moving_mean).max() > 1e-3
+        assert np.isfinite(load(tmp_path / "model")(np.ones([3, 4], np.float32))).all()
 
 
 class TestWeightsAndEmptyData:

@@ -4,9 +4,10 @@ import numpy as np
 import tensorflow as tf
 
 
-def awf_create_model_fn(dropout):
+def awf_create_model_fn(dropout, normalize=False):
     inputs = tf.keras.Input((4,))
-    x = tf.keras.layers.Dense(6, activation="tanh", kernel_regularizer=tf.keras.regularizers.L2(0.01))(inputs)
+    x = tf.keras.layers.BatchNormalization()(inputs) if normalize else inputs
+    x = tf.keras.layers.Dense(6, activation="tanh", kernel_regularizer=tf.keras.regularizers.L2(0.01))(x)
     x = tf.keras.layers.Dropout(dropout)(x)
     return tf.keras.Model(inputs, tf.keras.layers.Dense(1, activation="sigmoid")(x))
 
