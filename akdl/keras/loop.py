@@ -5,7 +5,7 @@ however unevenly they are shared; several optimizers each move their own variabl
 all have none. Metrics live on each worker, and their states are added up when they are read.
 """
 
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -95,7 +95,7 @@ class Metrics:
         double = sorted({name for name in self.names if self.names.count(name) > 1})
         if double:
             raise ObjectError(f"metrics: several have the name {', '.join(double)}; give them the argument 'name'")
-        self._update = _function(self._update_all)
+        self._update = _function(self.update_in_graph)
 
     def update(self, part: Part, outputs: Any) -> None:
         """Take the rows of a part into account."""
@@ -130,7 +130,8 @@ class Metrics:
             variable.assign(np.reshape(state[start : start + size], variable.shape).astype(_numpy_type(variable)))
             start += size
 
-    def _update_all(self, label: Any, outputs: Any, weight: Any) -> None:
+    def update_in_graph(self, label: Any, outputs: Any, weight: Any) -> None:
+        """Take rows into account, inside a `tf.function`."""
         labels, weights = self._heads.split("labels", label), self._heads.split("weights", weight)
         for metrics, one, output, factor in zip(self._by_head, labels, self._heads.split("outputs", outputs), weights):
             for metric in metrics:
@@ -201,14 +202,20 @@ class TrainStep:
         model: The model.
         variables: What is moved by what.
         objective: What is made small.
+        metrics: They are told of all rows.
         spare: A part that stands in where a replica has no rows.
 
     Attributes:
+        losses: The sum of the losses, each times the rows of its step.
         has_random_state: Whether the model has random operations whose state is in no checkpoint; known after a step.
     """
 
-    def __init__(self, group: Group, model: Any, variables: VariableGroups, objective: Objective, spare: Part) -> None:
+    def __init__(
+        self, group: Group, model: Any, variables: VariableGroups, objective: Objective, metrics: Metrics, spare: Part
+    ) -> None:
         self._group, self._model, self._variables, self._objective = group, model, variables, objective
+        self._metrics = metrics
+        self.losses = tf.Variable(0.0, trainable=False, dtype=tf.float64)
         self._spare = without_rows(spare)
         self.has_random_state = False
         self.renew()
@@ -222,16 +229,22 @@ class TrainStep:
         rows = sum(part.rows for part in parts if part is not None)
         total = float(self._group.sum(rows))
         if not total:
-            return Stepped(0, None, [])
+            return Stepped(0, None)
         values = [_argument(part or self._spare, part is not None) for part in parts]
-        loss, outputs = self._run(self._group.local_values(values), tf.constant(total, tf.float32))
-        return Stepped(int(total), loss, self._group.strategy.experimental_local_results(outputs))
+        present = tuple(part is not None for part in parts)
+        return Stepped(int(total), self._run(self._group.local_values(values), tf.constant(total, tf.float32), present))
 
-    def _step(self, argument: Any, total: Any) -> Any:
-        strategy = self._group.strategy
-        loss, outputs = strategy.run(self._replica_step, args=(argument, total))
+    def _step(self, argument: Any, total: Any, present: Tuple[bool, ...]) -> Any:
+        # All of a step in one function: each more that is called costs a small model a good part of its time.
+        local = self._group.strategy.experimental_local_results
+        losses, outputs = self._group.strategy.run(self._replica_step, args=(argument, total))
+        for (_, label, weight, _), output, has_rows in zip(local(argument), local(outputs), present):
+            if has_rows:
+                self._metrics.update_in_graph(label, output, weight)
+        loss = local(losses)[0]
+        self.losses.assign_add(tf.cast(loss, tf.float64) * tf.cast(total, tf.float64))
         self.has_random_state = _has_stateful_random(tf.compat.v1.get_default_graph())
-        return strategy.experimental_local_results(loss)[0], outputs
+        return loss
 
     def _replica_step(self, argument: Any, total: Any) -> Any:
         features, label, weight, present = argument
@@ -246,11 +259,10 @@ class TrainStep:
 
 
 class Stepped(NamedTuple):
-    """What a step gave: the rows of all workers, 0 when none has any left; the loss over them; outputs per local replica."""
+    """What a step gave: the rows of all workers, 0 when none has any left, and the loss over them."""
 
     rows: int
     loss: Any
-    outputs: Sequence[Any]
 
 
 class Evaluation:

@@ -114,11 +114,11 @@ class _Trainer:
         self._heads = Heads(model, outputs)
         self._objective = Objective(config, user.module, self._heads)
         self._metrics = Metrics(config, user.module, self._heads, sample.label, outputs)
-        self._step = TrainStep(group, model, variables, self._objective, sample)
+        self._step = TrainStep(group, model, variables, self._objective, self._metrics, sample)
         self._training = Training(group, model, optimizers, user.module, config.get("epochs", 1))
         self._history: List[Dict[str, float]] = []
         self._place = _Place()
-        self._loss, self._rows = 0.0, 0.0
+        self._rows = 0.0
         self._evaluation: Optional[Evaluation] = None
 
     def run(self) -> TrainResult:
@@ -154,7 +154,9 @@ class _Trainer:
                 if steps_per_epoch is not None:
                     raise ObjectError("there are no rows to train on")
                 break
-            self._count(parts, stepped)
+            training.steps += 1
+            place.steps_in_epoch += 1
+            self._rows += stepped.rows
             for callback in self._callbacks:
                 callback.step_end(training, stepped.loss)
             settings = self._settings
@@ -162,15 +164,16 @@ class _Trainer:
                 self._save(settings)
             if time.monotonic() - shown > PROGRESS_S:
                 shown = time.monotonic()
-                mean = float(self._loss) / self._rows
+                mean = float(self._step.losses.numpy()) / self._rows
                 self._report(f"epoch {epoch + 1}/{training.epochs}  step {place.steps_in_epoch}  loss {mean:.5g}")
         if not place.steps_in_epoch:
             raise ObjectError(
                 "there are no rows to train on: the training dataset is empty, or smaller than a batch that it drops"
             )
         seconds = time.monotonic() - start
-        logs = {"loss": float(self._loss) / self._rows, **self._metrics.result(self._group)}
-        self._loss, self._rows = 0.0, 0.0
+        logs = {"loss": float(self._step.losses.numpy()) / self._rows, **self._metrics.result(self._group)}
+        self._step.losses.assign(0.0)
+        self._rows = 0.0
         logs.update(self._validate())
         place.steps_in_epoch = 0
         if steps_per_epoch is None:
@@ -179,15 +182,6 @@ class _Trainer:
         for callback in self._callbacks:
             callback.epoch_end(training, epoch, logs)
         self._report_epoch(logs, (training.steps - steps_before) / max(seconds, 1e-9))
-
-    def _count(self, parts: List[Optional[Part]], stepped: Any) -> None:
-        self._training.steps += 1
-        self._place.steps_in_epoch += 1
-        self._loss = self._loss + stepped.loss * stepped.rows
-        self._rows += stepped.rows
-        for part, outputs in zip(parts, stepped.outputs):
-            if part is not None:
-                self._metrics.update(part, outputs)
 
     def _batches(self) -> Iterator[List[Optional[Part]]]:
         """Yield the steps' parts without end: after the data it begins again, or there are empty steps till the epoch ends."""
@@ -267,7 +261,7 @@ class _Trainer:
             "stop": training.stop,
             "steps_in_epoch": place.steps_in_epoch,
             "places": group.sum(places).astype(int).tolist(),
-            "loss": [float(self._loss), self._rows],
+            "loss": [float(self._step.losses.numpy()), self._rows],
             "seed": self._seed,
             "rates": [learning_rate(optimizer) for optimizer in training.optimizers],
             "callbacks": states,
@@ -309,7 +303,8 @@ class _Trainer:
             for optimizer, rate in zip(training.optimizers, progress["rates"]):
                 if rate is not None:
                     set_learning_rate(optimizer, rate)
-        self._loss, self._rows = progress["loss"]
+        loss, self._rows = progress["loss"]
+        self._step.losses.assign(loss)
         if group.is_chief:  # the sum of all workers
             self._metrics.set_state(arrays["metrics"])
         for index, (callback, state) in enumerate(zip(self._callbacks, progress["callbacks"])):
