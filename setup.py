@@ -24,6 +24,7 @@ TENSORFLOW_SIDE = [
 
 DEVELOPMENT = [
     "grpcio-tools==1.59.5",  # see scripts/build_proto.py before moving this
+    "jsonschema",
     "mypy>=1.10",
     "pandas-stubs<2.3",
     "pytest>=8",
@@ -41,7 +42,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=find_packages(include=["akdl*", "bridge*", "operators*"]),
-    package_data={"akdl": ["py.typed"], "bridge": ["py.typed"], "operators": ["py.typed", "*.pyi"]},
+    package_data={"akdl": ["py.typed", "keras/*.json"], "bridge": ["py.typed"], "operators": ["py.typed", "*.pyi"]},
     python_requires=">=3.7",
     install_requires=BOTH_SIDES,
     extras_require={"flink": FLINK_SIDE, "tf": TENSORFLOW_SIDE, "dev": DEVELOPMENT},

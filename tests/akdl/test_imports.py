@@ -29,6 +29,8 @@ def in_fresh_interpreter(code: str) -> str:
     [
         "akdl",
         "akdl.features",
+        "akdl.keras.__main__",
+        "akdl.keras.operator",
         "akdl.model_archive",
         "akdl.runner.config",
         "akdl.serving.check",
@@ -50,7 +52,7 @@ def test_akdl_loads_the_standard_library_only() -> None:
 
 @pytest.mark.tf
 def test_importing_what_trains_leaves_eager_execution_on() -> None:
-    modules = "akdl.engine.train, akdl.engine.early_stopping, akdl.models.tf.dnn.dnn_batch, akdl.models.tf.dnn.dnn_train"
+    modules = "akdl.engine.train, akdl.engine.early_stopping, akdl.models.tf.dnn.dnn_batch, akdl.models.tf.dnn.dnn_train, akdl.keras.train"
     code = (
         f"import {modules}\nimport tensorflow as tf\nprint(tf.executing_eagerly(), tf.compat.v1.resource_variables_enabled())"
     )

@@ -1,0 +1,101 @@
+"""`python -m akdl.keras train|evaluate|predict CONFIG --module user.py`: the runner from the command line.
+
+Exit codes: 0, all went well; 1, it failed on the way; 2, arguments, config or callbacks are wrong and nothing was started;
+130, interrupted from the keyboard.
+"""
+
+import argparse
+import logging
+import os
+import re
+import sys
+from typing import Any, Dict, List, Optional
+
+from akdl.keras.config import EVALUATE, TASKS, TRAIN, ConfigError, read_config, set_value
+from akdl.keras.user_module import CallbackError, load_module
+
+FAILED, WRONG, INTERRUPTED = 1, 2, 130
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    """Run one task and return the exit status."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    try:
+        config = read_config(options.config)
+        placeholders = _placeholders(options, config)
+        module = load_module(options.module)
+        _run(options.task, config, module, placeholders)
+    except (ConfigError, CallbackError, FileNotFoundError, FileExistsError) as error:
+        _say(f"{options.task}: {error}", sys.stderr)
+        return WRONG
+    except KeyboardInterrupt:
+        _say(f"{options.task}: interrupted", sys.stderr)
+        return INTERRUPTED
+    except Exception as error:
+        logging.getLogger(__name__).debug("", exc_info=True)
+        if not isinstance(error, ValueError):
+            raise
+        _say(f"{options.task}: {error}", sys.stderr)
+        return FAILED
+    return 0
+
+
+def _run(task: str, config: Dict[str, Any], module: Any, placeholders: Dict[str, str]) -> None:
+    # TensorFlow is loaded here and not before: a wrong argument is told at once.
+    if task == TRAIN:
+        from akdl.keras.train import train
+
+        result = train(config, module, placeholders, _say)
+        _say(f"{len(result.history)} epochs, {result.steps} steps")
+    elif task == EVALUATE:
+        from akdl.keras.evaluate import as_table, evaluate
+
+        rows = evaluate(config, module, placeholders, lambda line: None)
+        _say(as_table(rows))
+    else:
+        from akdl.keras.predict import predict
+
+        predict(config, module, placeholders, _say)
+
+
+def _placeholders(options: argparse.Namespace, config: Dict[str, Any]) -> Dict[str, str]:
+    """Return the values of placeholders, and set those of the config."""
+    found = {} if options.data_path is None else {"DATA_PATH": os.path.abspath(options.data_path)}
+    for setting in options.set:
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise ConfigError("given", [f"--set {setting}: expected key=value"])
+        if re.fullmatch(r"[A-Z][A-Z0-9_]*", key):
+            found[key] = value
+        else:
+            set_value(config, key, value)
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m akdl.keras", description="Train, evaluate or predict with awf_* callbacks."
+    )
+    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("config", metavar="CONFIG", help="JSON file with the task config")
+    parser.add_argument("--module", required=True, help="Python file with the callbacks")
+    parser.add_argument("--data-path", metavar="DIR", help="what ${DATA_PATH}$ in the config stands for")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="key=value",
+        help="set a value of the config, such as optimizer.args.learning_rate=0.1, or, in capitals, a placeholder",
+    )
+    return parser
+
+
+def _say(line: str, stream: Any = None) -> None:
+    stream = stream or sys.stdout
+    stream.write(f"{line}\n")
+    stream.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

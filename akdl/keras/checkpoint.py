@@ -1,0 +1,82 @@
+"""Checkpoints of the runner: all variables and the place in the data, in one .npz file that needs no TensorFlow to be read.
+
+One format serves all versions of Keras. The chief writes, by renaming, so a file is whole or not there; every worker
+reads, so with several hosts the folder must be one that all of them see.
+"""
+
+import json
+import os
+import re
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+import numpy as np
+
+_NAME = re.compile(r"checkpoint-(\d+)\.npz")
+
+
+class CheckpointError(ValueError):
+    """A checkpoint does not fit the training that is to go on from it."""
+
+
+def save(folder: str, steps: int, arrays: Mapping[str, Any], progress: Mapping[str, Any], keep: int) -> str:
+    """Write a checkpoint, remove all but the last `keep`, and return its path.
+
+    Args:
+        folder: Where the checkpoints are.
+        steps: Steps made so far.
+        arrays: Numpy arrays by name.
+        progress: Anything that JSON holds.
+        keep: How many to leave.
+    """
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, f"checkpoint-{steps:09d}.npz")
+    unfinished = f"{path}.{os.getpid()}.part"
+    with open(unfinished, "wb") as file:
+        text = np.frombuffer(json.dumps(progress).encode("utf-8"), np.uint8)
+        np.savez(file, progress=text, **{f"array/{name}": value for name, value in arrays.items()})
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(unfinished, path)
+    for old in _found(folder)[:-keep]:
+        os.remove(os.path.join(folder, old))
+    return path
+
+
+def latest(folder: str) -> Optional[str]:
+    """Return the path of the last checkpoint; None when there is none."""
+    names = _found(folder) if os.path.isdir(folder) else []
+    return os.path.join(folder, names[-1]) if names else None
+
+
+def load(path: str) -> Any:
+    """Return the arrays by name and the progress of a checkpoint."""
+    with np.load(path, allow_pickle=False) as content:
+        progress = json.loads(content["progress"].tobytes().decode("utf-8"))
+        arrays = {name.partition("/")[2]: content[name] for name in content.files if name.startswith("array/")}
+    return arrays, progress
+
+
+def values_of(prefix: str, variables: Sequence[Any]) -> Dict[str, Any]:
+    """Return the values of variables by numbered names."""
+    return {f"{prefix}{number}": variable.numpy() for number, variable in enumerate(variables)}
+
+
+def assign(path: str, prefix: str, variables: Sequence[Any], arrays: Mapping[str, Any]) -> None:
+    """Give variables the values that `values_of` took.
+
+    Raises:
+        CheckpointError: Number or shapes differ.
+    """
+    found = [name for name in arrays if re.fullmatch(re.escape(prefix) + r"\d+", name)]
+    wanted: List[Any] = [tuple(variable.shape) for variable in variables]
+    got = [arrays[f"{prefix}{number}"].shape for number in range(len(found))]
+    if wanted != got:
+        raise CheckpointError(
+            f"{path} is of another model or another optimizer: {prefix.rstrip('/')} has shapes {wanted}, the checkpoint {got}"
+        )
+    for number, variable in enumerate(variables):
+        variable.assign(arrays[f"{prefix}{number}"])
+
+
+def _found(folder: str) -> List[str]:
+    return sorted((name for name in os.listdir(folder) if _NAME.fullmatch(name)), key=lambda name: int(_NAME.findall(name)[0]))

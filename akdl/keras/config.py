@@ -1,0 +1,267 @@
+"""Task configs: read, filled in, and checked as a whole before anything starts.
+
+`task_config.schema.json` beside this file says what a config may hold; the check here understands the part of JSON Schema that
+it uses, so that nothing has to be installed.
+"""
+
+import json
+import os
+import re
+from typing import Any, Callable, Dict, Iterator, List, Mapping, MutableMapping, Optional, Sequence
+
+from akdl.keras.user_module import UserModule
+
+TRAIN, EVALUATE, PREDICT = TASKS = ("train", "evaluate", "predict")
+SCHEMA_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "task_config.schema.json")
+
+_PLACEHOLDER = re.compile(r"\$\{(\w+)\}\$")
+_TYPES: Dict[str, Any] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "null": type(None),
+}
+
+
+class ConfigError(ValueError):
+    """A task config cannot be used.
+
+    Attributes:
+        mistakes: All that is wrong, each with its path in the config.
+    """
+
+    def __init__(self, task: str, mistakes: Sequence[str]) -> None:
+        self.mistakes = list(mistakes)
+        super().__init__("the {} config has {}:\n{}".format(task, _count(mistakes), "\n".join(f"- {one}" for one in mistakes)))
+
+
+def read_config(path: str) -> Dict[str, Any]:
+    """Return the JSON object in a file.
+
+    Raises:
+        ConfigError: It is no JSON, or no object; the message has the line.
+    """
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    try:
+        config = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(os.path.basename(path), [f"line {error.lineno}, column {error.colno}: {error.msg}"]) from error
+    if not isinstance(config, dict):
+        raise ConfigError(os.path.basename(path), [f"expected an object, got {_named(config)}"])
+    return config
+
+
+def set_value(config: MutableMapping[str, Any], path: str, text: str) -> None:
+    """Set a value in a config; `path` is like `optimizer.args.learning_rate` or `models.0.path`, `text` JSON or plain text.
+
+    Raises:
+        ConfigError: The path goes through something that is neither an object nor a list with that number.
+    """
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        value = text
+    parts = path.split(".")
+    place: Any = config
+    for part in parts[:-1]:
+        if isinstance(place, dict):
+            place = place.setdefault(part, {})
+        elif isinstance(place, list) and part.isdigit() and int(part) < len(place):
+            place = place[int(part)]
+        else:
+            break
+    last = parts[-1]
+    if isinstance(place, dict):
+        place[last] = value
+    elif isinstance(place, list) and last.isdigit() and int(last) < len(place):
+        place[int(last)] = value
+    else:
+        raise ConfigError("given", [f"{path} cannot be set: {_named(place)} has no {last!r}"])
+
+
+def prepare(
+    task: str,
+    config: Mapping[str, Any],
+    placeholders: Mapping[str, str],
+    user: Optional[UserModule] = None,
+    look: Optional[Callable[[Mapping[str, Any], Any], List[str]]] = None,
+) -> Dict[str, Any]:
+    """Return the config with its placeholders filled in, checked against the schema and the user's module.
+
+    Args:
+        task: "train", "evaluate" or "predict".
+        config: As it was written.
+        placeholders: Values of `${NAME}$`; what is not here is taken from the environment.
+        user: Its callbacks must be there and take the arguments of the config; None leaves that out.
+        look: Returns further mistakes in a config that fits the schema, such as `akdl.keras.objects.unknown_names`.
+
+    Raises:
+        ConfigError: With all mistakes at once.
+    """
+    mistakes: List[str] = []
+    filled = fill_in(config, placeholders, mistakes)
+    wrong = check(task, filled)
+    mistakes += wrong
+    if look is not None and user is not None and not wrong:
+        mistakes += look(filled, user.module)
+    if user is not None:
+        mistakes += _callback_mistakes(task, filled, user)
+    if mistakes:
+        raise ConfigError(task, mistakes)
+    result: Dict[str, Any] = filled
+    return result
+
+
+def fill_in(value: Any, placeholders: Mapping[str, str], mistakes: List[str], path: str = "") -> Any:
+    """Return a value with its `${NAME}$` replaced at any depth; those without a value are added to `mistakes`."""
+    if isinstance(value, Mapping):
+        return {key: fill_in(one, placeholders, mistakes, f"{path}.{key}") for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [fill_in(one, placeholders, mistakes, f"{path}[{index}]") for index, one in enumerate(value)]
+    if not isinstance(value, str):
+        return value
+
+    def replace(found: "re.Match[str]") -> str:
+        name = found.group(1)
+        known = placeholders.get(name, os.environ.get(name))
+        if known is None:
+            mistakes.append(
+                f"{path.lstrip('.')}: the placeholder ${{{name}}}$ has no value; "
+                f"set it with --set {name}=... or the environment"
+            )
+            return found.group()
+        return str(known)
+
+    return _PLACEHOLDER.sub(replace, value)
+
+
+def placeholders_in(value: Any) -> Iterator[str]:
+    """Yield the names of the placeholders in a value, at any depth."""
+    if isinstance(value, Mapping):
+        for one in value.values():
+            yield from placeholders_in(one)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from placeholders_in(one)
+    elif isinstance(value, str):
+        yield from _PLACEHOLDER.findall(value)
+
+
+def check(task: str, config: Any) -> List[str]:
+    """Return how a config departs from the schema of its task; the list is empty when it does not."""
+    with open(SCHEMA_FILE, encoding="utf-8") as file:
+        definitions = json.load(file)["definitions"]
+    mistakes = list(_Check(definitions).mistakes(config, definitions[task], ""))
+    if not mistakes and task == TRAIN:
+        names = [one if isinstance(one, str) else one["name"] for one in config.get("callbacks", [])]
+        places = [index for index, name in enumerate(names) if name == "checkpoint"]
+        mistakes += [f"callbacks[{index}]: there can be one checkpoint callback only" for index in places[1:]]
+    if not mistakes and task == PREDICT and ("model" in config) == ("models" in config):
+        mistakes.append("model: give either model or models")
+    if not mistakes and task != TRAIN:
+        names = [model["name"] for model in config.get("models", [])]
+        double = sorted({name for name in names if names.count(name) > 1})
+        mistakes += [f"models: several have the name {name}" for name in double]
+    return mistakes
+
+
+def _callback_mistakes(task: str, config: Mapping[str, Any], user: UserModule) -> List[str]:
+    needed = {
+        TRAIN: ["awf_create_model_fn", "awf_create_train_dataset_fn"],
+        EVALUATE: ["awf_create_test_dataset_fn"],
+        PREDICT: ["awf_create_predict_dataset_fn"],
+    }[task]
+    if task == TRAIN and user.has("awf_create_val_dataset_fn"):
+        needed.append("awf_create_val_dataset_fn")
+    mistakes = [one for name in needed for one in user.mistakes(name, config, {"batch_size": 1})]
+    if task == TRAIN:
+        if "val_data_args" in config and not user.has("awf_create_val_dataset_fn"):
+            mistakes.append(f"val_data_args: {user.file} does not define awf_create_val_dataset_fn")
+        several = isinstance(config.get("optimizer"), list) and len(config["optimizer"]) > 1
+        if several and not user.has("awf_group_trainable_vars_fn"):
+            mistakes.append(f"optimizer: several need awf_group_trainable_vars_fn, which {user.file} does not define")
+    return mistakes
+
+
+class _Check:
+    """Finds where a value departs from a schema: the keywords are those that our schema uses."""
+
+    def __init__(self, definitions: Mapping[str, Any]) -> None:
+        self._definitions = definitions
+
+    def mistakes(self, value: Any, schema: Mapping[str, Any], path: str) -> Iterator[str]:
+        while "$ref" in schema:
+            schema = self._definitions[schema["$ref"].rpartition("/")[2]]
+        if "anyOf" in schema:
+            yield from self._any_of(value, schema["anyOf"], path)
+            return
+        here = path or "the config"
+        if "type" in schema and not _is(value, schema["type"]):
+            yield f"{here}: expected {_type_text(schema)}, got {_named(value)}"
+            return
+        if "enum" in schema and value not in schema["enum"]:
+            yield f"{here}: expected one of {', '.join(map(str, schema['enum']))}, got {value!r}"
+        if "minimum" in schema and value < schema["minimum"]:
+            yield f"{here}: expected {schema['minimum']} or more, got {value}"
+        if isinstance(value, dict):
+            yield from self._object(value, schema, path)
+        if isinstance(value, list):
+            if len(value) < schema.get("minItems", 0):
+                yield f"{here}: expected {schema['minItems']} or more entries, got {len(value)}"
+            for index, one in enumerate(value):
+                yield from self.mistakes(one, schema.get("items", {}), f"{path}[{index}]")
+
+    def _object(self, value: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> Iterator[str]:
+        known = schema.get("properties", {})
+        for key in schema.get("required", []):
+            if key not in value:
+                yield f"{_join(path, key)}: missing"
+        more = schema.get("additionalProperties", True)
+        for key, one in value.items():
+            if key in known:
+                yield from self.mistakes(one, known[key], _join(path, key))
+            elif more is False:
+                yield f"{_join(path, key)}: unknown key; known are {', '.join(known)}"
+            elif isinstance(more, dict):
+                yield from self.mistakes(one, more, _join(path, key))
+
+    def _any_of(self, value: Any, branches: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
+        """Yield the mistakes in the branch that is meant: the first whose type and required keys fit."""
+        resolved = [self._definitions[one["$ref"].rpartition("/")[2]] if "$ref" in one else one for one in branches]
+        fitting = [one for one in resolved if _is(value, one["type"])]
+        if isinstance(value, dict):
+            fitting = [one for one in fitting if all(key in value for key in one.get("required", []))] or fitting
+        if not fitting:
+            wanted = list(dict.fromkeys(_type_text(one) for one in resolved))
+            yield f"{path or 'the config'}: expected {' or '.join(wanted)}, got {_named(value)}"
+            return
+        yield from self.mistakes(value, fitting[0], path)
+
+
+def _is(value: Any, kind: str) -> bool:
+    if isinstance(value, bool):  # which Python takes for a number
+        return kind == "boolean"
+    return isinstance(value, _TYPES[kind])
+
+
+def _type_text(schema: Mapping[str, Any]) -> str:
+    kind: str = schema["type"]
+    return ("an " if kind[0] in "aeiou" else "a ") + kind
+
+
+def _named(value: Any) -> str:
+    if isinstance(value, (dict, list)):
+        return "an object" if isinstance(value, dict) else "a list"
+    return json.dumps(value)
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def _count(mistakes: Sequence[str]) -> str:
+    return "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"

@@ -1,0 +1,112 @@
+"""Metrics of several models on the datasets of `awf_create_test_dataset_fn`."""
+
+import csv
+import json
+import logging
+import os
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+
+from akdl.keras.config import EVALUATE, prepare, read_config
+from akdl.keras.data import Source, label_of
+from akdl.keras.group import Group
+from akdl.keras.loop import Evaluation, Metrics, predict_function
+from akdl.keras.objects import Heads, unknown_names
+from akdl.keras.saving import load_model
+from akdl.keras.user_module import UserModule
+
+logger = logging.getLogger(__name__)
+
+MODEL = "model"
+
+
+def evaluate(
+    config: Union[str, Mapping[str, Any]],
+    module: Any,
+    placeholders: Optional[Mapping[str, str]] = None,
+    report: Optional[Callable[[str], None]] = None,
+    worker_datasets: bool = False,
+) -> List[Dict[str, Any]]:
+    """Return a row per model: its name under "model", and a value per metric and dataset.
+
+    With several datasets the metrics are named `auc(0)`, `auc(1)`, or by the keys of a dict of datasets. In a group every
+    worker calls this and gets the same; the chief writes the files.
+
+    Args:
+        config: An evaluate config, or the path of one.
+        module: The user's module with the callbacks.
+        placeholders: Values of `${NAME}$` in the config; others are taken from the environment.
+        report: Gets a line per model, on the chief; None logs it.
+        worker_datasets: Each worker's datasets have rows of their own.
+
+    Raises:
+        akdl.keras.config.ConfigError: The config is wrong; with all mistakes.
+        ValueError: A model or a dataset does not fit.
+    """
+    user = UserModule(module)
+    checked = prepare(
+        EVALUATE, read_config(config) if isinstance(config, str) else config, placeholders or {}, user, unknown_names
+    )
+    group = Group()
+    source = Source(user, "awf_create_test_dataset_fn", checked, group, checked["batch_size"], own=worker_datasets)
+    datasets = source.datasets()
+    rows = []
+    for model in checked["models"]:
+        row = _evaluate_model(model, checked, user, group, source, datasets)
+        rows.append(row)
+        if group.is_chief:
+            (report or logger.info)("  ".join(f"{key} {_text(value)}" for key, value in row.items()))
+    if group.is_chief:
+        _write(rows, checked.get("output", {}))
+    return rows
+
+
+def as_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the rows as text with aligned columns."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lines = [names, *([_text(row.get(name, "")) for name in names] for row in rows)]
+    widths = [max(len(line[number]) for line in lines) for number in range(len(names))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if number == 0 else cell.rjust(width) for number, (cell, width) in enumerate(zip(line, widths))
+        )
+        for line in lines
+    )
+
+
+def _evaluate_model(
+    named: Mapping[str, str],
+    config: Mapping[str, Any],
+    user: UserModule,
+    group: Group,
+    source: Source,
+    datasets: Mapping[str, Any],
+) -> Dict[str, Any]:
+    with group.strategy.scope():
+        model = load_model(user, named["path"], named["name"])
+    sample = source.sample(next(iter(datasets.values())))
+    outputs = predict_function(group, model)([sample] * group.local_replicas)[0]
+    metrics = Metrics(config, user.module, Heads(model, outputs), sample.label, outputs)
+    evaluation = Evaluation(group, model, metrics)
+    found = {key: evaluation.run(source, dataset) for key, dataset in datasets.items()}
+    row: Dict[str, Any] = {MODEL: named["name"]}
+    for name in metrics.names:
+        row.update({label_of(name, key): values[name] for key, values in found.items()})
+    return row
+
+
+def _write(rows: Sequence[Mapping[str, Any]], output: Mapping[str, str]) -> None:
+    for path in output.values():
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    if "json" in output:
+        with open(output["json"], "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=2)
+            file.write("\n")
+    if "csv" in output:
+        with open(output["csv"], "w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def _text(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,360 @@
+"""Steps over parts: the loss over the rows of all workers, gradients to one optimizer or several, and metrics.
+
+The runner has its own loop instead of `Model.fit` for three reasons: a step's loss is the mean over the rows of all workers,
+however unevenly they are shared; several optimizers each move their own variables; and workers without rows take part until
+all have none. Metrics live on each worker, and their states are added up when they are read.
+"""
+
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from akdl.keras.data import Part, Source, without_rows
+from akdl.keras.group import Group
+from akdl.keras.objects import Heads, ObjectError, make_loss, make_metric, metric_name
+from akdl.tf_version import tf_version
+
+# Operations that keep a state of their own, which no checkpoint has.
+_STATEFUL_RANDOM = {
+    "Multinomial",
+    "ParameterizedTruncatedNormal",
+    "RandomGamma",
+    "RandomPoissonV2",
+    "RandomShuffle",
+    "RandomStandardNormal",
+    "RandomUniform",
+    "RandomUniformInt",
+    "TruncatedNormal",
+}
+
+
+class Objective:
+    """The weighted losses of all outputs.
+
+    Args:
+        config: `loss` and `loss_weights`.
+        user: The user's module.
+        heads: The model's outputs.
+    """
+
+    def __init__(self, config: Mapping[str, Any], user: Any, heads: Heads) -> None:
+        specs = heads.specs("loss", config["loss"], None)
+        self._heads = heads
+        self._losses = [None if spec is None else make_loss(spec, user) for spec in specs]
+        self._factors = heads.specs("loss_weights", config.get("loss_weights", 1.0), 1.0)
+
+    def __call__(self, part: Part, outputs: Any, total: Any) -> Any:
+        """Return this part's share of the mean over `total` rows."""
+        labels = self._heads.split("labels", part.label)
+        weights = self._heads.split("weights", part.weight)
+        shares = []
+        for loss, factor, label, output, weight in zip(
+            self._losses, self._factors, labels, self._heads.split("outputs", outputs), weights
+        ):
+            if loss is None:
+                continue
+            values = loss(label, output, sample_weight=weight)
+            rows = tf.cast(tf.shape(output)[0], values.dtype)
+            if values.shape.rank == 0:  # a function that takes the mean over the part's rows itself
+                share = values * rows
+            else:
+                each = tf.cast(tf.size(values), values.dtype) / rows
+                share = tf.reduce_sum(values) / each
+            shares.append(factor * share / tf.cast(total, values.dtype))
+        return tf.add_n(shares)
+
+
+class Metrics:
+    """The metrics of all outputs on this worker.
+
+    Args:
+        config: `metrics`: a list, or a mapping from output to list.
+        user: The user's module.
+        heads: The model's outputs.
+        label: Labels of some rows.
+        outputs: What the model returned for them.
+
+    Raises:
+        ObjectError: Two have one name, or one cannot be made.
+    """
+
+    def __init__(self, config: Mapping[str, Any], user: Any, heads: Heads, label: Any, outputs: Any) -> None:
+        given = config.get("metrics", [])
+        specs = heads.specs("metrics", given, []) if isinstance(given, Mapping) else [given] * len(heads.names)
+        labels, split = heads.split("labels", label), heads.split("outputs", outputs)
+        self._heads = heads
+        self._by_head = [
+            [make_metric(spec, user, one, output) for spec in of_head] for of_head, one, output in zip(specs, labels, split)
+        ]
+        self.names = [
+            f"{head}_{metric_name(spec)}" if heads.several else metric_name(spec)
+            for head, of_head in zip(heads.names, specs)
+            for spec in of_head
+        ]
+        double = sorted({name for name in self.names if self.names.count(name) > 1})
+        if double:
+            raise ObjectError(f"metrics: several have the name {', '.join(double)}; give them the argument 'name'")
+        self._update = _function(self.update_in_graph)
+
+    def update(self, part: Part, outputs: Any) -> None:
+        """Take the rows of a part into account."""
+        if self.names:
+            self._update(part.label, outputs, part.weight)
+
+    def result(self, group: Group) -> Dict[str, float]:
+        """Return the values over the rows of all workers, and start again."""
+        self.set_state(group.sum(self.state()))
+        values = [metric.result() for metric in self._all()]
+        self.reset()
+        wrong = [name for name, value in zip(self.names, values) if np.size(value) != 1]
+        if wrong:
+            raise ObjectError(f"metric {wrong[0]} has several values; a metric here is one number")
+        return {name: float(np.reshape(value, [])) for name, value in zip(self.names, values)}
+
+    def reset(self) -> None:
+        """Forget all rows."""
+        for metric in self._all():
+            metric.reset_state() if hasattr(metric, "reset_state") else metric.reset_states()
+
+    def state(self) -> Any:
+        """Return the variables as one array; the states of workers can be added."""
+        flat = [np.ravel(variable.numpy()).astype(np.float64) for variable in self._variables()]
+        return np.concatenate(flat) if flat else np.zeros(0)
+
+    def set_state(self, state: Any) -> None:
+        """Set the variables from one array."""
+        start = 0
+        for variable in self._variables():
+            size = int(np.prod(variable.shape))
+            variable.assign(np.reshape(state[start : start + size], variable.shape).astype(_numpy_type(variable)))
+            start += size
+
+    def update_in_graph(self, label: Any, outputs: Any, weight: Any) -> None:
+        """Take rows into account, inside a `tf.function`."""
+        labels, weights = self._heads.split("labels", label), self._heads.split("weights", weight)
+        for metrics, one, output, factor in zip(self._by_head, labels, self._heads.split("outputs", outputs), weights):
+            for metric in metrics:
+                metric.update_state(one, output, sample_weight=factor)
+
+    def _all(self) -> List[Any]:
+        return [metric for of_head in self._by_head for metric in of_head]
+
+    def _variables(self) -> List[Any]:
+        return [variable for metric in self._all() for variable in metric.variables]
+
+
+class VariableGroups:
+    """The variables that each optimizer moves.
+
+    Args:
+        model: The model.
+        optimizers: One, or one for each group.
+        group_fn: The user's `awf_group_trainable_vars_fn`; None where one optimizer moves all.
+
+    Raises:
+        ObjectError: A variable is in no group or in several, or is not to be trained, or the numbers differ.
+    """
+
+    def __init__(self, model: Any, optimizers: Sequence[Any], group_fn: Optional[Callable[[Any], Any]]) -> None:
+        self.variables = list(model.trainable_variables)
+        self.optimizers = list(optimizers)
+        if len(optimizers) == 1:
+            self.groups = [list(range(len(self.variables)))]
+        else:
+            assert group_fn is not None
+            self.groups = self._checked([list(group) for group in group_fn(model)])
+        for optimizer, group in zip(self.optimizers, self.groups):
+            variables = [self.variables[number] for number in group]
+            if hasattr(optimizer, "build"):
+                optimizer.build(variables)
+
+    def apply(self, gradients: Sequence[Any]) -> None:
+        """Move the variables; called in each replica, with its share of the gradients."""
+        for optimizer, group in zip(self.optimizers, self.groups):
+            pairs = [(gradients[number], self.variables[number]) for number in group if gradients[number] is not None]
+            if pairs:
+                optimizer.apply_gradients(pairs)
+
+    def _checked(self, given: Sequence[Sequence[Any]]) -> List[List[int]]:
+        where = "awf_group_trainable_vars_fn"
+        if len(given) != len(self.optimizers):
+            raise ObjectError(f"{where} returned {len(given)} groups, the config has {len(self.optimizers)} optimizers")
+        numbers = {id(variable): number for number, variable in enumerate(self.variables)}
+        foreign = [_path(one) for group in given for one in group if id(one) not in numbers]
+        if foreign:
+            raise ObjectError(f"{where} returned what is no trainable variable of the model: {', '.join(foreign)}")
+        groups = [[numbers[id(one)] for one in group] for group in given]
+        flat = [number for group in groups for number in group]
+        missing = [_path(one) for number, one in enumerate(self.variables) if number not in flat]
+        double = [_path(one) for number, one in enumerate(self.variables) if flat.count(number) > 1]
+        if missing or double:
+            parts = [f"in no group: {', '.join(missing)}"] * bool(missing) + [f"in several: {', '.join(double)}"] * bool(double)
+            raise ObjectError(f"{where}: every trainable variable has to be in exactly one group; {'; '.join(parts)}")
+        return groups
+
+
+class TrainStep:
+    """One step of training on all replicas.
+
+    Args:
+        group: The group.
+        model: The model.
+        variables: What is moved by what.
+        objective: What is made small.
+        metrics: They are told of all rows.
+        spare: A part that stands in where a replica has no rows.
+
+    Attributes:
+        losses: The sum of the losses, each times the rows of its step.
+        has_random_state: Whether the model has random operations whose state is in no checkpoint; known after a step.
+    """
+
+    def __init__(
+        self, group: Group, model: Any, variables: VariableGroups, objective: Objective, metrics: Metrics, spare: Part
+    ) -> None:
+        self._group, self._model, self._variables, self._objective = group, model, variables, objective
+        self._metrics = metrics
+        self.losses = tf.Variable(0.0, trainable=False, dtype=tf.float64)
+        self._spare = without_rows(spare)
+        self.has_random_state = False
+        self.renew()
+
+    def renew(self) -> None:
+        """Trace anew: random operations take new seeds from the one that is set."""
+        self._run = _function(self._step)
+
+    def __call__(self, parts: Sequence[Optional[Part]]) -> "Stepped":
+        """Make a step and return what came of it; all workers have to call this."""
+        rows = sum(part.rows for part in parts if part is not None)
+        total = float(self._group.sum(rows))
+        if not total:
+            return Stepped(0, None)
+        values = [_argument(part or self._spare, part is not None) for part in parts]
+        present = tuple(part is not None for part in parts)
+        return Stepped(int(total), self._run(self._group.local_values(values), tf.constant(total, tf.float32), present))
+
+    def _step(self, argument: Any, total: Any, present: Tuple[bool, ...]) -> Any:
+        # All of a step in one function: each more that is called costs a small model a good part of its time.
+        local = self._group.strategy.experimental_local_results
+        losses, outputs = self._group.strategy.run(self._replica_step, args=(argument, total))
+        for (_, label, weight, _), output, has_rows in zip(local(argument), local(outputs), present):
+            if has_rows:
+                self._metrics.update_in_graph(label, output, weight)
+        loss = local(losses)[0]
+        self.losses.assign_add(tf.cast(loss, tf.float64) * tf.cast(total, tf.float64))
+        self.has_random_state = _has_stateful_random(tf.compat.v1.get_default_graph())
+        return loss
+
+    def _replica_step(self, argument: Any, total: Any) -> Any:
+        features, label, weight, present = argument
+        with tf.GradientTape() as tape:
+            outputs = self._model(features, training=True)
+            loss = self._objective(Part(features, label, weight, 0), outputs, total)
+            loss *= tf.cast(present, loss.dtype)
+            if self._model.losses:
+                loss += tf.add_n(self._model.losses) / self._group.replicas
+        self._variables.apply(tape.gradient(loss, self._variables.variables))
+        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, loss), outputs
+
+
+class Stepped(NamedTuple):
+    """What a step gave: the rows of all workers, 0 when none has any left, and the loss over them."""
+
+    rows: int
+    loss: Any
+
+
+class Evaluation:
+    """Metrics of a model on datasets.
+
+    Args:
+        group: The group that shares the rows.
+        model: Called with features.
+        metrics: The metrics.
+        objective: The loss to report too.
+    """
+
+    def __init__(self, group: Group, model: Any, metrics: Metrics, objective: Optional[Objective] = None) -> None:
+        self._group, self._model, self._metrics, self._objective = group, model, metrics, objective
+        self._predict = predict_function(group, model)
+        self._loss = None if objective is None else _function(self._part_loss)
+
+    def run(self, source: Source, dataset: Any) -> Dict[str, float]:
+        """Return the metrics, and the loss where there is an objective; all workers have to call this."""
+        self._metrics.reset()
+        loss, rows, spare = 0.0, 0, None
+        for parts in source.steps(dataset):
+            spare = spare or next(part for part in parts if part is not None)
+            outputs = self._predict([part or without_rows(spare) for part in parts])
+            for part, output in zip(parts, outputs):
+                if part is None:
+                    continue
+                self._metrics.update(part, output)
+                rows += part.rows
+                if self._loss is not None:
+                    loss += self._loss(part.label, part.weight, output)
+        loss, total = self._group.sum([float(loss), rows])
+        logs: Dict[str, float] = {}
+        if not total:
+            raise ObjectError("there are no rows to evaluate on")
+        if self._objective is not None:
+            with self._group.strategy.scope():
+                penalty = float(tf.add_n(self._model.losses)) if self._model.losses else 0.0
+            logs["loss"] = loss / total + penalty
+        logs.update(self._metrics.result(self._group))
+        return logs
+
+    def _part_loss(self, label: Any, weight: Any, outputs: Any) -> Any:
+        assert self._objective is not None
+        return self._objective(Part(None, label, weight, 0), outputs, 1.0)
+
+
+def predict_function(group: Group, model: Any) -> Callable[[Sequence[Part]], Sequence[Any]]:
+    """Return a function from the parts of the local replicas to the model's outputs for them."""
+    takes_training = _takes_training(model)
+
+    def call(features: Any) -> Any:
+        return model(features, training=False) if takes_training else model(features)
+
+    def run(features: Any) -> Any:
+        return group.strategy.run(call, args=(features,))
+
+    function = _function(run)
+
+    def predict(parts: Sequence[Part]) -> Sequence[Any]:
+        outputs: Sequence[Any] = group.strategy.experimental_local_results(
+            function(group.local_values([part.features for part in parts]))
+        )
+        return outputs
+
+    return predict
+
+
+def _takes_training(model: Any) -> bool:
+    return isinstance(model, tf.keras.layers.Layer)
+
+
+def _function(function: Callable[..., Any]) -> Any:
+    # The last batch is smaller: one trace for all sizes instead of one for each.
+    if tf_version() >= (2, 9):
+        return tf.function(function, reduce_retracing=True)
+    return tf.function(function, experimental_relax_shapes=True)
+
+
+def _argument(part: Part, present: bool) -> Any:
+    return part.features, part.label, part.weight, tf.constant(1.0 if present else 0.0)
+
+
+def _has_stateful_random(graph: Any) -> bool:
+    definition = graph.as_graph_def()
+    nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
+    return any(node.op in _STATEFUL_RANDOM for node in nodes)
+
+
+def _numpy_type(variable: Any) -> Any:
+    return tf.as_dtype(variable.dtype).as_numpy_dtype
+
+
+def _path(variable: Any) -> str:
+    return str(getattr(variable, "path", None) or getattr(variable, "name", variable))

@@ -1,0 +1,260 @@
+"""Optimizers, losses, metrics and schedules from the names and arguments of a config.
+
+A name is looked up in the user's module first, then in Keras, where case and underscores don't count: "AUC", "auc",
+"BinaryCrossentropy" and "binary_crossentropy" all do.
+"""
+
+import difflib
+import inspect
+import re
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+
+import tensorflow as tf
+
+Named = Union[str, Mapping[str, Any]]
+
+_SHORT = {
+    "mse": "MeanSquaredError",
+    "mae": "MeanAbsoluteError",
+    "mape": "MeanAbsolutePercentageError",
+    "msle": "MeanSquaredLogarithmicError",
+    "kld": "KLDivergence",
+    "bce": "BinaryCrossentropy",
+    "rmse": "RootMeanSquaredError",
+}
+
+
+class ObjectError(ValueError):
+    """A name of a config is not known, or its arguments don't fit; the message says which and what there is."""
+
+
+def name_and_args(spec: Named) -> Tuple[str, Dict[str, Any]]:
+    """Return the two parts of a named thing, which may be the name alone."""
+    return (spec, {}) if isinstance(spec, str) else (spec["name"], dict(spec.get("args", {})))
+
+
+def make_optimizer(spec: Named, user: Any) -> Any:
+    """Return an optimizer; its `learning_rate` may be a schedule, by name too."""
+    name, args = name_and_args(spec)
+    if isinstance(args.get("learning_rate"), Mapping):
+        rate_name, rate_args = name_and_args(args["learning_rate"])
+        args["learning_rate"] = _make("learning rate schedule", rate_name, rate_args, user, tf.keras.optimizers.schedules)
+    return _make("optimizer", name, args, user, tf.keras.optimizers)
+
+
+def make_loss(spec: Named, user: Any) -> Any:
+    """Return a loss that gives a value per row: the runner itself takes the mean, over the rows of all workers."""
+    name, args = name_and_args(spec)
+    found = find("loss", name, user, tf.keras.losses)
+    if inspect.isclass(found):
+        loss = _called("loss", name, found, args)
+    else:
+        loss = _function_loss(found, name, args)
+    loss.reduction = "none"
+    return loss
+
+
+def make_metric(spec: Named, user: Any, label: Any = None, output: Any = None) -> Any:
+    """Return a metric; "accuracy" becomes the kind that suits the shapes of label and output, as in Keras."""
+    name, args = name_and_args(spec)
+    args.setdefault("name", metric_name(spec))
+    if name.lower() in ("accuracy", "acc") and not hasattr(user, name):
+        return _accuracy(label, output)(**args)
+    found = find("metric", name, user, tf.keras.metrics)
+    if inspect.isclass(found):
+        return _called("metric", name, found, args)
+    return tf.keras.metrics.MeanMetricWrapper(found, **args)
+
+
+def metric_name(spec: Named) -> str:
+    """Return the name that a metric is reported by: its argument `name`, else "AUC" -> "auc"."""
+    name, args = name_and_args(spec)
+    return str(args.get("name") or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
+
+
+def find(what: str, name: str, user: Any, *places: Any) -> Any:
+    """Return a class or function by name from the user's module or one of the modules `places`.
+
+    Raises:
+        ObjectError: There is none; similar names are listed.
+    """
+    own = getattr(user, name, None)
+    if callable(own):
+        return own
+    known: Dict[str, Any] = {}
+    for place in places:
+        public = {key: getattr(place, key) for key in dir(place) if not key.startswith("_")}
+        for key, value in public.items():
+            if callable(value) and not inspect.ismodule(value):
+                plain = _plain(key)
+                # Where Keras has both a class and a function of a name, the class takes arguments.
+                if plain not in known or inspect.isclass(value):
+                    known[plain] = value
+    wanted = _plain(_SHORT.get(name.lower(), name))
+    if wanted not in known:
+        close = difflib.get_close_matches(wanted, known, 3)
+        near = ", ".join(str(getattr(known[one], "__name__", one)) for one in close)
+        raise ObjectError(
+            f"there is no {what} {name!r}, neither in the user module nor in Keras" + (f"; similar: {near}" if near else "")
+        )
+    return known[wanted]
+
+
+def unknown_names(config: Mapping[str, Any], user: Any) -> List[str]:
+    """Return what a config names that is not there, and arguments that it does not take, without making anything.
+
+    Nothing may be made yet: a strategy for several workers has to come before the first variable.
+    """
+    keras = tf.keras
+    found: List[str] = []
+
+    def look(path: str, what: str, spec: Named, *places: Any) -> None:
+        name, args = name_and_args(spec)
+        if what == "metric" and name.lower() in ("accuracy", "acc"):
+            return
+        try:
+            _check_arguments(find(what, name, user, *places), args, skip=2 if what in ("loss", "metric") else 0)
+        except ObjectError as error:
+            found.append(f"{path}: {error}")
+        if what == "optimizer" and isinstance(args.get("learning_rate"), Mapping):
+            schedule = args["learning_rate"]
+            if isinstance(schedule.get("name"), str):
+                look(f"{path}.args.learning_rate", "learning rate schedule", schedule, keras.optimizers.schedules)
+            else:
+                found.append(f"{path}.args.learning_rate: expected a number, or a schedule with name and args")
+
+    for key, what, place in (
+        ("optimizer", "optimizer", keras.optimizers),
+        ("loss", "loss", keras.losses),
+        ("metrics", "metric", keras.metrics),
+    ):
+        for path, spec in _named_in(key, config.get(key, [])):
+            look(path, what, spec, place)
+    return found
+
+
+class Heads:
+    """The outputs of a model by name, and the labels, losses and metrics that belong to each.
+
+    Args:
+        model: The model.
+        outputs: What it returned for some rows.
+    """
+
+    def __init__(self, model: Any, outputs: Any) -> None:
+        if isinstance(outputs, Mapping):
+            self.names: List[str] = list(outputs)
+        elif isinstance(outputs, (list, tuple)) and len(outputs) > 1:
+            names = getattr(model, "output_names", None) or []
+            self.names = list(names) if len(names) == len(outputs) else [f"output_{n}" for n in range(len(outputs))]
+        else:
+            self.names = [""]
+
+    @property
+    def several(self) -> bool:
+        """Whether the model has more than one output."""
+        return len(self.names) > 1
+
+    def split(self, what: str, values: Any) -> List[Any]:
+        """Return the part of each output: of its tensors, the labels, or the weights.
+
+        Raises:
+            ObjectError: Outputs and values don't belong together.
+        """
+        if isinstance(values, Mapping) and (self.several or list(values) == self.names):
+            missing = [name for name in self.names if name not in values]
+            if missing:
+                raise ObjectError(f"{what} for the output {missing[0]!r} is missing; there is {', '.join(values)}")
+            return [values[name] for name in self.names]
+        if isinstance(values, (list, tuple)):
+            if len(values) != len(self.names):
+                raise ObjectError(f"the model has {len(self.names)} outputs ({', '.join(self.names)}), {what} {len(values)}")
+            return list(values)
+        return [values] * len(self.names)
+
+    def specs(self, what: str, given: Any, default: Any) -> List[Any]:
+        """Return what a config says for each output: a mapping by name, a list in order, or one thing for all."""
+        if isinstance(given, Mapping) and "name" not in given:
+            unknown = [name for name in given if name not in self.names]
+            if unknown:
+                known = ", ".join(self.names) if self.several else "one only"
+                raise ObjectError(f"{what}: the model has no output {unknown[0]!r}; its outputs are {known}")
+            return [given.get(name, default) for name in self.names]
+        return self.split(what, given)
+
+
+def _named_in(path: str, given: Any) -> Iterator[Tuple[str, Named]]:
+    """Yield the named things in a part of a config, which may be one, a list, or one or a list per output."""
+    if isinstance(given, str) or (isinstance(given, Mapping) and "name" in given):
+        yield path, given
+    elif isinstance(given, Mapping):
+        for key, one in given.items():
+            yield from _named_in(f"{path}.{key}", one)
+    else:
+        for index, one in enumerate(given):
+            yield from _named_in(f"{path}[{index}]", one)
+
+
+def _check_arguments(function: Any, args: Mapping[str, Any], skip: int) -> None:
+    """Refuse arguments that are not in a signature; of a plain function the first `skip` are not from a config."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # some builtins have none
+        return
+    if any(one.kind == one.VAR_KEYWORD for one in parameters):
+        return
+    names = [one.name for one in (parameters if inspect.isclass(function) else parameters[skip:])]
+    unknown = [name for name in args if name not in names and name != "name"]
+    if unknown:
+        raise ObjectError(f"{function.__name__} takes no argument {', '.join(unknown)}; it takes {', '.join(names)}")
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _make(what: str, name: str, args: Mapping[str, Any], user: Any, place: Any) -> Any:
+    return _called(what, name, find(what, name, user, place), args)
+
+
+def _called(what: str, name: str, function: Any, args: Mapping[str, Any]) -> Any:
+    try:
+        return function(**args)
+    except (TypeError, ValueError) as error:
+        raise ObjectError(f"{what} {name}: {error}") from error
+
+
+def _function_loss(function: Any, name: str, args: Mapping[str, Any]) -> Any:
+    class FunctionLoss(tf.keras.losses.Loss):  # type: ignore[misc]
+        def call(self, y_true: Any, y_pred: Any) -> Any:
+            return function(y_true, y_pred, **args)
+
+    return FunctionLoss(name=name)
+
+
+def _accuracy(label: Any, output: Any) -> Any:
+    labels, outputs = tf.TensorShape(label.shape), tf.TensorShape(output.shape)
+    if outputs.rank is None or outputs.rank < 2 or outputs[-1] == 1:
+        return tf.keras.metrics.BinaryAccuracy
+    if labels.rank is not None and (labels.rank < outputs.rank or labels[-1] == 1):
+        return tf.keras.metrics.SparseCategoricalAccuracy
+    return tf.keras.metrics.CategoricalAccuracy
+
+
+def learning_rate(optimizer: Any) -> Optional[float]:
+    """Return the learning rate; None where a schedule decides."""
+    rate = getattr(optimizer, "_learning_rate", None)
+    if rate is None or not hasattr(rate, "assign"):
+        return None
+    return float(rate.numpy())
+
+
+def set_learning_rate(optimizer: Any, rate: float) -> None:
+    """Set the learning rate.
+
+    Raises:
+        ObjectError: It comes from a schedule.
+    """
+    if learning_rate(optimizer) is None:
+        raise ObjectError("the learning rate comes from the optimizer's schedule, so no callback can set it")
+    optimizer.learning_rate.assign(rate)

@@ -1,0 +1,109 @@
+"""The Keras runner as main script of an operator.
+
+    from akdl.keras import operator
+
+    def main(task_config):
+        operator.main(task_config, "my_callbacks.py")
+
+User parameters: `config`, the task config, as an object, as JSON text, or as the name of a user file; `task`, "train"
+(default), "evaluate" or "predict". The other user parameters are values of placeholders, and `${DATASET_FILE}$` is the TFRecord
+file with this worker's rows.
+"""
+
+import functools
+import json
+import os
+from types import ModuleType
+from typing import Any, Callable, Dict, Mapping, Optional, Union
+
+from akdl.keras.config import PREDICT, TASKS, TRAIN, ConfigError, placeholders_in, read_config
+from akdl.keras.user_module import KERAS, kind_of, load_module
+from akdl.model_archive import write_model
+
+DATASET_FILE = "DATASET_FILE"
+
+_OWN_PARAMS = ("config", "task")
+
+
+def main(task_config: Any, module: Union[ModuleType, str], config: Union[None, str, Mapping[str, Any]] = None) -> None:
+    """Run the task that the user parameters ask for.
+
+    - train: the SavedModel goes to `saved_model_dir`; where there is none, as in `TensorFlow2BatchOp`, the chief writes it as
+      rows `model_id BIGINT, model_info STRING`.
+    - evaluate: the chief writes rows `model STRING, metric STRING, value DOUBLE`.
+    - predict: every worker writes its rows, with the columns of `akdl.keras.predict.predict_batches`.
+
+    A dataset made from `${DATASET_FILE}$` has the rows of one worker; other datasets are taken to be the same on all workers.
+
+    Args:
+        task_config: What the operator's `main` was given.
+        module: The module with the callbacks, or the name of its file among the user files.
+        config: The task config, instead of the user parameter.
+
+    Raises:
+        akdl.keras.config.ConfigError: The config is wrong; with all mistakes.
+    """
+    if isinstance(module, str):
+        module = load_module(os.path.join(task_config.work_dir, module))
+    params = task_config.user_params
+    task = params.get("task", TRAIN)
+    if task not in TASKS:
+        raise ConfigError("operator's", [f"task: expected one of {', '.join(TASKS)}, got {task!r}"])
+    filled = _config(task_config, params.get("config") if config is None else config)
+    used = set(placeholders_in(filled))
+    placeholders = {key: str(value) for key, value in params.items() if key not in _OWN_PARAMS}
+    if DATASET_FILE in used:  # asking for it waits until all rows have come
+        placeholders[DATASET_FILE] = task_config.dataset_file
+    own_rows = DATASET_FILE in used
+    if task == TRAIN:
+        _train(task_config, filled, module, placeholders)
+    elif task == PREDICT:
+        from akdl.keras.predict import predict_batches
+
+        for columns in predict_batches(filled, module, placeholders, worker_datasets=own_rows):
+            task_config.output_writer.write_batch(columns)
+    else:
+        from akdl.keras.evaluate import MODEL, evaluate
+
+        rows = evaluate(filled, module, placeholders, worker_datasets=own_rows)
+        if task_config.task_type == "chief":
+            cells = [(row[MODEL], metric, value) for row in rows for metric, value in row.items() if metric != MODEL]
+            names, metrics, values = zip(*cells)
+            task_config.output_writer.write_batch({"model": list(names), "metric": list(metrics), "value": list(values)})
+
+
+def main_of(module: ModuleType, wanted: Optional[str] = None) -> Optional[Callable[[Any], None]]:
+    """Return `main(task_config)` for a module that holds `awf_*` callbacks; None when it is of another kind.
+
+    Args:
+        module: The user's module.
+        wanted: The kind to take when there are several, see `akdl.keras.user_module.kind_of`.
+    """
+    return functools.partial(main, module=module) if kind_of(module, wanted) == KERAS else None
+
+
+def _train(task_config: Any, config: Dict[str, Any], module: ModuleType, placeholders: Mapping[str, str]) -> None:
+    from akdl.keras.train import train
+
+    folder = getattr(task_config, "saved_model_dir", None)
+    as_rows = folder is None
+    config["save_path"] = folder or os.path.join(task_config.work_dir, "saved_model_dir")
+    own = [name for name in ("train", "val") if DATASET_FILE in placeholders_in(config.get(f"{name}_data_args"))]
+    config.setdefault("worker_datasets", own)
+    result = train(config, module, placeholders)
+    if as_rows and result.saved is not None:
+        write_model(result.saved, task_config.output_writer)
+
+
+def _config(task_config: Any, given: Union[None, str, Mapping[str, Any]]) -> Dict[str, Any]:
+    if given is None:
+        raise ConfigError("operator's", ["config: missing; give it in userParams"])
+    if isinstance(given, Mapping):
+        return dict(given)
+    if given.lstrip().startswith("{"):
+        try:
+            parsed: Dict[str, Any] = json.loads(given)
+        except json.JSONDecodeError as error:
+            raise ConfigError("operator's", [f"config: line {error.lineno}, column {error.colno}: {error.msg}"]) from error
+        return parsed
+    return read_config(os.path.join(task_config.work_dir, given))

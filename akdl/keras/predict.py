@@ -1,0 +1,225 @@
+"""Predictions of models for the features of `awf_create_predict_dataset_fn`, as arrays or in files."""
+
+import csv
+import json
+import logging
+import os
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Union
+
+import numpy as np
+import tensorflow as tf
+
+from akdl.keras.config import PREDICT, ConfigError, prepare, read_config
+from akdl.keras.data import Part, Source, without_rows
+from akdl.keras.group import Group
+from akdl.keras.loop import predict_function
+from akdl.keras.objects import Heads
+from akdl.keras.saving import load_model
+from akdl.keras.user_module import UserModule
+
+logger = logging.getLogger(__name__)
+
+Columns = Dict[str, Any]
+
+
+class PredictResult(NamedTuple):
+    """What came of a prediction on this worker.
+
+    Args:
+        rows: How many rows it has predicted.
+        path: The file that it wrote.
+    """
+
+    rows: int
+    path: str
+
+
+def predict(
+    config: Union[str, Mapping[str, Any]],
+    module: Any,
+    placeholders: Optional[Mapping[str, str]] = None,
+    report: Optional[Callable[[str], None]] = None,
+) -> PredictResult:
+    """Write the predictions to a file.
+
+    In a group every worker calls this and writes its share, to a file with its number: `out-00000-of-00003.csv`.
+
+    Args:
+        config: A predict config with `output`, or the path of one.
+        module: The user's module with the callbacks.
+        placeholders: Values of `${NAME}$` in the config; others are taken from the environment.
+        report: Gets a line at the end; None logs it.
+
+    Raises:
+        akdl.keras.config.ConfigError: The config is wrong; with all mistakes.
+        ValueError: A model or a dataset does not fit.
+    """
+    read = read_config(config) if isinstance(config, str) else config
+    if "output" not in read:
+        raise ConfigError(PREDICT, ["output: missing; predict_batches gives rows without it"])
+    checked = prepare(PREDICT, read, placeholders or {}, UserModule(module))
+    output = checked["output"]
+    ending = os.path.splitext(output["path"])[1].lstrip(".").lower()
+    kind = output.get("format") or {"tfrecords": "tfrecord"}.get(ending, ending)
+    if kind not in _WRITERS:
+        raise ConfigError(PREDICT, [f"output.path: its ending is no format, set output.format to {', '.join(_WRITERS)}"])
+    group = Group()
+    path = _own_path(output["path"], group)
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    rows = 0
+
+    def counted() -> Iterator[Columns]:
+        nonlocal rows
+        for columns in _predict(checked, UserModule(module), group, False):
+            rows += len(next(iter(columns.values())))
+            yield columns
+
+    unfinished = f"{path}.part"
+    _WRITERS[kind](unfinished, counted())
+    os.replace(unfinished, path)
+    (report or logger.info)(f"{rows} rows written to {path}")
+    return PredictResult(rows, path)
+
+
+def predict_batches(
+    config: Mapping[str, Any],
+    module: Any,
+    placeholders: Optional[Mapping[str, str]] = None,
+    worker_datasets: bool = False,
+) -> Iterator[Columns]:
+    """Yield the predictions of this worker batch by batch: column name to array, one entry per row.
+
+    A model with one output gives the column `prediction`, one with several a column per output; with several models their
+    names are in front. Features that the config names under `keep` come first.
+
+    Args:
+        config: A predict config; `output` is not read.
+        module: The user's module with the callbacks.
+        placeholders: Values of `${NAME}$` in the config; others are taken from the environment.
+        worker_datasets: Each worker's dataset has rows of its own.
+
+    Raises:
+        akdl.keras.config.ConfigError: The config is wrong; with all mistakes.
+        ValueError: A model or a dataset does not fit.
+    """
+    user = UserModule(module)
+    checked = prepare(PREDICT, config, placeholders or {}, user)
+    return _predict(checked, user, Group(), worker_datasets)
+
+
+def _predict(config: Mapping[str, Any], user: UserModule, group: Group, own: bool) -> Iterator[Columns]:
+    source = Source(user, "awf_create_predict_dataset_fn", config, group, config["batch_size"], own=own, labelled=False)
+    named = config.get("models") or [config["model"]]
+    with group.strategy.scope():
+        models = [load_model(user, one["path"], one["name"]) for one in named]
+    functions = [predict_function(group, model) for model in models]
+    spare: Optional[Part] = None
+    for parts in source.steps(source.dataset()):
+        spare = spare or without_rows(next(part for part in parts if part is not None))
+        filled = [part or spare for part in parts]
+        outputs = [function([_read_by(model, part) for part in filled]) for model, function in zip(models, functions)]
+        for number, part in enumerate(parts):
+            if part is None:
+                continue
+            columns = _kept(part.features, config.get("keep", []))
+            for one, model, of_model in zip(named, models, outputs):
+                columns.update(_columns(model, of_model[number], one["name"] if len(named) > 1 else ""))
+            yield columns
+
+
+def _read_by(model: Any, part: Part) -> Part:
+    """Return the part without the features that the model has no input for: those that are only kept."""
+    names = getattr(model, "input_names", None)
+    if not isinstance(part.features, Mapping) or not names or not set(names) <= set(part.features):
+        return part
+    return part._replace(features={name: part.features[name] for name in names})
+
+
+def _kept(features: Any, names: List[str]) -> Columns:
+    if names and not isinstance(features, Mapping):
+        raise ValueError(f"keep: features can be kept by name only, but they are {type(features).__name__}, not a dict")
+    missing = [name for name in names if name not in features]
+    if missing:
+        raise ValueError(f"keep: there is no feature {', '.join(missing)}; there is {', '.join(features)}")
+    return {name: _array(features[name]) for name in names}
+
+
+def _columns(model: Any, outputs: Any, model_name: str) -> Columns:
+    heads = Heads(model, outputs)
+    columns = {}
+    for head, output in zip(heads.names, heads.split("outputs", outputs)):
+        name = "_".join(filter(None, [model_name, head])) or "prediction"
+        columns[name] = _array(output)
+    return columns
+
+
+def _array(values: Any) -> Any:
+    array = values.numpy()
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
+def _own_path(path: str, group: Group) -> str:
+    if group.ranks == 1:
+        return path
+    stem, ending = os.path.splitext(path)
+    return f"{stem}-{group.rank:05d}-of-{group.ranks:05d}{ending}"
+
+
+def _write_npz(path: str, batches: Iterator[Columns]) -> None:
+    """Write arrays; all rows have to fit into memory, as a .npz file is written as a whole."""
+    parts = list(batches)
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in (parts[0] if parts else {})}
+    with open(path, "wb") as file:
+        np.savez(file, **{name: _texts(values) for name, values in columns.items()})
+
+
+def _write_csv(path: str, batches: Iterator[Columns]) -> None:
+    """Write text; a cell with several values is a JSON list."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        header: List[str] = []
+        for columns in batches:
+            if not header:
+                header = list(columns)
+                writer.writerow(header)
+            writer.writerows(zip(*([_cell(cell) for cell in _texts(columns[name])] for name in header)))
+
+
+def _write_tfrecord(path: str, batches: Iterator[Columns]) -> None:
+    """Write tf.train.Example."""
+    with tf.io.TFRecordWriter(path) as writer:
+        for columns in batches:
+            names = list(columns)
+            for cells in zip(*columns.values()):
+                example = tf.train.Example()
+                for name, cell in zip(names, cells):
+                    _fill(example.features.feature[name], np.ravel(cell))
+                writer.write(example.SerializeToString())
+
+
+_WRITERS: Mapping[str, Callable[[str, Iterator[Columns]], None]] = {
+    "npz": _write_npz,
+    "csv": _write_csv,
+    "tfrecord": _write_tfrecord,
+}
+
+
+def _fill(feature: Any, values: Any) -> None:
+    if values.dtype.kind == "f":
+        feature.float_list.value.extend(values.tolist())
+    elif values.dtype.kind in "iub":
+        feature.int64_list.value.extend(values.astype(np.int64).tolist())
+    else:
+        feature.bytes_list.value.extend(values.tolist())
+
+
+def _texts(values: Any) -> Any:
+    """Return an array with text instead of bytes: arrays of objects would have to be pickled."""
+    if values.dtype.kind != "O":
+        return values
+    return np.vectorize(lambda value: value.decode("utf-8", "replace"), otypes=[str])(values)
+
+
+def _cell(value: Any) -> Any:
+    plain = value.tolist()
+    return json.dumps(plain) if isinstance(plain, list) else plain

@@ -1,0 +1,126 @@
+"""A RankNet: trained on pairs of documents, served as the ranker inside it. The callbacks of `python -m akdl.keras`.
+
+It follows the example of the runner's documentation. What was repaired there, all of it:
+
+- Tensors inside the ranker are joined by the layer `Concatenate`; `tf.concat` on a model's inputs is refused by Keras 3.
+- `call` also scores single documents: the two validation sets have no pairs, and would ask for features that they lack.
+- `awf_load_model_fn` is new: what is saved is the ranker, but the test set has pairs, so it is put back into a RankNet.
+- The datasets' functions have one underscore in front instead of two.
+"""
+
+import tensorflow as tf
+
+
+class RankNetModel(tf.keras.Model):
+    """Scores two documents with one ranker and says how probably the first is the better one."""
+
+    def __init__(self, name, input_size, ranker=None):
+        super().__init__(name=name)
+        self.ranker = ranker or self.create_ranker(name + "_rank_model", input_size)
+
+    @staticmethod
+    def create_ranker(name, input_size):
+        """Return the model that scores a document."""
+
+        def dense(units, name, activation=None):
+            regularizer = tf.keras.regularizers.L2(0.01)
+            return tf.keras.layers.Dense(units, kernel_regularizer=regularizer, activation=activation, name=name)
+
+        def concat(*tensors):
+            return tf.keras.layers.Concatenate(axis=1)(list(tensors))
+
+        inputs = tf.keras.Input(shape=(input_size,), name="digits")
+        x1 = dense(64, "dense_1", "relu")(inputs)
+        x2 = dense(32, "dense_2", "relu")(x1)
+        x3 = dense(16, "dense_3", "relu")(x2)
+        x4 = dense(16, "residual_dense_4")(concat(x1, x2, x3))
+
+        z1 = tf.keras.layers.Dropout(0.5, name="dropout_r")(inputs)
+        z2 = dense(64, "dense_r1", "relu")(z1)
+        z3 = dense(32, "dense_r2", "relu")(z2)
+        z4 = dense(16, "dense_r3", "relu")(z3)
+        z5 = dense(16, "residual_dense_r4")(concat(z1, z2, z3, z4))
+
+        w = tf.keras.layers.Dropout(0.5, name="dropout")(concat(x4, z5))
+        outputs = dense(1, "predictions")(w)
+        return tf.keras.Model(inputs=inputs, outputs=outputs, name=name)
+
+    @tf.function
+    def call(self, inputs, training=None, mask=None):
+        """Return a probability for (ids, ids, features, features), or for (ids, features) of single documents."""
+        if len(inputs) == 2:
+            return tf.nn.sigmoid(self.ranker(inputs[1], training=training))
+        rank_1 = self.ranker(inputs[2], training=training)
+        rank_2 = self.ranker(inputs[3], training=training)
+        return tf.nn.sigmoid(rank_1 - rank_2)
+
+
+def awf_create_model_fn(name, input_size):
+    return RankNetModel(name, input_size)
+
+
+def _create_paired_dataset(file, feat_num, filt_num, batch_size):
+    def parse(line):
+        document = [["0"], ["0"], [0.0]] + [[0.0]] * feat_num
+        parsed = tf.io.decode_csv(line, document + document + [[0.0]], field_delim=" ")
+        second = 3 + feat_num
+        ids_1 = tf.stack(parsed[:2], axis=1)
+        features_1 = tf.stack(parsed[3 : 3 + feat_num - filt_num], axis=1)
+        ids_2 = tf.stack(parsed[second : second + 2], axis=1)
+        features_2 = tf.stack(parsed[second + 3 : second + 3 + feat_num - filt_num], axis=1)
+        label = tf.expand_dims(parsed[-1], axis=1)
+        weights = tf.expand_dims((parsed[2] - parsed[second + 2]) * parsed[-1], axis=1)
+        return (ids_1, ids_2, features_1, features_2), (label + 1) / 2, weights
+
+    return tf.data.TextLineDataset(file.strip()).skip(1).batch(batch_size, True).map(parse)
+
+
+def _create_single_dataset(file, feat_num, filt_num, batch_size, like_listen=False):
+    document = [["0"], ["0"], [0]] + [[0.0]] * feat_num
+
+    def parse(line):
+        parsed = tf.io.decode_csv(line, document, field_delim=" ")
+        ids = tf.expand_dims(parsed[0], axis=1)
+        label = tf.expand_dims(parsed[2], axis=1)
+        features = tf.stack(parsed[3 : 3 + feat_num - filt_num], axis=1)
+        if like_listen:
+            label = label - tf.cast(label > 0, tf.int32)
+        else:
+            label = label - tf.cast(label == 2, tf.int32)
+            label = label + tf.cast(label == -1, tf.int32)
+        return (ids, features), label
+
+    def is_positive(line):
+        return int(tf.io.decode_csv(line, document, field_delim=" ")[2]) > 0
+
+    lines = tf.data.TextLineDataset(file.strip()).skip(1)
+    if like_listen:
+        return lines.filter(is_positive).batch(batch_size).map(parse)
+    return lines.batch(batch_size, True).map(parse)
+
+
+def awf_create_train_dataset_fn(file, feat_num, filt_num, batch_size):
+    return _create_paired_dataset(file, feat_num, filt_num, batch_size)
+
+
+def awf_create_test_dataset_fn(file, feat_num, filt_num, batch_size):
+    return _create_paired_dataset(file, feat_num, filt_num, batch_size)
+
+
+def awf_create_val_dataset_fn(file, feat_num, filt_num, batch_size):
+    return (
+        _create_single_dataset(file, feat_num, filt_num, batch_size, False),
+        _create_single_dataset(file, feat_num, filt_num, batch_size, True),
+    )
+
+
+def awf_model_to_save_fn(trained_model: RankNetModel):
+    return trained_model.ranker
+
+
+def awf_load_model_fn(path, name):
+    if hasattr(tf.keras.layers, "TFSMLayer"):  # Keras 3
+        ranker = tf.keras.layers.TFSMLayer(path, call_endpoint="serve")
+    else:
+        ranker = tf.keras.models.load_model(path, compile=False)
+    return RankNetModel(name, None, ranker)

@@ -1,0 +1,57 @@
+"""Train a RankNet from callbacks, without Flink: `python examples/keras_ranknet/run.py [FOLDER]`.
+
+`ranknet.py` holds the callbacks, `train.json` and `evaluate.json` are the task configs. This file makes data in FOLDER
+(default: a temporary one) and then does what these two commands do:
+
+    python -m akdl.keras train train.json --module ranknet.py --data-path FOLDER
+    python -m akdl.keras evaluate evaluate.json --module ranknet.py --data-path FOLDER
+
+The data are documents of 8 features, of which the last two are noise that the callbacks leave out, with a label from -1
+(skipped) over 0 and 1 (listened to) to 2 (liked), and pairs of documents, weighted by how far their labels are apart. There
+are two validation sets from one file: listened to or not, and liked or only listened to. What is saved is only the ranker. It
+prints a line per epoch, and at the end
+
+    model   binary_accuracy    auc
+    ranker           0.9...  0.9...
+"""
+
+import pathlib
+import sys
+import tempfile
+
+import numpy as np
+
+from akdl.keras.__main__ import main
+
+HERE = pathlib.Path(__file__).parent
+FEATURES, NOISE = 8, 2
+
+
+def make_data(folder, documents=600, pairs=2000, seed=0):
+    """Write train.csv and test.csv with pairs of documents, val.csv with documents, each with a header."""
+    random = np.random.default_rng(seed)
+    taste = random.normal(size=FEATURES - NOISE)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, count in (("train", pairs), ("test", pairs // 4), ("val", documents)):
+        features = random.normal(size=(documents, FEATURES)).astype(np.float32)
+        score = features[:, : FEATURES - NOISE] @ taste + random.normal(scale=0.2, size=documents)
+        label = np.digitize(score, np.quantile(score, [0.25, 0.5, 0.75])) - 1
+        rows = [
+            f"q{number % 20} d{number} {label[number]} " + " ".join(f"{value:.5f}" for value in features[number])
+            for number in range(documents)
+        ]
+        if name != "val":
+            chosen = random.integers(documents, size=(4 * count, 2))
+            chosen = chosen[label[chosen[:, 0]] != label[chosen[:, 1]]][:count]
+            rows = [f"{rows[one]} {rows[two]} {1 if label[one] > label[two] else -1}" for one, two in chosen]
+        (folder / f"{name}.csv").write_text("\n".join(["header", *rows]) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="ranknet-"))
+    make_data(folder)
+    for task in ("train", "evaluate"):
+        arguments = [task, str(HERE / f"{task}.json"), "--module", str(HERE / "ranknet.py"), "--data-path", str(folder)]
+        status = main(arguments)
+        if status:
+            sys.exit(status)

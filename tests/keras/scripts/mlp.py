@@ -1,0 +1,48 @@
+"""The MLP of the runner's documentation, on csv files with and without a header; batched by the runner."""
+
+import tensorflow as tf
+
+
+def awf_create_model_fn(name, input_size, layers):
+    inputs = tf.keras.Input(shape=(input_size,), name="input")
+    x = inputs
+    for i, layer_size in enumerate(layers):
+        x = tf.keras.layers.Dense(layer_size, activation="relu", name=f"layer_{i}")(x)
+    outputs = tf.keras.layers.Dense(1, name="output", activation="sigmoid")(x)
+    return tf.keras.Model(inputs=inputs, outputs=outputs, name=name)
+
+
+def _lines(file, skip_head):
+    return tf.data.TextLineDataset(file.strip()).skip(1 if skip_head else 0)
+
+
+def _parsed(line, dim):
+    return tf.io.decode_csv(line, [[0.0]] * dim, field_delim=" ")
+
+
+def awf_create_train_dataset_fn(file, skip_head, dim):
+    def parse(line):
+        parsed = _parsed(line, dim)
+        return tf.stack(parsed[1:dim]), tf.cast(parsed[:1] > tf.constant(0.0), tf.float32)
+
+    return _lines(file, skip_head).map(parse)
+
+
+def awf_create_val_dataset_fn(file, skip_head, dim):
+    return awf_create_train_dataset_fn(file, skip_head, dim)
+
+
+def awf_create_test_dataset_fn(file, skip_head, dim):
+    def parse(line, label_thresh):
+        parsed = _parsed(line, dim)
+        label = tf.expand_dims(parsed[0], -1)
+        return parsed[1:dim], tf.cast(label > label_thresh, tf.int32), None
+
+    return (
+        _lines(file, skip_head).map(lambda line: parse(line, 0)),
+        _lines(file, skip_head).map(lambda line: parse(line, 2)),
+    )
+
+
+def awf_create_predict_dataset_fn(file, skip_head, dim):
+    return _lines(file, skip_head).map(lambda line: {"input": tf.stack(_parsed(line, dim)[1:]), "line": line})

@@ -1,0 +1,17 @@
+"""The MLP on csv files, batched by its own functions: `batch_size` is passed by the runner."""
+
+import tensorflow as tf
+from mlp import _lines, _parsed, awf_create_model_fn  # noqa: F401
+
+
+def awf_create_train_dataset_fn(file, skip_head, dim, batch_size):
+    def parse(lines):
+        parsed = _parsed(lines, dim)
+        label = tf.cast(tf.expand_dims(parsed[0], axis=1) > 0, tf.float32)
+        return tf.stack(parsed[1:dim], axis=1), label
+
+    return _lines(file, skip_head).batch(batch_size, False).map(parse)
+
+
+def awf_create_val_dataset_fn(file, skip_head, dim, batch_size):
+    return awf_create_train_dataset_fn(file, skip_head, dim, batch_size)
