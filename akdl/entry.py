@@ -98,7 +98,7 @@ def _report_progress(channel: Channel, rows: Rows) -> threading.Event:
 def _run_script(task: Task, cluster: Cluster, rows: Rows, writer: OutputWriter, channel: Channel) -> None:
     # TF_CONFIG has to be there before the script's first line: a strategy built at module level reads it.
     os.environ["TF_CONFIG"] = cluster.tf_config
-    user_main = _find_main(task.main_script)
+    user_main = _find_main(task.main_script, json.loads(task.user_params).get("runner"))
     task_config = _task_config(task, json.loads(cluster.tf_config), rows, writer, channel)
     try:
         user_main(task_config)
@@ -110,8 +110,13 @@ def _run_script(task: Task, cluster: Cluster, rows: Rows, writer: OutputWriter, 
     writer.close()
 
 
-def _find_main(path: str) -> Callable[[TaskConfig], Any]:
-    """Import the main script under its own name, with its folder first on the path, and return its `main`."""
+def _find_main(path: str, runner: Optional[str]) -> Callable[[TaskConfig], Any]:
+    """Import the main script under its own name, with its folder first on the path, and return what is to be called.
+
+    Args:
+        path: The script.
+        runner: "main" or "keras", where a script holds both `main` and `awf_*` callbacks; by default `main` comes first.
+    """
     name = os.path.splitext(os.path.basename(path))[0]
     sys.path.insert(0, os.path.dirname(path))
     spec = importlib.util.spec_from_file_location(name, path)
@@ -121,10 +126,27 @@ def _find_main(path: str) -> Callable[[TaskConfig], Any]:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     user_main = getattr(module, "main", None)
+    if not callable(user_main) or runner not in (None, "main"):
+        user_main = _keras_main(module, runner)
     if not callable(user_main):
-        raise ScriptError(f"{os.path.basename(path)} defines no function `main`: the main script needs `def main(task_config)`")
+        raise ScriptError(
+            f"{os.path.basename(path)} defines no function `main`: the main script needs `def main(task_config)`, or `awf_*` "
+            "callbacks of Keras"
+        )
     found: Callable[[TaskConfig], Any] = user_main
     return found
+
+
+def _keras_main(module: Any, runner: Optional[str]) -> Optional[Callable[[TaskConfig], Any]]:
+    from akdl.keras.operator import main_of
+    from akdl.keras.user_module import CallbackError, kinds_in
+
+    if runner is None and "keras" not in kinds_in(module):
+        return None
+    try:
+        return main_of(module, "keras" if runner is None else runner)
+    except CallbackError as error:
+        raise ScriptError(f"user parameter 'runner': {error}") from error
 
 
 def _task_config(task: Task, tf_config: Dict[str, Any], rows: Rows, writer: OutputWriter, channel: Channel) -> TaskConfig:
