@@ -16,7 +16,7 @@ from akdl.wire.exchange_pb2 import (
     Shares,
 )
 from akdl.wire.group_pb2 import ENDED, FAILED, RUNNING, STARTING, GroupState, MemberState
-from akdl.wire.serving_pb2 import BadRow, Description, Prediction, ServedTensor, Serving
+from akdl.wire.serving_pb2 import BadRow, Description, Notice, Notices, Offer, Prediction, ServedTensor, Serving
 from akdl.wire.task_pb2 import Cluster, ExtraInput, Failure, Hello, Outcome, Success, TableColumn, Task
 
 __all__ = [
@@ -44,6 +44,9 @@ __all__ = [
     "ExtraInput",
     "Failure",
     "Hello",
+    "Notice",
+    "Notices",
+    "Offer",
     "Outcome",
     "Prediction",
     "Rows",

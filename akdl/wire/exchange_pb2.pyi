@@ -43,14 +43,16 @@ class EndOfInput(_message.Message):
     def __init__(self, rows: _Optional[int] = ..., checksum: _Optional[int] = ...) -> None: ...
 
 class Rows(_message.Message):
-    __slots__ = ["rows", "examples", "columns"]
+    __slots__ = ["rows", "examples", "columns", "committed"]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     EXAMPLES_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_FIELD_NUMBER: _ClassVar[int]
     rows: int
     examples: _containers.RepeatedScalarFieldContainer[bytes]
     columns: _containers.RepeatedCompositeFieldContainer[ColumnValues]
-    def __init__(self, rows: _Optional[int] = ..., examples: _Optional[_Iterable[bytes]] = ..., columns: _Optional[_Iterable[_Union[ColumnValues, _Mapping]]] = ...) -> None: ...
+    committed: int
+    def __init__(self, rows: _Optional[int] = ..., examples: _Optional[_Iterable[bytes]] = ..., columns: _Optional[_Iterable[_Union[ColumnValues, _Mapping]]] = ..., committed: _Optional[int] = ...) -> None: ...
 
 class ColumnValues(_message.Message):
     __slots__ = ["name", "type", "values", "valid", "cell_lengths", "value_lengths"]

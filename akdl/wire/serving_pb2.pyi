@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Serving(_message.Message):
-    __slots__ = ["model", "tag", "signature", "input_columns", "input_keys", "output_columns", "output_keys", "batch_dim_in_cell", "batch_size", "intra_op_parallelism"]
+    __slots__ = ["model", "tag", "signature", "input_columns", "input_keys", "output_columns", "output_keys", "batch_dim_in_cell", "batch_size", "intra_op_parallelism", "model_folder", "scan_interval_s", "models_from_ms"]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     TAG_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
@@ -19,6 +19,9 @@ class Serving(_message.Message):
     BATCH_DIM_IN_CELL_FIELD_NUMBER: _ClassVar[int]
     BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     INTRA_OP_PARALLELISM_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FOLDER_FIELD_NUMBER: _ClassVar[int]
+    SCAN_INTERVAL_S_FIELD_NUMBER: _ClassVar[int]
+    MODELS_FROM_MS_FIELD_NUMBER: _ClassVar[int]
     model: str
     tag: str
     signature: str
@@ -29,7 +32,10 @@ class Serving(_message.Message):
     batch_dim_in_cell: bool
     batch_size: int
     intra_op_parallelism: int
-    def __init__(self, model: _Optional[str] = ..., tag: _Optional[str] = ..., signature: _Optional[str] = ..., input_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., input_keys: _Optional[_Iterable[str]] = ..., output_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., output_keys: _Optional[_Iterable[str]] = ..., batch_dim_in_cell: bool = ..., batch_size: _Optional[int] = ..., intra_op_parallelism: _Optional[int] = ...) -> None: ...
+    model_folder: str
+    scan_interval_s: float
+    models_from_ms: int
+    def __init__(self, model: _Optional[str] = ..., tag: _Optional[str] = ..., signature: _Optional[str] = ..., input_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., input_keys: _Optional[_Iterable[str]] = ..., output_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., output_keys: _Optional[_Iterable[str]] = ..., batch_dim_in_cell: bool = ..., batch_size: _Optional[int] = ..., intra_op_parallelism: _Optional[int] = ..., model_folder: _Optional[str] = ..., scan_interval_s: _Optional[float] = ..., models_from_ms: _Optional[int] = ...) -> None: ...
 
 class ServedTensor(_message.Message):
     __slots__ = ["column", "key", "dtype", "shape", "unknown_rank"]
@@ -68,11 +74,35 @@ class BadRow(_message.Message):
     def __init__(self, row: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class Prediction(_message.Message):
-    __slots__ = ["rows", "bad_rows", "failure"]
+    __slots__ = ["rows", "bad_rows", "failure", "notices"]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     BAD_ROWS_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
+    NOTICES_FIELD_NUMBER: _ClassVar[int]
     rows: _exchange_pb2.Rows
     bad_rows: _containers.RepeatedCompositeFieldContainer[BadRow]
     failure: _task_pb2.Failure
-    def __init__(self, rows: _Optional[_Union[_exchange_pb2.Rows, _Mapping]] = ..., bad_rows: _Optional[_Iterable[_Union[BadRow, _Mapping]]] = ..., failure: _Optional[_Union[_task_pb2.Failure, _Mapping]] = ...) -> None: ...
+    notices: _containers.RepeatedCompositeFieldContainer[Notice]
+    def __init__(self, rows: _Optional[_Union[_exchange_pb2.Rows, _Mapping]] = ..., bad_rows: _Optional[_Iterable[_Union[BadRow, _Mapping]]] = ..., failure: _Optional[_Union[_task_pb2.Failure, _Mapping]] = ..., notices: _Optional[_Iterable[_Union[Notice, _Mapping]]] = ...) -> None: ...
+
+class Notice(_message.Message):
+    __slots__ = ["level", "text"]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    level: int
+    text: str
+    def __init__(self, level: _Optional[int] = ..., text: _Optional[str] = ...) -> None: ...
+
+class Notices(_message.Message):
+    __slots__ = ["notices"]
+    NOTICES_FIELD_NUMBER: _ClassVar[int]
+    notices: _containers.RepeatedCompositeFieldContainer[Notice]
+    def __init__(self, notices: _Optional[_Iterable[_Union[Notice, _Mapping]]] = ...) -> None: ...
+
+class Offer(_message.Message):
+    __slots__ = ["model", "name"]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    name: str
+    def __init__(self, model: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
