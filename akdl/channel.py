@@ -1,5 +1,6 @@
 """This process's end of the line to its bridge: seven calls, each with the token that proves whose process it is."""
 
+import contextlib
 import sys
 from typing import Any, Callable, Iterable, Iterator, List, Tuple, TypeVar
 
@@ -101,5 +102,6 @@ def _serialize(message: Any) -> bytes:
 
 def _channel_error(name: str, error: grpc.RpcError) -> ChannelError:
     code, details = error.code(), error.details()
-    print(f"akdl: call {name} failed: {code} {details}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # the line often breaks because the parent is gone, and with it who reads this
+        print(f"akdl: call {name} failed: {code} {details}", file=sys.stderr)
     return ChannelError(f"the line to the Flink task broke in {name}: {details} ({code.name})")

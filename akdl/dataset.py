@@ -8,6 +8,7 @@ records of the chunks that have arrived since, and at last nothing more.
 import io
 import os
 import threading
+import time
 import zlib
 from contextlib import ExitStack, contextmanager
 from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
@@ -57,6 +58,10 @@ class Rows:
             waiting = self._waiting > 0
             return Progress(rows_read=self._taken, waiting=waiting, dataset_file=self._path, dataset_complete=complete)
 
+    def wait_for_progress(self, timeout_s: float) -> None:
+        """Return when it is worthwhile to ask for `progress` again: after so many seconds."""
+        time.sleep(timeout_s)
+
     def file(self) -> str:
         """Wait for the last row and return the path of the TFRecord file.
 
@@ -83,6 +88,18 @@ class Rows:
         """
         self._wait_complete()
         return self._count
+
+    def is_empty(self) -> bool:
+        """Wait for the first row, or for the end, and return whether there is no row.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+        """
+        with self._changed:
+            with self._noted_as_waiting():
+                self._changed.wait_for(lambda: self._count or self._complete or self._error is not None)
+            check_unbroken(self._error)
+            return not self._count
 
     def segments(self) -> Iterator[str]:
         """Yield paths of TFRecord files that together hold each row once; a path is valid until the next is asked for.
@@ -123,13 +140,13 @@ class Rows:
         size, checksum = 0, 0
         for chunk in chunks:
             if chunk.HasField("end"):
-                _check_end(chunk, self._count, checksum)
+                check_end(chunk, self._count, checksum)
                 with self._changed:
                     self._complete = True
                     self._changed.notify_all()
                 return
             records = chunk.records
-            _write_all(files[chunk.input], records)
+            write_all(files[chunk.input], records)
             checksum = zlib.crc32(records, checksum)
             if chunk.input:
                 continue
@@ -145,7 +162,7 @@ class Rows:
         with self._changed:
             with self._noted_as_waiting():
                 self._changed.wait_for(lambda: self._complete or self._error is not None)
-            self._raise_error()
+            check_unbroken(self._error)
             self._taken = self._count
 
     @contextmanager
@@ -164,7 +181,7 @@ class Rows:
                 with self._noted_as_waiting():
                     while len(self._ends) == taken and not self._complete and self._error is None:
                         self._changed.wait()
-                self._raise_error()
+                check_unbroken(self._error)
                 if len(self._ends) == taken:
                     return
                 end = self._ends[taken]
@@ -176,12 +193,26 @@ class Rows:
             yield start, end
             start = end
 
-    def _raise_error(self) -> None:
-        if self._error is not None:
-            raise ChannelError(f"the rows of this worker did not arrive completely: {self._error}") from self._error
+
+def check_unbroken(error: Optional[Exception]) -> None:
+    """Tell a reader of rows that they broke off.
+
+    Args:
+        error: What stopped their arrival; None as long as nothing has.
+
+    Raises:
+        ChannelError: There is an error.
+    """
+    if error is not None:
+        raise ChannelError(f"the rows of this worker did not arrive completely: {error}") from error
 
 
-def _check_end(chunk: Chunk, count: int, checksum: int) -> None:
+def check_end(chunk: Chunk, count: int, checksum: int) -> None:
+    """Compare what has arrived with what the end mark says was sent.
+
+    Raises:
+        ChannelError: They differ.
+    """
     if (chunk.end.rows, chunk.end.checksum) != (count, checksum):
         raise ChannelError(
             f"the end mark speaks of {chunk.end.rows} rows with checksum {chunk.end.checksum:08x}, "
@@ -189,7 +220,8 @@ def _check_end(chunk: Chunk, count: int, checksum: int) -> None:
         )
 
 
-def _write_all(file: io.RawIOBase, data: bytes) -> None:
+def write_all(file: io.RawIOBase, data: bytes) -> None:
+    """Write to an unbuffered file, which may take a part only."""
     view = memoryview(data)
     while view:
         view = view[file.write(view) :]
@@ -205,5 +237,5 @@ def _copy_range(source: str, start: int, end: int, target: str) -> None:
             piece = reader.read(min(end - start, SEGMENT_BYTES))
             if not piece:
                 raise ChannelError(f"{source} ends before offset {end}")
-            _write_all(writer, piece)
+            write_all(writer, piece)
             start += len(piece)

@@ -10,8 +10,9 @@ How it ends, whatever the script does:
   at once with status `ORPHANED`, from a thread, because the script may block for ever.
 """
 
+import contextlib
 import faulthandler
-import importlib.util
+import functools
 import json
 import os
 import platform
@@ -19,8 +20,10 @@ import shutil
 import signal
 import sys
 import threading
+import time
 import traceback
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from types import ModuleType
+from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
 from akdl.channel import Channel, ChannelError
 from akdl.context import Share, TFContext
@@ -28,9 +31,22 @@ from akdl.dataset import Rows
 from akdl.extra_inputs import open_extra_inputs, text_path
 from akdl.model_archive import ModelError
 from akdl.parent import exit_with_parent, take_settings
+from akdl.row_parsing import RowParsing
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, TrainTaskConfig
 from akdl.runner.output_writer import OutputWriter
 from akdl.serving.check import write_checked_model
+from akdl.stream_rows import StreamRows
+from akdl.user_module import (
+    ESTIMATOR_FUNCTIONS,
+    KERAS,
+    MAIN,
+    NotPythonError,
+    UserModuleError,
+    file_of,
+    import_file,
+    kind_of,
+    kinds_in,
+)
 from akdl.wire import Cluster, Failure, Hello, Outcome, Success, Task
 
 ORPHANED = 86
@@ -38,6 +54,8 @@ LEFT_THREADS_GRACE_S = 5.0
 PROGRESS_S = 0.5
 STACKS_FILE = "stacks.txt"  # in the private folder: where the threads are, written when SIGUSR2 asks for it
 PRIVATE_FOLDER = ".akdl"  # inside the work folder; the rest of it belongs to the script
+
+AnyRows = Union[Rows, StreamRows]
 
 
 class ScriptError(Exception):
@@ -54,8 +72,9 @@ def main() -> int:
             faulthandler.register(signal.SIGUSR2, stacks)  # works even where a thread never gives up the interpreter lock
             return _run_task(settings)
     except ChannelError:
-        # Nobody is left to report to, and perhaps nobody to clean up.
-        traceback.print_exc()
+        # Nobody is left to report to, and perhaps nobody to clean up, or to read what is printed.
+        with contextlib.suppress(OSError):
+            traceback.print_exc()
         _remove(work_dir)
         return ORPHANED
 
@@ -65,29 +84,37 @@ def _run_task(settings: Mapping[str, str]) -> int:
     task = channel.connect(
         Hello(pid=os.getpid(), python_version=platform.python_version(), attempt=int(settings["AKDL_ATTEMPT"]))
     )
-    rows = Rows(os.path.join(task.work_dir, PRIVATE_FOLDER), channel.read(), len(task.extra_inputs))
-    writer = OutputWriter(channel, task.output_columns)
+    folder = os.path.join(task.work_dir, PRIVATE_FOLDER)
+    if task.kind == "stream":
+        rows: AnyRows = StreamRows(folder, channel.read())
+    else:
+        rows = Rows(folder, channel.read(), len(task.extra_inputs))
+    writer = OutputWriter(channel, task.output_columns, task.output_wait_ms / 1000 or None)
     cluster = channel.wait_for_cluster()
-    over = _report_progress(channel, rows)
-    failure = _failure_of(lambda: _run_script(task, cluster, rows, writer, channel))
+    parsing = RowParsing(say=print)
+    over = _report_progress(channel, rows, parsing)
+    failure = _failure_of(lambda: _run_script(task, cluster, rows, writer, channel, parsing))
     over.set()
     if failure is not None:
         channel.finish(Outcome(failure=failure))
         _remove(task.work_dir)  # the job ends now, and may end our parent before it has come to this
         return 1
-    channel.finish(Outcome(success=Success(rows_read=rows.count, rows_written=writer.rows_written)))
+    channel.finish(Outcome(success=Success(rows_read=rows.progress().rows_read, rows_written=writer.rows_written)))
     _leave_threads_behind()
     return 0
 
 
-def _report_progress(channel: Channel, rows: Rows) -> threading.Event:
+def _report_progress(channel: Channel, rows: AnyRows, parsing: RowParsing) -> threading.Event:
     """Report how far the script has come, from a thread, until the returned event is set."""
     over = threading.Event()
 
     def report() -> None:
-        while not over.wait(PROGRESS_S):
+        while not over.is_set():
+            rows.wait_for_progress(PROGRESS_S)
+            progress = rows.progress()
+            parsing.look(progress.rows_read, progress.waiting, time.monotonic())
             try:
-                channel.report(rows.progress())
+                channel.report(progress)
             except ChannelError:
                 return  # whoever waits for the line hears of it
 
@@ -95,11 +122,14 @@ def _report_progress(channel: Channel, rows: Rows) -> threading.Event:
     return over
 
 
-def _run_script(task: Task, cluster: Cluster, rows: Rows, writer: OutputWriter, channel: Channel) -> None:
+def _run_script(
+    task: Task, cluster: Cluster, rows: AnyRows, writer: OutputWriter, channel: Channel, parsing: RowParsing
+) -> None:
     # TF_CONFIG has to be there before the script's first line: a strategy built at module level reads it.
     os.environ["TF_CONFIG"] = cluster.tf_config
-    user_main = _find_main(task.main_script, json.loads(task.user_params).get("runner"))
+    user_main = _find_main(task.main_script, task.work_dir, json.loads(task.user_params).get("runner"))
     task_config = _task_config(task, json.loads(cluster.tf_config), rows, writer, channel)
+    parsing.watch()  # after the import of the script, which imports TensorFlow, before it builds its datasets
     try:
         user_main(task_config)
     except SystemExit as leaving:
@@ -110,58 +140,62 @@ def _run_script(task: Task, cluster: Cluster, rows: Rows, writer: OutputWriter, 
     writer.close()
 
 
-def _find_main(path: str, runner: Optional[str]) -> Callable[[TaskConfig], Any]:
+def _find_main(path: str, work_dir: str, runner: Optional[str]) -> Callable[[TaskConfig], Any]:
     """Import the main script under its own name, with its folder first on the path, and return what is to be called.
+
+    A script in a package is imported as a part of it, so that its relative imports work.
 
     Args:
         path: The script.
-        runner: "main" or "keras", where a script holds both `main` and `awf_*` callbacks; by default `main` comes first.
+        work_dir: The work folder, in or below which it lies.
+        runner: "main", "keras" or "estimator", where a script holds functions of several kinds; by default `main` comes first.
     """
-    name = os.path.splitext(os.path.basename(path))[0]
-    sys.path.insert(0, os.path.dirname(path))
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ScriptError(f"{os.path.basename(path)} is no Python file: mainScriptFile must end in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    user_main = getattr(module, "main", None)
-    if not callable(user_main) or runner not in (None, "main"):
-        user_main = _keras_main(module, runner)
-    if not callable(user_main):
-        raise ScriptError(
-            f"{os.path.basename(path)} defines no function `main`: the main script needs `def main(task_config)`, or `awf_*` "
-            "callbacks of Keras"
-        )
-    found: Callable[[TaskConfig], Any] = user_main
-    return found
-
-
-def _keras_main(module: Any, runner: Optional[str]) -> Optional[Callable[[TaskConfig], Any]]:
-    from akdl.keras.operator import main_of
-    from akdl.keras.user_module import CallbackError, kinds_in
-
-    if runner is None and "keras" not in kinds_in(module):
-        return None
     try:
-        return main_of(module, "keras" if runner is None else runner)
-    except CallbackError as error:
+        module = import_file(path, work_dir)
+    except NotPythonError as error:
+        raise ScriptError(f"{error}: mainScriptFile must end in .py") from None
+    return _main_of(module, runner)
+
+
+def _main_of(module: ModuleType, runner: Optional[str]) -> Callable[[TaskConfig], Any]:
+    kinds = kinds_in(module)
+    if runner is None and not kinds:
+        raise ScriptError(
+            f"{file_of(module)} defines no function `main`: the main script needs `def main(task_config)`, or `awf_*` "
+            "callbacks of Keras, or the four functions of an Estimator: " + ", ".join(ESTIMATOR_FUNCTIONS)
+        )
+    try:
+        kind = kind_of(module, MAIN if runner is None and MAIN in kinds else runner)
+    except UserModuleError as error:
         raise ScriptError(f"user parameter 'runner': {error}") from error
+    if kind == MAIN:
+        user_main: Callable[[TaskConfig], Any] = module.main
+        return user_main
+    # A script with a `main` loads neither of the runners.
+    if kind == KERAS:
+        from akdl.keras import operator as keras_runner
+
+        return functools.partial(keras_runner.main, module=module)
+    from akdl.estimator import operator as estimator_runner
+
+    return functools.partial(estimator_runner.main, module=module)
 
 
-def _task_config(task: Task, tf_config: Dict[str, Any], rows: Rows, writer: OutputWriter, channel: Channel) -> TaskConfig:
+def _task_config(task: Task, tf_config: Dict[str, Any], rows: AnyRows, writer: OutputWriter, channel: Channel) -> TaskConfig:
     def shares() -> List[Share]:
         return [Share(share.path, share.rows) for share in channel.wait_for_shares().shares]
 
     user_params = json.loads(task.user_params)
     # Scripts find the path of an extra input in their parameters and read it at once, so all rows are waited for.
     columns = [each.columns for each in task.extra_inputs]
-    extra_inputs = open_extra_inputs(rows.extra_files(), columns, task.exact_doubles, task.work_dir) if columns else []
+    extra_inputs = []
+    if columns and isinstance(rows, Rows):
+        extra_inputs = open_extra_inputs(rows.extra_files(), columns, task.exact_doubles, task.work_dir)
     for number in range(1, len(columns) + 1):
         user_params[f"ALINK:bc_{number}"] = text_path(task.work_dir, number)
     common: Dict[str, Any] = {
         "extra_inputs": extra_inputs,
-        "tf_context": TFContext(rows, task.input_columns, task.exact_doubles, shares),
+        "tf_context": TFContext(rows, task.input_columns, task.exact_doubles, None if task.kind == "stream" else shares),
         "num_workers": task.num_workers,
         "cluster": tf_config["cluster"],
         "task_type": tf_config["task"]["type"],
@@ -172,8 +206,9 @@ def _task_config(task: Task, tf_config: Dict[str, Any], rows: Rows, writer: Outp
     if task.kind == "train":
         checkpoint = os.path.join(task.work_dir, "latest_ckpt") if user_params.get("ALINK:save_latest_checkpoint") else None
         return TrainTaskConfig(saved_model_dir=os.path.join(task.work_dir, "savedmodel"), latest_ckpt_dir=checkpoint, **common)
-    kinds = {"batch": BatchTaskConfig, "stream": StreamTaskConfig}
-    return kinds[task.kind](output_writer=writer, **common)
+    if isinstance(rows, StreamRows):
+        return StreamTaskConfig(output_writer=writer, rows=rows if task.commits else None, **common)
+    return BatchTaskConfig(output_writer=writer, **common)
 
 
 def _failure_of(run: Callable[[], None]) -> Optional[Failure]:
@@ -198,7 +233,7 @@ def _as_failure(error: BaseException, message: str) -> Failure:
 
 
 def _is_ours(file_name: str) -> bool:
-    return file_name == __file__ or file_name.startswith("<frozen importlib")
+    return file_name in (__file__, import_file.__code__.co_filename) or file_name.startswith("<frozen importlib")
 
 
 _removing = threading.Lock()

@@ -8,21 +8,17 @@ was; archives without it load too. Tables have no order, so rows may come in any
 
 import base64
 import binascii
-import contextlib
-import gzip
 import hashlib
 import json
 import operator
 import os
-import re
 import shutil
 import stat
-import struct
-import tarfile
 import tempfile
 import zipfile
-import zlib
 from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
+
+from akdl.archive import ArchiveError, unpack_archive
 
 CHUNK_BYTES = 1 << 20  # Alink's; a reader of ours relies on it to place a chunk before it has the ones in front
 MANIFEST = "akdl_manifest.json"
@@ -32,18 +28,6 @@ _ROWS_PER_PIECE = 4  # of `write_model`: 1.4 MB of text each
 _MOST_CHUNKS = 1 << 20  # 1 TiB; a larger id is no chunk number
 _COPY_BYTES = 1 << 20
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # of zip; one date for all files makes equal models equal archives
-_BROKEN_ARCHIVE = (  # what zipfile and tarfile raise for damaged bytes, and makedirs for a file that is also a folder
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    getattr(gzip, "BadGzipFile", EOFError),  # new in Python 3.8
-    zlib.error,
-    struct.error,
-    EOFError,
-    RuntimeError,
-    ValueError,
-    FileExistsError,
-    NotADirectoryError,
-)
 
 
 class ModelError(ValueError):
@@ -112,8 +96,7 @@ def unpack(rows: Iterable[Tuple[int, str]], target: str) -> str:
     def fill(folder: str) -> None:
         with tempfile.TemporaryFile(dir=os.path.dirname(folder)) as spool:
             _spool(rows, spool)
-            with _damage_is_named():
-                _extract(spool, folder)
+            _extract(spool, folder)
 
     return _made(target, fill)
 
@@ -130,18 +113,8 @@ def unpack_file(path: str, target: str) -> str:
     """
 
     def fill(folder: str) -> None:
-        with open(path, "rb") as file, _damage_is_named():
-            if zipfile.is_zipfile(file):
-                file.seek(0)
-                _extract(file, folder)
-                return
-            file.seek(0)
-            try:
-                archive = tarfile.open(fileobj=file)
-            except tarfile.ReadError as error:
-                raise ModelError(f"expected a zip or tar file with a SavedModel, got {path}: {error}") from error
-            with archive:
-                _extract_tar(archive, folder)
+        with open(path, "rb") as file:
+            _extract(file, folder, path)
 
     return _made(target, fill)
 
@@ -184,16 +157,6 @@ def _made(target: str, fill: Callable[[str], None]) -> str:
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return os.path.normpath(os.path.join(target, found))
-
-
-@contextlib.contextmanager
-def _damage_is_named() -> Iterator[None]:
-    try:
-        yield
-    except ModelError:
-        raise
-    except _BROKEN_ARCHIVE as error:
-        raise ModelError(f"the archive that holds the model is damaged: {error}") from error
 
 
 def _is_saved_model(folder: str) -> bool:
@@ -325,59 +288,21 @@ def _shown(text: Any) -> str:
     return repr(text) if len(repr(text)) <= 40 else repr(text)[:40] + "..."
 
 
-def _extract(spool: IO[bytes], folder: str) -> None:
-    with zipfile.ZipFile(spool) as archive:
-        entries = archive.infolist()
-        names: Set[str] = set()
-        for entry in entries:
-            _check_entry(entry, names)
-        files: Dict[str, Dict[str, Any]] = {}
-        for entry in entries:
-            path = os.path.join(folder, *entry.filename.split("/"))
-            if entry.is_dir():
-                os.makedirs(path, exist_ok=True)
-            elif entry.filename != MANIFEST:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                with archive.open(entry) as packed, open(path, "xb") as target:
-                    files[entry.filename] = _copy(packed, target)
-        if MANIFEST in names:
-            _check_manifest(json.loads(archive.read(MANIFEST).decode("utf-8")), files)
-
-
-def _extract_tar(archive: tarfile.TarFile, folder: str) -> None:
-    names: Set[str] = set()
-    for entry in archive:
-        name = entry.name[2:] if entry.name.startswith("./") else entry.name
-        if name == "." and entry.isdir():
-            continue
-        _check_name(name, names)
-        path = os.path.join(folder, *name.split("/"))
-        if entry.isdir():
-            os.makedirs(path, exist_ok=True)
-            continue
-        content = archive.extractfile(entry) if entry.isreg() else None
-        if content is None:
-            raise ModelError(f"the model's archive has an entry that is no plain file: {name!r}")
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with content, open(path, "xb") as target:
-            shutil.copyfileobj(content, target)
-
-
-def _check_entry(entry: zipfile.ZipInfo, names: Set[str]) -> None:
-    """Refuse entries that would write outside the folder or anything else than plain files."""
-    _check_name(entry.filename, names)
-    kind = stat.S_IFMT(entry.external_attr >> 16)
-    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise ModelError(f"the model's archive has an entry that is no plain file: {entry.filename!r}")
-
-
-def _check_name(name: str, names: Set[str]) -> None:
-    parts = name.rstrip("/").split("/")
-    if not all(parts) or "\\" in name or {".", ".."} & set(parts) or re.match("[A-Za-z]:", name):
-        raise ModelError(f"the model's archive has an entry that would leave its folder: {name!r}")
-    if name in names:
-        raise ModelError(f"the model's archive has the entry {name!r} twice")
-    names.add(name)
+def _extract(archive: IO[bytes], folder: str, name: str = "the archive that holds the model") -> None:
+    try:
+        files = unpack_archive(archive, folder, copy=_copy)
+    except ArchiveError as error:
+        raise ModelError(f"{name}: expected a zip or tar file with a SavedModel, but {error}") from error
+    if files.pop(MANIFEST, None) is not None:
+        path = os.path.join(folder, MANIFEST)
+        with open(path, "rb") as file:
+            text = file.read()
+        os.remove(path)
+        try:
+            manifest = json.loads(text.decode("utf-8"))
+        except ValueError as error:
+            raise ModelError(f"{name}: its manifest {MANIFEST} is damaged: {error}") from error
+        _check_manifest(manifest, files)
 
 
 def _check_manifest(manifest: Any, files: Dict[str, Dict[str, Any]]) -> None:

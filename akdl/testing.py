@@ -105,6 +105,10 @@ class StoredRows:
         """Return the number of rows."""
         return self.count
 
+    def is_empty(self) -> bool:
+        """Return whether there is no row."""
+        return not self.count
+
     def segments(self) -> Iterator[str]:
         """Yield the paths of the files that hold the rows: the one there is."""
         yield self._path

@@ -9,6 +9,10 @@ from typing import Any, Tuple
 LAST_WITH_ESTIMATOR = (2, 15)
 
 
+class EstimatorMissing(RuntimeError):
+    """This TensorFlow has no `tf.estimator`."""
+
+
 def parse_version(text: str) -> Tuple[int, ...]:
     """Return the leading numbers of a version: "2.16.0-rc1" gives (2, 16, 0).
 
@@ -40,13 +44,15 @@ def require_estimator(what: str = "this script") -> Any:
         what: Who needs it, for the message.
 
     Raises:
-        RuntimeError: This TensorFlow has none.
+        EstimatorMissing: This TensorFlow has none.
     """
     import tensorflow as tf
 
     if tf_version()[:2] > LAST_WITH_ESTIMATOR:
-        raise RuntimeError(
+        raise EstimatorMissing(
             "{} needs tf.estimator, which TensorFlow {} does not have: {} is the last version with it, choose such an "
-            "environment with pythonEnv".format(what, tf.__version__, ".".join(map(str, LAST_WITH_ESTIMATOR)))
+            "environment (pythonEnv), or train with the Keras runner, akdl.keras".format(
+                what, tf.__version__, ".".join(map(str, LAST_WITH_ESTIMATOR))
+            )
         )
     return tf.estimator

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from akdl.context import TFContext
     from akdl.extra_inputs import ExtraInput
     from akdl.runner.output_writer import OutputWriter
+    from akdl.stream_rows import StreamRows
 
 
 class TaskConfig:
@@ -103,13 +104,48 @@ class StreamTaskConfig(TaskConfig):
 
     Args:
         output_writer: Sends rows of `outputSchemaStr` back to the table.
+        rows: The rows that `commit` speaks of; None where the operator does not wait for commits.
         common: See `TaskConfig`.
     """
 
-    def __init__(self, *, output_writer: "OutputWriter", **common: Any) -> None:
+    def __init__(self, *, output_writer: "OutputWriter", rows: "Optional[StreamRows]" = None, **common: Any) -> None:
         super().__init__(**common)
         self.output_writer = output_writer
+        self._rows = rows
+        self._committed = 0
 
     def dataset_fn(self) -> Any:
-        """Return a tf.data.Dataset of serialized tf.train.Example over the rows as they come; it can be scanned once."""
+        """Return a tf.data.Dataset of serialized tf.train.Example over the rows as they come; it can be scanned once.
+
+        Iterating waits for rows, and ends when the stream does. A second scan raises a RuntimeError.
+        """
         return self.tf_context.flink_stream_dataset()
+
+    def commit(self, rows: Optional[int] = None) -> None:
+        """Say that rows are done, together with all that was written so far: they are not replayed after a failure.
+
+        Needs the operator's parameter replay="uncommitted"; then rows that were not committed are given again to the script
+        that starts after a failure. Rows travel in chunks, and a chunk that is begun counts row by row only when `rows`
+        says so.
+
+        Args:
+            rows: How many rows are done since the last commit, in the order of the dataset. Without it, all rows of
+                the chunks that the dataset has left behind; too many, where `prefetch`, `shuffle` or parallel calls read
+                ahead.
+
+        Raises:
+            RuntimeError: The operator does not wait for commits.
+            ValueError: More rows than the dataset has given.
+        """
+        if self._rows is None:
+            raise RuntimeError('commit() has no use here: set replay="uncommitted" on the operator')
+        done = self._rows.passed if rows is None else self._committed + rows
+        if done > self._rows.taken or done < self._committed:
+            if rows is None:
+                return  # the chunks left behind were committed by number already
+            raise ValueError(
+                f"commit({rows}): {self._committed} rows were committed before, and the dataset has given {self._rows.taken}"
+            )
+        if done > self._committed:
+            self._committed = done
+            self.output_writer.commit(done)

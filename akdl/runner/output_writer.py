@@ -22,9 +22,11 @@ class OutputWriter:
     Args:
         channel: The line to the bridge.
         columns: The columns of `outputSchemaStr`.
+        wait_s: Most seconds that a row waits for others to be sent with; None for as long as it takes.
     """
 
-    def __init__(self, channel: Channel, columns: Sequence[TableColumn]) -> None:
+    def __init__(self, channel: Channel, columns: Sequence[TableColumn], wait_s: Optional[float] = None) -> None:
+        self._wait_s = wait_s
         self._channel = channel
         self._columns = list(columns)
         self._lock = threading.Lock()
@@ -58,6 +60,8 @@ class OutputWriter:
             self._rows += 1
             if self._bytes >= MESSAGE_BYTES:
                 self._flush()
+            elif self._wait_s is not None:
+                self._start_sender()
 
     def write_batch(self, values: Mapping[str, Any]) -> None:
         """Send many rows at once, column by column; many times faster than `write`.
@@ -77,6 +81,16 @@ class OutputWriter:
             self._flush()  # rows keep the order in which they were written
             self._rows += message.rows
             self._send(message)
+
+    def commit(self, rows: int) -> None:
+        """Say that the script is done with so many rows of its input, counted from its start, and with what it wrote of them.
+
+        Raises:
+            ChannelError: The Flink side is gone.
+        """
+        with self._lock:
+            self._flush()
+            self._send(Rows(committed=rows))
 
     def flush(self) -> None:
         """Send what waits, without waiting for it to arrive."""
@@ -101,14 +115,16 @@ class OutputWriter:
 
     def _flush(self) -> None:
         if self._examples:
-            self._send(Rows(rows=len(self._examples), examples=self._examples))
-            self._examples, self._bytes = [], 0
+            self._send(self._gathered())
 
     def _send(self, message: Rows) -> None:
+        self._start_sender()
+        self._put(message)
+
+    def _start_sender(self) -> None:
         if self._sender is None:
             self._sender = threading.Thread(target=self._drain, name="akdl-output", daemon=True)
             self._sender.start()
-        self._put(message)
 
     def _put(self, message: Optional[Rows]) -> None:
         while True:
@@ -126,4 +142,29 @@ class OutputWriter:
             self._error = error
 
     def _queued(self) -> Iterator[Rows]:
-        return iter(self._messages.get, None)
+        while True:
+            try:
+                message = self._messages.get(timeout=self._wait_s)
+            except queue.Empty:
+                message = self._waited()
+                if message is None:
+                    continue
+            if message is None:
+                return
+            yield message
+
+    def _waited(self) -> Optional[Rows]:
+        """Return the rows that have waited for others; None when there are none, or a message came before them."""
+        if not self._lock.acquire(blocking=False):  # its holder may wait for this thread to make room
+            return None
+        try:
+            if not self._examples or not self._messages.empty():
+                return None
+            return self._gathered()
+        finally:
+            self._lock.release()
+
+    def _gathered(self) -> Rows:
+        message = Rows(rows=len(self._examples), examples=self._examples)
+        self._examples, self._bytes = [], 0
+        return message

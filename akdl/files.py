@@ -1,0 +1,294 @@
+"""The one way to files that a user names: local paths, `file://`, `http(s)://`, and what fsspec reaches (s3, hdfs, oss, gs).
+
+A file is fetched anew each time, so that none is ever stale, and streams to disk, so that its size does not matter. An
+address may end in `#sha256=<64 hex digits>`: what is fetched has to have that checksum. Passwords and query strings of an
+address, which may hold tokens, are left out of every message.
+"""
+
+import base64
+import contextlib
+import hashlib
+import http.client
+import os
+import re
+import shutil
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import IO, Any, Dict, List, Optional
+
+TIMEOUT_S = 30.0  # without a byte
+ATTEMPTS = 5  # in a row that bring nothing
+PAUSE_S = 0.2  # after the first of them; doubled after each
+
+_CHECKSUM = "#sha256="
+_COPY_BYTES = 1 << 20
+_AGAIN = {408, 429, 500, 502, 503, 504}  # what a server says of its own trouble
+_REASONS = {401: "it asks for a login", 403: "it refuses access", 404: "it has no such file", 410: "the file is gone"}
+_cut = (http.client.HTTPException, urllib.error.URLError, OSError)
+
+
+class FileError(ValueError):
+    """A file that cannot be had; the message says where it was looked for, without secrets, and what to do."""
+
+
+def is_remote(address: str) -> bool:
+    """Return whether an address names something that has to be fetched, rather than a local path."""
+    return "://" in address and not address.startswith("file://")
+
+
+def local_path(address: str) -> str:
+    """Return the absolute path that a path or a `file://` address names. Links keep their names."""
+    if address.startswith("file://"):
+        parts = urllib.parse.urlsplit(address)
+        if parts.netloc not in ("", "localhost"):
+            raise FileError(f"{shown(address)}: file:// needs three slashes before a path, as in file:///{parts.netloc}/...")
+        address = address[len("file://") + len(parts.netloc) :].partition(_CHECKSUM)[0]
+        # Alink's users write plain paths behind file://; an escape that names nothing is not one.
+        unquoted = urllib.parse.unquote(address)
+        address = unquoted if os.path.exists(unquoted) or not os.path.exists(address) else address
+    return os.path.abspath(address)
+
+
+def name_of(address: str) -> str:
+    """Return the last part of an address: the name under which a file of it is kept."""
+    if not is_remote(address):
+        return os.path.basename(local_path(address))
+    try:
+        parts = urllib.parse.urlsplit(address.partition(_CHECKSUM)[0])
+    except ValueError:
+        raise FileError(f"{shown(address)}: this is no valid address") from None
+    name = os.path.basename(urllib.parse.unquote(parts.path).rstrip("/")) or parts.netloc.rpartition("@")[2]
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise FileError(f"{shown(address)}: expected an address that ends in a file name")
+    return name
+
+
+def shown(address: str) -> str:
+    """Return an address for messages: without user, password and query."""
+    if not is_remote(address):
+        return address
+    start, _, rest = address.partition("://")
+    place, slash, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
+    if "@" in path and not re.fullmatch(r"[^:@]*(:\d*)?", place):  # a password with a slash that is not escaped
+        place, slash, path = path.rpartition("@")[2].partition("/")
+    return f"{start}://{place.rpartition('@')[2]}{slash}{path}{'?...' if '?' in rest.partition('#')[0] else ''}"
+
+
+def fetch(address: str, folder: str) -> str:
+    """Bring what an address names into a folder, and return its path there. A local path is returned as it is.
+
+    Args:
+        address: A file or a folder; folders only with local paths and what fsspec reaches.
+        folder: An existing folder.
+
+    Raises:
+        FileError: It is not there, cannot be reached, is cut short, or has another checksum.
+    """
+    address, _, checksum = address.partition(_CHECKSUM)
+    if not is_remote(address):
+        path = local_path(address)
+        if not os.path.exists(path):
+            raise FileError(f"there is no file {path}")
+    else:
+        path = os.path.join(folder, name_of(address))
+        if urllib.parse.urlsplit(address).scheme.lower() in ("http", "https"):
+            _Download(address, path).run()
+        else:
+            _fetch_with_fsspec(address, path)
+    if checksum:
+        _check(shown(address), path, checksum)
+    return path
+
+
+def sha256_of(path: str) -> str:
+    """Return the SHA-256 of a file in hex digits."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for piece in iter(lambda: file.read(_COPY_BYTES), b""):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _check(name: str, path: str, expected: str) -> None:
+    if not re.fullmatch("[0-9a-fA-F]{64}", expected):
+        raise FileError(f"{name}: #sha256= has to be followed by 64 hex digits")
+    if not os.path.isfile(path):
+        raise FileError(f"{name} is a folder: only a file has a checksum")
+    found = sha256_of(path)
+    if found != expected.lower():
+        raise FileError(f"{name}: expected the SHA-256 {expected.lower()}, got {found}")
+
+
+class _Download:
+    """A file on its way from an HTTP server. When the connection is cut, it goes on where it was."""
+
+    def __init__(self, address: str, path: str) -> None:
+        self._name = shown(address)
+        self._path = path
+        parts = urllib.parse.urlsplit(address)
+        login, _, host = parts.netloc.rpartition("@")
+        self._url = urllib.parse.urlunsplit((parts.scheme, host, _quoted(parts.path or "/"), _quoted(parts.query), ""))
+        self._login = ""
+        if login:
+            self._login = base64.b64encode(urllib.parse.unquote(login).encode("utf-8")).decode("ascii")
+        self._size: Optional[int] = None
+        self._version: Optional[str] = None  # of the file, so that the rest of another one is never taken for its own
+
+    def run(self) -> None:
+        failures: List[str] = []
+        most = 0  # bytes so far; what is fetched again after a restart is no progress
+        with open(self._path, "wb") as target:
+            while True:
+                before = target.tell()
+                try:
+                    if self._go_on(target):
+                        return
+                    reason = "the connection ended before the file did"
+                except urllib.error.HTTPError as error:
+                    with error:
+                        if error.code == 416 and before:  # a file that has become shorter
+                            self._restart(target)
+                        elif error.code not in _AGAIN:
+                            raise self._failure(_REASONS.get(error.code, str(error.reason)), f"HTTP {error.code}") from None
+                    reason = f"HTTP {error.code}: {error.reason}"
+                except (http.client.InvalidURL, ValueError):  # their text repeats parts of it
+                    raise FileError(f"{self._name}: this is no valid address") from None
+                except _cut as error:
+                    reason = _reason(error)
+                    if isinstance(getattr(error, "reason", error), (ssl.SSLCertVerificationError, socket.gaierror)):
+                        raise self._failure(reason, "it cannot be reached") from None
+                failures = failures + [reason] if target.tell() <= most else []
+                most = max(most, target.tell())
+                if len(failures) == ATTEMPTS:
+                    got = f" after {target.tell()} of {self._size} bytes" if self._size and target.tell() else ""
+                    raise self._failure(reason, f"it could not be fetched{got}, in {ATTEMPTS} attempts")
+                time.sleep(PAUSE_S * 2 ** max(len(failures) - 1, 0))
+
+    def _go_on(self, target: IO[bytes]) -> bool:
+        """Append what the server sends; return whether the file is whole."""
+        start = target.tell()
+        with urllib.request.urlopen(self._request(start), timeout=TIMEOUT_S) as answer:
+            if start and (answer.status != 206 or _range_of(answer)[0] != start):
+                self._restart(target)
+                start = 0
+                if answer.status == 206:
+                    return False
+            length = answer.headers.get("Content-Length")
+            if start == 0:
+                self._size = int(length) if length is not None and length.isdigit() else None
+                self._version = _version_of(answer)
+            else:
+                self._size = _range_of(answer)[1] or self._size
+            shutil.copyfileobj(answer, target, _COPY_BYTES)  # raises when a chunked answer is cut
+        if self._size is not None and target.tell() > self._size:
+            self._restart(target)
+            return False
+        return self._size is None or target.tell() == self._size
+
+    def _request(self, start: int) -> urllib.request.Request:
+        request = urllib.request.Request(self._url, headers={"Accept-Encoding": "identity", "User-Agent": "akdl"})
+        if self._login:
+            request.add_unredirected_header("Authorization", f"Basic {self._login}")  # not for another host
+        if start:
+            request.add_header("Range", f"bytes={start}-")
+            if self._version is not None:
+                request.add_header("If-Range", self._version)
+        return request
+
+    def _restart(self, target: IO[bytes]) -> None:
+        target.seek(0)
+        target.truncate()
+
+    def _failure(self, reason: str, what: str) -> FileError:
+        return FileError(f"{self._name}: {what}: {reason}")
+
+
+def _quoted(text: str) -> str:
+    """Escape what must not stand in a request, and leave what is escaped already."""
+    return urllib.parse.quote(text, safe="/%:=&?~#+!$,;'@()*[]")
+
+
+def _range_of(answer: Any) -> Any:
+    """Return where a partial answer starts, and the size of the whole file where it is told."""
+    found = re.match(r"bytes (\d+)-\d+/(\d+|\*)", answer.headers.get("Content-Range", ""))
+    if found is None:
+        return None, None
+    return int(found.group(1)), None if found.group(2) == "*" else int(found.group(2))
+
+
+def _version_of(answer: Any) -> Optional[str]:
+    tag = answer.headers.get("ETag")
+    if tag is not None and not tag.startswith("W/"):
+        return str(tag)
+    changed = answer.headers.get("Last-Modified")
+    return None if changed is None else str(changed)
+
+
+def _reason(error: BaseException) -> str:
+    inner = getattr(error, "reason", None)
+    if isinstance(inner, BaseException):
+        error = inner
+    if isinstance(error, http.client.IncompleteRead):
+        return "the connection ended before the file did"
+    return str(error) or type(error).__name__
+
+
+def _fetch_with_fsspec(address: str, path: str) -> None:
+    name, scheme = shown(address), address.partition("://")[0]
+    try:
+        import fsspec
+    except ImportError:
+        raise FileError(
+            f"{name}: {scheme}:// needs the package fsspec in the Python of this program: pip install 'akdl[files]', and the "
+            "package of that storage, such as s3fs, ossfs or pyarrow"
+        ) from None
+    try:
+        system, inside = fsspec.core.url_to_fs(address)
+        if system.isdir(inside):
+            _fetch_folder(system, inside, path)
+        else:
+            _fetch_one(system, inside, path)
+    except FileError as error:
+        raise FileError(f"{name}: {error}") from None
+    except FileNotFoundError:
+        raise FileError(f"{name}: there is no such file") from None
+    except ImportError as error:
+        raise FileError(f"{name}: {scheme}:// needs another package in the Python of this program: {error}") from None
+    except Exception as error:  # every storage has errors of its own
+        raise FileError(
+            f"{name}: it cannot be fetched: {type(error).__name__}: {_without_secrets(str(error), address)}"
+        ) from None
+
+
+def _fetch_folder(system: Any, folder: str, path: str) -> None:
+    found: Dict[str, Any] = system.find(folder)
+    root = system._strip_protocol(folder).rstrip("/") + "/"
+    for each in found:
+        inside = each[len(root) :] if each.startswith(root) else ""
+        if not inside or {"", ".", ".."} & set(inside.split("/")):
+            raise FileError(f"the folder lists {each!r}, which is not inside it")
+        target = os.path.join(path, *inside.split("/"))
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        _fetch_one(system, each, target)
+
+
+def _fetch_one(system: Any, source: str, path: str) -> None:
+    size = system.info(source).get("size")
+    with system.open(source, "rb") as stream, open(path, "wb") as target:
+        shutil.copyfileobj(stream, target, _COPY_BYTES)
+        if size is not None and target.tell() != size:
+            raise FileError(f"expected {size} bytes, got {target.tell()}")
+
+
+def _without_secrets(text: str, address: str) -> str:
+    parts = urllib.parse.urlsplit(address)
+    secrets = [parts.query, parts.netloc.rpartition("@")[0], parts.password or ""]
+    with contextlib.suppress(ValueError):
+        secrets += [value for _, value in urllib.parse.parse_qsl(parts.query)]
+    for secret in filter(None, secrets):
+        text = text.replace(secret, "***").replace(urllib.parse.unquote(secret), "***")
+    return text

@@ -1,0 +1,159 @@
+"""Rows of a stream on their way from the channel into a script: each is given once, and few are held at a time.
+
+Chunks are complete TFRecord frames. TensorFlow's own TFRecord reader gets them as small files that live until it has read
+them, so that no record is touched in Python and memory stays as it is for weeks.
+"""
+
+import itertools
+import os
+import threading
+import zlib
+from typing import Iterable, Iterator, List, Optional, Tuple
+
+from akdl.channel import ChannelError
+from akdl.dataset import check_end, check_unbroken, write_all
+from akdl.wire import Chunk, Progress
+
+HELD_BYTES = 4 << 20  # rows that wait here for the script; one chunk always may. About 15 % faster than 1 MB
+
+
+class StreamRows:
+    """The rows of this worker, read from the channel by a thread of their own, no faster than the script takes them.
+
+    Args:
+        folder: Where the files live.
+        chunks: The stream to read, see `akdl.channel.Channel.read`.
+    """
+
+    def __init__(self, folder: str, chunks: Iterable[Chunk]) -> None:
+        self._folder = folder
+        self._changed = threading.Condition()
+        self._held: List[Tuple[int, bytes]] = []  # rows and records of each chunk
+        self._held_bytes = 0
+        self._taken = 0
+        self._passed = 0
+        self._reported = 0
+        self._waiting = 0
+        self._scanned = False
+        self._complete = False
+        self._error: Optional[Exception] = None
+        threading.Thread(target=self._fill, args=(chunks,), name="akdl-rows", daemon=True).start()
+
+    @property
+    def taken(self) -> int:
+        """Rows that the dataset has given out, or is about to: all rows of the chunks that it has begun to read."""
+        return self._taken
+
+    @property
+    def passed(self) -> int:
+        """Rows of the chunks that the dataset has left behind: it has given out all of them."""
+        return self._passed
+
+    def progress(self) -> Progress:
+        """Return how far the script has come, to be reported."""
+        with self._changed:
+            self._reported = self._taken
+            return Progress(rows_read=self._taken, waiting=self._waiting > 0)
+
+    def wait_for_progress(self, timeout_s: float) -> None:
+        """Return when the script has taken rows since `progress` was last asked for, or after so many seconds."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._taken != self._reported, timeout_s)
+
+    def file(self) -> str:
+        """Refuse: a stream has no file.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError("rows of a stream are not kept in files: read them from dataset_fn()")
+
+    def length(self) -> int:
+        """Refuse: nobody knows how long a stream is.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError("nobody knows how many rows a stream will have: read them from dataset_fn()")
+
+    def is_empty(self) -> bool:
+        """Wait for the first row, or for the end, and return whether there is no row.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._taken or self._held or self._complete or self._error is not None)
+            if self._taken or self._held:
+                return False
+            check_unbroken(self._error)
+            return True
+
+    def segments(self) -> Iterator[str]:
+        """Yield paths of TFRecord files that together hold each row once; a path is valid until the next is asked for.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+            RuntimeError: They were asked for before.
+        """
+        with self._changed:
+            if self._scanned:
+                raise RuntimeError(
+                    "the rows of a stream can be scanned once: take one iterator and go on with it, `rows = iter(dataset)`"
+                )
+            self._scanned = True
+        for number in itertools.count():
+            chunks = self._take()
+            if not chunks:
+                return
+            # A new file each time: TensorFlow may still hold the former one open.
+            path = os.path.join(self._folder, f"rows-{number}.tfrecords")
+            try:
+                with open(path, "wb", buffering=0) as file:
+                    for _, records in chunks:
+                        write_all(file, records)
+                yield path
+            finally:
+                if os.path.exists(path):
+                    os.remove(path)
+
+    def _take(self) -> List[Tuple[int, bytes]]:
+        """Wait for chunks and take all that are there; none when there will be no more."""
+        with self._changed:
+            self._passed = self._taken
+            self._waiting += 1
+            self._changed.wait_for(lambda: self._held or self._complete or self._error is not None)
+            self._waiting -= 1
+            chunks, self._held, self._held_bytes = self._held, [], 0
+            if not chunks:
+                check_unbroken(self._error)
+            self._taken += sum(rows for rows, _ in chunks)
+            self._changed.notify_all()
+            return chunks
+
+    def _fill(self, chunks: Iterable[Chunk]) -> None:
+        try:
+            self._read(chunks)
+        except Exception as error:  # whatever it was, the reader of the rows must hear of it
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+
+    def _read(self, chunks: Iterable[Chunk]) -> None:
+        count, checksum = 0, 0
+        for chunk in chunks:
+            if chunk.HasField("end"):
+                check_end(chunk, count, checksum)
+                with self._changed:
+                    self._complete = True
+                    self._changed.notify_all()
+                return
+            count += chunk.rows
+            records = chunk.records  # asked for once: protobuf copies it each time
+            checksum = zlib.crc32(records, checksum)
+            with self._changed:
+                self._changed.wait_for(lambda: not self._held or self._held_bytes < HELD_BYTES)
+                self._held.append((chunk.rows, records))
+                self._held_bytes += len(records)
+                self._changed.notify_all()
+        raise ChannelError(f"the rows of this worker stopped after {count} without an end mark")

@@ -1,0 +1,114 @@
+"""The user's module: loading it, and what it is written for: a `main(task_config)`, the `awf_*` callbacks, or the four
+functions of an Estimator.
+"""
+
+import importlib
+import importlib.util
+import os
+import sys
+from types import ModuleType
+from typing import Any, Dict, List, Optional
+
+MAIN = "main"
+KERAS = "keras"
+ESTIMATOR = "estimator"
+
+ESTIMATOR_FUNCTIONS = ("model_fn", "train_input_fn", "eval_input_fn", "serving_input_receiver_fn")
+
+
+class UserModuleError(ValueError):
+    """A function of the user's module is missing, or does not fit what it is called with."""
+
+
+class NotPythonError(UserModuleError):
+    """A file cannot be imported as Python."""
+
+
+def load_module(path: str) -> ModuleType:
+    """Import a Python file under its own name, with its folder first on the path.
+
+    Raises:
+        UserModuleError: There is no such file, or it is no Python file.
+    """
+    path = os.path.abspath(path)
+    if not os.path.isfile(path) or not path.endswith(".py"):
+        raise UserModuleError(f"expected the user module to be a Python file, got {path}")
+    return import_file(path, os.path.dirname(path))
+
+
+def import_file(path: str, root: str) -> ModuleType:
+    """Import a Python file under its own name, with its folder first on the path.
+
+    A file in a package is imported as a part of it, so that its relative imports work.
+
+    Args:
+        path: The file.
+        root: A folder in or below which it lies; packages above are not looked for.
+
+    Raises:
+        NotPythonError: It is no Python file.
+    """
+    folder, name = os.path.dirname(path), os.path.splitext(os.path.basename(path))[0]
+    package = ""
+    while folder != root and os.path.isfile(os.path.join(folder, "__init__.py")):
+        folder, parent = os.path.split(folder)
+        package = parent + ("." + package if package else "")
+    sys.path.insert(0, folder)
+    above = importlib.import_module(package) if package else None
+    spec = importlib.util.spec_from_file_location(package + "." + name if package else name, path)
+    if spec is None or spec.loader is None:
+        raise NotPythonError(f"{os.path.basename(path)} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = sys.modules[name] = module
+    spec.loader.exec_module(module)
+    if above is not None:
+        setattr(above, name, module)  # as an import statement does
+    return module
+
+
+def kinds_in(module: ModuleType) -> Dict[str, List[str]]:
+    """Return the kinds that a module holds and the functions that say so; an Estimator needs two of its four at least."""
+    found = {
+        MAIN: _defined(module, [MAIN]),
+        KERAS: [name for name in sorted(vars(module)) if name.startswith("awf_") and callable(getattr(module, name))],
+        ESTIMATOR: _defined(module, ESTIMATOR_FUNCTIONS),
+    }
+    return {kind: names for kind, names in found.items() if len(names) > (1 if kind == ESTIMATOR else 0)}
+
+
+def kind_of(module: ModuleType, wanted: Optional[str] = None) -> str:
+    """Return what a module is written for: "main", "keras" or "estimator".
+
+    Args:
+        module: The user's module.
+        wanted: The kind to take when there are several.
+
+    Raises:
+        UserModuleError: There is none, or not the wanted one, or several and none is wanted.
+    """
+    found = kinds_in(module)
+    where = file_of(module)
+    listed = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in found.items())
+    if wanted is not None:
+        if wanted not in (MAIN, KERAS, ESTIMATOR):
+            raise UserModuleError(f"the kind of {where} is {wanted!r}, expected main, keras or estimator")
+        if wanted not in found:
+            raise UserModuleError(f"{where} holds no functions of the kind {wanted}; it has {listed or 'none of any kind'}")
+        return wanted
+    if not found:
+        raise UserModuleError(
+            f"{where} defines neither `main`, nor `awf_*` callbacks, nor the functions of an Estimator: "
+            + ", ".join(ESTIMATOR_FUNCTIONS)
+        )
+    if len(found) > 1:
+        raise UserModuleError(f"{where} holds functions of several kinds ({listed}): say which one is meant")
+    return next(iter(found))
+
+
+def file_of(module: Any) -> str:
+    """Return the name of a module's file, for messages."""
+    return os.path.basename(getattr(module, "__file__", None) or getattr(module, "__name__", None) or "the user module")
+
+
+def _defined(module: ModuleType, names: Any) -> List[str]:
+    return [name for name in names if callable(getattr(module, name, None))]
