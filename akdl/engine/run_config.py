@@ -14,11 +14,13 @@ def generate_run_config(
     intra_op_parallelism_threads: int = 4,
     inter_op_parallelism_threads: int = 1,
     log_device_placement: bool = False,
-    save_checkpoints_steps: int = 50,
-    log_step_count_steps: int = 10,
-    keep_checkpoint_max: int = 1,
+    save_checkpoints_steps: Optional[int] = 50,
+    log_step_count_steps: Optional[int] = 10,
+    keep_checkpoint_max: Optional[int] = 1,
     device_count: Optional[Mapping[str, int]] = None,
     gpu_devices: Union[None, str, Sequence[Union[int, str]]] = None,
+    save_checkpoints_secs: Optional[float] = None,
+    model_dir: Optional[str] = None,
     **ignored: Any,
 ) -> Any:
     """Return a `tf.estimator.RunConfig` for this process's place in TF_CONFIG.
@@ -31,12 +33,14 @@ def generate_run_config(
         intra_op_parallelism_threads: Threads of one operation.
         inter_op_parallelism_threads: Operations that run at the same time.
         log_device_placement: Log which device each operation runs on.
-        save_checkpoints_steps: Steps from one checkpoint to the next.
-        log_step_count_steps: Steps from one line of the log to the next.
-        keep_checkpoint_max: Checkpoints that are kept.
+        save_checkpoints_steps: Steps from one checkpoint to the next; None where `save_checkpoints_secs` says it, or for none.
+        log_step_count_steps: Steps from one line of the log to the next; None for no lines.
+        keep_checkpoint_max: Checkpoints that are kept; 0 or None for all.
         device_count: Device type to how many of it may be used, such as {"GPU": 0}.
         gpu_devices: The GPUs to use in this process alone: numbers, or "0,1". Sets CUDA_VISIBLE_DEVICES and removes
             TF_CONFIG from the environment; more than one are used with `MirroredStrategy`.
+        save_checkpoints_secs: Seconds from one checkpoint to the next; not together with `save_checkpoints_steps`.
+        model_dir: Folder of the checkpoints; None where the Estimator is told.
         ignored: Other keys, so that a whole train config can be given.
 
     Raises:
@@ -49,7 +53,8 @@ def generate_run_config(
         cluster: Dict[str, List[str]] = {}
     else:
         cluster = read_cluster(os.environ)
-        strategy = None if "ps" in cluster or "worker" not in cluster else _multi_worker_strategy()
+        in_step = "worker" in cluster and "ps" not in cluster and read_role(os.environ) != "evaluator"
+        strategy = _multi_worker_strategy() if in_step else None
     session_config = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=intra_op_parallelism_threads,
         inter_op_parallelism_threads=inter_op_parallelism_threads,
@@ -58,7 +63,7 @@ def generate_run_config(
         device_count=device_count,
     )
     session_config.gpu_options.allow_growth = True
-    if "ps" in cluster:
+    if "ps" in cluster and read_role(os.environ) != "evaluator":  # which is no part of the cluster
         task = json.loads(os.environ["TF_CONFIG"])["task"]
         # Without the filter a worker waits until all the others are there, and hangs when one has ended already.
         session_config.device_filters.extend(["/job:ps", "/job:{type}/task:{index}".format(**task)])
@@ -69,7 +74,9 @@ def generate_run_config(
         return estimator.RunConfig(
             train_distribute=strategy,
             session_config=session_config,
+            model_dir=model_dir,
             save_checkpoints_steps=save_checkpoints_steps,
+            save_checkpoints_secs=save_checkpoints_secs,
             log_step_count_steps=log_step_count_steps,
             keep_checkpoint_max=keep_checkpoint_max,
             # By default worker n sleeps 5 (n + 1) seconds before its first step. `train_estimator` waits for the chief instead.
@@ -81,6 +88,12 @@ def read_cluster(environment: Mapping[str, str]) -> Dict[str, List[str]]:
     """Return the `cluster` entry of TF_CONFIG: role name to "host:port" of each; empty without TF_CONFIG."""
     cluster: Dict[str, List[str]] = json.loads(environment.get("TF_CONFIG") or "{}").get("cluster", {})
     return cluster
+
+
+def read_role(environment: Mapping[str, str]) -> Optional[str]:
+    """Return this process's role in TF_CONFIG, such as "chief"; None where it does not say."""
+    role: Optional[str] = json.loads(environment.get("TF_CONFIG") or "{}").get("task", {}).get("type")
+    return role
 
 
 def _multi_worker_strategy() -> Any:

@@ -23,6 +23,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 import tensorflow as tf
 
 from akdl.engine.early_stopping import stop_if_no_decrease_hook, stop_if_no_increase_hook
+from akdl.engine.estimator_group import is_group, train_in_group
+from akdl.engine.exporters import improves, served_by_default
 from akdl.engine.inputs import get_dataset, get_dataset_fn, get_feature_placeholders, parse_feature_specs
 from akdl.engine.run_config import generate_run_config
 from akdl.engine.strategy import is_parameter_server_strategy
@@ -65,26 +67,22 @@ def train_estimator(
         RuntimeError: This TensorFlow has no Estimator.
     """
     module = require_estimator("train_estimator")
-    if _is_group(estimator) and estimator.config.train_distribute is not None:
+    if is_group(estimator.config) and estimator.config.train_distribute is not None:
         train_config = _with_steps_of_largest_share(train_config, task_config)
     input_fn, valid_fn = _input_fns(input_config, train_config, task_config)
     serving_fn, export_dir = _serving_fn(module, export_config), _export_dir(export_config, task_config)
     metrics: Optional[Dict[str, Any]] = None
     hooks, max_steps = list(train_config.get("hooks") or []), train_config.get("max_steps")
-    if _is_group(estimator):
-        if estimator.config.num_ps_replicas and task_config.task_type == "worker":
-            hooks.insert(0, _WaitForChief(estimator.config))
-        # Only this entry point starts the servers of a group. Nobody evaluates in it, as there is no evaluator among the
-        # roles, but it will not start without saying what an evaluator would do.
-        spec = module.TrainSpec(input_fn, max_steps, hooks)
-        module.train_and_evaluate(estimator, spec, module.EvalSpec(valid_fn or input_fn))
+    if is_group(estimator.config):
+        # Nobody evaluates while it trains, as there is no evaluator among the roles.
+        train_in_group(estimator, module.TrainSpec(input_fn, max_steps, hooks), module.EvalSpec(valid_fn or input_fn))
     else:
         estimator.train(input_fn, hooks, max_steps=max_steps)
     if not _exports(task_config):
         return None
     if valid_fn is not None:
         metrics = estimator.evaluate(valid_fn)
-    _served_by_default(estimator).export_saved_model(export_dir, serving_fn)
+    served_by_default(estimator).export_saved_model(export_dir, serving_fn)
     return metrics
 
 
@@ -130,7 +128,7 @@ def train_estimator_one_worker(
             what = "early_stopping_patience_steps" if patience is not None else "exporter_type 'best'"
             raise ValueError(f"{what} needs rows to evaluate on: give valid_raw_dataset_fn in train_config")
         estimator.train(input_fn)
-        _served_by_default(estimator).export_saved_model(export_dir, serving_fn)
+        served_by_default(estimator).export_saved_model(export_dir, serving_fn)
         return None
     hooks = [] if patience is None else [_patience_hook(estimator, metric, bigger, int(patience))]
     exporter = _exporter(module, best, metric, bigger, serving_fn)
@@ -261,7 +259,8 @@ def _input_fns(input_config: Config, train_config: Config, task_config: TaskConf
         arguments["example_parser"] = input_config["example_parser"]
     elif "example_config" in input_config:
         arguments["feature_specs"] = parse_feature_specs(input_config["example_config"])
-    arguments.setdefault("raw_dataset_fn", lambda: tf.data.TFRecordDataset(_dataset_file(task_config)))
+    # The first epoch reads rows while they arrive, later ones the file that they have become.
+    arguments.setdefault("raw_dataset_fn", task_config.tf_context.flink_stream_dataset)
     valid_raw = train_config.get("valid_raw_dataset_fn")
     if valid_raw is None:
         return get_dataset_fn(**arguments), None
@@ -275,21 +274,11 @@ def _required(train_config: Config, key: str) -> Any:
     return train_config[key]
 
 
-def _dataset_file(task_config: TaskConfig) -> str:
-    path: str = task_config.dataset_file  # type: ignore[attr-defined]
-    return path
-
-
 def _export_dir(export_config: Config, task_config: TaskConfig) -> str:
     folder = export_config.get("saved_model_dir") or getattr(task_config, "saved_model_dir", None)
     if folder is None:
         raise ValueError(f"a {type(task_config).__name__} has no saved_model_dir: give one in export_config")
     return str(folder)
-
-
-def _is_group(estimator: Any) -> bool:
-    """Return whether the estimator's config names other processes than this one."""
-    return sum(len(addresses) for addresses in estimator.config.cluster_spec.as_dict().values()) > 1
 
 
 def _with_steps_of_largest_share(train_config: Config, task_config: TaskConfig) -> Config:
@@ -313,24 +302,6 @@ def _exports(task_config: TaskConfig) -> bool:
     return task_config.task_type == "chief" or (task_config.num_workers == 1 and task_config.task_type != "ps")
 
 
-class _WaitForChief(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    """Waits until the chief has given the variables their first values.
-
-    TensorFlow waits too, but looks only once in 30 seconds, and a worker mostly comes before the chief is done.
-    """
-
-    def __init__(self, config: Any) -> None:
-        self._config = config
-
-    def begin(self) -> None:
-        missing = tf.compat.v1.report_uninitialized_variables(tf.compat.v1.global_variables())
-        while True:
-            with tf.compat.v1.Session(self._config.master, config=self._config.session_config) as session:
-                if not len(session.run(missing)):
-                    return
-            time.sleep(0.2)
-
-
 def _wants_best(export_config: Config) -> bool:
     kind = export_config.get("exporter_type") or "latest"
     if kind not in ("latest", "best"):
@@ -350,7 +321,7 @@ def _exporter(module: Any, best: bool, metric: str, bigger: bool, serving_fn: Ca
 
     class ServedExporter(base):  # type: ignore[misc, valid-type]
         def export(self, estimator: Any, *args: Any, **kwargs: Any) -> Any:
-            return super().export(_served_by_default(estimator), *args, **kwargs)
+            return super().export(served_by_default(estimator), *args, **kwargs)
 
     arguments: Dict[str, Any] = {
         "name": _EXPORTER,
@@ -358,19 +329,8 @@ def _exporter(module: Any, best: bool, metric: str, bigger: bool, serving_fn: Ca
         "exports_to_keep": 1,
     }
     if best:
-        arguments["compare_fn"] = _improves(metric, bigger)
+        arguments["compare_fn"] = improves(metric, bigger)
     return ServedExporter(**arguments)
-
-
-def _improves(metric: str, bigger: bool) -> Callable[..., bool]:
-    def compare(best_eval_result: Config, current_eval_result: Config) -> bool:
-        for result in (best_eval_result, current_eval_result):
-            if metric not in result:
-                raise ValueError(f"best_exporter_metric is {metric!r}; the evaluation has {', '.join(sorted(result))}")
-        best, current = best_eval_result[metric], current_eval_result[metric]
-        return bool(current > best if bigger else current < best)
-
-    return compare
 
 
 def _serving_fn(module: Any, export_config: Config) -> Callable[[], Any]:
@@ -380,25 +340,6 @@ def _serving_fn(module: Any, export_config: Config) -> Callable[[], Any]:
     placeholders = get_feature_placeholders(export_config["placeholders_config"], batch_dim)
     serving_fn: Callable[[], Any] = module.export.build_raw_serving_input_receiver_fn(placeholders)
     return serving_fn
-
-
-def _served_by_default(estimator: Any) -> Any:
-    """Return the estimator with its "predict" signature as the default one too.
-
-    The default of TensorFlow's own estimators takes serialized Examples, and is left out of a model that takes tensors.
-    """
-    module = require_estimator()
-    default = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
-
-    def model_fn(features: Any, labels: Any, mode: Any, config: Any) -> Any:
-        spec = estimator.model_fn(features, labels, mode, config)
-        outputs = dict(spec.export_outputs or {})
-        if isinstance(outputs.get("predict"), module.export.PredictOutput):
-            outputs[default] = outputs["predict"]
-            return spec._replace(export_outputs=outputs)
-        return spec
-
-    return module.Estimator(model_fn, model_dir=estimator.model_dir, config=estimator.config)
 
 
 def _save_keras(model: Any, path: str) -> None:

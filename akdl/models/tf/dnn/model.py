@@ -34,7 +34,8 @@ def train_and_export(task_config: Union[BatchTaskConfig, TrainTaskConfig], expor
     """
     estimator_module = require_estimator("the DNN classifier")
     features, label, numbers = _parameters(task_config)
-    if task_config.task_type != "ps" and task_config.dataset_length == 0:
+    # Not `dataset_length`, which waits for the last row: the graph is built and the first epoch read while rows arrive.
+    if task_config.task_type != "ps" and task_config.tf_context.rows.is_empty():
         raise ValueError(
             f"{task_config.task_type} {task_config.task_index} got no rows to train on: feed more rows or set fewer workers"
         )

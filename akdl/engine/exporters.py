@@ -1,0 +1,44 @@
+"""What exporters of Estimators share: which evaluation is the better one, and the default signature."""
+
+from typing import Any, Callable, Mapping
+
+import tensorflow as tf
+
+from akdl.tf_version import require_estimator
+
+
+def improves(metric: str, bigger: bool) -> Callable[..., bool]:
+    """Return the `compare_fn` of a `tf.estimator.BestExporter`: whether an evaluation is better than the best one so far.
+
+    It raises a ValueError where an evaluation does not have the metric.
+    """
+
+    def compare(best_eval_result: Mapping[str, Any], current_eval_result: Mapping[str, Any]) -> bool:
+        for result in (best_eval_result, current_eval_result):
+            if metric not in result:
+                raise ValueError(
+                    f"the best export is to be found by {metric!r}; the evaluation has {', '.join(sorted(result))}"
+                )
+        best, current = best_eval_result[metric], current_eval_result[metric]
+        return bool(current > best if bigger else current < best)
+
+    return compare
+
+
+def served_by_default(estimator: Any) -> Any:
+    """Return the estimator with its "predict" signature as the default one too.
+
+    The default of TensorFlow's own estimators takes serialized Examples, and is left out of a model that takes tensors.
+    """
+    module = require_estimator()
+    default = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+
+    def model_fn(features: Any, labels: Any, mode: Any, config: Any) -> Any:
+        spec = estimator.model_fn(features, labels, mode, config)
+        outputs = dict(spec.export_outputs or {})
+        if isinstance(outputs.get("predict"), module.export.PredictOutput):
+            outputs[default] = outputs["predict"]
+            return spec._replace(export_outputs=outputs)
+        return spec
+
+    return module.Estimator(model_fn, model_dir=estimator.model_dir, config=estimator.config)

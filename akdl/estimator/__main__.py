@@ -1,0 +1,77 @@
+"""`python -m akdl.estimator train --module my_code.py --path data/`: training with four functions from the command line.
+
+Exit codes: 0, all went well; 1, it failed on the way, with the traceback; 2, arguments, parameters or functions are wrong and
+nothing was started; 130, interrupted from the keyboard.
+"""
+
+import argparse
+import logging
+import os
+import sys
+from typing import Any, Dict, List, Optional
+
+from akdl.command_line import INTERRUPTED, WRONG, say
+from akdl.config_file import ConfigError, read_config, set_value
+from akdl.estimator.functions import Functions
+from akdl.estimator.parameters import with_defaults
+from akdl.tf_version import EstimatorMissing, require_estimator
+from akdl.user_module import UserModuleError, load_module
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    """Run one task and return the exit status."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logging.getLogger("tensorflow").setLevel(logging.WARNING)  # it tells the same as we do, in many more lines
+    try:
+        params = _params(options)
+        with_defaults(params)  # what is wrong is told before the user's module loads TensorFlow
+        require_estimator("akdl.estimator")
+        module = load_module(options.module)
+        Functions(module, options.path, params)
+    except (ConfigError, UserModuleError, FileNotFoundError, EstimatorMissing) as error:
+        say(f"train: {error}", sys.stderr)
+        return WRONG
+    try:
+        from akdl.estimator.train import train
+
+        path = os.path.abspath(options.path) if os.path.exists(options.path) else options.path
+        result = train(module, path, params, options.model_dir, options.export_dir, say)
+        if result is not None:
+            say(f"{result.global_step} steps")
+    except KeyboardInterrupt:
+        say("train: interrupted", sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+def _params(options: argparse.Namespace) -> Dict[str, Any]:
+    params = {} if options.params is None else read_config(options.params)
+    for setting in options.set:
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise ConfigError("given", [f"--set {setting}: expected key=value"])
+        set_value(params, key, value)
+    return params
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m akdl.estimator",
+        description="Train an Estimator from model_fn, train_input_fn, eval_input_fn and serving_input_receiver_fn, evaluate "
+        "it, and export it as a SavedModel. A second run with the same --model-dir goes on from the last checkpoint.",
+    )
+    parser.add_argument("task", choices=["train"])
+    parser.add_argument("--module", required=True, metavar="FILE", help="Python file with the four functions")
+    parser.add_argument("--path", required=True, help="what the input functions get as `path`: a file or folder of data")
+    parser.add_argument("--params", metavar="FILE", help="JSON file with parameters, which the functions get as `params`")
+    parser.add_argument("--model-dir", required=True, metavar="DIR", help="folder of the checkpoints")
+    parser.add_argument("--export-dir", metavar="DIR", help="folder to export below; by default `export` in the model dir")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="key=value", help="set a parameter, such as train_max_steps=500"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""The four functions of a user's module: found by name, and what they return.
+
+def model_fn(features, labels, mode, params): ...       # returns a tf.estimator.EstimatorSpec; may take `config` too
+def train_input_fn(path, params): ...                   # returns a dataset of (features, labels), or, in one process, a tuple
+def eval_input_fn(path, params): ...                    # the same for evaluation
+def serving_input_receiver_fn(): ...                    # see `Functions.receive`
+"""
+
+import copy
+import inspect
+from typing import Any, Callable, Dict, List, Mapping
+
+from akdl.features import unsharded
+from akdl.tf_version import require_estimator
+from akdl.user_module import UserModuleError, file_of
+
+ARGUMENTS: Mapping[str, List[str]] = {
+    "model_fn": ["features", "labels", "mode", "params"],
+    "train_input_fn": ["path", "params"],
+    "eval_input_fn": ["path", "params"],
+    "serving_input_receiver_fn": [],
+}
+
+
+class Functions:
+    """The four functions, ready to be called.
+
+    Args:
+        module: The user's module; a namespace with the functions does as well.
+        path: Where the data are: what the input functions are called with.
+        params: See `akdl.estimator.parameters`; each call gets a copy.
+
+    Raises:
+        UserModuleError: Functions are missing or don't take what they are called with; says which, and what is needed.
+    """
+
+    def __init__(self, module: Any, path: str, params: Mapping[str, Any]) -> None:
+        mistakes = signature_mistakes(module)
+        if mistakes:
+            needed = "\n".join(f"    def {name}({', '.join(names)})" for name, names in ARGUMENTS.items())
+            listed = "\n".join(f"- {one}" for one in mistakes)
+            raise UserModuleError(
+                f"{file_of(module)} does not hold the four functions of an Estimator:\n{listed}\nneeded are\n{needed}"
+            )
+        self._module = module
+        self._file = file_of(module)
+        self._path = path
+        self._params = params
+
+    def model(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
+        """Return the EstimatorSpec for a mode."""
+        function = self._module.model_fn
+        more = {"config": config} if "config" in inspect.signature(function).parameters else {}
+        return function(features=features, labels=labels, mode=mode, params=self._copy(), **more)
+
+    def input_fn(self, name: str, distributed: bool, own_rows: bool) -> Callable[[], Any]:
+        """Return `train_input_fn` or `eval_input_fn` as an Estimator calls it.
+
+        Args:
+            name: Which one.
+            distributed: Whether a group trains: then it has to return a dataset.
+            own_rows: Whether the dataset has rows of this worker only, so that no strategy may give it a part of them.
+        """
+        function = getattr(self._module, name)
+
+        def make_input() -> Any:
+            import tensorflow as tf
+
+            found = function(path=self._path, params=self._copy())
+            if isinstance(found, tf.compat.v2.data.Dataset):
+                return unsharded(found) if own_rows else found
+            if not isinstance(found, tuple) or len(found) != 2:
+                raise TypeError(
+                    f"{name} in {self._file} returned {_kind(found)}, expected a tf.data.Dataset or (features, labels)"
+                )
+            if distributed:
+                raise TypeError(
+                    f"{name} in {self._file} returned a tuple; where several processes train it has to return a tf.data.Dataset"
+                )
+            return found
+
+        return make_input
+
+    def receive(self) -> Any:
+        """Return the serving receiver of the user's function, made in the current graph.
+
+        The function may return a `ServingInputReceiver`, a `TensorServingInputReceiver`, or a function that returns one, as
+        `build_parsing_serving_input_receiver_fn` and `build_raw_serving_input_receiver_fn` of `tf.estimator.export` make it.
+        """
+        export = require_estimator("serving_input_receiver_fn").export
+        found = self._module.serving_input_receiver_fn()
+        if callable(found):
+            found = found()
+        if isinstance(found, (export.ServingInputReceiver, export.TensorServingInputReceiver)):
+            return found
+        raise TypeError(
+            f"serving_input_receiver_fn in {self._file} returned {_kind(found)}, expected a ServingInputReceiver, a "
+            "TensorServingInputReceiver, or what build_parsing_serving_input_receiver_fn or "
+            "build_raw_serving_input_receiver_fn of tf.estimator.export return"
+        )
+
+    def _copy(self) -> Dict[str, Any]:
+        return copy.deepcopy(dict(self._params))
+
+
+def signature_mistakes(module: Any) -> List[str]:
+    """Return which of the four functions are missing or cannot be called with their arguments."""
+    found = []
+    for name, arguments in ARGUMENTS.items():
+        function = getattr(module, name, None)
+        if not callable(function):
+            found.append(f"{name} is missing")
+            continue
+        signature = inspect.signature(function)
+        try:
+            signature.bind(**dict.fromkeys(arguments))
+        except TypeError as error:
+            found.append(f"{name}{signature}: {error}")
+    return found
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    return "nothing" if value is None else f"a {type(value).__name__}"

@@ -1,0 +1,279 @@
+"""The head of a model with one logit: its loss, metrics, predictions and what it exports.
+
+With logits z and labels y, both of shape [n, 1]:
+
+- classification (labels 0 and 1): p = 1 / (1 + exp(-z)); the loss is the mean of -y log p - (1 - y) log(1 - p), computed as
+  `tf.nn.sigmoid_cross_entropy_with_logits` does;
+- regression: the loss is the mean of (z - y)^2.
+
+Losses of regularization are added to both.
+"""
+
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+
+import tensorflow as tf
+
+from akdl.estimator.optimizers import is_keras
+from akdl.tf_version import require_estimator
+
+_estimator = require_estimator("UserDefineHead")
+
+CLASSIFICATION = "classification"
+REGRESSION = "regression"
+
+
+class PredictionKeys:
+    """Keys of what a head predicts: the constants of TensorFlow's own heads, which are not public there."""
+
+    LOGITS = "logits"
+    LOGISTIC = "logistic"
+    PROBABILITIES = "probabilities"
+    CLASS_IDS = "class_ids"
+    PREDICTIONS = "predictions"
+
+
+class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
+    """A head for one logit, to be used as it is or to be derived from.
+
+    Args:
+        task_type: "classification" or "regression".
+        training_hooks: Hooks of training, besides those of a TrainSpec.
+        training_chief_hooks: Hooks of training on the chief alone.
+        evaluation_hooks: Hooks of evaluation, besides those of an EvalSpec.
+        prediction_hooks: Hooks of `predict`.
+        scaffold: A `tf.compat.v1.train.Scaffold`: how a training session gets its first values and saves, such as its `init_fn`
+            that fills an embedding, or its `saver`. None for TensorFlow's own.
+
+    Raises:
+        ValueError: Another task type.
+    """
+
+    def __init__(
+        self,
+        task_type: str,
+        training_hooks: Optional[Sequence[Any]] = None,
+        training_chief_hooks: Optional[Sequence[Any]] = None,
+        evaluation_hooks: Optional[Sequence[Any]] = None,
+        prediction_hooks: Optional[Sequence[Any]] = None,
+        scaffold: Any = None,
+    ) -> None:
+        if task_type not in (CLASSIFICATION, REGRESSION):
+            raise ValueError(f"task_type should be {CLASSIFICATION!r} or {REGRESSION!r}, got {task_type!r}")
+        self._task_type = task_type
+        self._training_hooks = training_hooks
+        self._training_chief_hooks = training_chief_hooks
+        self._evaluation_hooks = evaluation_hooks
+        self._prediction_hooks = prediction_hooks
+        self._scaffold = scaffold
+
+    @property
+    def name(self) -> str:
+        """The name of the head."""
+        return "UserDefineHead"
+
+    @property
+    def logits_dimension(self) -> int:
+        """The size of the last dimension of the logits."""
+        return 1
+
+    @property
+    def loss_reduction(self) -> Any:
+        """How the losses of the rows become one number: their mean."""
+        return tf.keras.losses.Reduction.SUM_OVER_BATCH_SIZE
+
+    def loss(
+        self,
+        labels: Any,
+        logits: Any,
+        features: Optional[Mapping[str, Any]] = None,
+        mode: Optional[str] = None,
+        regularization_losses: Optional[Sequence[Any]] = None,
+    ) -> Any:
+        """Return the mean loss of the rows plus those of regularization, float32 of shape [].
+
+        Args:
+            labels: Numbers of shape [n] or [n, 1].
+            logits: float32 of shape [n, 1].
+            features: Not used.
+            mode: Not used.
+            regularization_losses: Numbers to add.
+        """
+        mean = tf.reduce_mean(self._row_losses(_as_column(labels), logits))
+        return tf.add_n([mean, *regularization_losses]) if regularization_losses else mean
+
+    def predictions(self, logits: Any, keys: Optional[Sequence[str]] = None) -> Dict[str, Any]:
+        """Return what is predicted, by `PredictionKeys`.
+
+        Args:
+            logits: float32 of shape [n, 1].
+            keys: What to return; None for all.
+
+        Returns:
+            `logits` [n, 1]; for classification `logistic` [n, 1], the probability of class 1, `probabilities` [n, 2],
+            `class_ids` int64 [n, 1], 1 where the logit is above 0; for regression `predictions` [n, 1].
+
+        Raises:
+            ValueError: A key is unknown.
+        """
+        found = {PredictionKeys.LOGITS: logits}
+        if self._task_type == REGRESSION:
+            found[PredictionKeys.PREDICTIONS] = tf.identity(logits)
+        else:
+            two_class_logits = tf.concat([tf.zeros_like(logits), logits], axis=-1)
+            found[PredictionKeys.LOGISTIC] = tf.sigmoid(logits)
+            found[PredictionKeys.PROBABILITIES] = tf.nn.softmax(two_class_logits)
+            found[PredictionKeys.CLASS_IDS] = tf.expand_dims(tf.argmax(two_class_logits, axis=-1), axis=-1)
+        unknown = [key for key in keys or () if key not in found]
+        if unknown:
+            raise ValueError(f"{self._task_type} predicts {', '.join(found)}; it does not predict {', '.join(unknown)}")
+        return found if keys is None else {key: found[key] for key in keys}
+
+    def metrics(self, regularization_losses: Optional[Sequence[Any]] = None) -> Dict[str, Any]:
+        """Return the metrics of an evaluation by name, without any rows yet.
+
+        `average_loss` is the mean over all rows without regularization; `label/mean` and `prediction/mean` tell whether the
+        model is off as a whole. Classification has `accuracy` and `auc` too.
+        """
+        keras = tf.keras.metrics
+        found = {name: keras.Mean(name=name.replace("/", "_")) for name in ("average_loss", "label/mean", "prediction/mean")}
+        if self._task_type == CLASSIFICATION:
+            found["accuracy"] = keras.Accuracy(name="accuracy")
+            found["auc"] = keras.AUC(name="auc")
+        if regularization_losses:
+            found["regularization_loss"] = keras.Mean(name="regularization_loss")
+        return found
+
+    def update_metrics(
+        self,
+        eval_metrics: Dict[str, Any],
+        features: Mapping[str, Any],
+        logits: Any,
+        labels: Any,
+        mode: Optional[str] = None,
+        regularization_losses: Optional[Sequence[Any]] = None,
+    ) -> Dict[str, Any]:
+        """Add a batch to the metrics and return them.
+
+        Args:
+            eval_metrics: What `metrics` returned.
+            features: Not used.
+            logits: See `loss`.
+            labels: See `loss`.
+            mode: Not used.
+            regularization_losses: See `loss`.
+        """
+        labels = _as_column(labels)
+        predictions = self.predictions(logits)
+        classifies = self._task_type == CLASSIFICATION
+        predicted = predictions[PredictionKeys.LOGISTIC if classifies else PredictionKeys.PREDICTIONS]
+        eval_metrics["average_loss"].update_state(self._row_losses(labels, logits))
+        eval_metrics["label/mean"].update_state(labels)
+        eval_metrics["prediction/mean"].update_state(predicted)
+        if classifies:
+            eval_metrics["accuracy"].update_state(labels, predictions[PredictionKeys.CLASS_IDS])
+            eval_metrics["auc"].update_state(labels, predicted)
+        if regularization_losses:
+            eval_metrics["regularization_loss"].update_state(tf.add_n(list(regularization_losses)))
+        return eval_metrics
+
+    def create_estimator_spec(
+        self,
+        features: Mapping[str, Any],
+        mode: str,
+        logits: Any,
+        labels: Any = None,
+        optimizer: Any = None,
+        trainable_variables: Optional[Sequence[Any]] = None,
+        train_op_fn: Optional[Callable[[Any], Any]] = None,
+        update_ops: Optional[Sequence[Any]] = None,
+        regularization_losses: Optional[Sequence[Any]] = None,
+    ) -> Any:
+        """Return the `tf.estimator.EstimatorSpec` of a mode.
+
+        Args:
+            features: What the model was called with.
+            mode: One of `tf.estimator.ModeKeys`.
+            logits: What the model returned.
+            labels: See `loss`; not for PREDICT.
+            optimizer: What trains, see `akdl.estimator.optimizers.maker`.
+            trainable_variables: What it trains.
+            train_op_fn: From a loss to an operation that trains; instead of an optimizer.
+            update_ops: Operations that belong to a step of training, such as those of batch normalization.
+            regularization_losses: See `loss`.
+
+        Raises:
+            ValueError: To train, neither an optimizer nor a `train_op_fn` is given, or both.
+        """
+        keys = tf.estimator.ModeKeys
+        predictions = self.predictions(logits)
+        if mode == keys.PREDICT:
+            return tf.estimator.EstimatorSpec(
+                mode=mode,
+                predictions=predictions,
+                export_outputs=self._export_outputs(predictions),
+                prediction_hooks=self._prediction_hooks,
+            )
+        loss = self.loss(labels, logits, features, mode, regularization_losses)
+        if mode == keys.EVAL:
+            metrics = self.metrics(regularization_losses)
+            return tf.estimator.EstimatorSpec(
+                mode=mode,
+                predictions=predictions,
+                loss=loss,
+                eval_metric_ops=self.update_metrics(metrics, features, logits, labels, mode, regularization_losses),
+                evaluation_hooks=self._evaluation_hooks,
+            )
+        return tf.estimator.EstimatorSpec(
+            mode=mode,
+            predictions=predictions,
+            loss=loss,
+            train_op=_train_op(loss, optimizer, trainable_variables, train_op_fn, update_ops),
+            training_hooks=self._training_hooks,
+            training_chief_hooks=self._training_chief_hooks,
+            scaffold=self._scaffold,
+        )
+
+    def _row_losses(self, labels: Any, logits: Any) -> Any:
+        """Return the loss of each row, [n, 1], for labels [n, 1]."""
+        if self._task_type == REGRESSION:
+            return tf.square(logits - labels)
+        return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+
+    def _export_outputs(self, predictions: Mapping[str, Any]) -> Dict[str, Any]:
+        export = tf.estimator.export
+        if self._task_type == REGRESSION:
+            default: Any = export.RegressionOutput(value=predictions[PredictionKeys.PREDICTIONS])
+        else:
+            default = export.ClassificationOutput(scores=predictions[PredictionKeys.PROBABILITIES])
+        return {
+            "predict": export.PredictOutput(dict(predictions)),
+            # Those two take serialized Examples only. In an export that takes tensors, TensorFlow leaves them out.
+            "serving_default": default,
+            self._task_type: default,
+        }
+
+
+def _as_column(labels: Any) -> Any:
+    return tf.reshape(tf.cast(labels, tf.float32), [-1, 1])
+
+
+def _train_op(
+    loss: Any,
+    optimizer: Any,
+    variables: Optional[Sequence[Any]],
+    train_op_fn: Optional[Callable[[Any], Any]],
+    update_ops: Optional[Sequence[Any]],
+) -> Any:
+    if (optimizer is None) == (train_op_fn is None):
+        raise ValueError("training needs either an optimizer or a train_op_fn")
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    if replicas > 1:  # whose gradients are added up
+        loss = loss / replicas
+    if train_op_fn is not None:
+        step = train_op_fn(loss)
+    elif is_keras(optimizer):
+        step = optimizer.get_updates(loss, variables)[0]
+    else:
+        step = optimizer.minimize(loss, tf.compat.v1.train.get_or_create_global_step(), variables)
+    operations: List[Any] = [step, *(update_ops or ())]
+    return tf.group(*operations)

@@ -1,0 +1,86 @@
+"""Training with four functions as main script of an operator.
+
+The script with the four functions can be the main script itself. Or it calls
+
+    from akdl.estimator import operator
+
+    def main(task_config):
+        operator.main(task_config, "my_functions.py")
+
+User parameters are the parameters of `akdl.estimator.parameters`, and what else the functions look for in `params`; where there
+is a user file `parameters.json`, they are put over it. Three belong to the operator:
+
+- `parameters`: the name of another user file than `parameters.json`.
+- `path`: what the input functions get, instead of the TFRecord file with this worker's rows of the table.
+- `model_dir`: the folder of the checkpoints, to go on from in the next job; by default in the work folder, which is removed.
+"""
+
+import os
+from types import ModuleType
+from typing import Any, Dict, Union
+
+from akdl.config_file import read_config
+from akdl.estimator.parameters import with_defaults
+from akdl.model_archive import write_model
+from akdl.tf_version import require_estimator
+from akdl.user_module import load_module
+
+PARAMETERS_FILE = "parameters.json"
+
+_OWN_PARAMS = ("parameters", "path", "model_dir", "runner")
+
+
+def main(task_config: Any, module: Union[ModuleType, str]) -> None:
+    """Train on the rows of this worker; the chief evaluates and exports.
+
+    The SavedModel goes to `saved_model_dir`; where there is none, as in `TensorFlow2BatchOp`, the chief writes it as rows
+    `model_id BIGINT, model_info STRING`.
+
+    Args:
+        task_config: What the operator's `main` was given.
+        module: The module with the functions, or the name of its file among the user files.
+
+    Raises:
+        akdl.config_file.ConfigError: Parameters are wrong; with all mistakes.
+        akdl.user_module.UserModuleError: A function is missing or has a wrong signature.
+        ValueError: This worker got no rows.
+        RuntimeError: This TensorFlow has no Estimator.
+    """
+    require_estimator("akdl.estimator")
+    from akdl.estimator.train import train
+
+    given = task_config.user_params
+    overrides = {key: value for key, value in given.items() if key not in _OWN_PARAMS}
+    params = with_defaults(_parameters_file(task_config), overrides)  # before all rows are waited for
+    if isinstance(module, str):
+        module = load_module(os.path.join(task_config.work_dir, module))
+    own_rows = "path" not in given
+    folder = getattr(task_config, "saved_model_dir", None)
+    result = train(
+        module,
+        _rows(task_config) if own_rows else given["path"],
+        params,
+        given.get("model_dir") or os.path.join(task_config.work_dir, "model_dir"),
+        folder or os.path.join(task_config.work_dir, "saved_model_dir"),
+        own_rows=own_rows,
+    )
+    if folder is None and result is not None:
+        write_model(result.exported, task_config.output_writer)
+
+
+def _rows(task_config: Any) -> str:
+    """Return the file with the rows of this worker; a parameter server has none and asks for none."""
+    if task_config.task_type == "ps":
+        return ""
+    if task_config.dataset_length == 0:
+        raise ValueError(
+            f"{task_config.task_type} {task_config.task_index} got no rows to train on: feed more rows or set fewer workers"
+        )
+    path: str = task_config.dataset_file
+    return path
+
+
+def _parameters_file(task_config: Any) -> Dict[str, Any]:
+    name = task_config.user_params.get("parameters")
+    path = os.path.join(task_config.work_dir, name or PARAMETERS_FILE)
+    return read_config(path) if name or os.path.isfile(path) else {}

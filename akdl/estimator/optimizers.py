@@ -1,0 +1,64 @@
+"""Optimizers in the form that an Estimator can use."""
+
+import inspect
+from typing import Any, Callable, Dict
+
+import tensorflow as tf
+
+
+def maker(optimizer: Any) -> Callable[[], Any]:
+    """Return a function that gives an optimizer for a graph: one with the settings of the given one and no variables yet.
+
+    Variables of an optimizer belong to one graph, and an Estimator makes several. It also takes only the kind of Keras
+    optimizers that TensorFlow 2.11 moved to `tf.keras.optimizers.legacy`; those of the kind that came then are translated.
+    Optimizers of `tf.compat.v1.train` are taken as they are.
+
+    Raises:
+        ValueError: The optimizer has a setting, or is of a kind, that the older ones do not know.
+    """
+    if isinstance(optimizer, tf.compat.v1.train.Optimizer):
+        return lambda: optimizer
+    legacy = getattr(tf.keras.optimizers, "legacy", tf.keras.optimizers)
+    kind = type(optimizer)
+    try:
+        config = dict(optimizer.get_config())
+    except NotImplementedError as error:  # those of the newer kind have variables from the start, which are eager
+        raise ValueError(
+            f"an Estimator cannot use this {kind.__name__} in graph mode: choose tf.keras.optimizers.legacy.{kind.__name__}"
+        ) from error
+    if isinstance(optimizer, legacy.Optimizer):
+        return lambda: kind.from_config(config)
+    older = getattr(legacy, kind.__name__, None)
+    if older is None:
+        raise ValueError(f"an Estimator cannot use {kind.__name__}: choose an optimizer of tf.keras.optimizers.legacy")
+    known = {*inspect.signature(older.__init__).parameters, "clipnorm", "clipvalue", "global_clipnorm"}
+    left_out = _settings(config, kind, known)
+    if left_out:
+        names = ", ".join(f"{name}={value!r}" for name, value in left_out.items())
+        raise ValueError(
+            f"an Estimator cannot use {kind.__name__} with {names}: tf.keras.optimizers.legacy.{kind.__name__} does not know it"
+        )
+    kept = {name: value for name, value in config.items() if name in known and value is not None}
+    return lambda: older.from_config(kept)
+
+
+def is_keras(optimizer: Any) -> bool:
+    """Return whether an optimizer is one of Keras, made by `maker`."""
+    return not isinstance(optimizer, tf.compat.v1.train.Optimizer)
+
+
+def count_steps_by(optimizer: Any, global_step: Any) -> None:
+    """Let a Keras optimizer count in the global step, which hooks and checkpoints look at."""
+    if is_keras(optimizer):
+        optimizer.iterations = global_step
+
+
+def _settings(config: Dict[str, Any], kind: Any, known: Any) -> Dict[str, Any]:
+    """Return the settings that are not known and differ from their defaults."""
+    defaults = {name: one.default for name, one in inspect.signature(kind.__init__).parameters.items()}
+    ignored = {"jit_compile", "is_legacy_optimizer"}  # say nothing about the mathematics
+    return {
+        name: value
+        for name, value in config.items()
+        if name not in known and name not in ignored and value is not None and value != defaults.get(name)
+    }

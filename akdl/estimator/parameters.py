@@ -1,0 +1,86 @@
+"""The parameters of a training with four functions: their defaults, and the rules between them.
+
+| parameter | default | |
+|---|---|---|
+| `save_checkpoints_steps` | None | steps from one checkpoint to the next; not together with `save_checkpoints_secs` |
+| `save_checkpoints_secs` | 600 | seconds from one checkpoint to the next; both None: no checkpoint while it trains |
+| `keep_checkpoint_max` | 5 | checkpoints that are kept, the newest; 0 or None for all |
+| `log_step_count_steps` | 100 | steps from one line with step and loss to the next; None for no lines |
+| `train_max_steps` | 10000 | the global step that ends the training, of all workers together; None: when the rows end |
+| `eval_steps` | 100 | batches of an evaluation; None for all |
+| `eval_start_delay_secs` | 120 | seconds before the first evaluation |
+| `eval_throttle_secs` | 600 | least seconds from one evaluation to the next, which needs a new checkpoint |
+
+All other keys belong to the user's functions.
+"""
+
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+from akdl.config_file import ConfigError, named
+
+DEFAULTS: Mapping[str, Any] = {
+    "save_checkpoints_steps": None,
+    "save_checkpoints_secs": 600,
+    "keep_checkpoint_max": 5,
+    "log_step_count_steps": 100,
+    "train_max_steps": 10000,
+    "eval_steps": 100,
+    "eval_start_delay_secs": 120,
+    "eval_throttle_secs": 600,
+}
+
+_STEPS, _SECS = "save_checkpoints_steps", "save_checkpoints_secs"
+
+
+def with_defaults(*layers: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+    """Return the parameters: the defaults, with each layer put over what is before it.
+
+    Steps between checkpoints, where only they are given, replace the seconds that are their default.
+
+    Args:
+        layers: Such as what `parameters.json` holds, and overrides. A parameter that is None is set to None.
+
+    Raises:
+        ConfigError: A value is wrong or two contradict each other; with all mistakes.
+    """
+    given: Dict[str, Any] = {}
+    for layer in layers:
+        given.update(layer or {})
+    params = dict(DEFAULTS, **given)
+    mistakes = _wrong_values(params)
+    if given.get(_STEPS) is not None:
+        if given.get(_SECS) is not None:
+            mistakes.append(
+                f"{_STEPS}, {_SECS}: they exclude each other, got {named(params[_STEPS])} and {named(params[_SECS])}; leave "
+                "one out or set it to null"
+            )
+        params[_SECS] = None
+    if mistakes:
+        raise ConfigError("Estimator", mistakes)
+    return params
+
+
+def _wrong_values(params: Mapping[str, Any]) -> List[str]:
+    rules: Dict[str, Tuple[Callable[[Any], bool], str]] = {
+        _STEPS: (_count, "a whole number of 1 or more, or null"),
+        _SECS: (lambda value: _seconds(value) and value > 0, "seconds above 0, or null"),
+        "keep_checkpoint_max": (lambda value: value == 0 or _count(value), "a whole number, or null; 0 and null keep all"),
+        "log_step_count_steps": (_count, "a whole number of 1 or more, or null for no lines"),
+        "train_max_steps": (_count, "a whole number of 1 or more, or null to train until the rows end"),
+        "eval_steps": (_count, "a whole number of 1 or more, or null for all batches"),
+        "eval_start_delay_secs": (_seconds, "seconds, 0 or more"),
+        "eval_throttle_secs": (_seconds, "seconds, 0 or more"),
+    }
+    return [
+        f"{name}: expected {expected}, got {named(params[name])}"
+        for name, (fits, expected) in rules.items()
+        if not (fits(params[name]) or (params[name] is None and "null" in expected))
+    ]
+
+
+def _count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _seconds(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0

@@ -1,0 +1,74 @@
+"""The table of parameters and its rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from akdl.config_file import ConfigError
+from akdl.estimator.parameters import with_defaults
+
+
+def test_the_defaults() -> None:
+    assert with_defaults() == {
+        "save_checkpoints_steps": None,
+        "save_checkpoints_secs": 600,
+        "keep_checkpoint_max": 5,
+        "log_step_count_steps": 100,
+        "train_max_steps": 10000,
+        "eval_steps": 100,
+        "eval_start_delay_secs": 120,
+        "eval_throttle_secs": 600,
+    }
+
+
+def test_later_layers_win_and_other_keys_go_along() -> None:
+    params = with_defaults({"eval_steps": 7, "layers": [1, 2]}, None, {"eval_steps": None, "name": {"a": None}})
+    assert params["eval_steps"] is None
+    assert (params["layers"], params["name"]) == ([1, 2], {"a": None})
+
+
+@pytest.mark.parametrize(
+    ("given", "steps", "secs"),
+    [
+        ({}, None, 600),
+        ({"save_checkpoints_steps": 50}, 50, None),
+        ({"save_checkpoints_steps": 50, "save_checkpoints_secs": None}, 50, None),
+        ({"save_checkpoints_steps": None}, None, 600),
+        ({"save_checkpoints_secs": 0.5}, None, 0.5),
+        ({"save_checkpoints_secs": None}, None, None),
+    ],
+)
+def test_when_checkpoints_are_saved(given: dict[str, Any], steps: int | None, secs: float | None) -> None:
+    params = with_defaults(given)
+    assert (params["save_checkpoints_steps"], params["save_checkpoints_secs"]) == (steps, secs)
+    assert with_defaults(params) == params, "complete parameters stay as they are"
+
+
+def test_both_kinds_of_saving_exclude_each_other() -> None:
+    with pytest.raises(ConfigError, match="they exclude each other, got 50 and 60; leave one out or set it to null"):
+        with_defaults({"save_checkpoints_secs": 60}, {"save_checkpoints_steps": 50})
+
+
+def test_all_wrong_values_at_once() -> None:
+    wrong = {
+        "save_checkpoints_secs": 0,
+        "keep_checkpoint_max": -1,
+        "log_step_count_steps": 0,
+        "train_max_steps": "100",
+        "eval_steps": True,
+        "eval_start_delay_secs": None,
+        "eval_throttle_secs": -0.5,
+    }
+    with pytest.raises(ConfigError) as caught:
+        with_defaults(wrong)
+    assert [one.split(":")[0] for one in caught.value.mistakes] == list(wrong)
+    assert 'train_max_steps: expected a whole number of 1 or more, or null to train until the rows end, got "100"' in str(
+        caught.value
+    )
+
+
+@pytest.mark.parametrize("keep", [None, 0, 3])
+def test_checkpoints_to_keep(keep: int | None) -> None:
+    assert with_defaults({"keep_checkpoint_max": keep})["keep_checkpoint_max"] == keep
