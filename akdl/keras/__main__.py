@@ -11,10 +11,10 @@ import re
 import sys
 from typing import Any, Dict, List, Optional
 
-from akdl.keras.config import EVALUATE, TASKS, TRAIN, ConfigError, read_config, set_value
-from akdl.keras.user_module import CallbackError, load_module
-
-FAILED, WRONG, INTERRUPTED = 1, 2, 130
+from akdl.command_line import FAILED, INTERRUPTED, WRONG, say
+from akdl.config_file import ConfigError, read_config, set_value
+from akdl.keras.config import EVALUATE, TASKS, TRAIN
+from akdl.user_module import UserModuleError, load_module
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
@@ -26,17 +26,17 @@ def main(arguments: Optional[List[str]] = None) -> int:
         placeholders = _placeholders(options, config)
         module = load_module(options.module)
         _run(options.task, config, module, placeholders)
-    except (ConfigError, CallbackError, FileNotFoundError, FileExistsError) as error:
-        _say(f"{options.task}: {error}", sys.stderr)
+    except (ConfigError, UserModuleError, FileNotFoundError, FileExistsError) as error:
+        say(f"{options.task}: {error}", sys.stderr)
         return WRONG
     except KeyboardInterrupt:
-        _say(f"{options.task}: interrupted", sys.stderr)
+        say(f"{options.task}: interrupted", sys.stderr)
         return INTERRUPTED
     except Exception as error:
         logging.getLogger(__name__).debug("", exc_info=True)
         if not isinstance(error, ValueError):
             raise
-        _say(f"{options.task}: {error}", sys.stderr)
+        say(f"{options.task}: {error}", sys.stderr)
         return FAILED
     return 0
 
@@ -46,17 +46,17 @@ def _run(task: str, config: Dict[str, Any], module: Any, placeholders: Dict[str,
     if task == TRAIN:
         from akdl.keras.train import train
 
-        result = train(config, module, placeholders, _say)
-        _say(f"{len(result.history)} epochs, {result.steps} steps")
+        result = train(config, module, placeholders, say)
+        say(f"{len(result.history)} epochs, {result.steps} steps")
     elif task == EVALUATE:
         from akdl.keras.evaluate import as_table, evaluate
 
         rows = evaluate(config, module, placeholders, lambda line: None)
-        _say(as_table(rows))
+        say(as_table(rows))
     else:
         from akdl.keras.predict import predict
 
-        predict(config, module, placeholders, _say)
+        predict(config, module, placeholders, say)
 
 
 def _placeholders(options: argparse.Namespace, config: Dict[str, Any]) -> Dict[str, str]:
@@ -89,12 +89,6 @@ def _parser() -> argparse.ArgumentParser:
         help="set a value of the config, such as optimizer.args.learning_rate=0.1, or, in capitals, a placeholder",
     )
     return parser
-
-
-def _say(line: str, stream: Any = None) -> None:
-    stream = stream or sys.stdout
-    stream.write(f"{line}\n")
-    stream.flush()
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ it uses, so that nothing has to be installed.
 import json
 import os
 import re
-from typing import Any, Callable, Dict, Iterator, List, Mapping, MutableMapping, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 
+from akdl.config_file import ConfigError, named
 from akdl.keras.user_module import UserModule
 
 TRAIN, EVALUATE, PREDICT = TASKS = ("train", "evaluate", "predict")
@@ -24,63 +25,6 @@ _TYPES: Dict[str, Any] = {
     "boolean": bool,
     "null": type(None),
 }
-
-
-class ConfigError(ValueError):
-    """A task config cannot be used.
-
-    Attributes:
-        mistakes: All that is wrong, each with its path in the config.
-    """
-
-    def __init__(self, task: str, mistakes: Sequence[str]) -> None:
-        self.mistakes = list(mistakes)
-        super().__init__("the {} config has {}:\n{}".format(task, _count(mistakes), "\n".join(f"- {one}" for one in mistakes)))
-
-
-def read_config(path: str) -> Dict[str, Any]:
-    """Return the JSON object in a file.
-
-    Raises:
-        ConfigError: It is no JSON, or no object; the message has the line.
-    """
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    try:
-        config = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ConfigError(os.path.basename(path), [f"line {error.lineno}, column {error.colno}: {error.msg}"]) from error
-    if not isinstance(config, dict):
-        raise ConfigError(os.path.basename(path), [f"expected an object, got {_named(config)}"])
-    return config
-
-
-def set_value(config: MutableMapping[str, Any], path: str, text: str) -> None:
-    """Set a value in a config; `path` is like `optimizer.args.learning_rate` or `models.0.path`, `text` JSON or plain text.
-
-    Raises:
-        ConfigError: The path goes through something that is neither an object nor a list with that number.
-    """
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError:
-        value = text
-    parts = path.split(".")
-    place: Any = config
-    for part in parts[:-1]:
-        if isinstance(place, dict):
-            place = place.setdefault(part, {})
-        elif isinstance(place, list) and part.isdigit() and int(part) < len(place):
-            place = place[int(part)]
-        else:
-            break
-    last = parts[-1]
-    if isinstance(place, dict):
-        place[last] = value
-    elif isinstance(place, list) and last.isdigit() and int(last) < len(place):
-        place[int(last)] = value
-    else:
-        raise ConfigError("given", [f"{path} cannot be set: {_named(place)} has no {last!r}"])
 
 
 def prepare(
@@ -100,7 +44,7 @@ def prepare(
         look: Returns further mistakes in a config that fits the schema, such as `akdl.keras.objects.unknown_names`.
 
     Raises:
-        ConfigError: With all mistakes at once.
+        akdl.config_file.ConfigError: With all mistakes at once.
     """
     mistakes: List[str] = []
     filled = fill_in(config, placeholders, mistakes)
@@ -131,7 +75,7 @@ def fill_in(value: Any, placeholders: Mapping[str, str], mistakes: List[str], pa
         if known is None:
             mistakes.append(
                 f"{path.lstrip('.')}: the placeholder ${{{name}}}$ has no value; "
-                f"set it with --set {name}=... or the environment"
+                f"set it with --set {name}=..., a user parameter of the operator, or the environment"
             )
             return found.group()
         return str(known)
@@ -201,7 +145,7 @@ class _Check:
             return
         here = path or "the config"
         if "type" in schema and not _is(value, schema["type"]):
-            yield f"{here}: expected {_type_text(schema)}, got {_named(value)}"
+            yield f"{here}: expected {_type_text(schema)}, got {named(value)}"
             return
         if "enum" in schema and value not in schema["enum"]:
             yield f"{here}: expected one of {', '.join(map(str, schema['enum']))}, got {value!r}"
@@ -237,7 +181,7 @@ class _Check:
             fitting = [one for one in fitting if all(key in value for key in one.get("required", []))] or fitting
         if not fitting:
             wanted = list(dict.fromkeys(_type_text(one) for one in resolved))
-            yield f"{path or 'the config'}: expected {' or '.join(wanted)}, got {_named(value)}"
+            yield f"{path or 'the config'}: expected {' or '.join(wanted)}, got {named(value)}"
             return
         yield from self.mistakes(value, fitting[0], path)
 
@@ -253,15 +197,5 @@ def _type_text(schema: Mapping[str, Any]) -> str:
     return ("an " if kind[0] in "aeiou" else "a ") + kind
 
 
-def _named(value: Any) -> str:
-    if isinstance(value, (dict, list)):
-        return "an object" if isinstance(value, dict) else "a list"
-    return json.dumps(value)
-
-
 def _join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
-
-
-def _count(mistakes: Sequence[str]) -> str:
-    return "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"

@@ -6,7 +6,8 @@ import logging
 import os
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
-from akdl.keras.config import EVALUATE, prepare, read_config
+from akdl.config_file import read_config
+from akdl.keras.config import EVALUATE, prepare
 from akdl.keras.data import Source, label_of
 from akdl.keras.group import Group
 from akdl.keras.loop import Evaluation, Metrics, predict_function
@@ -39,7 +40,7 @@ def evaluate(
         worker_datasets: Each worker's datasets have rows of their own.
 
     Raises:
-        akdl.keras.config.ConfigError: The config is wrong; with all mistakes.
+        akdl.config_file.ConfigError: The config is wrong; with all mistakes.
         ValueError: A model or a dataset does not fit.
     """
     user = UserModule(module)

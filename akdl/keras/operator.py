@@ -10,15 +10,15 @@ User parameters: `config`, the task config, as an object, as JSON text, or as th
 file with this worker's rows.
 """
 
-import functools
 import json
 import os
 from types import ModuleType
-from typing import Any, Callable, Dict, Mapping, Optional, Union
+from typing import Any, Dict, Mapping, Union
 
-from akdl.keras.config import PREDICT, TASKS, TRAIN, ConfigError, placeholders_in, read_config
-from akdl.keras.user_module import KERAS, kind_of, load_module
+from akdl.config_file import ConfigError, read_config
+from akdl.keras.config import PREDICT, TASKS, TRAIN, placeholders_in
 from akdl.model_archive import write_model
+from akdl.user_module import load_module
 
 DATASET_FILE = "DATASET_FILE"
 
@@ -41,7 +41,7 @@ def main(task_config: Any, module: Union[ModuleType, str], config: Union[None, s
         config: The task config, instead of the user parameter.
 
     Raises:
-        akdl.keras.config.ConfigError: The config is wrong; with all mistakes.
+        akdl.config_file.ConfigError: The config is wrong; with all mistakes.
     """
     if isinstance(module, str):
         module = load_module(os.path.join(task_config.work_dir, module))
@@ -70,16 +70,6 @@ def main(task_config: Any, module: Union[ModuleType, str], config: Union[None, s
             cells = [(row[MODEL], metric, value) for row in rows for metric, value in row.items() if metric != MODEL]
             names, metrics, values = zip(*cells)
             task_config.output_writer.write_batch({"model": list(names), "metric": list(metrics), "value": list(values)})
-
-
-def main_of(module: ModuleType, wanted: Optional[str] = None) -> Optional[Callable[[Any], None]]:
-    """Return `main(task_config)` for a module that holds `awf_*` callbacks; None when it is of another kind.
-
-    Args:
-        module: The user's module.
-        wanted: The kind to take when there are several, see `akdl.keras.user_module.kind_of`.
-    """
-    return functools.partial(main, module=module) if kind_of(module, wanted) == KERAS else None
 
 
 def _train(task_config: Any, config: Dict[str, Any], module: ModuleType, placeholders: Mapping[str, str]) -> None:

@@ -9,7 +9,8 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 import numpy as np
 import tensorflow as tf
 
-from akdl.keras.config import PREDICT, ConfigError, prepare, read_config
+from akdl.config_file import ConfigError, read_config
+from akdl.keras.config import PREDICT, prepare
 from akdl.keras.data import Part, Source, without_rows
 from akdl.keras.group import Group
 from akdl.keras.loop import predict_function
@@ -51,7 +52,7 @@ def predict(
         report: Gets a line at the end; None logs it.
 
     Raises:
-        akdl.keras.config.ConfigError: The config is wrong; with all mistakes.
+        akdl.config_file.ConfigError: The config is wrong; with all mistakes.
         ValueError: A model or a dataset does not fit.
     """
     read = read_config(config) if isinstance(config, str) else config
@@ -75,8 +76,12 @@ def predict(
             yield columns
 
     unfinished = f"{path}.part"
-    _WRITERS[kind](unfinished, counted())
-    os.replace(unfinished, path)
+    try:
+        _WRITERS[kind](unfinished, counted())
+        os.replace(unfinished, path)
+    finally:
+        if os.path.exists(unfinished):
+            os.remove(unfinished)
     (report or logger.info)(f"{rows} rows written to {path}")
     return PredictResult(rows, path)
 
@@ -99,7 +104,7 @@ def predict_batches(
         worker_datasets: Each worker's dataset has rows of its own.
 
     Raises:
-        akdl.keras.config.ConfigError: The config is wrong; with all mistakes.
+        akdl.config_file.ConfigError: The config is wrong; with all mistakes.
         ValueError: A model or a dataset does not fit.
     """
     user = UserModule(module)

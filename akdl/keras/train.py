@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 import numpy as np
 import tensorflow as tf
 
+from akdl.config_file import read_config
 from akdl.keras import checkpoint
 from akdl.keras.callbacks import (
     CheckpointSettings,
@@ -18,7 +19,7 @@ from akdl.keras.callbacks import (
     make_callbacks,
     split_state,
 )
-from akdl.keras.config import TRAIN, prepare, read_config
+from akdl.keras.config import TRAIN, prepare
 from akdl.keras.data import Part, Source, label_of
 from akdl.keras.group import Group
 from akdl.keras.loop import Evaluation, Metrics, Objective, TrainStep, VariableGroups
@@ -66,7 +67,7 @@ def train(
         report: Gets a line per epoch, on the chief; None logs it.
 
     Raises:
-        akdl.keras.config.ConfigError: The config is wrong; with all mistakes.
+        akdl.config_file.ConfigError: The config is wrong; with all mistakes.
         ValueError: What the callbacks return does not fit.
     """
     user = UserModule(module)

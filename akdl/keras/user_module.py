@@ -1,19 +1,9 @@
-"""The user's module: which functions it defines, and calling them by the argument names of a config.
+"""The callbacks of the user's module: calling them by the argument names of a config."""
 
-`kind_of` tells what a module is written for: a `main(task_config)`, the `awf_*` callbacks, or the four functions of
-an Estimator.
-"""
-
-import importlib.util
 import inspect
-import os
-import sys
-from types import ModuleType
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any, Callable, List, Mapping, Optional
 
-MAIN = "main"
-KERAS = "keras"
-ESTIMATOR = "estimator"
+from akdl.user_module import UserModuleError, file_of
 
 # Callback to the config key that its arguments come from; None where the runner passes them.
 CALLBACKS: Mapping[str, Optional[str]] = {
@@ -26,71 +16,12 @@ CALLBACKS: Mapping[str, Optional[str]] = {
     "awf_load_model_fn": None,
     "awf_group_trainable_vars_fn": None,
 }
-ESTIMATOR_FUNCTIONS = ("model_fn", "train_input_fn", "eval_input_fn", "serving_input_receiver_fn")
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-class CallbackError(ValueError):
-    """A function of the user's module is missing, or does not fit what it is called with."""
-
-
-def load_module(path: str) -> ModuleType:
-    """Import a Python file under its own name, with its folder first on the path.
-
-    Raises:
-        CallbackError: There is no such file, or it is no Python file.
-    """
-    path = os.path.abspath(path)
-    name, extension = os.path.splitext(os.path.basename(path))
-    if not os.path.isfile(path) or extension != ".py":
-        raise CallbackError(f"expected the user module to be a Python file, got {path}")
-    sys.path.insert(0, os.path.dirname(path))
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def kinds_in(module: ModuleType) -> Dict[str, List[str]]:
-    """Return the kinds that a module holds and the functions that say so; an Estimator needs two of its four at least."""
-    found = {
-        MAIN: _defined(module, [MAIN]),
-        KERAS: [name for name in sorted(vars(module)) if name.startswith("awf_") and callable(getattr(module, name))],
-        ESTIMATOR: _defined(module, ESTIMATOR_FUNCTIONS),
-    }
-    return {kind: names for kind, names in found.items() if len(names) > (1 if kind == ESTIMATOR else 0)}
-
-
-def kind_of(module: ModuleType, wanted: Optional[str] = None) -> str:
-    """Return what a module is written for: "main", "keras" or "estimator".
-
-    Args:
-        module: The user's module.
-        wanted: The kind to take when there are several.
-
-    Raises:
-        CallbackError: There is none, or not the wanted one, or several and none is wanted.
-    """
-    found = kinds_in(module)
-    where = _file_of(module)
-    listed = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in found.items())
-    if wanted is not None:
-        if wanted not in (MAIN, KERAS, ESTIMATOR):
-            raise CallbackError(f"the kind of {where} is {wanted!r}, expected main, keras or estimator")
-        if wanted not in found:
-            raise CallbackError(f"{where} holds no functions of the kind {wanted}; it has {listed or 'none of any kind'}")
-        return wanted
-    if not found:
-        raise CallbackError(
-            f"{where} defines neither `main`, nor `awf_*` callbacks, nor the functions of an Estimator: "
-            + ", ".join(ESTIMATOR_FUNCTIONS)
-        )
-    if len(found) > 1:
-        raise CallbackError(f"{where} holds functions of several kinds ({listed}): say which one is meant")
-    return next(iter(found))
+class CallbackError(UserModuleError):
+    """A callback of the user's module is missing, or does not fit what it is called with."""
 
 
 class UserModule:
@@ -105,7 +36,7 @@ class UserModule:
 
     def __init__(self, module: Any) -> None:
         self.module = module
-        self.file = _file_of(module)
+        self.file = file_of(module)
         unknown = [name for name in vars(module) if name.startswith("awf_") and name not in CALLBACKS]
         if unknown:
             raise CallbackError(
@@ -165,11 +96,3 @@ class UserModule:
     def function(self, name: str) -> Optional[Callable[..., Any]]:
         """Return a callback, None when the module does not define it."""
         return getattr(self.module, name) if self.has(name) else None
-
-
-def _defined(module: ModuleType, names: Any) -> List[str]:
-    return [name for name in names if callable(getattr(module, name, None))]
-
-
-def _file_of(module: Any) -> str:
-    return os.path.basename(getattr(module, "__file__", None) or getattr(module, "__name__", None) or "the user module")

@@ -13,11 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from akdl.keras.user_module import load_module
+from akdl.user_module import load_module
 from tests.support.tf_group import ROOT, free_ports
 
 SCRIPTS = Path(__file__).parent / "scripts"
 MLP_ARGS = {"name": "mlp_model", "input_size": 6, "layers": [8, 4]}
+WIDE_DEEP_OPTIMIZERS = [
+    {"name": "Ftrl", "args": {"learning_rate": 0.1, "l1_regularization_strength": 0.01}},
+    {"name": "Adam", "args": {"learning_rate": 0.05}},
+]
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "1"}
 
 
@@ -56,6 +60,25 @@ def mlp_config(folder: Path, rows: int = 50, **more: Any) -> dict[str, Any]:
         "metrics": ["AUC"],
         **more,
     }
+
+
+def wide_deep_by_hand(seed: int, batches: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Return the weights of the wide and deep model before and after a step per batch (x, y), made by hand."""
+    import tensorflow as tf
+
+    tf.keras.utils.set_random_seed(seed)
+    model = script("wide_deep").awf_create_model_fn()
+    model(batches[0][0])
+    parts = [model.linear_model.trainable_variables, model.dnn_model.trainable_variables]
+    optimizers = [tf.keras.optimizers.Ftrl(0.1, l1_regularization_strength=0.01), tf.keras.optimizers.Adam(0.05)]
+    start = model.get_weights()
+    for x, y in batches:
+        with tf.GradientTape() as tape:
+            p = model(x)[:, 0]
+            loss = -tf.reduce_mean(y[:, 0] * tf.math.log(p) + (1 - y[:, 0]) * tf.math.log(1 - p))
+        for optimizer, gradient, part in zip(optimizers, tape.gradient(loss, parts), parts):
+            optimizer.apply_gradients(zip(gradient, part))
+    return start, model.get_weights()
 
 
 def save(model: Any, path: Path) -> str:

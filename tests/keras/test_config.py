@@ -9,8 +9,9 @@ from typing import Any
 import jsonschema
 import pytest
 
+from akdl.config_file import ConfigError, read_config, set_value
 from akdl.keras import config as config_module
-from akdl.keras.config import ConfigError, check, placeholders_in, prepare, read_config, set_value
+from akdl.keras.config import check, placeholders_in, prepare
 from akdl.keras.user_module import UserModule
 
 TRAIN = {"batch_size": 4, "optimizer": "sgd", "loss": "mse"}
@@ -86,7 +87,8 @@ class TestPlaceholders:
         with pytest.raises(ConfigError) as raised:
             prepare("train", {**self.CONFIG, "batch_size": "x"}, {"DATA_PATH": "/d"})
         assert raised.value.mistakes == [
-            "train_data_args.files[1]: the placeholder ${PART}$ has no value; set it with --set PART=... or the environment",
+            "train_data_args.files[1]: the placeholder ${PART}$ has no value; set it with --set PART=..., a user parameter of the "
+            "operator, or the environment",
             'batch_size: expected an integer, got "x"',
         ]
 

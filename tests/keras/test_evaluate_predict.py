@@ -192,6 +192,8 @@ class TestPredict:
             ({"output": {"path": "p.csv"}, "keep": ["id"]}, "keep: there is no feature id; there is input, line"),
         ],
     )
-    def test_wrong(self, tmp_path: Path, more: dict[str, Any], message: str) -> None:
+    def test_wrong(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], message: str) -> None:
+        monkeypatch.chdir(tmp_path)
         with pytest.raises(ValueError, match=message):
             self.predict(self.config(tmp_path, **more), tmp_path)
+        assert not list(tmp_path.glob("p.*")), "nothing unfinished is left"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.keras.support import ENVIRONMENT, user_module
+from tests.keras.support import ENVIRONMENT, WIDE_DEEP_OPTIMIZERS, script, user_module, wide_deep_by_hand
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
 
@@ -18,32 +18,18 @@ Y = (X[:, :1] + X[:, 1:2] ** 2 > 0.5).astype(np.float32)
 
 
 def wide_deep() -> Any:
-    """The user's module with a wide and deep model: its two parts, and the function that groups their variables."""
+    """The user's module with a wide and deep model, on rows in memory."""
     import tensorflow as tf
 
-    class WideDeepModel(tf.keras.Model):
-        def __init__(self) -> None:
-            super().__init__()
-            self.linear_model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-            self.dnn_model = tf.keras.Sequential([tf.keras.layers.Dense(5, "relu"), tf.keras.layers.Dense(1)])
-
-        def call(self, inputs: Any, training: Any = None) -> Any:
-            return tf.nn.sigmoid(self.linear_model(inputs) + self.dnn_model(inputs))
-
-    return user_module(
-        awf_create_model_fn=WideDeepModel,
-        awf_create_train_dataset_fn=lambda batch_size: tf.data.Dataset.from_tensor_slices((X, Y)).batch(batch_size),
-        awf_group_trainable_vars_fn=lambda model: (model.linear_model.trainable_variables, model.dnn_model.trainable_variables),
-    )
+    module = script("wide_deep")
+    module.awf_create_train_dataset_fn = lambda batch_size: tf.data.Dataset.from_tensor_slices((X, Y)).batch(batch_size)
+    return module
 
 
 CONFIG = {
     "batch_size": 10,
     "seed": 7,
-    "optimizer": [
-        {"name": "Ftrl", "args": {"learning_rate": 0.1, "l1_regularization_strength": 0.01}},
-        {"name": "Adam", "args": {"learning_rate": 0.05}},
-    ],
+    "optimizer": WIDE_DEEP_OPTIMIZERS,
     "loss": "binary_crossentropy",
 }
 
@@ -56,24 +42,9 @@ def train(config: dict[str, Any], module: Any) -> Any:
 
 class TestTwoOptimizers:
     def test_equals_a_step_by_hand(self) -> None:
-        import tensorflow as tf
-
         result = train(CONFIG, wide_deep())
-        tf.keras.utils.set_random_seed(7)
-        model = wide_deep().awf_create_model_fn()
-        model(X[:10])
-        parts = [model.linear_model.trainable_variables, model.dnn_model.trainable_variables]
-        optimizers = [tf.keras.optimizers.Ftrl(0.1, l1_regularization_strength=0.01), tf.keras.optimizers.Adam(0.05)]
-        start = model.get_weights()
-        for rows in (slice(0, 10), slice(10, 20)):
-            with tf.GradientTape() as tape:
-                p = model(X[rows])[:, 0]
-                y = Y[rows, 0]
-                loss = -tf.reduce_mean(y * tf.math.log(p) + (1 - y) * tf.math.log(1 - p))
-            gradients = tape.gradient(loss, parts)
-            for optimizer, gradient, part in zip(optimizers, gradients, parts):
-                optimizer.apply_gradients(zip(gradient, part))
-        for ours, theirs, before in zip(result.model.get_weights(), model.get_weights(), start):
+        start, expected = wide_deep_by_hand(7, [(X[:10], Y[:10]), (X[10:], Y[10:])])
+        for ours, theirs, before in zip(result.model.get_weights(), expected, start):
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
             assert np.abs(ours - before).max() > 1e-3
 

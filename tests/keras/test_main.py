@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from akdl.keras.__main__ import main
-from akdl.keras.user_module import load_module
+from akdl.user_module import load_module
 from tests.keras.support import SCRIPTS, load, mlp_config
 from tests.support.tf_group import ROOT
 
@@ -79,6 +79,15 @@ class TestTasks:
         assert capsys.readouterr().out == f"50 rows written to {tmp_path / 'p.csv'}\n"
         assert main(["train", write(tmp_path / "c.json", mlp_config(tmp_path, save_path=str(tmp_path))), *arguments]) == 2
         assert "is not an empty folder" in capsys.readouterr().err
+
+    def test_interrupted(self, tmp_path: Path, capsys: Any) -> None:
+        (tmp_path / "user.py").write_text(
+            "from mlp import *\ndef awf_create_train_dataset_fn(file, skip_head, dim):\n    raise KeyboardInterrupt\n"
+        )
+        arguments = ["--module", str(tmp_path / "user.py"), "--data-path", str(tmp_path)]
+        load_module(MODULE[1])  # so that it can be imported
+        assert main(["train", write(tmp_path / "c.json", mlp_config(tmp_path)), *arguments]) == 130
+        assert capsys.readouterr().err == "train: interrupted\n"
 
     def test_a_failure_on_the_way(self, tmp_path: Path, capsys: Any) -> None:
         config = mlp_config(tmp_path, callbacks=[{"name": "early_stopping", "args": {"monitor": "val_f1"}}])

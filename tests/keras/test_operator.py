@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from akdl import testing
+from akdl.config_file import ConfigError
 from akdl.keras import operator
-from akdl.keras.config import ConfigError
 from akdl.model_archive import unpack
-from tests.keras.support import SCRIPTS, load, script, user_module
+from tests.keras.support import SCRIPTS, load, script
 from tests.support.tf_group import run_group
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
@@ -99,13 +99,6 @@ def test_prediction_gives_a_row_per_row(tmp_path: Path) -> None:
 def test_wrong_parameters(tmp_path: Path, params: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         operator.main(testing.train_task_config(TABLE, TYPES, str(tmp_path), params), script("rows"))
-
-
-def test_main_of_a_module() -> None:
-    callbacks = script("rows")
-    main = operator.main_of(callbacks)
-    assert main is not None and main.keywords == {"module": callbacks}  # type: ignore[attr-defined]
-    assert operator.main_of(user_module(main=lambda task_config: None)) is None
 
 
 def test_a_group_gets_the_weights_of_one_process(tmp_path: Path) -> None:
