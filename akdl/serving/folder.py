@@ -5,7 +5,8 @@ import shutil
 import tempfile
 from typing import Iterable, Optional, Tuple, Union
 
-from akdl.model_archive import unpack, unpack_file
+from akdl.files import FileError, fetch
+from akdl.model_archive import ModelError, unpack, unpack_file
 
 Model = Union[str, Iterable[Tuple[int, str]]]
 
@@ -14,27 +15,40 @@ class ModelFolder:
     """The folder of a model; a temporary one where the model has to be unpacked.
 
     Args:
-        model: Folder of a SavedModel, a zip or tar file of one, or the rows of a model table.
+        model: Folder of a SavedModel or a zip or tar file of one, by any address of `akdl.files`, or the rows of a model
+            table.
 
     Attributes:
         path: The folder.
 
     Raises:
-        ModelError: The file or the rows are no model.
+        ModelError: The file or the rows are no model, or cannot be had.
     """
 
     def __init__(self, model: Model) -> None:
         self._temporary: Optional[str] = None
-        if isinstance(model, str) and not os.path.isfile(model):
+        if isinstance(model, str) and os.path.isdir(model):
             self.path = model
             return
         self._temporary = tempfile.mkdtemp(prefix="akdl-model-")
-        target = os.path.join(self._temporary, "model")
         try:
-            self.path = unpack_file(model, target) if isinstance(model, str) else unpack(model, target)
+            self.path = self._brought(model, self._temporary)
         except BaseException:
             self.remove()
             raise
+
+    @staticmethod
+    def _brought(model: Model, folder: str) -> str:
+        target = os.path.join(folder, "model")
+        if not isinstance(model, str):
+            return unpack(model, target)
+        fetched = os.path.join(folder, "fetched")
+        os.mkdir(fetched)
+        try:
+            path = fetch(model, fetched)
+        except FileError as error:
+            raise ModelError(f"the model cannot be read: {error}") from None
+        return path if os.path.isdir(path) else unpack_file(path, target)
 
     def remove(self) -> None:
         """Delete what was unpacked. Safe to call twice."""

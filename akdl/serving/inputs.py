@@ -54,7 +54,9 @@ class Converted(NamedTuple):
         """Return the values of some rows, which have equal shapes, stacked."""
         if isinstance(self.values, list):
             return np.stack([self.values[row] for row in rows])
-        return self.values if len(rows) == len(self.values) else self.values[list(rows)]
+        if isinstance(rows, range):  # consecutive ones: a view, where picking took 60 % of a small model's time
+            return self.values[rows.start : rows.stop]
+        return self.values[list(rows)]
 
 
 class InputConverter:
@@ -76,7 +78,7 @@ class InputConverter:
             raise SignatureError(f"the input {tensor} has a type that cannot be fed from a column")
         if tensor.shape == () and not batch_dim_in_cell:
             raise SignatureError(
-                f"the input {tensor} has no batch dimension; a model that takes single tensors needs batchDimInCell"
+                f"the input {tensor} has no batch dimension; a model that takes single tensors needs cellsHoldBatches"
             )
         self.key = tensor.key
         self.column = column

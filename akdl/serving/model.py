@@ -179,7 +179,7 @@ class ServedModel:
         if len(sizes) > 1:
             raise SignatureError(
                 f"the inputs have different fixed batch dimensions: {tensors_text(self.signature.inputs)}; a model that takes "
-                "single tensors needs batchDimInCell"
+                "single tensors needs cellsHoldBatches"
             )
         return sizes.pop() if sizes else None
 
@@ -246,7 +246,7 @@ class ServedModel:
             if array.ndim == 0 or len(array) != rows + padding:
                 raise ServingError(
                     f"the output {key!r} has the shape {list(array.shape)} for a batch of {rows + padding} rows, so it holds "
-                    "no value per row; a model that takes single tensors needs batchDimInCell"
+                    "no value per row; a model that takes single tensors needs cellsHoldBatches"
                 )
         return {key: array[:rows] for key, array in fetched.items()} if padding else fetched
 

@@ -4,6 +4,9 @@ It listens at once and loads the model then, so whoever calls `Describe` waits f
 
 How it ends: on SIGTERM, or when the parent closes its end of the pipe or dies: at once, with status 0; what was unpacked and
 the socket are removed. A model that cannot be loaded does not end it: every client gets the reason.
+
+Another model may take over: one that appears in a folder which the server watches, or one that a client names. What becomes of
+it is said in notices, which travel with the next prediction to whoever asked for that, for the log of the job.
 """
 
 import hmac
@@ -16,7 +19,7 @@ import threading
 import time
 import traceback
 from concurrent import futures
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import grpc
 from google.protobuf import json_format
@@ -25,10 +28,23 @@ from akdl.columns import decode_columns, encode_columns
 from akdl.model_archive import ModelError
 from akdl.parent import exit_with_parent, take_settings
 from akdl.serving.errors import ServingError
-from akdl.serving.folder import ModelFolder
+from akdl.serving.live_model import LiveModel
 from akdl.serving.model import ServedModel
+from akdl.serving.model_stream import ModelFolderWatch
 from akdl.serving.outputs import OutputColumn
-from akdl.wire import BadRow, Description, Empty, Failure, Prediction, Rows, ServedTensor, Serving
+from akdl.wire import (
+    BadRow,
+    Description,
+    Empty,
+    Failure,
+    Notice,
+    Notices,
+    Offer,
+    Prediction,
+    Rows,
+    ServedTensor,
+    Serving,
+)
 from akdl.wire.service import PREDICT_SERVICE, TOKEN
 
 logger = logging.getLogger(__name__)
@@ -37,10 +53,11 @@ Behaviour = Callable[[Any], Any]
 
 _CALLS_AT_ONCE = 16  # TensorFlow has its own threads; these decode and encode
 _LOOK_AGAIN_S = 0.5  # how soon a waiting call notices that its client has gone
+_MOST_NOTICES = 100  # that wait for a prediction
 
 
 class ModelServer:
-    """Answers calls with one model.
+    """Answers calls with one model at a time.
 
     Args:
         serving: What to serve.
@@ -54,8 +71,9 @@ class ModelServer:
         self._work_dir = work_dir
         self._token = token
         self._ready = threading.Event()
-        self._folder: Optional[ModelFolder] = None
-        self._model: Optional[ServedModel] = None
+        self._live: Optional[LiveModel] = None
+        self._notices: List[Notice] = []
+        self._notices_lock = threading.Lock()
         self._description = Description()
         self._socket = address[len("unix:") :] if address.startswith("unix:") else None
         self._server = grpc.server(
@@ -88,8 +106,8 @@ class ModelServer:
 
     def clean_up(self) -> None:
         """Remove what lies on disk."""
-        if self._folder is not None:
-            self._folder.remove()
+        if self._live is not None:
+            self._live.remove_files()
         if self._socket is not None and os.path.exists(self._socket):
             os.remove(self._socket)
         if self._work_dir is not None:
@@ -97,11 +115,24 @@ class ModelServer:
 
     def _load(self) -> None:
         serving = self._serving
+        live = LiveModel(serving.model, self._served)
+        import tensorflow as tf
+
+        self._live = live
+        self._description = Description(
+            inputs=_tensors(live.model.inputs), outputs=_tensors(live.model.outputs), tensorflow_version=tf.__version__
+        )
+        if serving.model_folder:
+            watch = ModelFolderWatch(serving.model_folder, serving.models_from_ms, self._offer, self._report)
+            watch.look()  # a job that was restarted begins with the model that it had
+            threading.Thread(target=self._look, args=(watch,), name="akdl-models", daemon=True).start()
+
+    def _served(self, folder: str) -> ServedModel:
+        serving = self._serving
         names = [column.name for column in serving.input_columns]
         output_keys = list(serving.output_keys) or [column.name for column in serving.output_columns]
-        self._folder = ModelFolder(serving.model)
-        self._model = model = ServedModel(
-            self._folder.path,
+        return ServedModel(
+            folder,
             serving.tag or "serve",
             serving.signature or "serving_default",
             dict(zip(names, list(serving.input_keys) or names)),
@@ -110,16 +141,31 @@ class ModelServer:
             batch_size=serving.batch_size or 256,
             intra_op_parallelism=serving.intra_op_parallelism or None,
         )
-        import tensorflow as tf
 
-        self._description = Description(
-            inputs=_tensors(model.inputs), outputs=_tensors(model.outputs), tensorflow_version=tf.__version__
-        )
+    def _look(self, watch: ModelFolderWatch) -> None:
+        while True:
+            time.sleep(self._serving.scan_interval_s)
+            watch.look()
+
+    def _offer(self, path: str, name: str) -> None:
+        assert self._live is not None
+        self._report(logging.INFO, self._live.offer(path, name))
+
+    def _report(self, level: int, text: str) -> None:
+        logger.log(level, "%s", text)
+        with self._notices_lock:
+            self._notices = [*self._notices, Notice(level=level, text=text)][-_MOST_NOTICES:]
+
+    def _taken_notices(self) -> List[Notice]:
+        with self._notices_lock:
+            notices, self._notices = self._notices, []
+        return notices
 
     def _handlers(self) -> Any:
         behaviours: Dict[str, Tuple[Behaviour, Any]] = {
             "Describe": (self._describe, Empty),
             "Predict": (self._predict, Rows),
+            "Replace": (self._replace, Offer),
         }
         return {
             name: grpc.unary_unary_rpc_method_handler(
@@ -144,17 +190,25 @@ class ModelServer:
         return self._description
 
     def _predict(self, rows: Rows) -> Prediction:
-        if self._model is None:
+        if self._live is None:
             return Prediction(failure=self._description.failure)
         try:
             columns = decode_columns(rows, self._serving.input_columns)
-            results, bad = self._model.predict_collecting(columns, rows.rows)
+            results, bad = self._live.predict_collecting(columns, rows.rows)
             return Prediction(
                 rows=encode_columns(results, self._serving.output_columns),
                 bad_rows=[BadRow(row=row, message=message) for row, message in bad],
+                notices=self._taken_notices() if self._notices else (),
             )
         except Exception as error:  # the client decides what becomes of it
             return Prediction(failure=_failure(error))
+
+    def _replace(self, offer: Offer) -> Notices:
+        try:
+            self._offer(offer.model, offer.name)
+        except Exception as error:  # whatever it is, the model that there is goes on
+            self._report(logging.ERROR, f"the model {offer.name} is refused: {error}")
+        return Notices(notices=self._taken_notices())
 
 
 def main() -> int:

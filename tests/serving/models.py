@@ -104,6 +104,20 @@ def module() -> str:
 
 
 @functools.lru_cache(None)
+def scaled(factor: float, width: int = 3, output: str = "p") -> str:
+    """Sums the `width` numbers of x and multiplies with `factor`; k is there, and does nothing."""
+    import tensorflow as tf
+
+    made = tf.Module()
+    made.factor = tf.Variable(factor)
+    specs = [tf.TensorSpec([None, width], tf.float32, "x"), tf.TensorSpec([None], tf.int64, "k")]
+    made.f = tf.function(lambda x, k: {output: tf.reduce_sum(x, 1) * made.factor}, specs)
+    name = target(f"scaled-{factor}-{width}-{output}")
+    tf.saved_model.save(made, name, {"serving_default": made.f.get_concrete_function()})
+    return name
+
+
+@functools.lru_cache(None)
 def identity(dtype: str, shape: tuple[int | None, ...]) -> str:
     """Returns its input `a` as `b`."""
     import tensorflow as tf

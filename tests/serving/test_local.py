@@ -15,6 +15,7 @@ from akdl.model_archive import ModelError, pack
 from akdl.serving.errors import RowsError, ServingError
 from akdl.serving.local import LocalPredictor, result_columns
 from tests.serving import models
+from tests.support.http import served
 
 needs_tf = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
 
@@ -76,6 +77,19 @@ class TestLocalPredictor:
         file = shutil.make_archive(str(tmp_path / "m"), suffix, tmp_path / "packed")
         with self.predictor(file) as predictor:
             assert predictor.map(self.ROW) == self.RESULT
+
+    def test_addresses(self, tmp_path: pathlib.Path) -> None:
+        fsspec = pytest.importorskip("fsspec")
+        file = pathlib.Path(shutil.make_archive(str(tmp_path / "m"), "gztar", models.module()))
+        system = fsspec.filesystem("memory")
+        system.put(models.module(), "/akdl_served", recursive=True)
+        with served(files={"/model": file.read_bytes()}) as site:
+            for address in (f"{site.url}/model", file.as_uri(), "memory://akdl_served", f"file://{models.module()}"):
+                with self.predictor(address) as predictor:
+                    assert predictor.map(self.ROW) == self.RESULT
+            with pytest.raises(ModelError, match="the model cannot be read: .*/nope: HTTP 404"):
+                self.predictor(f"{site.url}/nope")
+        system.rm("/akdl_served", recursive=True)
 
     def test_not_an_archive(self, tmp_path: pathlib.Path) -> None:
         (tmp_path / "m.zip").write_text("text")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import pathlib
 import shutil
@@ -19,7 +20,8 @@ import pytest
 from google.protobuf import json_format
 
 from akdl.columns import decode_columns, encode_columns
-from akdl.wire import Description, Empty, Prediction, Serving, TableColumn
+from akdl.serving.model_stream import publish
+from akdl.wire import Description, Empty, Notices, Offer, Prediction, Serving, TableColumn
 from akdl.wire.service import PREDICT_SERVICE, TOKEN
 from tests.serving import models
 from tests.support.leftovers import wait_until
@@ -167,10 +169,40 @@ def test_columns_that_are_not_expected() -> None:
 def test_a_stranger_is_refused() -> None:
     with served() as (server, _):
         stranger = Client(server.address, token="guess")
-        with pytest.raises(grpc.RpcError) as caught:
-            stranger.describe()
-        assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED
+        for ask in (stranger.describe, lambda: stranger.call("Replace", Offer(), Notices)):
+            with pytest.raises(grpc.RpcError) as caught:
+                ask()
+            assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED
         stranger.channel.close()
+
+
+def test_newer_models_of_a_folder_take_over(tmp_path: pathlib.Path) -> None:
+    rows = {"x": [[1.0, 1.0, 1.0]] * 3, "k": [1, 2, 3]}
+    publish(models.scaled(2.0), str(tmp_path))
+    notices: list[tuple[int, str]] = []
+
+    def predicts() -> list[float]:
+        answer = client.predict(rows)
+        assert not answer.bad_rows and not answer.HasField("failure")
+        notices.extend((notice.level, notice.text) for notice in answer.notices)
+        return decode_columns(answer.rows, OUTPUTS[1:])["p"].tolist()
+
+    options = {"model_folder": str(tmp_path), "scan_interval_s": 0.1}
+    with served(model=models.scaled(1.0), output_columns=OUTPUTS[1:], **options) as (server, client):
+        assert predicts() == [6.0] * 3, "the one that is there at the start, from the first row on"
+        newest = publish(models.scaled(3.0), str(tmp_path))
+        wait_until(lambda: predicts() == [9.0] * 3, "the new model has taken over")
+        misfit = publish(models.scaled(3.0, output="q"), str(tmp_path))
+        wait_until(lambda: predicts() == [9.0] * 3 and len(notices) > 2, "the misfit is refused")
+        assert [level for level, _ in notices] == [logging.INFO, logging.INFO, logging.ERROR]
+        assert f"the model {os.path.basename(newest)} took over from the model " in notices[1][1]
+        assert misfit in notices[2][1] and "no output 'p'" in notices[2][1]
+        answer = client.call("Replace", Offer(model=models.scaled(4.0), name="four"), Notices)
+        assert "the model four took over" in answer.notices[0].text and predicts() == [12.0] * 3
+        answer = client.call("Replace", Offer(model=str(tmp_path / "nothing"), name="nothing"), Notices)
+        assert "the model nothing is refused: " in answer.notices[0].text and predicts() == [12.0] * 3
+        assert server.hang_up() == 0
+        assert os.listdir(server.folder) == []
 
 
 def test_ends_with_a_killed_parent() -> None:

@@ -1,0 +1,132 @@
+"""A model that another one may replace while it predicts."""
+
+import contextlib
+import gc
+import os
+import threading
+import time
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
+
+from akdl.serving.errors import BadRow, ServingError
+from akdl.serving.folder import ModelFolder
+from akdl.serving.model import ServedModel
+from akdl.serving.outputs import Cells
+
+_TRIAL_ROWS = 256
+
+
+class LiveModel:
+    """The model that predicts now. Its methods may be called from several threads at once.
+
+    A batch is predicted by one model as a whole. A new model is loaded beside the old one and predicts a few of the latest rows
+    for trial, which also spares its first batch the slow first call; then it takes over. The old one goes when its last batch
+    is done.
+
+    Args:
+        path: Of the first model: folder of a SavedModel, or a zip or tar file of one.
+        load: Loads the SavedModel in a folder.
+
+    Raises:
+        ModelError: See `ServedModel`.
+        SignatureError: See `ServedModel`.
+    """
+
+    def __init__(self, path: str, load: Callable[[str], ServedModel]) -> None:
+        self._load = load
+        self._condition = threading.Condition()
+        self._offers = threading.Lock()  # one after the other
+        self._sample: Optional[_Sample] = None
+        self._current = self._loaded(path, os.path.basename(os.path.normpath(path)))
+
+    @property
+    def model(self) -> ServedModel:
+        """The model of this moment, to see what it is."""
+        return self._current.model
+
+    def predict_collecting(self, columns: Mapping[str, Any], rows: int) -> Tuple[Dict[str, Cells], List[BadRow]]:
+        """Predict rows, see `ServedModel.predict_collecting`."""
+        with self._in_use() as model:
+            results, bad = model.predict_collecting(columns, rows)
+        if rows:
+            first = {name: column[:_TRIAL_ROWS] for name, column in columns.items()}
+            self._sample = _Sample(first, min(rows, _TRIAL_ROWS), {row for row, _ in bad})
+        return results, bad
+
+    def offer(self, path: str, name: str) -> str:
+        """Let another model take over, and return what has happened, for the log.
+
+        Args:
+            path: See `LiveModel`.
+            name: What it is called there.
+
+        Raises:
+            ModelError: It cannot be used; the old one goes on.
+            ServingError: It does not fit; the old one goes on.
+        """
+        with self._offers:
+            started = time.monotonic()
+            new = self._loaded(path, name)
+            try:
+                self._try(new.model)
+            except BaseException:
+                new.close()
+                raise
+            seconds = time.monotonic() - started
+            with self._condition:
+                old, self._current = self._current, new
+                self._condition.wait_for(lambda: not old.calls)
+            old.close()
+            gc.collect()  # a loaded model has references to itself; its memory is not to wait for chance
+            return f"the model {new.name} took over from the model {old.name}, after {seconds:.1f} s of loading"
+
+    def remove_files(self) -> None:
+        """Delete what was unpacked, at the end of the process."""
+        self._current.folder.remove()
+
+    def _loaded(self, path: str, name: str) -> "_Loaded":
+        folder = ModelFolder(path)
+        try:
+            return _Loaded(name, folder, self._load(folder.path))
+        except BaseException:
+            folder.remove()
+            raise
+
+    def _try(self, model: ServedModel) -> None:
+        """Refuse a model that cannot predict rows that the one before it can."""
+        sample = self._sample
+        if sample is None:
+            return
+        _, bad = model.predict_collecting(sample.columns, sample.rows)
+        for row, message in bad:
+            if row not in sample.bad:
+                raise ServingError(f"it cannot predict a row that the model before it could: {message}")
+
+    @contextlib.contextmanager
+    def _in_use(self) -> Iterator[ServedModel]:
+        with self._condition:
+            used = self._current
+            used.calls += 1
+        try:
+            yield used.model
+        finally:
+            with self._condition:
+                used.calls -= 1
+                self._condition.notify_all()
+
+
+class _Sample(NamedTuple):
+    columns: Dict[str, Any]
+    rows: int
+    bad: Set[int]
+
+
+class _Loaded:
+    def __init__(self, name: str, folder: ModelFolder, model: ServedModel) -> None:
+        self.name = name
+        self.model = model
+        self.folder = folder
+        self.calls = 0
+
+    def close(self) -> None:
+        self.model.close()
+        self.folder.remove()

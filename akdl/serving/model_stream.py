@@ -1,0 +1,188 @@
+"""A folder of consecutive models: a script or job publishes into it, and those that predict take the newest.
+
+Each entry is a SavedModel folder, or a zip or tar file of one. Its name is its time, as exports of Estimators have it: seconds
+or milliseconds since 1970 (10 or 13 digits), or a local date and time (14 or 17 digits, as Alink writes them); an entry of
+another name has the time of its last change. What is called `.name`, `_name`, `temp-name` or `name.tmp` is not finished.
+
+For example, in a script that trains without end:
+
+    tf.saved_model.save(model, export)
+    publish(export, "/shared/models")
+"""
+
+import datetime
+import logging
+import os
+import re
+import shutil
+import tempfile
+import time
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+
+from akdl.model_archive import find_saved_model
+from akdl.serving.errors import ServingError
+
+_ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
+_UNFINISHED = re.compile(r"[._]|temp-|.*\.(tmp|part|incomplete)$")
+_SETTLE_S = 1.0  # files that have changed so recently may be half of a copy that goes on
+_AGAIN_S = 60.0  # how soon a broken model is tried again although none of its files has changed
+
+State = Tuple[Tuple[str, int, int], ...]
+
+
+class PublishedModel(NamedTuple):
+    """A model in the folder; the larger is the newer.
+
+    Args:
+        time_ms: Its time in milliseconds since 1970.
+        name: Of the entry.
+        path: Of the entry.
+    """
+
+    time_ms: int
+    name: str
+    path: str
+
+
+def publish(saved_model_dir: str, target_folder: str) -> str:
+    """Copy a SavedModel into a folder of consecutive models, as the newest one, and return its path there.
+
+    It appears there complete or not at all. Several processes may publish at once.
+
+    Args:
+        saved_model_dir: Folder of a SavedModel, or with one directly below it.
+        target_folder: Is made if need be.
+
+    Raises:
+        ModelError: There is no SavedModel.
+        OSError: It cannot be copied.
+    """
+    source = find_saved_model(saved_model_dir)
+    os.makedirs(target_folder, exist_ok=True)
+    work = tempfile.mkdtemp(prefix=".publish-", dir=target_folder)
+    try:
+        copy = os.path.join(work, "model")
+        shutil.copytree(source, copy)
+        while True:
+            latest = max((model.time_ms for model in published(target_folder)), default=0)
+            path = os.path.join(target_folder, str(max(int(time.time() * 1000), latest + 1)))
+            try:
+                os.rename(copy, path)
+                return path
+            except OSError:
+                if not os.path.exists(path):  # else somebody else was faster by less than a millisecond
+                    raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def published(folder: str) -> List[PublishedModel]:
+    """Return what may be a model in a folder, the newest first.
+
+    Raises:
+        OSError: The folder cannot be read.
+    """
+    found = []
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if not _UNFINISHED.match(name) and (name.lower().endswith(_ARCHIVES) or os.path.isdir(path)):
+            time_ms = _time_of_name(name.split(".")[0])
+            if time_ms is None:
+                try:
+                    time_ms = int(os.stat(path).st_mtime * 1000)
+                except OSError:  # it went while we looked
+                    continue
+            found.append(PublishedModel(time_ms, name, path))
+    return sorted(found, reverse=True)
+
+
+class ModelFolderWatch:
+    """Offers the newest model of a folder to whoever predicts.
+
+    Args:
+        folder: Where models are published. It need not exist yet.
+        start_ms: Models that are older are ignored; milliseconds since 1970, of which whole seconds count.
+        offer: Takes the path and the name of a model, and returns when it has taken over. Raises ServingError for one that will
+            never fit, and anything else for one that cannot be used as it is now.
+        report: Takes a logging level and what there is to say.
+    """
+
+    def __init__(
+        self, folder: str, start_ms: int, offer: Callable[[str, str], None], report: Callable[[int, str], None]
+    ) -> None:
+        self._folder = folder
+        self._start_ms = start_ms // 1000 * 1000  # names may have seconds only
+        self._offer = offer
+        self._report = report
+        self._taken: Optional[PublishedModel] = None
+        self._refused: Dict[str, Tuple[State, float]] = {}
+        self._said: Dict[str, str] = {}
+
+    def look(self) -> None:
+        """Offer the newest model that is newer than the last one taken; where it cannot be used, the next newest."""
+        try:
+            models = published(self._folder)
+        except OSError as error:
+            self._say(logging.WARNING, self._folder, f"there are no models to be had from {self._folder}: {error}")
+            return
+        for model in models:
+            if model.time_ms < self._start_ms or (self._taken is not None and model <= self._taken):
+                break
+            if self._take(model):
+                self._taken = model
+                self._refused.clear()
+                self._said.clear()
+                break
+
+    def _take(self, model: PublishedModel) -> bool:
+        state = _state(model.path)
+        refused = self._refused.get(model.path)
+        if refused is not None and refused[0] == state and time.monotonic() < refused[1]:
+            return False
+        time.sleep(_SETTLE_S)
+        if _state(model.path) != state:
+            return False  # it is being written
+        try:
+            self._offer(model.path, model.name)
+        except ServingError as error:
+            self._refused[model.path] = state, float("inf")
+            self._say(logging.ERROR, model.path, f"the model {model.path} is refused: {error}")
+        except Exception as error:  # whatever it is, the models that there are go on
+            self._refused[model.path] = state, time.monotonic() + _AGAIN_S
+            self._say(logging.WARNING, model.path, f"the model {model.path} cannot be used as it is: {error}")
+        else:
+            return True
+        return False
+
+    def _say(self, level: int, about: str, text: str) -> None:
+        """Report what was not the last to be reported about the same thing."""
+        if self._said.get(about) != text:
+            self._said[about] = text
+            self._report(level, text)
+
+
+def _time_of_name(stem: str) -> Optional[int]:
+    if re.match(r"([0-9]{10}|[0-9]{13})\Z", stem):
+        return int(stem) * (1000 if len(stem) == 10 else 1)
+    if re.match(r"[0-9]{14}([0-9]{3})?\Z", stem):
+        try:
+            seconds = datetime.datetime.strptime(stem[:14], "%Y%m%d%H%M%S").timestamp()
+        except (ValueError, OverflowError, OSError):
+            return None
+        return int(seconds) * 1000 + int(stem[14:] or 0)
+    return None
+
+
+def _state(path: str) -> State:
+    """Return what changes when somebody writes to a model: its files with their sizes and times."""
+    files = (
+        [path] if os.path.isfile(path) else [os.path.join(parent, name) for parent, _, names in os.walk(path) for name in names]
+    )
+    found = []
+    for file in sorted(files):
+        try:
+            status = os.stat(file)
+        except OSError:
+            continue
+        found.append((file, status.st_size, status.st_mtime_ns))
+    return tuple(found)
