@@ -22,16 +22,25 @@ TENSORFLOW_SIDE = [
     'tensorflow-cpu>=2.16; python_version >= "3.12"',
 ]
 
+# For addresses such as s3://bucket/model.zip; each storage has a package of its own, which fsspec names when it is missing.
+MORE_FILES = ["fsspec>=2022.11"]
+
 DEVELOPMENT = [
+    "dockerfile-parse",
     "grpcio-tools==1.59.5",  # see scripts/build_proto.py before moving this
     "jsonschema",
+    "matplotlib",  # charts of benchmarks
     "mypy>=1.10",
     "pandas-stubs<2.3",
+    *MORE_FILES,
     "pytest>=8",
     "pytest-timeout>=2.3",
+    "pytest-xdist>=3.5",
+    "pyyaml",
     "ruff>=0.5",
     "types-protobuf<5",
     "types-psutil",
+    "uv",  # makes environments that tests pack
 ]
 
 setup(
@@ -45,6 +54,6 @@ setup(
     package_data={"akdl": ["py.typed", "keras/*.json"], "bridge": ["py.typed"], "operators": ["py.typed", "*.pyi"]},
     python_requires=">=3.7",
     install_requires=BOTH_SIDES,
-    extras_require={"flink": FLINK_SIDE, "tf": TENSORFLOW_SIDE, "dev": DEVELOPMENT},
+    extras_require={"flink": FLINK_SIDE, "tf": TENSORFLOW_SIDE, "files": MORE_FILES, "dev": DEVELOPMENT},
     zip_safe=False,
 )

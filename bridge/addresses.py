@@ -62,6 +62,7 @@ def own_host(network: str | None = None) -> str:
 def reserve(group: str, index: int, attempt: int) -> tuple[int, int]:
     """Find two free ports for a member and hold them in this Python process."""
     holders = [_bound(0), _bound(0)]
+    release(group, index, attempt)  # those of a task that has failed before it could do so
     with _lock:
         _held[group, index, attempt] = holders
     return holders[0].getsockname()[1], holders[1].getsockname()[1]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import shutil
-import sys
+import stat
 import tempfile
 from collections.abc import Mapping, Sequence
 
 import akdl.wire
+from bridge.carried import arrived
 from bridge.exceptions import ConfigurationError
 from bridge.settings import UserFile
 
@@ -18,10 +20,11 @@ STACKS_FILE = "stacks.txt"  # in there, for faulthandler
 
 # Passed on from the worker's own environment. Everything else stays behind, so that no secret leaks by accident.
 _ALLOWED = {
-    "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TZ", "USER", "XLA_FLAGS",
-    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
+    "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TZ", "USER",
+    "ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "all_proxy", "http_proxy", "https_proxy", "no_proxy",
+    "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE",
 }  # fmt: skip
-_ALLOWED_PREFIXES = ("CUDA_", "KMP_", "LC_", "MKL_", "NVIDIA_", "OMP_", "TF_")
+_ALLOWED_PREFIXES = ("CUDA_", "KMP_", "LC_", "MKL_", "NCCL_", "NVIDIA_", "OMP_", "OPENBLAS_", "TF_", "XLA_")
 
 
 class WorkFolder:
@@ -65,37 +68,51 @@ class WorkFolder:
             if PRIVATE_FOLDER in target.parts or ".." in target.parts:
                 raise ConfigurationError(f"the user file {file.path!r} would leave its folder or lie among our own files")
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(file.content)
+            if file.carried:
+                shutil.copyfile(arrived(file.carried), target)
+            else:
+                target.write_bytes(file.content)
 
 
-def interpreter(operator: str, python: str | None) -> str:
-    """Return the Python interpreter of the TensorFlow processes on this host.
+def private_folder(folder: str, purpose: str) -> str:
+    """Return a folder, made if need be, that belongs to this user alone.
 
     Args:
-        operator: Name of the operator, for the error.
-        python: The one that was asked for; None stands for the one that runs Flink's Python functions.
+        folder: Its path.
+        purpose: What is kept there, for the error.
 
     Raises:
-        ConfigurationError: There is none at that path.
+        ConfigurationError: Somebody else has made something there, or could look into it.
     """
-    chosen = python or sys.executable
-    if not os.access(chosen, os.X_OK):
-        raise ConfigurationError(
-            f"{operator}: pythonEnv names the interpreter {chosen}, which does not exist or cannot be run on this host"
-        )
-    return chosen
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        raise ConfigurationError(f"{folder}, for {purpose}, is not a folder of this user alone (mode 0700): remove it")
+    return folder
 
 
-def variables(intra_op_parallelism: int | None, own: Mapping[str, str], python: str, folder: WorkFolder) -> dict[str, str]:
-    """Return the environment of a TensorFlow process: what is allowed of `own`, and what we set.
+def variables(
+    intra_op_parallelism: int | None,
+    own: Mapping[str, str],
+    python: str,
+    folder: WorkFolder,
+    asked_for: Sequence[str] = (),
+) -> dict[str, str]:
+    """Return the environment of a TensorFlow process: what is allowed of `own`, what the user asked for, and what we set.
 
     Args:
         intra_op_parallelism: Threads of one TensorFlow operation; None for TensorFlow's choice.
         own: The environment of the calling process.
         python: The interpreter that will run; its folder comes first on PATH.
         folder: The work folder of the process.
+        asked_for: "NAME" of a variable to pass on where it is set, or "NAME=value".
     """
     passed = {name: value for name, value in own.items() if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)}
+    for each in asked_for:
+        name, is_given, value = each.partition("=")
+        if is_given or name in own:
+            passed[name] = value if is_given else own[name]
     passed.pop("TF_CONFIG", None)  # of some other cluster; ours is set when the group is complete
     return {
         "TF_CPP_MIN_LOG_LEVEL": "1",  # without the lines about instruction sets

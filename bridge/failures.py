@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from akdl.preflight import UNUSABLE
 from akdl.wire import Failure
 from bridge.process import describe_exit
 
@@ -42,6 +43,8 @@ def describe_death(status: int, connected: bool) -> str:
         status: As subprocess.Popen.returncode.
         connected: Whether it had come as far as to connect.
     """
+    if status == UNUSABLE:
+        return "its Python environment cannot be used, see the last line"
     if connected:
         return f"the process {describe_exit(status)} before the script had ended"
     return f"the process {describe_exit(status)} before it could start the script; is its environment complete?"

@@ -22,19 +22,19 @@ How to use a lease:
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
 import re
 import shutil
-import stat
 import subprocess
 import tempfile
 import time
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 
+from bridge.environment import private_folder
 from bridge.exceptions import ConfigurationError
+from bridge.file_lock import try_lock
 
 logger = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ def lease(count: int | None, inventory: Sequence[str], wait_s: float = 0.0, fold
             f"{_gpus(count)} wanted for one process, but this host has only {len(inventory)}: {', '.join(inventory)}. "
             f"Ask for fewer. {_HOW_TO_NAME_THEM}"
         )
-    place = _private_folder(folder)
+    place = _lock_folder(folder)
     deadline = time.monotonic() + wait_s
     while True:
         with _guard(place):
@@ -183,7 +183,7 @@ def _ask(program: str) -> dict[str, str]:
     return {name: uuid for index, uuid in pairs for name in (index, uuid)}
 
 
-def _private_folder(folder: str | None) -> str:
+def _lock_folder(folder: str | None) -> str:
     """Return the folder of the locks, which belongs to this user alone.
 
     /tmp rather than TMPDIR: some cluster managers give each process another one, and leases would not see each other.
@@ -191,12 +191,7 @@ def _private_folder(folder: str | None) -> str:
     if folder is None:
         base = "/tmp" if os.access("/tmp", os.W_OK | os.X_OK) else tempfile.gettempdir()
         folder = os.path.join(base, f"akdl_gpus_{os.geteuid()}")
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(folder, 0o700)
-    status = os.lstat(folder)
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
-        raise ConfigurationError(f"{folder}, for the leases of GPUs, is not a folder of this user alone (mode 0700): remove it")
-    return folder
+    return private_folder(folder, "the leases of GPUs")
 
 
 def _open_device(folder: str, device: str) -> int:
@@ -208,22 +203,13 @@ def _open(folder: str, name: str) -> int:
     return os.open(os.path.join(folder, name), flags, 0o600)
 
 
-def _locked(fd: int) -> bool:
-    """Lock a file if nobody has it. Two descriptors of one process conflict as those of two processes do."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 @contextlib.contextmanager
 def _guard(folder: str) -> Iterator[None]:
     """Let one process choose at a time: two that want two of two would take one each, and both fail."""
     fd = _open(folder, "guard")
     try:
         deadline = time.monotonic() + _GUARD_S
-        while not _locked(fd):
+        while not try_lock(fd):
             if time.monotonic() >= deadline:
                 raise ConfigurationError(f"another process has locked {folder}/guard for {_GUARD_S:g} s: is one stopped?")
             time.sleep(_POLL_S / 10)
@@ -239,7 +225,7 @@ def _try(count: int, inventory: Sequence[str], folder: str) -> Lease | None:
     try:
         for device in inventory:
             fd = _open_device(folder, device)
-            if not _locked(fd):
+            if not try_lock(fd):
                 os.close(fd)
                 continue
             fds.append(fd)
@@ -263,7 +249,7 @@ def _too_few(count: int, inventory: Sequence[str], folder: str) -> str:
     for device in inventory:
         fd = _open_device(folder, device)
         try:
-            if not _locked(fd):
+            if not try_lock(fd):
                 taken.append(f"{device} (leased by process {os.read(fd, 20).decode() or 'unknown'})")
         finally:
             os.close(fd)

@@ -6,18 +6,18 @@ attempt, so that a member of an attempt that has failed is refused.
 
 from __future__ import annotations
 
-import hmac
 import logging
 import threading
 import time
 from collections.abc import Callable
-from concurrent import futures
 from typing import Any
 
 import grpc
+from apache_beam.utils import thread_pool_executor
 
 from akdl.wire import GroupState, MemberState
 from akdl.wire.service import GROUP_SERVICE, TOKEN
+from bridge.server import refuse_strangers
 
 logger = logging.getLogger(__name__)
 
@@ -42,9 +42,8 @@ class GroupServer:
         self._lock = threading.Lock()
         self._states: dict[int, MemberState] = {}
         # With SO_REUSEPORT, because our own reservation of the port is still open.
-        self._server = grpc.server(
-            futures.ThreadPoolExecutor(8, thread_name_prefix="akdl-group"), options=[("grpc.so_reuseport", 1)]
-        )
+        calls = thread_pool_executor.shared_unbounded_instance()  # type: ignore[no-untyped-call]  # see bridge.server
+        self._server = grpc.server(calls, options=[("grpc.so_reuseport", 1)])
         handler = grpc.unary_unary_rpc_method_handler(
             self._report, request_deserializer=MemberState.FromString, response_serializer=GroupState.SerializeToString
         )
@@ -57,9 +56,7 @@ class GroupServer:
         self._server.stop(grace=_LAST_ANSWER_S).wait()
 
     def _report(self, state: MemberState, context: Any) -> GroupState:
-        given = dict(context.invocation_metadata()).get(TOKEN, "")
-        if not hmac.compare_digest(given, self._token):
-            context.abort(grpc.StatusCode.UNAUTHENTICATED, "this process has no token of this group")
+        refuse_strangers(context, self._token, "this process has no token of this group")
         if state.attempt != self._attempt:
             reason = f"member {state.index} belongs to attempt {state.attempt}, this is {self._attempt}"
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason)

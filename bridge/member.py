@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
-from akdl.wire import ENDED, FAILED, RUNNING, STARTING, ExtraInput, GroupState, MemberState, Rows, Shares, TableColumn, Task
+from akdl.preflight import TF1_OPERATOR
+from akdl.wire import ENDED, FAILED, RUNNING, STARTING, ExtraInput, GroupState, MemberState, Rows, Shares, Task
 from bridge import registry
 from bridge.addresses import Address
-from bridge.environment import STACKS_FILE, WorkFolder, interpreter, variables
+from bridge.environment import STACKS_FILE, WorkFolder, variables
 from bridge.equal_steps import OFF, PAD, REPEAT, Tail
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.failures import comes_from_a_peer, describe_death, describe_failure, paragraphs
@@ -27,10 +28,11 @@ from bridge.group import Group
 from bridge.group_link import REPORT_S, GroupLink, GroupServer
 from bridge.process import ChildProcess
 from bridge.progress import Progress
-from bridge.schema import Schema
+from bridge.python_env import Interpreter, means_tensorflow_1, open_interpreter
+from bridge.schema import table_columns
 from bridge.server import BridgeServer
 from bridge.session import Session
-from bridge.settings import GroupSettings
+from bridge.settings import DRAIN, UNCOMMITTED, GroupSettings
 from bridge.tf_config import label, tf_config
 
 logger = logging.getLogger(__name__)
@@ -69,6 +71,7 @@ class Member:
         self._failure = ""
         self._told = False  # member 0 knows that this one has ended
         self._echo_since: float | None = None
+        self.thread: int | None = None  # in which Flink has called last
         self._stop_lock = threading.Lock()
         self._stopped = False
         self._heartbeat_due = time.monotonic() + HEARTBEAT_S
@@ -125,7 +128,7 @@ class Member:
         with self._changed:
             self._rows += rows
         for passed in self._tail.push(rows, records):
-            yield from self._until(lambda chunk=passed: self._session.offer(*chunk))  # type: ignore[misc]
+            yield from self._until(lambda chunk=passed: self._offer(*chunk))  # type: ignore[misc]
 
     def poll(self) -> Iterator[Rows]:
         """Yield what the script has written; for times when there is nothing to feed.
@@ -166,6 +169,9 @@ class Member:
             if self._stopped:
                 return
             if self._process is not None:
+                # Before as well: Flink may kill this worker at any moment, and the process removes its folder when it loses
+                # its parent, not when SIGTERM has ended it.
+                self._folder.remove()
                 self._process.stop(0.0)
             self._folder.remove()
             if self._link is not None:
@@ -180,6 +186,20 @@ class Member:
             self._stopped = True
         with self._changed:
             self._changed.notify_all()
+
+    @property
+    def has_returned(self) -> bool:
+        """Whether the script has returned, without an error."""
+        return self._has_succeeded
+
+    @property
+    def rows_done(self) -> int:
+        """How many rows of a stream need not be given to the script again, should it fail later on."""
+        session, settings = self._session, self._settings
+        with self._changed:
+            if self._has_succeeded and settings.on_return == DRAIN:
+                return session.rows_in
+            return session.rows_committed if settings.replay == UNCOMMITTED else session.progress.rows_read
 
     @property
     def group(self) -> str:
@@ -206,7 +226,6 @@ class Member:
 
     def _start(self) -> None:
         settings = self._settings
-        python = interpreter(settings.operator, settings.python)
         task = Task(
             operator=settings.operator,
             kind=settings.kind,
@@ -215,26 +234,40 @@ class Member:
             user_params=settings.user_params,
             num_workers=settings.num_workers,
             exact_doubles=settings.exact_doubles,
-            input_columns=_table_columns(settings.script_schema),
-            output_columns=_table_columns(settings.output_schema),
-            extra_inputs=[ExtraInput(columns=_table_columns(schema)) for schema in settings.extra_schemas],
+            input_columns=table_columns(settings.script_schema),
+            output_columns=table_columns(settings.output_schema),
+            output_wait_ms=int(settings.chunk_wait_s * 1000) if settings.kind == "stream" else 0,
+            commits=settings.replay == UNCOMMITTED,
+            extra_inputs=[ExtraInput(columns=table_columns(schema)) for schema in settings.extra_schemas],
         )
         token = secrets.token_hex(16)
         self._server = BridgeServer(self._session, self._changed, self._shares, task, token, self._folder.private)
         self._server.start()
-        environment = variables(settings.intra_op_parallelism, os.environ, python, self._folder)
+        python = open_interpreter(settings.operator, settings.python)
+        try:
+            self._run(python, token)
+        finally:
+            python.release()  # from its start on, the process itself holds what it needs
+
+    def _run(self, python: Interpreter, token: str) -> None:
+        settings = self._settings
+        assert self._server is not None
+        environment = variables(settings.intra_op_parallelism, os.environ, python.path, self._folder, settings.env_vars)
         environment.update(AKDL_ADDRESS=self._server.address, AKDL_TOKEN=token, AKDL_ATTEMPT=str(self._attempt))
         environment["AKDL_WORK_DIR"] = self._folder.path
-        command = [python, "-m", "akdl.entry"]
+        if self._index == 0 and means_tensorflow_1(settings.operator):
+            environment[TF1_OPERATOR] = settings.operator
+        command = [python.path, "-m", "akdl.preflight", "akdl.entry"]
         gpus = self._lease_gpus()
         if gpus is not None:
             environment["CUDA_VISIBLE_DEVICES"] = gpus.visible
         try:
-            fds, lines = gpus.fds if gpus is not None else (), settings.log_lines
-            self._process = ChildProcess(command, environment, self._folder.path, self._on_line, self._on_exit, lines, fds)
+            fds, lines = (*python.fds, *(gpus.fds if gpus is not None else ())), settings.log_lines
+            with python.starting(settings.operator):
+                self._process = ChildProcess(command, environment, self._folder.path, self._on_line, self._on_exit, lines, fds)
         finally:
             if gpus is not None:
-                gpus.release()  # from its start on, the process itself holds the lease
+                gpus.release()
 
     def _lease_gpus(self) -> Lease | None:
         """Lease what was asked for of a worker, nothing for a parameter server; None where nothing is known of GPUs."""
@@ -269,6 +302,11 @@ class Member:
         if wait and not self._session.has_rows:
             self._changed.wait(HEARTBEAT_S)
         return self._session.take_rows()
+
+    def _offer(self, rows: int, records: bytes) -> bool:
+        # Rows of a stream may come before the last address, which would not come at all while they wait for the script.
+        is_early = self._settings.kind == "stream" and self._session.cluster is None
+        return self._session.offer(rows, records, in_any_case=is_early)
 
     def _even_out(self) -> Iterator[Rows]:
         """Wait for the sizes of all shares and make this one as long or as short as it has to be."""
@@ -340,13 +378,14 @@ class Member:
         """Raise when the script has failed, the process has died or the Flink task is gone. Takes the lock for a moment."""
         if self._stopped:
             raise TaskError(f"{self._name}: stopped because its job has ended")
+        is_due = time.monotonic() >= self._heartbeat_due
         error = None if self._phase == ENDED else self._failed_process()
-        if error is None:
+        if error is None and is_due:  # not with each chunk: what is looked for there takes seconds
             error = self._failed_group()
         if error is not None:
             self.stop()
             raise error
-        if time.monotonic() >= self._heartbeat_due:
+        if is_due:
             self._look_for_progress()
             self._heartbeat_sent = time.monotonic()
             self._alive()
@@ -376,7 +415,7 @@ class Member:
             if time.monotonic() - self._echo_since < ECHO_S:
                 return None
             others = self._members()
-        return self._error(what, failure.traceback if failure is not None else "", others)
+        return self.error(what, failure.traceback if failure is not None else "", others)
 
     def _failed_group(self) -> TaskError | None:
         """Return the error of a group that does not come together, has lost its first member, or stands still."""
@@ -393,13 +432,13 @@ class Member:
         if not formed:
             return self._not_formed("") if self._is_late else None
         if self._link is not None and self._link.unanswered_s > LOST_S:
-            return self._error(
+            return self.error(
                 f"the chief has not answered for {LOST_S:g} s at {self._link.address} ({self._link.last_error}): has its host "
                 "failed, or the network between the hosts?",
                 self._members(),
             )
         if deserted:
-            return self._error(
+            return self.error(
                 "the script returned, but the workers that it should serve still run and stand still: a script has to serve "
                 "in this role until it is stopped, for example with tf.distribute.Server(...).join(); without use for "
                 "parameter servers, set numPSs to 0",
@@ -415,7 +454,7 @@ class Member:
         """Describe why the group is not complete in time."""
         limit = f"within the {self._settings.start_timeout_s:g} s of startTimeout"
         if self._session.hello is None:
-            return self._error(f"the process did not connect {limit}", self._members())
+            return self.error(f"the process did not connect {limit}", self._members())
         reasons = [what] if what else []
         with self._changed:
             unformed = self._group_now().unformed
@@ -429,13 +468,13 @@ class Member:
                 f"{', '.join(unformed)} did not report or connect: look at the log of that process, and whether its host "
                 f"reaches {self._link.address if self._link else 'this one'}"
             )
-        return self._error(f"the group was not complete {limit}: {'; '.join(reasons)}", self._members())
+        return self.error(f"the group was not complete {limit}: {'; '.join(reasons)}", self._members())
 
     def _stalled(self, lagging: int, idle_s: float) -> TaskError:
         assert self._process is not None
         name = "this script" if lagging == self._index else label(lagging, self._settings.num_workers)
         stacks = self._process.stacks(os.path.join(self._folder.private, STACKS_FILE))
-        return self._error(
+        return self.error(
             f"no process of the group has made progress for {idle_s:g} s, and {name} lags behind; stallTimeout sets how long "
             "to wait",
             self._members(),
@@ -455,7 +494,7 @@ class Member:
         with self._changed:
             return f"--- the group ---\n{self._group_now().describe()}"
 
-    def _error(self, what: str, *details: str) -> TaskError:
+    def error(self, what: str, *details: str) -> TaskError:
         """Return an error of this process, with the last lines it printed."""
         assert self._process is not None
         printed = "\n".join(self._process.last_lines)
@@ -474,10 +513,6 @@ class Member:
             self._log_file.write(line + "\n")
         if self._settings.print_process_info:
             print(prefixed, file=sys.stdout, flush=True)
-
-
-def _table_columns(schema: Schema) -> list[TableColumn]:
-    return [TableColumn(name=column.name, type=column.type.sql) for column in schema.columns]
 
 
 def _open_log_file(name: str) -> TextIO | None:

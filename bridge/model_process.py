@@ -12,21 +12,25 @@ import errno
 import fcntl
 import logging
 import os
+import shutil
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
 from google.protobuf import json_format
 
-from akdl.wire import Description, Empty, Failure, Prediction, Rows, Serving
+from akdl.preflight import UNUSABLE
+from akdl.wire import Description, Empty, Failure, Notice, Notices, Offer, Prediction, Rows, Serving
 from akdl.wire.service import PREDICT_SERVICE, TOKEN
-from bridge.environment import WorkFolder, interpreter, variables
+from bridge.environment import PRIVATE_FOLDER, WorkFolder, private_folder, variables
 from bridge.exceptions import TaskError
+from bridge.python_env import open_interpreter
+from bridge.settings import PythonArchive
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +47,8 @@ class ModelSettings:
         group: Unique name of the operator in its job.
         serving: What to serve, as JSON of the message `Serving`; without the path of the model.
         token: The secret that every call must bring.
-        python: Interpreter; None stands for the one that runs Flink's Python functions.
+        python: Interpreter, or an archive with one; None stands for the interpreter that runs Flink's Python functions.
+        env_vars: See `GroupSettings`.
         intra_op_parallelism: Threads of one TensorFlow operation; None for TensorFlow's choice.
         start_timeout_s: How long it may take until the model is loaded.
     """
@@ -52,7 +57,8 @@ class ModelSettings:
     group: str
     serving: str
     token: str = field(repr=False)
-    python: str | None = None
+    python: str | PythonArchive | None = None
+    env_vars: tuple[str, ...] = field(default=(), repr=False)
     intra_op_parallelism: int | None = None
     start_timeout_s: float = 300.0
 
@@ -70,7 +76,9 @@ class ModelProcess:
 
     def __init__(self, settings: ModelSettings, model: str) -> None:
         self._settings = settings
-        self._folder = os.path.join(_private_folder(), settings.group)
+        # Short names, as the path of a unix socket has to be.
+        place = private_folder(os.path.join(tempfile.gettempdir(), f"akdl_models_{os.geteuid()}"), "model processes")
+        self._folder = os.path.join(place, settings.group)
         self._process: subprocess.Popen[bytes] | None = None
         deadline = time.monotonic() + settings.start_timeout_s
         while True:
@@ -87,7 +95,10 @@ class ModelProcess:
             except grpc.RpcError as error:
                 self.close()
                 if error.code() != grpc.StatusCode.UNAVAILABLE or time.monotonic() > deadline or self._process is not None:
-                    raise TaskError(self._lost(error)) from None
+                    lost = self._lost(error)
+                    if self._process is not None and self._process.poll() is not None:
+                        shutil.rmtree(self._folder, ignore_errors=True)  # it may not have come as far as to do it
+                    raise TaskError(lost) from None
                 # It was about to exit when it was found.
         if self.description.HasField("failure"):
             self.close()
@@ -105,7 +116,33 @@ class ModelProcess:
             raise TaskError(self._lost(error)) from None
         if prediction.HasField("failure"):
             raise TaskError(f"{self._settings.operator}: the model failed: {_text(prediction.failure)}")
+        self._log(prediction.notices)
         return prediction
+
+    @property
+    def folder(self) -> str:
+        """A folder that the tasks on this host share with the process, and that goes with it."""
+        return self._folder
+
+    def replace(self, model: str, name: str) -> None:
+        """Let another model take over; where it cannot, the log says why, and the old one goes on.
+
+        Args:
+            model: Path of the model on this host. It is not needed any more when this returns.
+            name: What it is called in the log.
+
+        Raises:
+            TaskError: The process has died.
+        """
+        try:
+            notices = self._method("Replace", Offer, Notices)(Offer(model=model, name=name), metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise TaskError(self._lost(error)) from None
+        self._log(notices.notices)
+
+    def _log(self, notices: Iterable[Notice]) -> None:
+        for notice in notices:
+            logger.log(notice.level, "%s: %s", self._settings.operator, notice.text)
 
     def close(self) -> None:
         """Let go of the process; the last one to do so ends it. Safe to call twice."""
@@ -138,34 +175,46 @@ class ModelProcess:
                 if error.errno != errno.ENXIO:  # nobody reads: there is no process
                     raise
             reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+            writing = os.open(pipe, os.O_WRONLY)
             try:
-                writing = os.open(pipe, os.O_WRONLY)
                 os.set_blocking(reading, True)
                 self._start(model, reading)
+            except BaseException:
+                os.close(writing)
+                raise
             finally:
                 os.close(reading)
             return writing
 
     def _start(self, model: str, pipe: int) -> None:
         settings = self._settings
+        shutil.rmtree(os.path.join(self._folder, PRIVATE_FOLDER), ignore_errors=True)  # of a process that was killed
         folder = WorkFolder((), self._folder)
-        python = interpreter(settings.operator, settings.python)
-        environment = variables(settings.intra_op_parallelism, os.environ, python, folder)
-        serving = json_format.Parse(settings.serving, Serving())
-        serving.model = model
-        environment.update(
-            AKDL_ADDRESS=f"unix:{self._folder}/model.sock",
-            AKDL_TOKEN=settings.token,
-            AKDL_PARENT_FD=str(pipe),
-            AKDL_SERVING=json_format.MessageToJson(serving),
-            AKDL_WORK_DIR=self._folder,
-        )
-        with open(os.path.join(self._folder, "log"), "wb") as log:
-            self._process = subprocess.Popen(
-                [python, "-m", "akdl.serving.server"],
-                env=environment, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                pass_fds=[pipe], start_new_session=True,
-            )  # fmt: skip
+        python = None
+        try:
+            python = open_interpreter(settings.operator, settings.python)
+            environment = variables(settings.intra_op_parallelism, os.environ, python.path, folder, settings.env_vars)
+            serving = json_format.Parse(settings.serving, Serving())
+            serving.model = model
+            environment.update(
+                AKDL_ADDRESS=f"unix:{self._folder}/model.sock",
+                AKDL_TOKEN=settings.token,
+                AKDL_PARENT_FD=str(pipe),
+                AKDL_SERVING=json_format.MessageToJson(serving),
+                AKDL_WORK_DIR=self._folder,
+            )
+            with open(os.path.join(self._folder, "log"), "wb") as log, python.starting(settings.operator):
+                self._process = subprocess.Popen(
+                    [python.path, "-m", "akdl.preflight", "akdl.serving.server"],
+                    env=environment, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                    pass_fds=[pipe, *python.fds], start_new_session=True,
+                )  # fmt: skip
+        except BaseException:
+            folder.remove()  # else the process does it at its end
+            raise
+        finally:
+            if python is not None:
+                python.release()
         threading.Thread(target=self._process.wait, name="akdl-reap", daemon=True).start()
         logger.info("%s: process %d serves the model", settings.operator, self._process.pid)
 
@@ -195,6 +244,9 @@ class ModelProcess:
 
     def _lost(self, error: grpc.RpcError) -> str:
         with contextlib.suppress(OSError):
+            if self._process is not None and self._process.poll() == UNUSABLE:
+                with open(os.path.join(self._folder, "log"), encoding="utf-8", errors="replace") as file:
+                    return f"{self._settings.operator}: {file.read().strip()}"
             with open(os.path.join(self._folder, "log"), "rb") as log:
                 log.seek(max(0, os.path.getsize(log.name) - _LOG_BYTES))
                 printed = log.read().decode("utf-8", "replace")
@@ -215,17 +267,6 @@ def release(groups: Collection[str]) -> None:
 
 _pipes: dict[str, list[int]] = {}
 _lock = threading.Lock()
-
-
-def _private_folder() -> str:
-    """Return the folder of this user for model processes. Short, as the path of a unix socket has to be."""
-    folder = os.path.join(tempfile.gettempdir(), f"akdl_models_{os.geteuid()}")
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(folder, 0o700)
-    status = os.lstat(folder)
-    if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-        raise TaskError(f"{folder}, for model processes, is not a folder of this user alone (mode 0700): remove it")
-    return folder
 
 
 @contextlib.contextmanager

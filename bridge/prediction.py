@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,11 +13,13 @@ from pyflink.table.types import DataType
 from pyflink.table.udf import ScalarFunction, udf
 
 from akdl.wire import FLOAT32, FLOAT64, INT64, ColumnValues, Prediction, Rows
+from bridge.carried import arrived, carry, carry_own_packages
 from bridge.column_values import ColumnEncoder
 from bridge.decoder import RowDecoder
-from bridge.exceptions import RowError, TaskError
+from bridge.exceptions import RowError
 from bridge.model_process import ModelProcess, ModelSettings
 from bridge.schema import Kind, Schema, quoted
+from bridge.settings import PythonArchive
 
 _DATA_TYPES = {
     "BOOLEAN": DataTypes.BOOLEAN(),
@@ -45,8 +45,7 @@ class PredictionSettings:
 
     Args:
         process: What its model process is told.
-        model: Path of the model on every host; or, with `is_shipped`, the name of a file that the job carries along.
-        is_shipped: Whether the job carries the model along.
+        model: A file that travels with the job, see `bridge.carried`, or the path of the model on every host.
         input_schema: The columns that feed the model, in order.
         output_schema: The result columns.
         result: Every column of the result: its name, and whether it is an output rather than an input that stays.
@@ -55,7 +54,6 @@ class PredictionSettings:
 
     process: ModelSettings
     model: str
-    is_shipped: bool
     input_schema: Schema
     output_schema: Schema
     result: tuple[tuple[str, bool], ...]
@@ -64,8 +62,15 @@ class PredictionSettings:
 
 def predict_table(table_env: StreamTableEnvironment, table: Table, settings: PredictionSettings) -> Table:
     """Return the table with the model's outputs."""
+    carry_own_packages(table_env)
+    if os.path.isfile(settings.model):
+        carry(table_env, settings.model)
+    if isinstance(settings.process.python, PythonArchive):
+        carry(table_env, settings.process.python.path)
     group, decoder = settings.process.group, RowDecoder(settings.output_schema, "the model")
-    fields = [DataTypes.FIELD(f"o{place}", _data_type(sql)) for place, sql in enumerate([*decoder.transport_types, "STRING"])]
+    has_errors = settings.error_column is not None
+    transport_types = [*decoder.transport_types, *(["STRING"] if has_errors else [])]
+    fields = [DataTypes.FIELD(f"o{place}", _data_type(sql)) for place, sql in enumerate(transport_types)]
     function, view, predicted = f"akdl_predict_{group}", f"akdl_rows_{group}", f"akdl_predicted_{group}"
     predict = udf(_Predict(settings), result_type=DataTypes.ROW(fields), func_type="pandas")
     table_env.create_temporary_function(function, predict)
@@ -79,11 +84,10 @@ def predict_table(table_env: StreamTableEnvironment, table: Table, settings: Pre
     flat = ", ".join(
         [f"r{place} AS akdl_r{place}" for place in range(len(stays))]
         + [f"p.o{place} AS {quoted(name)}" for place, name in enumerate(names)]
+        + ([f"p.o{len(names)} AS akdl_error"] if has_errors else [])
     )
     table_env.create_temporary_view(f"{predicted}_calls", calls)
-    table_env.create_temporary_view(
-        predicted, table_env.sql_query(f"SELECT {flat}, p.o{len(names)} AS akdl_error FROM {predicted}_calls")
-    )
+    table_env.create_temporary_view(predicted, table_env.sql_query(f"SELECT {flat} FROM {predicted}_calls"))
     casts = dict(zip(names, decoder.casts))
     columns = [
         casts[name] if is_output else f"akdl_r{stays.index(name)} AS {quoted(name)}" for name, is_output in settings.result
@@ -93,8 +97,17 @@ def predict_table(table_env: StreamTableEnvironment, table: Table, settings: Pre
     return table_env.sql_query(f"SELECT {', '.join(columns)} FROM {predicted}")
 
 
+def model_process(settings: PredictionSettings) -> ModelProcess:
+    """Return a task's hold on the process with the model on its host, which is started if need be.
+
+    Raises:
+        TaskError: See `ModelProcess`.
+    """
+    return ModelProcess(settings.process, arrived(settings.model))
+
+
 class _Predict(ScalarFunction):  # type: ignore[misc]
-    """Columns to ROW(outputs..., error)."""
+    """Columns to ROW(outputs...), and what is wrong with the row where a column is named for that."""
 
     def __init__(self, settings: PredictionSettings) -> None:
         self._settings = settings
@@ -103,7 +116,7 @@ class _Predict(ScalarFunction):  # type: ignore[misc]
         settings = self._settings
         self._encoder = ColumnEncoder(settings.input_schema)
         self._decoder = RowDecoder(settings.output_schema, "the model")
-        self._process = ModelProcess(settings.process, _shipped(settings.model) if settings.is_shipped else settings.model)
+        self._process = model_process(settings)
 
     def close(self) -> None:
         if hasattr(self, "_process"):
@@ -116,23 +129,25 @@ class _Predict(ScalarFunction):  # type: ignore[misc]
         size, columns = self._encoder.encode(series)
         prediction = self._process.predict(Rows(rows=size, columns=columns))
         errors = self._errors(prediction, size)
-        frame = self._outputs(prediction.rows)
-        frame[len(frame.columns)] = errors
-        return frame
+        return pd.DataFrame(dict(enumerate([*self._outputs(prediction.rows), *errors])))
 
-    def _errors(self, prediction: Prediction, size: int) -> Any:
-        errors = np.full(size, None, object)
-        for bad in prediction.bad_rows:
-            if self._settings.error_column is None:
+    def _errors(self, prediction: Prediction, size: int) -> list[Any]:
+        """Return the column of errors, if there is one."""
+        if self._settings.error_column is None:
+            if prediction.bad_rows:
+                bad = prediction.bad_rows[0]
                 raise RowError(
                     f"{self._settings.process.operator}: row {bad.row} of a batch cannot be predicted: {bad.message}; "
                     "errorCol names a column for such messages, if the job should go on"
                 )
+            return []
+        errors = np.full(size, None, object)
+        for bad in prediction.bad_rows:
             errors[bad.row] = bad.message
-        return errors
+        return [errors]
 
-    def _outputs(self, rows: Rows) -> pd.DataFrame:
-        columns: dict[int, Any] = {}
+    def _outputs(self, rows: Rows) -> list[Any]:
+        columns = []
         by_name = {message.name: message for message in rows.columns}
         slow = None
         for place, column in enumerate(self._settings.output_schema):
@@ -142,8 +157,8 @@ class _Predict(ScalarFunction):  # type: ignore[misc]
                 cells = np.empty(rows.rows, object)
                 cells[:] = [row[place] for row in slow]
                 plain = pd.Series(cells, dtype=object)
-            columns[place] = plain
-        return pd.DataFrame(columns)
+            columns.append(plain)
+        return columns
 
 
 def _as_it_is(message: ColumnValues, kind: Kind) -> pd.Series[Any] | None:
@@ -153,24 +168,7 @@ def _as_it_is(message: ColumnValues, kind: Kind) -> pd.Series[Any] | None:
     return pd.Series(np.frombuffer(message.values, _PLAIN[kind][1]))
 
 
-def _shipped(name: str) -> str:
-    """Return the path of a file that the job carries: Flink puts it into a folder on the path of its Python workers."""
-    for folder in sys.path:
-        found = Path(folder, name)
-        if found.is_file():
-            return str(found)
-    raise TaskError(f"the model {name} did not arrive with the job")
-
-
 def _data_type(sql: str) -> DataType:
     if sql.startswith("ARRAY<"):
         return DataTypes.ARRAY(_DATA_TYPES[sql[len("ARRAY<") : -1]])
     return _DATA_TYPES[sql]
-
-
-def result_columns(inputs: Sequence[str], reserved: Sequence[str], outputs: Sequence[str]) -> tuple[tuple[str, bool], ...]:
-    """Return the columns of a result: the reserved ones in the order of the input, an output of the same name in its place,
-    then the other outputs.
-    """
-    kept = [(name, name in outputs) for name in inputs if name in reserved or name in outputs]
-    return (*kept, *((name, True) for name in outputs if name not in inputs))

@@ -2,18 +2,26 @@
 
 In a local run Python functions live in the driver. When their job fails or is cancelled, nothing interrupts a function
 that waits there, and its question to Flink is never answered. Two things help: whoever runs a job stops its groups when
-it ends, and a thread stops members whose heartbeat Flink has left without an answer.
+it ends, and a thread stops members that Flink has left without an answer: to their heartbeat, or to a request for state
+that PyFlink makes before or after it calls them; and members whose worker has ended. A worker that loses its line to Flink
+closes no function, and a member that just then waits for Flink to call it would wait for ever.
 """
 
 from __future__ import annotations
 
+import gc
 import logging
+import sys
 import threading
 import time
+import weakref
 from collections.abc import Collection
+from types import FrameType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from apache_beam.runners.worker.sdk_worker import SdkHarness
+
     from bridge.member import Member
 
 logger = logging.getLogger(__name__)
@@ -21,7 +29,7 @@ logger = logging.getLogger(__name__)
 ABANDONED_S = 10.0  # longer than a pause of a JVM that collects garbage under load
 LOOK_S = 1.0
 
-_members: set[Member] = set()
+_members: dict[Member, weakref.ref[SdkHarness] | None] = {}  # and Beam's worker that each lives in
 _lock = threading.Lock()
 _watcher: threading.Thread | None = None
 
@@ -30,7 +38,7 @@ def add(member: Member) -> None:
     """Note a member that has a process or is about to start one."""
     global _watcher
     with _lock:
-        _members.add(member)
+        _members[member] = _own_worker()
         if _watcher is None:
             _watcher = threading.Thread(target=_stop_abandoned, name="akdl-abandoned", daemon=True)
             _watcher.start()
@@ -39,7 +47,7 @@ def add(member: Member) -> None:
 def discard(member: Member) -> None:
     """Forget a member that has been stopped."""
     with _lock:
-        _members.discard(member)
+        _members.pop(member, None)
 
 
 def stop_groups(groups: Collection[str]) -> None:
@@ -50,12 +58,60 @@ def stop_groups(groups: Collection[str]) -> None:
 
 
 def _stop_abandoned() -> None:
+    asking_since: dict[Member, float] = {}
     while True:
         time.sleep(LOOK_S)
-        for member in _snapshot():
-            if member.unanswered_s > ABANDONED_S:
+        now, members = time.monotonic(), _snapshot()
+        asking_since = {m: asking_since.get(m, now) for m in members if _asks_for_state(m.thread)}
+        for member in members:
+            if _has_ended(_members.get(member)):
+                logger.warning("%s: its worker has lost Flink, stopping it", member.label)
+                member.stop()
+            elif max(member.unanswered_s, now - asking_since.get(member, now)) > ABANDONED_S:
                 logger.warning("%s: no sign of life from Flink for %g s, stopping it", member.label, ABANDONED_S)
                 member.stop()
+
+
+def _own_worker() -> weakref.ref[SdkHarness] | None:
+    """Return Beam's worker that this thread works for; None where a test calls."""
+    beam = sys.modules.get("apache_beam.runners.worker.sdk_worker")  # half a second to import, for programs without one
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and beam is not None:
+        worker = frame.f_locals.get("self")
+        if isinstance(worker, beam.SdkHarness):
+            return weakref.ref(worker)
+        frame = frame.f_back
+    return None
+
+
+def _has_ended(worker: weakref.ref[SdkHarness] | None) -> bool:
+    if worker is None:
+        return False
+    harness = worker()
+    return harness is None or not harness._alive
+
+
+def _asks_for_state(thread: int | None) -> bool:
+    """Whether a thread waits in Beam for the answer to a request for state."""
+    frame = _frame_of(thread) if thread is not None else None
+    while frame is not None and frame.f_code.co_name != "_blocking_request":
+        frame = frame.f_back
+    return frame is not None
+
+
+def _frame_of(thread: int) -> FrameType | None:
+    """Return where a thread stands.
+
+    Without collecting garbage meanwhile: until Python 3.12 a finalizer that waits then, as py4j's do, blocks the whole
+    program for ever (CPython issue 106883).
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return sys._current_frames().get(thread)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _snapshot() -> list[Member]:

@@ -8,7 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from akdl.wire import TableColumn
 from bridge.exceptions import SchemaError
+
+_WATERMARK = re.compile(r",\s*WATERMARK\s+FOR\s+(`[^`]+`|\w+)\s+AS\s+", re.IGNORECASE)
 
 
 class Kind(enum.Enum):
@@ -122,6 +125,23 @@ class Schema:
         return cls(tuple(Column(name, _of_data_type(name, type_)) for name, type_ in zip(names, types)))
 
 
+def split_watermark(text: str) -> tuple[str, tuple[str, str] | None]:
+    """Split "name type, ..., WATERMARK FOR name AS expression" into the schema and (name, expression), None without one.
+
+    Raises:
+        SchemaError: The watermark's column is none of the schema, or is no TIMESTAMP or TIMESTAMP_LTZ.
+    """
+    schema, *rest = _WATERMARK.split(text, maxsplit=1)
+    if not rest:
+        return text, None
+    name, expression = rest[0].replace("`", ""), rest[1].strip()
+    column = next((column for column in Schema.parse(schema) if column.name == name), None)
+    kinds = (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ)
+    if column is None or column.type.is_array or column.type.kind not in kinds or max(column.type.arguments, default=6) > 3:
+        raise SchemaError(f"WATERMARK FOR {name}: expected the name of a column of type TIMESTAMP(3) or TIMESTAMP_LTZ(3)")
+    return schema, (name, expression)
+
+
 def quoted(name: str) -> str:
     """Return a name as a Flink SQL identifier."""
     escaped = name.replace("`", "``")
@@ -156,6 +176,11 @@ _WITH_LENGTH = {Kind.STRING: "VARCHAR", Kind.BYTES: "VARBINARY"}
 _COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s`]+))\s+(.+?)\s*", re.DOTALL)
 _TYPE = re.compile(r"([A-Z_]+)\s*(?:\(\s*(\d+(?:\s*,\s*\d+)?)\s*\))?", re.ASCII)
 _LARGEST_PRECISION = {Kind.TIMESTAMP: 6, Kind.TIMESTAMP_LTZ: 6, Kind.TIME: 3}
+
+
+def table_columns(schema: Schema) -> list[TableColumn]:
+    """Return the columns as processes are told of them."""
+    return [TableColumn(name=column.name, type=column.type.sql) for column in schema]
 
 
 def _split(text: str) -> list[str]:

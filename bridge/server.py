@@ -10,10 +10,10 @@ import hmac
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent import futures
 from typing import Any
 
 import grpc
+from apache_beam.utils import thread_pool_executor
 
 from akdl.wire import Chunk, Cluster, Empty, Hello, Outcome, Progress, Rows, Shares, Task
 from akdl.wire.service import SERVICE, TOKEN
@@ -50,9 +50,10 @@ class BridgeServer:
         self._task = task
         self._token = token
         self._stopped = False
-        # One thread for each of the seven calls would do; a call cut off by a dying process may hold one a while longer.
         self._server = grpc.server(
-            futures.ThreadPoolExecutor(10, thread_name_prefix="akdl-bridge"),
+            # Beam's, as for PyFlink's own servers: one of the standard library takes no call once the program is at its
+            # end, of which gRPC's thread dies, and a program that leaves a job running would wait for ever.
+            thread_pool_executor.shared_unbounded_instance(),  # type: ignore[no-untyped-call]
             options=[
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_receive_message_length", -1),
@@ -101,9 +102,7 @@ class BridgeServer:
 
     def _guarded(self, behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         def call(request: Any, context: Any) -> Any:
-            given = dict(context.invocation_metadata()).get(TOKEN, "")
-            if not hmac.compare_digest(given, self._token):
-                context.abort(grpc.StatusCode.UNAUTHENTICATED, "this process has no token for this bridge")
+            refuse_strangers(context, self._token, "this process has no token for this bridge")
             try:
                 return behaviour(request, context)
             except ProtocolError as error:
@@ -165,3 +164,10 @@ class BridgeServer:
             if self._stopped or not context.is_active():
                 context.abort(grpc.StatusCode.CANCELLED, "the Flink task is ending")
             self._changed.wait(_LOOK_AGAIN_S)
+
+
+def refuse_strangers(context: Any, token: str, reason: str) -> None:
+    """Abort a call that does not bring the token in its metadata."""
+    given = dict(context.invocation_metadata()).get(TOKEN, "")
+    if not hmac.compare_digest(given, token):
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, reason)

@@ -35,8 +35,9 @@ class Session:
         self.rows_in = 0
         self.rows_discarded = 0
         self.rows_out = 0
+        self.rows_committed = 0
         self._checksum = 0
-        self._input: deque[Chunk] = deque()
+        self._input: deque[tuple[Chunk, int]] = deque()  # with the number of bytes: asking a message for them copies them
         self._input_bytes = 0
         self._input_ended = False
         self._end_sent = False
@@ -61,9 +62,8 @@ class Session:
     def next_chunk(self) -> Chunk | None:
         """Return the next message for the process: rows, then the end mark, then nothing more."""
         if self._input:
-            chunk = self._input.popleft()
-            self._input_bytes -= len(chunk.records)
-            self._checksum = zlib.crc32(chunk.records, self._checksum)
+            chunk, size = self._input.popleft()
+            self._input_bytes -= size
             return chunk
         if self._input_ended and not self._end_sent:
             self._end_sent = True
@@ -89,6 +89,7 @@ class Session:
             raise ProtocolError("the script ended twice")
         if outcome.HasField("success") and outcome.success.rows_written != self.rows_out:
             raise ProtocolError(f"the script wrote {outcome.success.rows_written} rows, {self.rows_out} arrived")
+        self.progress.rows_read = max(self.progress.rows_read, outcome.success.rows_read)
         self.outcome = outcome
         self._discard_input()
 
@@ -98,13 +99,14 @@ class Session:
 
     # The side of the Flink function.
 
-    def offer(self, rows: int, records: bytes, extra_input: int = 0) -> bool:
+    def offer(self, rows: int, records: bytes, extra_input: int = 0, in_any_case: bool = False) -> bool:
         """Take a chunk of `rows` TFRecord frames for the script; False when there is no room yet.
 
         Args:
             rows: Number of frames.
             records: The frames.
             extra_input: 0 for the rows to work on, k for extra input k.
+            in_any_case: Take it even where there is no room.
         """
         if self._input_ended:
             raise ProtocolError(f"{rows} rows came after the end of input: they would be lost")
@@ -113,9 +115,10 @@ class Session:
             self.rows_in += counted
             self.rows_discarded += counted
             return True
-        if self._input and self._input_bytes + len(records) > self._queue_bytes:
+        if self._input and self._input_bytes + len(records) > self._queue_bytes and not in_any_case:
             return False  # one chunk alone always passes, however big its rows are
-        self._input.append(Chunk(rows=rows, records=records, input=extra_input))
+        self._input.append((Chunk(rows=rows, records=records, input=extra_input), len(records)))
+        self._checksum = zlib.crc32(records, self._checksum)
         self._input_bytes += len(records)
         self.rows_in += counted
         return True
@@ -143,6 +146,9 @@ class Session:
         """Return all that the script wrote since the last call."""
         taken, self._output = list(self._output), deque()
         self._output_bytes = 0
+        for message in taken:
+            # Not before: what the script wrote about these rows has to be on its way too.
+            self.rows_committed = max(self.rows_committed, message.committed)
         return taken
 
     @property
@@ -153,6 +159,6 @@ class Session:
         return None
 
     def _discard_input(self) -> None:
-        self.rows_discarded += sum(chunk.rows for chunk in self._input if not chunk.input)
+        self.rows_discarded += sum(chunk.rows for chunk, _ in self._input if not chunk.input)
         self._input.clear()
         self._input_bytes = 0

@@ -7,18 +7,40 @@ from dataclasses import dataclass, field
 
 from bridge.schema import Schema, quoted
 
+UNTAKEN, UNCOMMITTED = "untaken", "uncommitted"
+REPLAYS = (UNTAKEN, UNCOMMITTED)
+DRAIN, FAIL, RESTART = "drain", "fail", "restart"
+ON_RETURNS = (DRAIN, FAIL, RESTART)
+
 
 @dataclass(frozen=True)
 class UserFile:
-    """A user's file as it was when the job was built; the job carries its content to every host.
+    """A user's file as it was when the job was built; it reaches every host with the job.
 
     Args:
         path: Path relative to the folder of user files in the work directory.
-        content: The bytes of the file.
+        content: The bytes of the file, unless it is large.
+        carried: Path of a large file on the driver's host, see `bridge.carried`; else empty.
     """
 
     path: str
     content: bytes
+    carried: str = ""
+
+
+@dataclass(frozen=True)
+class PythonArchive:
+    """A Python environment in an archive, which each host unpacks for as long as processes use it.
+
+    Args:
+        path: The archive on the driver's host; on others its name counts, see `bridge.carried`.
+        sha256: Its checksum: equal archives are unpacked once.
+        origin: Where it comes from, for messages.
+    """
+
+    path: str
+    sha256: str
+    origin: str
 
 
 @dataclass(frozen=True)
@@ -37,7 +59,10 @@ class GroupSettings:
         main_script: `UserFile.path` of the script that defines `main`.
         user_files: All files of the user, the main script among them.
         user_params: JSON object as the user wrote it.
-        python: Interpreter for the TensorFlow processes; None stands for the one that runs Flink's Python functions.
+        python: Interpreter for the TensorFlow processes, or an archive with one; None stands for the interpreter that runs
+            Flink's Python functions.
+        env_vars: Variables that the processes get beside those that are always passed on: "NAME" as it is on the host, or
+            "NAME=value".
         intra_op_parallelism: Threads of one TensorFlow operation in one process.
         exact_doubles: DOUBLE columns keep all 8 bytes, as a bytes feature, instead of becoming float32.
         print_process_info: Show what the processes print on the driver's console.
@@ -46,6 +71,10 @@ class GroupSettings:
         host_network: Network, such as "10.1.0.0/16", in which each host's address is looked for; None for any.
         gpus_per_worker: GPUs that each worker leases; None stands for one where one is free.
         token: The secret by which members of the group know each other.
+        watermark: Column of a stream's output that is its event time, and the SQL expression of its watermark.
+        replay: Rows that checkpoints of a stream keep: those that the script has not taken, or has not committed.
+        on_return: What becomes of rows of a stream after the script has returned: drop them, fail, or start it again.
+        chunk_wait_s: How long rows of a stream may wait for others to travel with.
         start_timeout_s: How long the group may take from the start of a process until all have connected.
         stall_timeout_s: How long the group may go without progress; 0 for ever.
         stop_timeout_s: How long a process may take to end after it was asked to, before it is killed.
@@ -64,7 +93,8 @@ class GroupSettings:
     extra_schemas: tuple[Schema, ...] = ()
     chief_coordinates: bool = False
     user_params: str = "{}"
-    python: str | None = None
+    python: str | PythonArchive | None = None
+    env_vars: tuple[str, ...] = field(default=(), repr=False)
     intra_op_parallelism: int = 4
     exact_doubles: bool = False
     print_process_info: bool = False
@@ -73,11 +103,21 @@ class GroupSettings:
     host_network: str | None = None
     gpus_per_worker: int | None = None
     token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
+    watermark: tuple[str, str] | None = None
+    replay: str = UNTAKEN
+    on_return: str = DRAIN
+    chunk_wait_s: float = 0.01
     start_timeout_s: float = 300.0
     stall_timeout_s: float = 600.0
     stop_timeout_s: float = 10.0
     queue_bytes: int = 16 << 20  # a dozen chunks: enough to hide the latency of one call, too little to matter in memory
     log_lines: int = 100
+
+    @property
+    def carried(self) -> list[str]:
+        """Files of the driver's host that the job has to take along."""
+        files = [file.carried for file in self.user_files if file.carried]
+        return files + ([self.python.path] if isinstance(self.python, PythonArchive) else [])
 
     @property
     def size(self) -> int:

@@ -13,19 +13,23 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pyflink.common import TypeInformation, Types
 from pyflink.datastream.data_stream import DataStream, KeyedStream
 from pyflink.java_gateway import get_gateway
 from pyflink.table import DataTypes, StreamTableEnvironment, Table
+from pyflink.table import Schema as FlinkSchema
 from pyflink.table.udf import ScalarFunction, udf
 
+from bridge.carried import carry, carry_own_packages
 from bridge.decoder import RowDecoder
 from bridge.encoder import RowEncoder
 from bridge.exceptions import ConfigurationError
 from bridge.exchange import Exchange
 from bridge.rendezvous import Announce
-from bridge.settings import GroupSettings
+from bridge.settings import RESTART, UNCOMMITTED, GroupSettings
+from bridge.stream_exchange import StreamExchange
 
 MAX_PARALLELISM = 128  # keys are chosen for it, so it is set on both keyed operators
 
@@ -59,17 +63,33 @@ def run_script(
         group: Unique name of the group, made of letters, digits and `_`.
     """
     keys = _one_key_per_subtask(settings.size)
+    carry_own_packages(table_env)
+    for path in settings.carried:
+        carry(table_env, path)
     chunks = _encode(table_env, table, extra, settings, group, keys)
-    announced = _announce(table_env, settings, group, keys)
+    indexes = _indexes(keys)
+    if settings.kind == "stream":
+        exchange: Exchange = StreamExchange(settings, group, keys, _keeps_rows(table_env, settings))
+        chunks, indexes = _alive_as_long(table_env, chunks, indexes, group)
+    else:
+        exchange = Exchange(settings, group, keys, is_streaming(table_env))
+    announced = _announce(table_env, indexes, settings, group, keys)
     decoder = RowDecoder(settings.output_schema)
-    rows = announced.connect(chunks).process(
-        Exchange(settings, group, keys, is_streaming(table_env)),
+    rows = announced.connect(_keyed(chunks, _CHUNK)).process(
+        exchange,
         output_type=Types.ROW_NAMED(settings.output_schema.names, [_type_info(sql) for sql in decoder.transport_types]),
     )
     _place(rows, settings.operator, group, settings.size)
+    if not is_streaming(table_env):
+        _take_chunks_unsorted(rows)
     view = f"akdl_rows_{group}"
     table_env.create_temporary_view(view, table_env.from_data_stream(rows))
-    return table_env.sql_query(f"SELECT {', '.join(decoder.casts)} FROM {view}")
+    result = table_env.sql_query(f"SELECT {', '.join(decoder.casts)} FROM {view}")
+    if settings.watermark is None:
+        return result
+    # Those of the input do not hold here: the script may write late, and other times.
+    event_time = FlinkSchema.new_builder().watermark(*settings.watermark).build()
+    return table_env.from_data_stream(table_env.to_data_stream(result), event_time)
 
 
 class _Encode(ScalarFunction):  # type: ignore[misc]
@@ -88,14 +108,12 @@ class _Encode(ScalarFunction):  # type: ignore[misc]
     def eval(self, *columns: Any) -> pd.DataFrame:
         encoded = self._encoder.encode(columns)
         size = len(encoded)
-        key: list[int | None] = [None] * size
-        rows: list[int | None] = [None] * size
-        records: list[bytes | None] = [None] * size
+        # Arrays of objects: PyFlink cannot convert pandas' own nullable types, and pandas would look at each cell of a list.
+        key, rows, records = (np.full(size, None, object) for _ in range(3))
         for cell, (worker, count, frames) in enumerate(encoded.deal(len(self._keys), self._first)):
             key[cell], rows[cell], records[cell] = self._keys[worker], count, frames
         self._first = (self._first + size) % len(self._keys)
-        # Columns of objects: PyFlink cannot convert pandas' own nullable types.
-        return pd.DataFrame({"w": key, "n": rows, "b": records}, dtype=object)
+        return pd.DataFrame({"w": key, "n": rows, "b": records})
 
 
 def _encode(
@@ -105,7 +123,7 @@ def _encode(
     settings: GroupSettings,
     group: str,
     keys: list[int],
-) -> KeyedStream:
+) -> DataStream:
     added = settings.script_schema.columns[len(settings.input_schema.columns) :]
     encoder = RowEncoder(settings.input_schema, settings.exact_doubles, added)
     cells = _cells(table_env, table, encoder, [keys[index] for index in settings.fed], group)
@@ -117,8 +135,7 @@ def _encode(
             f"SELECT m.w AS w, ROW({number}, p.n, p.b) AS v FROM ({cells}) CROSS JOIN (VALUES {members}) AS m(w) "
             "WHERE p.w IS NOT NULL"
         )
-    chunks = table_env.sql_query(" UNION ALL ".join(queries))
-    return _keyed(_stream(table_env, chunks, _CHUNK), _CHUNK)
+    return _stream(table_env, table_env.sql_query(" UNION ALL ".join(queries)), _CHUNK)
 
 
 def _cells(table_env: StreamTableEnvironment, table: Table, encoder: RowEncoder, keys: list[int], name: str) -> str:
@@ -138,14 +155,43 @@ def _cells(table_env: StreamTableEnvironment, table: Table, encoder: RowEncoder,
     return f"SELECT {function}({', '.join(encoder.sql_arguments)}) AS p FROM {view}"
 
 
-def _announce(table_env: StreamTableEnvironment, settings: GroupSettings, group: str, keys: list[int]) -> KeyedStream:
+def _indexes(keys: list[int]) -> str:
     members = ", ".join(f"({key}, {index})" for index, key in enumerate(keys))
-    indexes = table_env.sql_query(f"SELECT CAST(w AS BIGINT) AS w, ROW(i) AS v FROM (VALUES {members}) AS m(w, i)")
-    announced = _keyed(_stream(table_env, indexes, _INDEX), _INDEX).process(
-        Announce(group, keys, settings.host_network), output_type=Types.ROW([Types.LONG(), _ADDRESS])
+    return f"SELECT CAST(w AS BIGINT) AS w, ROW(i) AS v FROM (VALUES {members}) AS m(w, i)"
+
+
+def _alive_as_long(table_env: StreamTableEnvironment, chunks: DataStream, indexes: str, group: str) -> tuple[DataStream, str]:
+    """Return the chunks, and a query for the indexes that does not end before the chunks do.
+
+    A job that goes on from a checkpoint does not run again what had ended before it, and the addresses would be missing.
+    So the announcement also waits for elements that never come, from a branch of the chunks.
+    """
+    view = f"akdl_chunks_{group}"
+    table_env.create_temporary_view(view, table_env.from_data_stream(chunks))
+    again = _stream(table_env, table_env.sql_query(f"SELECT w, ROW(v.x, v.n, v.b) AS v FROM {view} WHERE v.x >= 0"), _CHUNK)
+    return again, f"{indexes} UNION ALL SELECT w, ROW(v.x) AS v FROM {view} WHERE v.x < 0"
+
+
+def _keeps_rows(table_env: StreamTableEnvironment, settings: GroupSettings) -> bool:
+    """Whether rows have to be kept until the script is done with them: for a checkpoint, or for the script's next start."""
+    return has_checkpoints(table_env) or settings.replay == UNCOMMITTED or settings.on_return == RESTART
+
+
+def _announce(
+    table_env: StreamTableEnvironment, indexes: str, settings: GroupSettings, group: str, keys: list[int]
+) -> KeyedStream:
+    announced = _keyed(_stream(table_env, table_env.sql_query(indexes), _INDEX), _INDEX).process(
+        Announce(group, keys, settings.host_network, again=settings.kind == "stream"),
+        output_type=Types.ROW([Types.LONG(), _ADDRESS]),
     )
     _place(announced, f"{settings.operator}, addresses", group, settings.size)
     return _keyed(announced, _ADDRESS)
+
+
+def has_checkpoints(table_env: StreamTableEnvironment) -> bool:
+    """Whether jobs of this environment take checkpoints."""
+    enabled = table_env._j_tenv.execEnv().getCheckpointConfig().isCheckpointingEnabled()
+    return bool(enabled or table_env.get_config().get("execution.checkpointing.interval", "") != "")
 
 
 def is_streaming(table_env: StreamTableEnvironment) -> bool:
@@ -169,6 +215,17 @@ def _place(stream: DataStream, name: str, group: str, parallelism: int) -> None:
     """One subtask per member, each on the same TaskManager as its fellow of the other operator."""
     stream.set_parallelism(parallelism).set_max_parallelism(MAX_PARALLELISM).name(name)
     stream._j_data_stream.getTransformation().setCoLocationGroupKey(group)
+
+
+def _take_chunks_unsorted(rows: DataStream) -> None:
+    """Let chunks through as they come, in batch mode, where Flink sorts keyed inputs by their key.
+
+    A subtask has one key, so there is nothing to sort, but it took as long as the feed itself. Without a key selector in the
+    JVM an input passes unsorted; PyFlink has the key in the row. Flink takes such an input whole before it takes the sorted
+    one, the addresses, and their watermark: so the end of input still comes after the last row, whatever the plan before it is.
+    """
+    two_inputs = rows._j_data_stream.getTransformation()
+    two_inputs.setStateKeySelectors(two_inputs.getStateKeySelector1(), None)
 
 
 def _type_info(sql: str) -> TypeInformation:

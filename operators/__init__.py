@@ -21,29 +21,48 @@ from operators.pipeline import (
     TFTableModelTrainer,
 )
 from operators.predict import TFSavedModelPredictBatchOp, TFTableModelPredictBatchOp
-from operators.sources import CsvSourceBatchOp, MemSourceBatchOp, RandomTableSourceBatchOp, TableSourceBatchOp
+from operators.predict_stream import TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
+from operators.sources import (
+    CsvSourceBatchOp,
+    CsvSourceStreamOp,
+    MemSourceBatchOp,
+    RandomTableSourceBatchOp,
+    RandomTableSourceStreamOp,
+    TableSourceBatchOp,
+    TableSourceStreamOp,
+)
+from operators.stream import TensorFlow2StreamOp, TensorFlowStreamOp
+from operators.stream_operator import StreamOperator
 
 __all__ = [
     "AlinkGlobalConfiguration",
     "BatchOperator",
     "CsvSourceBatchOp",
+    "CsvSourceStreamOp",
     "LocalPredictor",
     "MLEnv",
     "MemSourceBatchOp",
     "Pipeline",
     "PipelineModel",
     "RandomTableSourceBatchOp",
+    "RandomTableSourceStreamOp",
+    "StreamOperator",
     "TF2TableModelTrainBatchOp",
     "TF2TableModelTrainer",
     "TFSavedModelPredictBatchOp",
+    "TFSavedModelPredictStreamOp",
     "TFSavedModelPredictor",
     "TFTableModelPredictBatchOp",
+    "TFTableModelPredictStreamOp",
     "TFTableModelPredictor",
     "TFTableModelTrainBatchOp",
     "TFTableModelTrainer",
     "TableSourceBatchOp",
+    "TableSourceStreamOp",
     "TensorFlow2BatchOp",
+    "TensorFlow2StreamOp",
     "TensorFlowBatchOp",
+    "TensorFlowStreamOp",
     "getMLEnv",
     "resetEnv",
     "useCustomEnv",

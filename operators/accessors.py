@@ -4,13 +4,35 @@ from operators import catalog
 from operators.param import with_params
 
 ScriptParams = with_params("ScriptParams", "Parameters of operators that run a script.", catalog.SCRIPT)
+StreamParams = with_params("StreamParams", "Parameters of operators that run a script on a stream.", catalog.STREAM)
 TrainParams = with_params("TrainParams", "Parameters of operators whose script trains a model.", catalog.TRAIN)
 PredictParams = with_params("PredictParams", "Parameters of operators that predict.", catalog.PREDICT)
 SavedModelPredictParams = with_params(
     "SavedModelPredictParams", "Parameters of operators that predict with a SavedModel.", catalog.SAVED_MODEL_PREDICT
 )
+PredictStreamParams = with_params(
+    "PredictStreamParams", "Parameters of operators that predict a stream.", catalog.PREDICT_STREAM
+)
+SavedModelPredictStreamParams = with_params(
+    "SavedModelPredictStreamParams",
+    "Parameters of operators that predict a stream with a SavedModel.",
+    catalog.SAVED_MODEL_PREDICT_STREAM,
+)
 TrainerParams = with_params("TrainerParams", "Parameters of pipeline stages that train a model.", catalog.TRAINER)
 RandomTableParams = with_params("RandomTableParams", "Parameters of random tables.", catalog.RANDOM_TABLE)
+RandomStreamParams = with_params("RandomStreamParams", "Parameters of random streams.", catalog.RANDOM_STREAM)
 CsvParams = with_params("CsvParams", "Parameters of CSV sources.", catalog.CSV)
 
-ALL = (ScriptParams, TrainParams, TrainerParams, PredictParams, SavedModelPredictParams, RandomTableParams, CsvParams)
+ALL = (
+    ScriptParams,
+    StreamParams,
+    TrainParams,
+    TrainerParams,
+    PredictParams,
+    SavedModelPredictParams,
+    PredictStreamParams,
+    SavedModelPredictStreamParams,
+    RandomTableParams,
+    RandomStreamParams,
+    CsvParams,
+)

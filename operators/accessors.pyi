@@ -29,6 +29,7 @@ class ScriptParams(WithParams):
         numWorkers: int = ...,
         numPSs: int = ...,
         pythonEnv: str = ...,
+        envVars: Sequence[str] = ...,
         intraOpParallelism: int = ...,
         exactDoubles: bool = ...,
         chiefCoordinates: bool = ...,
@@ -118,10 +119,16 @@ class ScriptParams(WithParams):
         """Number of parameter servers; from the parallelism when it is not set. (default None)"""
 
     def setPythonEnv(self, value: str) -> Self:
-        """Folder of a Python environment with TensorFlow, or an interpreter; empty for the default. (default '')"""
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
 
     def getPythonEnv(self) -> str:
-        """Folder of a Python environment with TensorFlow, or an interpreter; empty for the default. (default '')"""
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+
+    def setEnvVars(self, value: Sequence[str]) -> Self:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def getEnvVars(self) -> list[str]:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setIntraOpParallelism(self, value: int) -> Self:
         """Threads of one TensorFlow operation. (default 4)"""
@@ -177,6 +184,195 @@ class ScriptParams(WithParams):
     def getStallTimeout(self) -> float:
         """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
 
+class StreamParams(WithParams):
+    """Parameters of operators that run a script on a stream."""
+
+    def __init__(
+        self,
+        *,
+        userFiles: Sequence[str] | str = ...,
+        userFile: Sequence[str] | str = ...,
+        scriptFiles: Sequence[str] | str = ...,
+        mainScriptFile: str = ...,
+        userParams: str | dict[str, Any] = ...,
+        outputSchemaStr: str = ...,
+        schemaStr: str = ...,
+        schema: str = ...,
+        tableSchema: str = ...,
+        selectedCols: Sequence[str] = ...,
+        selectedColNames: Sequence[str] = ...,
+        numWorkers: int = ...,
+        numPSs: int = ...,
+        pythonEnv: str = ...,
+        envVars: Sequence[str] = ...,
+        intraOpParallelism: int = ...,
+        exactDoubles: bool = ...,
+        chiefCoordinates: bool = ...,
+        hostNetwork: str = ...,
+        gpusPerWorker: int = ...,
+        startTimeout: float = ...,
+        stallTimeout: float = ...,
+        chunkWait: float = ...,
+        chunkRows: int = ...,
+        replay: str = ...,
+        onReturn: str = ...,
+    ) -> None: ...
+    def setUserFiles(self, value: Sequence[str] | str) -> Self:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def getUserFiles(self) -> list[str]:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def setUserFile(self, value: Sequence[str] | str) -> Self:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def getUserFile(self) -> list[str]:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def setScriptFiles(self, value: Sequence[str] | str) -> Self:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def getScriptFiles(self) -> list[str]:
+        """Paths of the script and of all other files that it needs. (required)"""
+
+    def setMainScriptFile(self, value: str) -> Self:
+        """Path of the script that defines `main(task_config)`. (required)"""
+
+    def getMainScriptFile(self) -> str:
+        """Path of the script that defines `main(task_config)`. (required)"""
+
+    def setUserParams(self, value: str | dict[str, Any]) -> Self:
+        """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""
+
+    def getUserParams(self) -> str:
+        """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""
+
+    def setOutputSchemaStr(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND". (required)"""
+
+    def getOutputSchemaStr(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND". (required)"""
+
+    def setSchemaStr(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND". (required)"""
+
+    def getSchemaStr(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND". (required)"""
+
+    def setSchema(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND". (required)"""
+
+    def getSchema(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND". (required)"""
+
+    def setTableSchema(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND". (required)"""
+
+    def getTableSchema(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND". (required)"""
+
+    def setSelectedCols(self, value: Sequence[str]) -> Self:
+        """Columns that reach the script; all when it is not set. (default None)"""
+
+    def getSelectedCols(self) -> list[str] | None:
+        """Columns that reach the script; all when it is not set. (default None)"""
+
+    def setSelectedColNames(self, value: Sequence[str]) -> Self:
+        """Columns that reach the script; all when it is not set. (default None)"""
+
+    def getSelectedColNames(self) -> list[str] | None:
+        """Columns that reach the script; all when it is not set. (default None)"""
+
+    def setNumWorkers(self, value: int) -> Self:
+        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+
+    def getNumWorkers(self) -> int | None:
+        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+
+    def setNumPSs(self, value: int) -> Self:
+        """Number of parameter servers; from the parallelism when it is not set. (default None)"""
+
+    def getNumPSs(self) -> int | None:
+        """Number of parameter servers; from the parallelism when it is not set. (default None)"""
+
+    def setPythonEnv(self, value: str) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+
+    def getPythonEnv(self) -> str:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+
+    def setEnvVars(self, value: Sequence[str]) -> Self:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def getEnvVars(self) -> list[str]:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def setIntraOpParallelism(self, value: int) -> Self:
+        """Threads of one TensorFlow operation. (default 4)"""
+
+    def getIntraOpParallelism(self) -> int:
+        """Threads of one TensorFlow operation. (default 4)"""
+
+    def setExactDoubles(self, value: bool) -> Self:
+        """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+
+    def getExactDoubles(self) -> bool:
+        """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+
+    def setChiefCoordinates(self, value: bool) -> Self:
+        """For tf.distribute.ParameterServerStrategy: the chief gets no rows, and the group ends when its script does. (default False)"""
+
+    def getChiefCoordinates(self) -> bool:
+        """For tf.distribute.ParameterServerStrategy: the chief gets no rows, and the group ends when its script does. (default False)"""
+
+    def setHostNetwork(self, value: str) -> Self:
+        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+
+    def getHostNetwork(self) -> str | None:
+        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+
+    def setGpusPerWorker(self, value: int) -> Self:
+        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+
+    def getGpusPerWorker(self) -> int | None:
+        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+
+    def setStartTimeout(self, value: float) -> Self:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def getStartTimeout(self) -> float:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def setStallTimeout(self, value: float) -> Self:
+        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+
+    def getStallTimeout(self) -> float:
+        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+
+    def setChunkWait(self, value: float) -> Self:
+        """Most seconds that rows wait on their way to the script, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
+
+    def getChunkWait(self) -> float:
+        """Most seconds that rows wait on their way to the script, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
+
+    def setChunkRows(self, value: int) -> Self:
+        """Most rows that travel together; the job takes the smallest of all its operators. (default 8000)"""
+
+    def getChunkRows(self) -> int:
+        """Most rows that travel together; the job takes the smallest of all its operators. (default 8000)"""
+
+    def setReplay(self, value: str) -> Self:
+        """Rows that a checkpoint keeps for the script that starts after a failure: "untaken", those that the script had not taken from its dataset; "uncommitted", those that it had not committed with `task_config.commit()`. (default 'untaken')"""
+
+    def getReplay(self) -> str:
+        """Rows that a checkpoint keeps for the script that starts after a failure: "untaken", those that the script had not taken from its dataset; "uncommitted", those that it had not committed with `task_config.commit()`. (default 'untaken')"""
+
+    def setOnReturn(self, value: str) -> Self:
+        """What becomes of further rows when the script returns before its input ends: "drain" drops them, "fail" fails the job, "restart" starts the script again for them. (default 'drain')"""
+
+    def getOnReturn(self) -> str:
+        """What becomes of further rows when the script returns before its input ends: "drain" drops them, "fail" fails the job, "restart" starts the script again for them. (default 'drain')"""
+
 class TrainParams(WithParams):
     """Parameters of operators whose script trains a model."""
 
@@ -193,6 +389,7 @@ class TrainParams(WithParams):
         numWorkers: int = ...,
         numPSs: int = ...,
         pythonEnv: str = ...,
+        envVars: Sequence[str] = ...,
         intraOpParallelism: int = ...,
         exactDoubles: bool = ...,
         chiefCoordinates: bool = ...,
@@ -258,10 +455,16 @@ class TrainParams(WithParams):
         """Number of parameter servers; from the parallelism when it is not set. (default None)"""
 
     def setPythonEnv(self, value: str) -> Self:
-        """Folder of a Python environment with TensorFlow, or an interpreter; empty for the default. (default '')"""
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
 
     def getPythonEnv(self) -> str:
-        """Folder of a Python environment with TensorFlow, or an interpreter; empty for the default. (default '')"""
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+
+    def setEnvVars(self, value: Sequence[str]) -> Self:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def getEnvVars(self) -> list[str]:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setIntraOpParallelism(self, value: int) -> Self:
         """Threads of one TensorFlow operation. (default 4)"""
@@ -333,6 +536,7 @@ class TrainerParams(WithParams):
         numWorkers: int = ...,
         numPSs: int = ...,
         pythonEnv: str = ...,
+        envVars: Sequence[str] = ...,
         intraOpParallelism: int = ...,
         exactDoubles: bool = ...,
         chiefCoordinates: bool = ...,
@@ -412,10 +616,16 @@ class TrainerParams(WithParams):
         """Number of parameter servers; from the parallelism when it is not set. (default None)"""
 
     def setPythonEnv(self, value: str) -> Self:
-        """Folder of a Python environment with TensorFlow, or an interpreter; empty for the default. (default '')"""
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
 
     def getPythonEnv(self) -> str:
-        """Folder of a Python environment with TensorFlow, or an interpreter; empty for the default. (default '')"""
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+
+    def setEnvVars(self, value: Sequence[str]) -> Self:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def getEnvVars(self) -> list[str]:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setIntraOpParallelism(self, value: int) -> Self:
         """Threads of one TensorFlow operation. (default 4)"""
@@ -578,6 +788,7 @@ class PredictParams(WithParams):
         errorCol: str = ...,
         cellsHoldBatches: bool = ...,
         pythonEnv: str = ...,
+        envVars: Sequence[str] = ...,
         startTimeout: float = ...,
     ) -> None: ...
     def setOutputSchemaStr(self, value: str) -> Self:
@@ -677,10 +888,16 @@ class PredictParams(WithParams):
         """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
 
     def setPythonEnv(self, value: str) -> Self:
-        """Folder of a Python environment with TensorFlow, or an interpreter; empty for the default. (default '')"""
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
 
     def getPythonEnv(self) -> str:
-        """Folder of a Python environment with TensorFlow, or an interpreter; empty for the default. (default '')"""
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+
+    def setEnvVars(self, value: Sequence[str]) -> Self:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def getEnvVars(self) -> list[str]:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which all processes of the group have to be connected. (default 300.0)"""
@@ -712,13 +929,14 @@ class SavedModelPredictParams(WithParams):
         errorCol: str = ...,
         cellsHoldBatches: bool = ...,
         pythonEnv: str = ...,
+        envVars: Sequence[str] = ...,
         startTimeout: float = ...,
     ) -> None: ...
     def setModelPath(self, value: str) -> Self:
-        """Folder of a SavedModel, or a zip or tar file of one; every host has to have it. (required)"""
+        """Folder of a SavedModel, or a zip or tar file of one, at any address. (required)"""
 
     def getModelPath(self) -> str:
-        """Folder of a SavedModel, or a zip or tar file of one; every host has to have it. (required)"""
+        """Folder of a SavedModel, or a zip or tar file of one, at any address. (required)"""
 
     def setOutputSchemaStr(self, value: str) -> Self:
         """Columns of the rows that the script writes: "name type, name type". (required)"""
@@ -817,16 +1035,379 @@ class SavedModelPredictParams(WithParams):
         """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
 
     def setPythonEnv(self, value: str) -> Self:
-        """Folder of a Python environment with TensorFlow, or an interpreter; empty for the default. (default '')"""
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
 
     def getPythonEnv(self) -> str:
-        """Folder of a Python environment with TensorFlow, or an interpreter; empty for the default. (default '')"""
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+
+    def setEnvVars(self, value: Sequence[str]) -> Self:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def getEnvVars(self) -> list[str]:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which all processes of the group have to be connected. (default 300.0)"""
 
     def getStartTimeout(self) -> float:
         """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+class PredictStreamParams(WithParams):
+    """Parameters of operators that predict a stream."""
+
+    def __init__(
+        self,
+        *,
+        outputSchemaStr: str = ...,
+        schemaStr: str = ...,
+        schema: str = ...,
+        tableSchema: str = ...,
+        outputSignatureDefs: Sequence[str] = ...,
+        selectedCols: Sequence[str] = ...,
+        selectedColNames: Sequence[str] = ...,
+        inputSignatureDefs: Sequence[str] = ...,
+        signatureDefKey: str = ...,
+        graphDefTag: str = ...,
+        reservedCols: Sequence[str] = ...,
+        keepColNames: Sequence[str] = ...,
+        inferBatchSize: int = ...,
+        intraOpParallelism: int = ...,
+        errorCol: str = ...,
+        cellsHoldBatches: bool = ...,
+        pythonEnv: str = ...,
+        envVars: Sequence[str] = ...,
+        startTimeout: float = ...,
+        modelStreamFilePath: str = ...,
+        modelStreamScanInterval: float = ...,
+        modelStreamStartTime: str = ...,
+        chunkWait: float = ...,
+        chunkRows: int = ...,
+    ) -> None: ...
+    def setOutputSchemaStr(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getOutputSchemaStr(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setSchemaStr(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getSchemaStr(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setSchema(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getSchema(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setTableSchema(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getTableSchema(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
+
+    def getOutputSignatureDefs(self) -> list[str] | None:
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
+
+    def setSelectedCols(self, value: Sequence[str]) -> Self:
+        """Columns that feed the model; all when it is not set. (default None)"""
+
+    def getSelectedCols(self) -> list[str] | None:
+        """Columns that feed the model; all when it is not set. (default None)"""
+
+    def setSelectedColNames(self, value: Sequence[str]) -> Self:
+        """Columns that feed the model; all when it is not set. (default None)"""
+
+    def getSelectedColNames(self) -> list[str] | None:
+        """Columns that feed the model; all when it is not set. (default None)"""
+
+    def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
+        """The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set. (default None)"""
+
+    def getInputSignatureDefs(self) -> list[str] | None:
+        """The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set. (default None)"""
+
+    def setSignatureDefKey(self, value: str) -> Self:
+        """Name of the signature. (default 'serving_default')"""
+
+    def getSignatureDefKey(self) -> str:
+        """Name of the signature. (default 'serving_default')"""
+
+    def setGraphDefTag(self, value: str) -> Self:
+        """Tag of the graph. (default 'serve')"""
+
+    def getGraphDefTag(self) -> str:
+        """Tag of the graph. (default 'serve')"""
+
+    def setReservedCols(self, value: Sequence[str]) -> Self:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def getReservedCols(self) -> list[str] | None:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def setKeepColNames(self, value: Sequence[str]) -> Self:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def getKeepColNames(self) -> list[str] | None:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def setInferBatchSize(self, value: int) -> Self:
+        """Most rows in one call of the model. (default 256)"""
+
+    def getInferBatchSize(self) -> int:
+        """Most rows in one call of the model. (default 256)"""
+
+    def setIntraOpParallelism(self, value: int) -> Self:
+        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+
+    def getIntraOpParallelism(self) -> int | None:
+        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+
+    def setErrorCol(self, value: str) -> Self:
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+
+    def getErrorCol(self) -> str | None:
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+
+    def setCellsHoldBatches(self, value: bool) -> Self:
+        """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
+
+    def getCellsHoldBatches(self) -> bool:
+        """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
+
+    def setPythonEnv(self, value: str) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+
+    def getPythonEnv(self) -> str:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+
+    def setEnvVars(self, value: Sequence[str]) -> Self:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def getEnvVars(self) -> list[str]:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def setStartTimeout(self, value: float) -> Self:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def getStartTimeout(self) -> float:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def setModelStreamFilePath(self, value: str) -> Self:
+        """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
+
+    def getModelStreamFilePath(self) -> str | None:
+        """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
+
+    def setModelStreamScanInterval(self, value: float) -> Self:
+        """Seconds from one look into modelStreamFilePath to the next. (default 10.0)"""
+
+    def getModelStreamScanInterval(self) -> float:
+        """Seconds from one look into modelStreamFilePath to the next. (default 10.0)"""
+
+    def setModelStreamStartTime(self, value: str) -> Self:
+        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set. (default None)"""
+
+    def getModelStreamStartTime(self) -> str | None:
+        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set. (default None)"""
+
+    def setChunkWait(self, value: float) -> Self:
+        """Most seconds that rows wait on their way to the model, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
+
+    def getChunkWait(self) -> float:
+        """Most seconds that rows wait on their way to the model, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
+
+    def setChunkRows(self, value: int) -> Self:
+        """Most rows that travel together; the job takes the smallest of all its operators. (default 8000)"""
+
+    def getChunkRows(self) -> int:
+        """Most rows that travel together; the job takes the smallest of all its operators. (default 8000)"""
+
+class SavedModelPredictStreamParams(WithParams):
+    """Parameters of operators that predict a stream with a SavedModel."""
+
+    def __init__(
+        self,
+        *,
+        modelPath: str = ...,
+        outputSchemaStr: str = ...,
+        schemaStr: str = ...,
+        schema: str = ...,
+        tableSchema: str = ...,
+        outputSignatureDefs: Sequence[str] = ...,
+        selectedCols: Sequence[str] = ...,
+        selectedColNames: Sequence[str] = ...,
+        inputSignatureDefs: Sequence[str] = ...,
+        signatureDefKey: str = ...,
+        graphDefTag: str = ...,
+        reservedCols: Sequence[str] = ...,
+        keepColNames: Sequence[str] = ...,
+        inferBatchSize: int = ...,
+        intraOpParallelism: int = ...,
+        errorCol: str = ...,
+        cellsHoldBatches: bool = ...,
+        pythonEnv: str = ...,
+        envVars: Sequence[str] = ...,
+        startTimeout: float = ...,
+        modelStreamFilePath: str = ...,
+        modelStreamScanInterval: float = ...,
+        modelStreamStartTime: str = ...,
+        chunkWait: float = ...,
+        chunkRows: int = ...,
+    ) -> None: ...
+    def setModelPath(self, value: str) -> Self:
+        """Folder of a SavedModel, or a zip or tar file of one, at any address. (required)"""
+
+    def getModelPath(self) -> str:
+        """Folder of a SavedModel, or a zip or tar file of one, at any address. (required)"""
+
+    def setOutputSchemaStr(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getOutputSchemaStr(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setSchemaStr(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getSchemaStr(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setSchema(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getSchema(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setTableSchema(self, value: str) -> Self:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def getTableSchema(self) -> str:
+        """Columns of the rows that the script writes: "name type, name type". (required)"""
+
+    def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
+
+    def getOutputSignatureDefs(self) -> list[str] | None:
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
+
+    def setSelectedCols(self, value: Sequence[str]) -> Self:
+        """Columns that feed the model; all when it is not set. (default None)"""
+
+    def getSelectedCols(self) -> list[str] | None:
+        """Columns that feed the model; all when it is not set. (default None)"""
+
+    def setSelectedColNames(self, value: Sequence[str]) -> Self:
+        """Columns that feed the model; all when it is not set. (default None)"""
+
+    def getSelectedColNames(self) -> list[str] | None:
+        """Columns that feed the model; all when it is not set. (default None)"""
+
+    def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
+        """The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set. (default None)"""
+
+    def getInputSignatureDefs(self) -> list[str] | None:
+        """The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set. (default None)"""
+
+    def setSignatureDefKey(self, value: str) -> Self:
+        """Name of the signature. (default 'serving_default')"""
+
+    def getSignatureDefKey(self) -> str:
+        """Name of the signature. (default 'serving_default')"""
+
+    def setGraphDefTag(self, value: str) -> Self:
+        """Tag of the graph. (default 'serve')"""
+
+    def getGraphDefTag(self) -> str:
+        """Tag of the graph. (default 'serve')"""
+
+    def setReservedCols(self, value: Sequence[str]) -> Self:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def getReservedCols(self) -> list[str] | None:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def setKeepColNames(self, value: Sequence[str]) -> Self:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def getKeepColNames(self) -> list[str] | None:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def setInferBatchSize(self, value: int) -> Self:
+        """Most rows in one call of the model. (default 256)"""
+
+    def getInferBatchSize(self) -> int:
+        """Most rows in one call of the model. (default 256)"""
+
+    def setIntraOpParallelism(self, value: int) -> Self:
+        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+
+    def getIntraOpParallelism(self) -> int | None:
+        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+
+    def setErrorCol(self, value: str) -> Self:
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+
+    def getErrorCol(self) -> str | None:
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+
+    def setCellsHoldBatches(self, value: bool) -> Self:
+        """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
+
+    def getCellsHoldBatches(self) -> bool:
+        """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
+
+    def setPythonEnv(self, value: str) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+
+    def getPythonEnv(self) -> str:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+
+    def setEnvVars(self, value: Sequence[str]) -> Self:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def getEnvVars(self) -> list[str]:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def setStartTimeout(self, value: float) -> Self:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def getStartTimeout(self) -> float:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def setModelStreamFilePath(self, value: str) -> Self:
+        """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
+
+    def getModelStreamFilePath(self) -> str | None:
+        """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
+
+    def setModelStreamScanInterval(self, value: float) -> Self:
+        """Seconds from one look into modelStreamFilePath to the next. (default 10.0)"""
+
+    def getModelStreamScanInterval(self) -> float:
+        """Seconds from one look into modelStreamFilePath to the next. (default 10.0)"""
+
+    def setModelStreamStartTime(self, value: str) -> Self:
+        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set. (default None)"""
+
+    def getModelStreamStartTime(self) -> str | None:
+        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set. (default None)"""
+
+    def setChunkWait(self, value: float) -> Self:
+        """Most seconds that rows wait on their way to the model, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
+
+    def getChunkWait(self) -> float:
+        """Most seconds that rows wait on their way to the model, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
+
+    def setChunkRows(self, value: int) -> Self:
+        """Most rows that travel together; the job takes the smallest of all its operators. (default 8000)"""
+
+    def getChunkRows(self) -> int:
+        """Most rows that travel together; the job takes the smallest of all its operators. (default 8000)"""
 
 class RandomTableParams(WithParams):
     """Parameters of random tables."""
@@ -869,6 +1450,55 @@ class RandomTableParams(WithParams):
 
     def getIdCol(self) -> str | None:
         """Name of a BIGINT column that counts the rows from 0; none when it is not set. (default None)"""
+
+class RandomStreamParams(WithParams):
+    """Parameters of random streams."""
+
+    def __init__(
+        self,
+        *,
+        maxRows: int = ...,
+        numCols: int = ...,
+        outputCols: Sequence[str] = ...,
+        outputColConfs: str = ...,
+        idCol: str = ...,
+        timePerSample: float = ...,
+    ) -> None: ...
+    def setMaxRows(self, value: int) -> Self:
+        """Number of rows after which the stream ends. (required)"""
+
+    def getMaxRows(self) -> int:
+        """Number of rows after which the stream ends. (required)"""
+
+    def setNumCols(self, value: int) -> Self:
+        """Number of random columns. (required)"""
+
+    def getNumCols(self) -> int:
+        """Number of random columns. (required)"""
+
+    def setOutputCols(self, value: Sequence[str]) -> Self:
+        """Names of the random columns; col0, col1 and so on when it is not set. (default None)"""
+
+    def getOutputCols(self) -> list[str] | None:
+        """Names of the random columns; col0, col1 and so on when it is not set. (default None)"""
+
+    def setOutputColConfs(self, value: str) -> Self:
+        """Distributions of columns: "name:uniform(0,1);name:gauss(0,1,nullper=0.1)"; also uniform_open, weight_set, poisson. (default None)"""
+
+    def getOutputColConfs(self) -> str | None:
+        """Distributions of columns: "name:uniform(0,1);name:gauss(0,1,nullper=0.1)"; also uniform_open, weight_set, poisson. (default None)"""
+
+    def setIdCol(self, value: str) -> Self:
+        """Name of a BIGINT column that counts the rows from 1. (default 'num')"""
+
+    def getIdCol(self) -> str:
+        """Name of a BIGINT column that counts the rows from 1. (default 'num')"""
+
+    def setTimePerSample(self, value: float) -> Self:
+        """Seconds from one row to the next; as fast as they are taken when it is not set. (default None)"""
+
+    def getTimePerSample(self) -> float | None:
+        """Seconds from one row to the next; as fast as they are taken when it is not set. (default None)"""
 
 class CsvParams(WithParams):
     """Parameters of CSV sources."""

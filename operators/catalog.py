@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import datetime
 import ipaddress
 import json
 import numbers
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from bridge.equal_steps import MODES, OFF
-from bridge.schema import Schema
+from bridge.exceptions import ConfigurationError
+from bridge.schema import Schema, split_watermark
+from bridge.settings import DRAIN, ON_RETURNS, REPLAYS, UNTAKEN
 from operators.param import Param
+
+_OWN_VARIABLES = {"PATH", "PYTHONPATH", "TF_CONFIG", "TMPDIR"}
 
 
 def _text(value: Any) -> str:
@@ -54,6 +61,22 @@ def _files(value: Any) -> list[str]:
     return files
 
 
+def _variables(value: Any) -> list[str]:
+    expected = 'a list of names of variables, or of "NAME=value"'
+    try:
+        names = [each.partition("=")[0] for each in _texts(value)]
+    except ValueError:
+        raise ValueError(expected) from None
+    # The error tells no values, which may be secrets.
+    wrong = [name for name in names if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name)]
+    if wrong or any("\0" in each for each in value):
+        raise ConfigurationError(f"expected {expected}; {', '.join(map(repr, wrong)) or 'a value'} is none")
+    ours = [name for name in names if name in _OWN_VARIABLES or name.startswith("AKDL_")]
+    if ours:
+        raise ConfigurationError(f"{', '.join(ours)} cannot be chosen: the process needs a value of its own")
+    return list(value)
+
+
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError("True or False")
@@ -80,6 +103,24 @@ def _some_seconds(value: Any) -> float:
     if _seconds(value) == 0:
         raise ValueError("a number of seconds greater than 0")
     return float(value)
+
+
+def read_time(text: str) -> datetime.datetime:
+    """Return a date and time as Alink and Flink write them, with any number of digits after the seconds.
+
+    Raises:
+        ValueError: It is none.
+    """
+    # Before Python 3.11 there had to be three or six.
+    return datetime.datetime.fromisoformat(re.sub(r"\.[0-9]{1,6}", lambda found: found.group().ljust(7, "0"), text, count=1))
+
+
+def _time(value: Any) -> str:
+    try:
+        read_time(_text(value))
+    except ValueError:
+        raise ValueError('a date and time such as "2024-05-31 18:00:00"') from None
+    return str(value)
 
 
 def _network(value: Any) -> str:
@@ -120,6 +161,11 @@ def _json_object(value: Any) -> str:
 
 def _schema_text(value: Any) -> str:
     Schema.parse(_text(value))
+    return str(value)
+
+
+def _stream_schema_text(value: Any) -> str:
+    Schema.parse(split_watermark(_text(value))[0])
     return str(value)
 
 
@@ -175,6 +221,33 @@ GPUS_PER_WORKER = Param(
     "GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one.",
     _count(0), None, returns="int | None",
 )  # fmt: skip
+STREAM_SCHEMA_STR = Param(
+    "outputSchemaStr", "str",
+    'Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: '
+    '"..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL \'5\' SECOND".',
+    _stream_schema_text, aliases=("schemaStr", "schema", "tableSchema"),
+)  # fmt: skip
+CHUNK_WAIT = Param(
+    "chunkWait", "float",
+    "Most seconds that rows wait on their way to the script, and back, to travel together; the job takes the shortest of "
+    "all its operators.", _some_seconds, 0.01,
+)  # fmt: skip
+CHUNK_ROWS = Param(
+    "chunkRows", "int",
+    "Most rows that travel together; the job takes the smallest of all its operators.", _count(1), 8000,
+)  # fmt: skip
+REPLAY = Param(
+    "replay", "str",
+    'Rows that a checkpoint keeps for the script that starts after a failure: "untaken", those that the script had not '
+    'taken from its dataset; "uncommitted", those that it had not committed with `task_config.commit()`.',
+    _one_of(*REPLAYS), UNTAKEN,
+)  # fmt: skip
+ON_RETURN = Param(
+    "onReturn", "str",
+    'What becomes of further rows when the script returns before its input ends: "drain" drops them, "fail" fails the job, '
+    '"restart" starts the script again for them.',
+    _one_of(*ON_RETURNS), DRAIN,
+)  # fmt: skip
 START_TIMEOUT = Param(
     "startTimeout", "float", "Seconds within which all processes of the group have to be connected.", _some_seconds, 300.0
 )
@@ -184,8 +257,14 @@ STALL_TIMEOUT = Param(
     _seconds, 600.0,
 )  # fmt: skip
 PYTHON_ENV = Param(
-    "pythonEnv", "str", "Folder of a Python environment with TensorFlow, or an interpreter; empty for the default.",
+    "pythonEnv", "str",
+    "A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default.",
     _text, "",
+)  # fmt: skip
+ENV_VARS = Param(
+    "envVars", "Sequence[str]",
+    'Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value".',
+    _variables, (), returns="list[str]",
 )  # fmt: skip
 INTRA_OP_PARALLELISM = Param("intraOpParallelism", "int", "Threads of one TensorFlow operation.", _count(1), 4)
 EXACT_DOUBLES = Param(
@@ -232,9 +311,21 @@ CELLS_HOLD_BATCHES = Param(
     "A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it.",
     _flag, False,
 )  # fmt: skip
-MODEL_PATH = Param(
-    "modelPath", "str", "Folder of a SavedModel, or a zip or tar file of one; every host has to have it.", _filled_text
+MODEL_PATH = Param("modelPath", "str", "Folder of a SavedModel, or a zip or tar file of one, at any address.", _filled_text)
+MODEL_STREAM_FILE_PATH = Param(
+    "modelStreamFilePath", "str",
+    "Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host "
+    "has to have it.", _filled_text, None, returns="str | None",
+)  # fmt: skip
+MODEL_STREAM_SCAN_INTERVAL = Param(
+    "modelStreamScanInterval", "float", "Seconds from one look into modelStreamFilePath to the next.", _some_seconds, 10.0
 )
+MODEL_STREAM_START_TIME = Param(
+    "modelStreamStartTime", "str",
+    'Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set.',
+    _time, None, returns="str | None",
+)  # fmt: skip
+PREDICT_WAIT = replace(CHUNK_WAIT, doc=CHUNK_WAIT.doc.replace("the script", "the model"))
 
 NUM_ROWS = Param("numRows", "int", "Number of rows.", _count(0))
 NUM_COLS = Param("numCols", "int", "Number of random columns.", _count(1))
@@ -251,6 +342,12 @@ ID_COL = Param(
     "idCol", "str", "Name of a BIGINT column that counts the rows from 0; none when it is not set.", _filled_text, None,
     returns="str | None",
 )  # fmt: skip
+MAX_ROWS = Param("maxRows", "int", "Number of rows after which the stream ends.", _count(0))
+STREAM_ID_COL = Param("idCol", "str", "Name of a BIGINT column that counts the rows from 1.", _filled_text, "num")
+TIME_PER_SAMPLE = Param(
+    "timePerSample", "float", "Seconds from one row to the next; as fast as they are taken when it is not set.",
+    _some_seconds, None, returns="float | None",
+)  # fmt: skip
 FILE_PATH = Param("filePath", "str", "Path of a file or folder, or any address that Flink reads.", _filled_text)
 SCHEMA_STR = Param("schemaStr", "str", 'Columns: "name type, name type".', _schema_text, aliases=("schema", "tableSchema"))
 FIELD_DELIMITER = Param("fieldDelimiter", "str", "Character between fields.", _character, ",")
@@ -258,20 +355,29 @@ QUOTE_CHAR = Param("quoteChar", "str", "Character around fields that hold a deli
 IGNORE_FIRST_LINE = Param("ignoreFirstLine", "bool", "Leave out the first line of each file.", _flag, False)
 
 TRAIN = (
-    USER_FILES, MAIN_SCRIPT_FILE, USER_PARAMS, SELECTED_COLS, NUM_WORKERS, NUM_PSS, PYTHON_ENV,
+    USER_FILES, MAIN_SCRIPT_FILE, USER_PARAMS, SELECTED_COLS, NUM_WORKERS, NUM_PSS, PYTHON_ENV, ENV_VARS,
     INTRA_OP_PARALLELISM, EXACT_DOUBLES, CHIEF_COORDINATES, EQUAL_STEPS, WEIGHT_COL, HOST_NETWORK, GPUS_PER_WORKER,
     START_TIMEOUT, STALL_TIMEOUT,
 )  # fmt: skip
 SCRIPT = (*TRAIN[:3], OUTPUT_SCHEMA_STR, *TRAIN[3:])
+STREAM = (
+    *TRAIN[:3], STREAM_SCHEMA_STR, *(param for param in TRAIN[3:] if param not in (EQUAL_STEPS, WEIGHT_COL)),
+    CHUNK_WAIT, CHUNK_ROWS, REPLAY, ON_RETURN,
+)  # fmt: skip
 PREDICT = (
     OUTPUT_SCHEMA_STR, OUTPUT_SIGNATURE_DEFS, FED_COLS, INPUT_SIGNATURE_DEFS, SIGNATURE_DEF_KEY, GRAPH_DEF_TAG,
-    RESERVED_COLS, INFER_BATCH_SIZE, MODEL_INTRA_OP_PARALLELISM, ERROR_COL, CELLS_HOLD_BATCHES, PYTHON_ENV,
+    RESERVED_COLS, INFER_BATCH_SIZE, MODEL_INTRA_OP_PARALLELISM, ERROR_COL, CELLS_HOLD_BATCHES, PYTHON_ENV, ENV_VARS,
     START_TIMEOUT,
 )  # fmt: skip
 SAVED_MODEL_PREDICT = (MODEL_PATH, *PREDICT)
+PREDICT_STREAM = (
+    *PREDICT, MODEL_STREAM_FILE_PATH, MODEL_STREAM_SCAN_INTERVAL, MODEL_STREAM_START_TIME, PREDICT_WAIT, CHUNK_ROWS,
+)  # fmt: skip
+SAVED_MODEL_PREDICT_STREAM = (MODEL_PATH, *PREDICT_STREAM)
 # Of a trainer, which trains with some columns and parameters and predicts with others.
 TRAINER = (
     *TRAIN, INFER_SELECTED_COLS, *(param for param in PREDICT if param.name not in {each.name for each in TRAIN}),
 )  # fmt: skip
 RANDOM_TABLE = (NUM_ROWS, NUM_COLS, OUTPUT_COLS, OUTPUT_COL_CONFS, ID_COL)
+RANDOM_STREAM = (MAX_ROWS, NUM_COLS, OUTPUT_COLS, OUTPUT_COL_CONFS, STREAM_ID_COL, TIME_PER_SAMPLE)
 CSV = (FILE_PATH, SCHEMA_STR, FIELD_DELIMITER, QUOTE_CHAR, IGNORE_FIRST_LINE)

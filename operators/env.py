@@ -1,34 +1,40 @@
-"""Where jobs run: the embedded mini cluster, a Flink cluster, or the user's own environments."""
+"""Where jobs run: the embedded mini cluster, a Flink cluster, where a program was submitted to, or the user's environments."""
 
 from __future__ import annotations
 
 import functools
 import glob
-import importlib.util
+import logging
 import os
-import shutil
 import socket
 import sys
-import tempfile
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from bridge.carried import carry_own_packages
 from bridge.exceptions import ConfigurationError
-from operators.java import start_java
+from operators.java import know_planner, start_java
 
 if TYPE_CHECKING:
     from pyflink.datastream import StreamExecutionEnvironment
     from pyflink.table import StreamTableEnvironment
 
+logger = logging.getLogger(__name__)
+
 MAX_PARALLELISM = 128
 _CONNECT_S = 10.0
 
+_ARROW_ROWS = "python.fn-execution.arrow.batch.size"
+_BUNDLE_MS = "python.fn-execution.bundle.time"
+
 # What jobs need of Flink; a user's own configuration wins.
 _DEFAULTS = {
-    "python.fn-execution.arrow.batch.size": "8000",  # rows per call of the encoder: chunks of about 1 MB
+    _ARROW_ROWS: "8000",  # rows per call of the encoder: chunks of about 1 MB
     "python.fn-execution.bundle.size": "80000",
+    # Else each row is copied between the steps of a task, which took a third of its time.
+    "pipeline.object-reuse": "true",
 }
 # Without these, co-located subtasks land on different hosts in BATCH mode, or the job cannot be scheduled at all.
 _BATCH = {"jobmanager.scheduler": "Default", "execution.batch-shuffle-mode": "ALL_EXCHANGES_PIPELINED"}
@@ -102,13 +108,16 @@ _current: MLEnv | None = None
 
 
 def useLocalEnv(parallelism: int, config: dict[str, Any] | None = None) -> MLEnv:
-    """Run jobs on a Flink mini cluster inside this program.
+    """Run jobs on a Flink mini cluster inside this program; on the cluster that it was submitted to, if it was.
 
     Args:
         parallelism: Subtasks of each operator, at least 1.
         config: Entries of Flink's configuration; `debug_mode=True` shows on this console what scripts print.
     """
     flink_config, debug_mode = _checked(parallelism, config)
+    if _is_submitted():
+        logger.warning("useLocalEnv: this program was submitted to Flink, so its jobs run there and not inside it")
+        return _use(lambda mode: _submitted(parallelism, mode, flink_config), debug_mode)
     _quiet_end_of_jobs()
     return _use(lambda mode: _local(parallelism, {**_DEFAULTS, **mode, **flink_config}), debug_mode)
 
@@ -122,7 +131,15 @@ def useRemoteEnv(host: str, port: int, parallelism: int, config: dict[str, Any] 
         parallelism: Subtasks of each operator, at least 1.
         config: Entries of Flink's configuration, see `useLocalEnv`. `python.executable` names the Python with the Flink
             side on the cluster's hosts; it is `python` from their PATH when it is not given.
+
+    Raises:
+        ConfigurationError: A value is wrong, or this program was submitted, as with `flink run`, which says where it runs.
     """
+    if _is_submitted():
+        raise ConfigurationError(
+            f"useRemoteEnv: this program was submitted to Flink, so its jobs cannot go to {host}:{port}: take getMLEnv(), or "
+            "start it with python"
+        )
     if not isinstance(host, str) or not host:
         raise ConfigurationError(f"useRemoteEnv: host: expected the name of a host, got {host!r}")
     if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
@@ -139,7 +156,13 @@ def useCustomEnv(stream_env: StreamExecutionEnvironment, table_env: StreamTableE
 
 
 def getMLEnv() -> MLEnv:
-    """Return the environments in use; a local one with one subtask per processor when none was chosen."""
+    """Return the environments in use.
+
+    When none was chosen, it is that of Flink in a program that was submitted, as with `flink run`; else a local one with one
+    subtask per processor.
+    """
+    if _current is None and _is_submitted():
+        return _use(lambda mode: _submitted(None, mode, {}), debug_mode=False)
     return _current or useLocalEnv(os.cpu_count() or 1)
 
 
@@ -168,6 +191,27 @@ def prepare_for_batch(table_env: StreamTableEnvironment) -> None:
         if chosen.upper() != value.upper():
             raise ConfigurationError(f"{key} is {chosen}, but operators that run scripts need {value} in batch mode")
         config.set(key, value)
+
+
+def prepare_for_stream(table_env: StreamTableEnvironment, chunk_wait_s: float, chunk_rows: int) -> None:
+    """Give an environment the settings that a stream operator needs, where they are not shorter and smaller already.
+
+    Args:
+        table_env: The environment.
+        chunk_wait_s: How long rows may wait for others to travel with.
+        chunk_rows: How many may travel together.
+
+    Raises:
+        ConfigurationError: It is in batch mode.
+    """
+    config = table_env.get_config()
+    if config.get("execution.runtime-mode", "STREAMING").upper() == "BATCH":
+        raise ConfigurationError(
+            "this environment is in batch mode, but stream operators need one in streaming mode: take getMLEnv().stenv, or "
+            "batch operators"
+        )
+    for key, wanted in ((_BUNDLE_MS, int(chunk_wait_s * 1000)), (_ARROW_ROWS, chunk_rows)):
+        config.set(key, str(max(1, min(wanted, int(config.get(key, str(wanted)))))))
 
 
 def _use(make: Callable[[dict[str, str]], tuple[Any, Any]], debug_mode: bool) -> MLEnv:
@@ -212,6 +256,27 @@ def _local(parallelism: int, config: dict[str, str]) -> tuple[Any, Any]:
     return _with_table_env(env, parallelism, config)
 
 
+def _is_submitted() -> bool:
+    """Whether Flink has started this program: its command line, or the JobManager of an application."""
+    return "PYFLINK_GATEWAY_PORT" in os.environ
+
+
+def _submitted(parallelism: int | None, mode: dict[str, str], config: dict[str, str]) -> tuple[Any, Any]:
+    start_java()
+    from pyflink.common import Configuration
+    from pyflink.datastream import StreamExecutionEnvironment
+
+    configuration = Configuration()
+    for key, value in config.items():
+        configuration.set_string(key, value)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env, table_env = _with_table_env(env, parallelism, {**mode, **config})
+    known = table_env.get_config()
+    for key, value in {**_DEFAULTS, **mode}.items():  # what the command line and the cluster's configuration say wins
+        known.set(key, known.get(key, value))
+    return env, table_env
+
+
 def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> tuple[Any, Any]:
     try:
         socket.create_connection((host, port), timeout=_CONNECT_S).close()  # Flink's own client tries for a minute
@@ -240,7 +305,6 @@ def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> t
     # `execution.target=remote` in the configuration of a plain environment would still start a local cluster.
     environments = gateway.jvm.org.apache.flink.streaming.api.environment.StreamExecutionEnvironment
     env = StreamExecutionEnvironment(environments.createRemoteEnvironment(host, port, configuration._j_configuration, jars))
-    env.add_python_file(_own_packages().name)
     return _with_table_env(env, parallelism, config)
 
 
@@ -253,32 +317,21 @@ def _has_python_library(host: str, port: int) -> bool:
         return False
 
 
-@functools.cache
-def _own_packages() -> tempfile.TemporaryDirectory[str]:
-    """Copy our packages to a folder that jobs can carry along; it goes when this program ends.
-
-    Flink puts each folder it is given on PYTHONPATH as it is, so the packages have to lie in one, with nothing else.
-    """
-    folder = tempfile.TemporaryDirectory(prefix="flink-python-files-")
-    for package in ("akdl", "bridge", "operators"):
-        spec = importlib.util.find_spec(package)
-        assert spec is not None and spec.submodule_search_locations
-        target = os.path.join(folder.name, package)
-        shutil.copytree(spec.submodule_search_locations[0], target, ignore=shutil.ignore_patterns("__pycache__"))
-    return folder
-
-
-def _with_table_env(env: Any, parallelism: int, config: dict[str, str]) -> tuple[Any, Any]:
+def _with_table_env(env: Any, parallelism: int | None, config: dict[str, str]) -> tuple[Any, Any]:
     from pyflink.datastream import RuntimeExecutionMode
     from pyflink.table import EnvironmentSettings, StreamTableEnvironment
 
-    env.set_parallelism(parallelism)
+    if parallelism is not None:
+        env.set_parallelism(parallelism)
     env.set_max_parallelism(MAX_PARALLELISM)
     batch = config.get("execution.runtime-mode") == "BATCH"
     if batch:
         env.set_runtime_mode(RuntimeExecutionMode.BATCH)
     settings = EnvironmentSettings.in_batch_mode() if batch else EnvironmentSettings.in_streaming_mode()
-    return env, StreamTableEnvironment.create(env, environment_settings=settings)
+    table_env = StreamTableEnvironment.create(env, environment_settings=settings)
+    know_planner(table_env)
+    carry_own_packages(table_env)  # for functions of the user's own that use them, in jobs without an operator of ours
+    return env, table_env
 
 
 def _quiet_end_of_jobs() -> None:

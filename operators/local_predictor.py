@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from akdl.files import FileError, fetch
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Column, Schema
 
@@ -27,7 +28,7 @@ class LocalPredictor:
     Its methods may be called from several threads at once.
 
     Args:
-        path: What `PipelineModel.save` has written.
+        path: What `PipelineModel.save` has written, at any address of `akdl.files`.
         inputSchemaStr: Columns of the rows: "name type, name type".
     """
 
@@ -36,7 +37,7 @@ class LocalPredictor:
         self._models: list[_Model] = []
         try:
             columns: Sequence[Column] = Schema.parse(inputSchemaStr).columns
-            for stage in read_pipeline(path, self._folder):
+            for stage in read_pipeline(fetch_pipeline(path, self._folder), self._folder):
                 model, columns = _load(stage, columns)
                 self._models.append(model)
         except BaseException:
@@ -86,6 +87,20 @@ class LocalPredictor:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def fetch_pipeline(address: str, folder: str) -> str:
+    """Return the path of a saved pipeline model, fetched into `folder` if need be.
+
+    Raises:
+        ConfigurationError: It cannot be had.
+    """
+    fetched = os.path.join(folder, "fetched")
+    os.makedirs(fetched, exist_ok=True)
+    try:
+        return fetch(address, fetched)
+    except FileError as error:
+        raise ConfigurationError(f"the saved pipeline model cannot be read: {error}") from None
 
 
 def read_pipeline(path: str, folder: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A model table, as a job makes it, to a file that travels with other jobs."""
+"""A model, as a job makes it or as it lies somewhere, to a file that travels with jobs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from akdl.model_archive import ModelError, unpack
+from akdl.files import fetch
+from akdl.model_archive import ModelError, find_saved_model, unpack
 from bridge.exceptions import ConfigurationError
 from operators.operator import BatchOperator
+from operators.program_folder import named_by_content, program_folder
 
 
-def pack_model_table(model: BatchOperator, folder: str) -> str:
-    """Run the job of a model table, once, and return a zip file of its SavedModel, in a folder of its own below `folder`.
+def pack_model_table(model: BatchOperator) -> str:
+    """Run the job of a model table, once, and return a file of its SavedModel that can travel with jobs.
 
     Rows are read one after the other, so a large model needs little memory.
 
@@ -22,18 +24,36 @@ def pack_model_table(model: BatchOperator, folder: str) -> str:
         ConfigurationError: The rows are no model.
     """
     if model._packed is None:
-        place = tempfile.mkdtemp(dir=folder)
-        unpacked = os.path.join(place, "unpacked")
+        place = tempfile.mkdtemp(dir=program_folder())
         try:
-            found = model._run(lambda: unpack(_rows(model), unpacked))
+            model._packed = _pack(model._run(lambda: unpack(_rows(model), os.path.join(place, "unpacked"))), place)
         except ModelError as error:
             raise ConfigurationError(f"the model table that {type(model).__name__} makes: {error}") from None
-        # A name of its own: all files that a job carries lie side by side on the hosts.
-        name = os.path.join(place, "carried", f"akdl_model_{os.path.basename(place)}")
-        os.mkdir(os.path.dirname(name))
-        model._packed = shutil.make_archive(name, "zip", found)
-        shutil.rmtree(unpacked)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
     return model._packed
+
+
+def packed_model(address: str) -> str:
+    """Return a file of a SavedModel that can travel with jobs.
+
+    Args:
+        address: The model's folder, or a zip or tar file of one: any address of `akdl.files`.
+
+    Raises:
+        FileError: It cannot be had.
+        ModelError: The folder holds no SavedModel.
+    """
+    place = tempfile.mkdtemp(dir=program_folder())
+    try:
+        path = fetch(address, place)
+        return _pack(find_saved_model(path), place) if os.path.isdir(path) else named_by_content(path, "model")[0]
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _pack(saved_model: str, place: str) -> str:
+    return named_by_content(shutil.make_archive(os.path.join(place, "packed"), "zip", saved_model), "model")[0]
 
 
 def _rows(model: BatchOperator) -> Iterator[tuple[Any, Any]]:

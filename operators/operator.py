@@ -5,18 +5,20 @@ from __future__ import annotations
 import itertools
 import logging
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from bridge.exceptions import ConfigurationError
+from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink_errors import readable
 from bridge.model_process import release
 from bridge.registry import stop_groups
-from bridge.schema import quoted
+from bridge.schema import Schema, quoted
 from operators.slots import Need, check_slots
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyflink.datastream import StreamExecutionEnvironment
     from pyflink.table import StreamTableEnvironment, Table
 
     from operators.sources import TableSourceBatchOp
@@ -24,33 +26,26 @@ if TYPE_CHECKING:
 _SHOWN_ROWS = 21  # as many rows as Alink prints without leaving some out
 _SHOWN_CHARACTERS = 60  # of one cell; a row of a model table has a million
 _numbers = itertools.count()
-_Op = TypeVar("_Op", bound="BatchOperator")
+_Family = TypeVar("_Family", bound="Operator[Any]")  # BatchOperator or StreamOperator: what shaping leads to
+_Op = TypeVar("_Op", bound="Operator[Any]")
+_Result = TypeVar("_Result")
 
 
-class BatchOperator:
-    """A bounded table and the operators that can follow it. Nothing runs before a result is asked for."""
+class Operator(Generic[_Family]):
+    """A table and the operators that can follow it. Nothing runs before a result is asked for."""
 
-    _deferred: ClassVar[list[Callable[[], BatchOperator]]] = []
+    _family: ClassVar[type[Any]]
 
     def __init__(self) -> None:
         self._table: Table | None = None
         self._groups: dict[str, Need] = {}  # groups of processes that a job with this table starts
         self._models: frozenset[str] = frozenset()  # model processes that it starts
-        self._packed: str | None = None  # the model that this table holds, once it was asked for, as a file
 
-    @staticmethod
-    def fromTable(table: Table) -> TableSourceBatchOp:
-        """Start from a plain PyFlink table; what follows runs in that table's environment."""
-        from operators.sources import TableSourceBatchOp
-
-        return TableSourceBatchOp(table)
-
-    @staticmethod
-    def fromDataframe(df: pd.DataFrame, schemaStr: str) -> BatchOperator:
-        """Start from a pandas DataFrame; `schemaStr` is "name type, name type" in the order of its columns."""
-        from operators.sources import MemSourceBatchOp
-
-        return MemSourceBatchOp(df, schemaStr)
+    def _also_starts_what(self, *ops: Operator[Any]) -> None:
+        """Note that a job with this table starts all that jobs with those tables start."""
+        for op in ops:
+            self._groups.update(op._groups)
+            self._models |= op._models
 
     def getOutputTable(self) -> Table:
         """Return the table as plain PyFlink, to go on in SQL or the Table API."""
@@ -67,23 +62,23 @@ class BatchOperator:
         resolved = self.getOutputTable()._j_table.getResolvedSchema()
         return [str(data_type.getLogicalType().asSummaryString()) for data_type in resolved.getColumnDataTypes()]
 
-    def select(self, fields: str | Sequence[str]) -> BatchOperator:
+    def select(self, fields: str | Sequence[str]) -> _Family:
         """Return the columns of a SQL select list, such as "*, a + b AS c", or of a list of column names."""
         clause = fields if isinstance(fields, str) else ", ".join(map(quoted, fields))
         return self._query("select", clause, lambda view: f"SELECT {clause}\nFROM {view}")
 
-    def filter(self, predicate: str) -> BatchOperator:
+    def filter(self, predicate: str) -> _Family:
         """Return the rows for which a SQL condition holds."""
         return self._query("filter", predicate, lambda view: f"SELECT * FROM {view} WHERE {predicate}")
 
-    def where(self, predicate: str) -> BatchOperator:
+    def where(self, predicate: str) -> _Family:
         """Return the rows for which a SQL condition holds."""
         return self.filter(predicate)
 
     def link(self, op: _Op) -> _Op:
         """Feed `op` with this table and return `op`."""
-        if not isinstance(op, BatchOperator):
-            raise ConfigurationError(f"link: expected a BatchOperator, got a {type(op).__name__}")
+        if not isinstance(op, Operator):
+            raise ConfigurationError(f"link: expected a {self._family.__name__}, got a {type(op).__name__}")
         op.linkFrom(self)
         return op
 
@@ -91,9 +86,52 @@ class BatchOperator:
         """Feed `op` with this table and return `op`."""
         return self.link(op)
 
-    def linkFrom(self, *ops: BatchOperator) -> BatchOperator:
+    def linkFrom(self, *ops: Any) -> _Family:
         """Feed this operator and return it."""
         raise ConfigurationError(f"{type(self).__name__} takes no input")
+
+    def _query(self, method: str, sql: str, query: Callable[[str], str]) -> _Family:
+        table = self.getOutputTable()
+        table_env = environment_of(table)
+        view = f"akdl_view_{next(_numbers)}"
+        table_env.create_temporary_view(view, table)
+        try:
+            return self._followed_by(table_env.sql_query(query(view)))
+        except Exception as error:
+            reason = str(readable(error)).split("\nWas expecting", 1)[0]  # the parser lists all of SQL's words
+            raise ConfigurationError(f"{method}: {sql!r} is no SQL for the columns {self.getColNames()}: {reason}") from None
+        finally:
+            table_env.drop_temporary_view(view)  # the query holds the table itself
+
+    def _followed_by(self, table: Table) -> _Family:
+        result: _Family = self._family()
+        result._table = table
+        result._also_starts_what(self)
+        return result
+
+
+class BatchOperator(Operator["BatchOperator"]):
+    """A bounded table and the operators that can follow it. Nothing runs before a result is asked for."""
+
+    _deferred: ClassVar[list[Callable[[], BatchOperator]]] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._packed: str | None = None  # the model that this table holds, once it was asked for, as a file
+
+    @staticmethod
+    def fromTable(table: Table) -> TableSourceBatchOp:
+        """Start from a plain PyFlink table; what follows runs in that table's environment."""
+        from operators.sources import TableSourceBatchOp
+
+        return TableSourceBatchOp(table)
+
+    @staticmethod
+    def fromDataframe(df: pd.DataFrame, schemaStr: str) -> BatchOperator:
+        """Start from a pandas DataFrame; `schemaStr` is "name type, name type" in the order of its columns."""
+        from operators.sources import MemSourceBatchOp
+
+        return MemSourceBatchOp(df, schemaStr)
 
     def print(self, n: int = 0, title: str | None = None) -> BatchOperator:
         """Run the job and print its rows.
@@ -135,47 +173,15 @@ class BatchOperator:
         for run in deferred:
             run()
 
-    def _query(self, method: str, sql: str, query: Callable[[str], str]) -> BatchOperator:
-        table = self.getOutputTable()
-        table_env = environment_of(table)
-        view = f"akdl_view_{next(_numbers)}"
-        table_env.create_temporary_view(view, table)
-        try:
-            return self._followed_by(table_env.sql_query(query(view)))
-        except Exception as error:
-            reason = str(readable(error)).split("\nWas expecting", 1)[0]  # the parser lists all of SQL's words
-            raise ConfigurationError(f"{method}: {sql!r} is no SQL for the columns {self.getColNames()}: {reason}") from None
-        finally:
-            table_env.drop_temporary_view(view)  # the query holds the table itself
-
     def _limited(self, n: int) -> BatchOperator:
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
             raise ConfigurationError(f"print: expected a number of rows of at least 0, got {n!r}")
         # In SQL, a LIMIT around a sorted table would make Flink forget the order.
         return self._followed_by(self.getOutputTable().limit(n)) if n else self
 
-    def _followed_by(self, table: Table) -> BatchOperator:
-        result = BatchOperator()
-        result._table = table
-        result._groups, result._models = self._groups, self._models
-        return result
-
-    def _run(self, job: Callable[[], Any]) -> Any:
-        """Run a job; whatever becomes of it, none of its processes stays in this program."""
-        root = logging.getLogger()
-        handlers = root.handlers[:]
-        try:
-            if self._groups:
-                config = environment_of(self.getOutputTable()).get_config()
-                parallelism = int(config.get("parallelism.default", "1"))
-                check_slots(config, [Need.of_parallelism(parallelism), *self._groups.values()])
+    def _run(self, job: Callable[[], _Result]) -> _Result:
+        with running(self):
             return job()
-        except Exception as error:
-            raise readable(error) from None
-        finally:
-            stop_groups(self._groups.keys())
-            release(self._models)
-            root.handlers[:] = handlers  # local jobs put a handler of their own in place of the user's
 
     @staticmethod
     def _show(frame: pd.DataFrame, n: int, title: str | None) -> None:
@@ -185,6 +191,61 @@ class BatchOperator:
         text = frame.to_string(max_rows=rows, max_colwidth=_SHOWN_CHARACTERS)
         sys.stdout.write(f"{text}\n" if len(frame) else f"{', '.join(map(str, frame.columns))}\n(no rows)\n")
         sys.stdout.flush()
+
+
+BatchOperator._family = BatchOperator
+
+
+@contextmanager
+def running(op: Operator[Any]) -> Iterator[None]:
+    """While the job of an operator runs; whatever becomes of it, none of its processes stays in this program.
+
+    Raises:
+        BridgeError: What went wrong, in words for the user.
+    """
+    root = logging.getLogger()
+    handlers = root.handlers[:]
+    try:
+        if op._groups:
+            table_env = environment_of(op.getOutputTable())
+            needs = [Need.of_parallelism(parallelism_of(table_env)), *op._groups.values()]
+            check_slots(table_env.get_config(), needs)
+        yield
+    except Exception as error:
+        raise readable(error) from None
+    finally:
+        stop_groups(op._groups.keys())
+        release(op._models)
+        root.handlers[:] = handlers  # local jobs put a handler of their own in place of the user's
+
+
+def parallelism_of(table_env: StreamTableEnvironment) -> int:
+    """Return the parallelism of an environment's jobs."""
+    return int(table_env._j_tenv.execEnv().getParallelism())
+
+
+def schema_of(where: str, table: Table) -> Schema:
+    """Return the columns of a table.
+
+    Args:
+        where: Whose input it is, for the error.
+        table: The table.
+
+    Raises:
+        SchemaError: A column of a type that no script and no model can get.
+    """
+    fields = table.get_resolved_schema()
+    try:
+        return Schema.of_table(fields.get_column_names(), fields.get_column_data_types())
+    except SchemaError as error:
+        raise SchemaError(f"{where}: {error}") from None
+
+
+def execution_environment_of(table_env: StreamTableEnvironment) -> StreamExecutionEnvironment:
+    """Return the environment below a table environment."""
+    from pyflink.datastream import StreamExecutionEnvironment
+
+    return StreamExecutionEnvironment(table_env._j_tenv.execEnv())
 
 
 def environment_of(table: Table) -> StreamTableEnvironment:

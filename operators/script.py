@@ -1,0 +1,70 @@
+"""What linking a script operator does, for batch and stream operators alike."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from bridge.carried import runs_elsewhere
+from bridge.exceptions import ConfigurationError
+from bridge.flink_errors import readable
+from operators.env import shows_process_output
+from operators.operator import Operator, environment_of, parallelism_of, schema_of
+from operators.param import WithParams
+from operators.plan import plan
+from operators.slots import Need, check_slots
+
+if TYPE_CHECKING:
+    from pyflink.table import StreamTableEnvironment
+
+
+class ScriptOp(WithParams, Operator[Any]):
+    """Runs a script; the kinds differ in what becomes of it, and in where a default Python environment is looked up."""
+
+    _kind: str
+    _env_variable: str
+
+    def _link(self, ops: tuple[Any, ...], prepare: Callable[[StreamTableEnvironment], None]) -> None:
+        """Make this operator's table.
+
+        Args:
+            ops: The input, and extra inputs.
+            prepare: Gives the environment the settings that this kind of job needs.
+        """
+        name = type(self).__name__
+        values = self._values_of_all()
+        table = ops[0].getOutputTable()
+        columns = values["selectedCols"]
+        self._check_known("selectedCols", columns, ops[0].getColNames())
+        if columns is not None:
+            table = ops[0].select(columns).getOutputTable()
+        extra = [op.getOutputTable() for op in ops[1:]]
+        table_env = environment_of(table)
+        if any(environment_of(each) is not table_env for each in extra):
+            raise ConfigurationError(f"{name}: all inputs have to be of one environment")
+        prepare(table_env)
+        settings = plan(
+            name,
+            self._kind,
+            values,
+            schema_of(name, table),
+            [schema_of(f"{name}, extra input {number}", each) for number, each in enumerate(extra, 1)],
+            parallelism_of(table_env),
+            self._env_variable,
+            shows_process_output(),
+            runs_elsewhere(table_env),
+        )
+        need = Need.of_group(name, settings.num_workers, settings.num_ps)
+        check_slots(table_env.get_config(), [need], only_total=True)
+        from bridge.topology import run_script
+
+        group = re.sub(r"\W", "_", f"{name}_{secrets.token_hex(4)}")
+        try:
+            self._table = run_script(table_env, table, extra, settings, group)
+        except Exception as error:
+            raise readable(error) from None
+        self._groups = {group: need}
+        self._also_starts_what(*ops)
+        self._fix()

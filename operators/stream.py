@@ -1,0 +1,41 @@
+"""Operators that run a TensorFlow script on the rows of a stream."""
+
+from __future__ import annotations
+
+from bridge.exceptions import ConfigurationError
+from operators.accessors import StreamParams
+from operators.env import prepare_for_stream
+from operators.script import ScriptOp
+from operators.stream_operator import StreamOperator
+
+
+class _ScriptStreamOp(ScriptOp, StreamOperator):
+    _kind = "stream"
+
+    def linkFrom(self, *ops: StreamOperator) -> StreamOperator:
+        """Feed the script. Its files are read now; it runs when a job with this operator runs.
+
+        Args:
+            ops: One stream, whose rows are shared among the workers.
+        """
+        if len(ops) != 1 or not isinstance(ops[0], StreamOperator):
+            got = ", ".join(type(op).__name__ for op in ops) or "none"
+            raise ConfigurationError(
+                f"{type(self).__name__} takes one input, a StreamOperator, got {got}; StreamOperator.fromTable makes one of a "
+                "table"
+            )
+        values = self._values_of_all()
+        self._link(ops, lambda table_env: prepare_for_stream(table_env, values["chunkWait"], values["chunkRows"]))
+        return self
+
+
+class TensorFlowStreamOp(StreamParams, _ScriptStreamOp):
+    """Runs a TensorFlow 1 style script on a stream; `pythonEnv` falls back to the variable TF115_PYTHON_ENV_PATH."""
+
+    _env_variable = "TF115_PYTHON_ENV_PATH"
+
+
+class TensorFlow2StreamOp(StreamParams, _ScriptStreamOp):
+    """Runs a TensorFlow 2 script on a stream; `pythonEnv` falls back to the variable TF231_PYTHON_ENV_PATH."""
+
+    _env_variable = "TF231_PYTHON_ENV_PATH"

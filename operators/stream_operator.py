@@ -1,0 +1,176 @@
+"""Stream operators: tables without an end, or with one, that are watched while they grow."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from bridge.exceptions import ConfigurationError
+from bridge.schema import quoted
+from operators.operator import Operator, environment_of, running
+
+if TYPE_CHECKING:
+    from pyflink.table import Table
+
+    from operators.sources import TableSourceStreamOp
+
+_LOOK_S = 0.2  # how soon Ctrl-C is heard
+_SIGNS = {0: "", 1: "-U ", 2: "+U ", 3: "-D "}  # of updates, as Flink shows them; plain rows need none
+
+
+class StreamOperator(Operator["StreamOperator"]):
+    """A stream and the operators that can follow it. Nothing runs before `StreamOperator.execute()`."""
+
+    _printed: ClassVar[list[_Printed]] = []
+
+    @staticmethod
+    def fromTable(table: Table) -> TableSourceStreamOp:
+        """Start from a plain PyFlink table, with or without end; what follows runs in that table's environment."""
+        from operators.sources import TableSourceStreamOp
+
+        return TableSourceStreamOp(table)
+
+    def print(self, n: int = 0, title: str | None = None) -> StreamOperator:
+        """Show rows as they come, once `StreamOperator.execute()` is called.
+
+        With Flink's checkpoints on, rows are shown when the checkpoint after them is done.
+
+        Args:
+            n: How many rows to show; 0 for all. The job goes on after them.
+            title: What to write in front of each row; useful where several streams are printed.
+        """
+        if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+            raise ConfigurationError(f"print: expected a number of rows of at least 0, got {n!r}")
+        StreamOperator._printed.append(_Printed(self, n, title))
+        return self
+
+    @staticmethod
+    def execute() -> None:
+        """Run one job with all streams that `print` was called for, until it ends; Ctrl-C cancels it.
+
+        Raises:
+            ConfigurationError: `print` was not called, or for streams of different environments.
+            BridgeError: The job failed.
+        """
+        job = StreamOperator.executeAsync()
+        try:
+            job.wait()
+        finally:
+            job.cancel()
+
+    @staticmethod
+    def executeAsync() -> StreamJob:
+        """Start what `execute` runs and return at once."""
+        printed, StreamOperator._printed = StreamOperator._printed, []
+        if not printed:
+            raise ConfigurationError(
+                "StreamOperator.execute() has nothing to run: call print() on a stream first; a table that goes elsewhere runs "
+                'by PyFlink: getOutputTable().execute_insert("sink")'
+            )
+        return StreamJob(printed)
+
+
+@dataclass(frozen=True)
+class _Printed:
+    op: StreamOperator
+    rows: int
+    title: str | None
+
+
+class StreamJob:
+    """A running job whose rows are printed as they come.
+
+    Args:
+        printed: The streams to print, at least one, all of one environment.
+    """
+
+    def __init__(self, printed: Sequence[_Printed]) -> None:
+        self._printed = printed
+        self._names = [each.op.getColNames() for each in printed]
+        self._left = [each.rows or sys.maxsize for each in printed]
+        self._cancelled = False
+        self._error: BaseException | None = None
+        self._whole = _whole([each.op for each in printed])
+        # In the caller's thread, so that it hears what is wrong with the job; only rows are waited for in the other.
+        with ExitStack() as stack:
+            stack.enter_context(running(self._whole))
+            self._result = self._whole.getOutputTable().execute()
+            self._clean_up = stack.pop_all()
+        self._thread = threading.Thread(target=self._run, name="akdl-print", daemon=True)
+        self._thread.start()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the job has ended, and return whether it has.
+
+        Args:
+            timeout_s: Seconds to wait at most; None for ever.
+
+        Raises:
+            BridgeError: The job failed.
+        """
+        ends = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        while self._thread.is_alive() and time.monotonic() < ends:
+            self._thread.join(_LOOK_S)  # in slices, so that Ctrl-C is heard
+        if self._error is not None and not self._cancelled:
+            raise self._error
+        return not self._thread.is_alive()
+
+    def cancel(self) -> None:
+        """Cancel the job, unless it has ended, and wait until it is gone. Safe to call twice."""
+        client = self._result.get_job_client()
+        if self._thread.is_alive() and client is not None:
+            self._cancelled = True
+            with suppress(Exception):  # it may have ended just now
+                client.cancel().result()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            with self._clean_up:
+                self._show()
+        except BaseException as error:
+            self._error = error
+
+    def _show(self) -> None:
+        for each, names in zip(self._printed, self._names):
+            _say(each, ", ".join(names))
+        with self._result.collect() as rows:
+            for row in rows:
+                number, cells = row[0], row[1]
+                if self._left[number]:
+                    self._left[number] -= 1
+                    _say(self._printed[number], _SIGNS[row.get_row_kind().value] + ", ".join(cells))
+
+
+def _whole(ops: Sequence[StreamOperator]) -> StreamOperator:
+    """Return a stream of (number of the operator, cells as texts) of the rows of all these, to run them in one job."""
+    table_env = environment_of(ops[0].getOutputTable())
+    queries = []
+    for number, op in enumerate(ops):
+        table = op.getOutputTable()
+        if environment_of(table) is not table_env:
+            raise ConfigurationError("StreamOperator.execute(): all printed streams have to be of one environment")
+        view = f"akdl_printed_{secrets.token_hex(4)}"
+        table_env.create_temporary_view(view, table)
+        # PyFlink cannot read arrays with nulls in them.
+        cells = ", ".join(f"COALESCE(CAST({quoted(name)} AS STRING), 'null')" for name in op.getColNames())
+        queries.append(f"SELECT {number} AS op, ARRAY[{cells}] AS cells FROM {view}")
+    whole = StreamOperator()
+    whole._table = table_env.sql_query(" UNION ALL ".join(queries))
+    whole._also_starts_what(*ops)
+    return whole
+
+
+def _say(printed: _Printed, text: str) -> None:
+    sys.stdout.write(f"{text}\n" if printed.title is None else f"{printed.title}: {text}\n")
+    sys.stdout.flush()
+
+
+StreamOperator._family = StreamOperator

@@ -1,0 +1,241 @@
+"""The user's files: read when a job is built, from wherever they are, and laid out as the script will find them."""
+
+from __future__ import annotations
+
+import ast
+import filecmp
+import logging
+import os
+import pathlib
+import pkgutil
+import shutil
+import sys
+import sysconfig
+import tempfile
+import urllib.parse
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from akdl.archive import ArchiveError, is_archive, unpack_archive
+from akdl.files import FileError, fetch, is_remote, local_path, shown
+from bridge.exceptions import ConfigurationError
+from bridge.settings import UserFile
+from operators.program_folder import named_by_content, program_folder
+
+logger = logging.getLogger(__name__)
+
+LARGE_BYTES = 1 << 20  # of a file that travels beside the job's description instead of in it, which is kept in memory
+
+# Beside Python's own: what a process of ours or TensorFlow imports before the script could.
+_NEEDED_MODULES = {"akdl", "google", "grpc", "keras", "numpy", "tensorflow", "tf_keras"}
+_HARMLESS_MODULES = {"test", "this"}  # of Python, which nobody imports
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A file before it has its place.
+
+    Args:
+        origin: Where it comes from, for messages.
+        file: Where it is now.
+        path: Its path for the script, unless another file wants the same.
+        above: Names of the folders above it, of which some make a path its own; None where the path is fixed, as inside a
+            folder or an archive.
+    """
+
+    origin: str
+    file: pathlib.Path
+    path: str
+    above: tuple[str, ...] | None = None
+
+
+def read_files(operator: str, user_files: list[str], main_script: str) -> tuple[tuple[UserFile, ...], str]:
+    """Read the user's files as they are now, and return them with the path of the main script among them.
+
+    Files keep their name, folders their name and what is below; archives (`akdl.archive.SUFFIXES`) are unpacked. Files of
+    one name but different content are kept apart by the folders that they come from: `train/data.csv`, `test/data.csv`.
+
+    Args:
+        operator: Name of the operator, for errors.
+        user_files: Any addresses of `akdl.files`.
+        main_script: Another one, or the path that a file among `user_files` has for the script.
+
+    Raises:
+        ConfigurationError: A file cannot be had, two would have one path, one is no valid Python, or would hide a module.
+    """
+    with tempfile.TemporaryDirectory(prefix="akdl-files-") as folder:
+        loader = _Loader(operator, folder)
+        sources = [source for named in user_files for source in loader.load("userFiles", named)]
+        main = loader.find_main(main_script, sources)
+        placed = _place(operator, sources, main)
+        files = tuple(_read(path, source.file) for path, source in placed.items())
+        for read in files:
+            _check_syntax(operator, read, placed[read.path].origin)
+        _check_names(operator, placed, main.path)
+        return files, main.path
+
+
+def _read(path: str, file: pathlib.Path) -> UserFile:
+    """Read a file; a large one is copied to where it waits for the job that takes it along."""
+    if path.endswith(".py") or file.stat().st_size <= LARGE_BYTES:
+        return UserFile(path, file.read_bytes())
+    place = tempfile.mkdtemp(dir=program_folder())
+    try:
+        copy = os.path.join(place, "file")
+        shutil.copyfile(file, copy)
+        return UserFile(path, b"", named_by_content(copy, "file")[0])
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+class _Loader:
+    """Brings files here, each address once."""
+
+    def __init__(self, operator: str, folder: str) -> None:
+        self._operator = operator
+        self._folder = folder
+        self._fetched: dict[str, str] = {}
+
+    def load(self, parameter: str, named: str) -> Iterator[_Source]:
+        """Yield the files of an address: itself, or all in a folder or archive."""
+        file = pathlib.Path(self._fetch(parameter, named))
+        if file.is_dir():
+            for path in _below(file):
+                yield _Source(str(path) if not is_remote(named) else shown(named), path, str(path.relative_to(file.parent)))
+        elif is_archive(file.name):
+            unpacked = tempfile.mkdtemp(dir=self._folder)
+            try:
+                with file.open("rb") as stream:
+                    unpack_archive(stream, unpacked)
+            except ArchiveError as error:
+                raise ConfigurationError(f"{self._operator}: {parameter}: the archive {shown(named)}: {error}") from None
+            for path in _below(pathlib.Path(unpacked)):
+                inside = str(path.relative_to(unpacked))
+                yield _Source(f"{inside} in {shown(named)}", path, inside)
+        else:
+            yield self._single(named, file)
+
+    def find_main(self, named: str, sources: list[_Source]) -> _Source:
+        """Return the main script, which is one of the sources or stands alone."""
+        if not is_remote(named) and not os.path.exists(local_path(named)):
+            found = [source for source in sources if named in (source.path, os.path.basename(source.path))]
+            whole = [source for source in found if source.path == named] or found
+            if not all(_equal(whole[0], source) for source in whole[1:]):
+                several = " and ".join(source.origin for source in whole)
+                raise ConfigurationError(f"{self._operator}: mainScriptFile {named!r} may be {several}: say which")
+            if whole:
+                return whole[0]
+        file = pathlib.Path(self._fetch("mainScriptFile", named))
+        if not file.is_file():
+            raise ConfigurationError(f"{self._operator}: mainScriptFile {shown(named)} is no file")
+        return next((source for source in sources if source.file == file), self._single(named, file))
+
+    def _single(self, named: str, file: pathlib.Path) -> _Source:
+        if not is_remote(named):
+            return _Source(str(file), file, file.name, file.parts[1:-1])
+        parts = urllib.parse.urlsplit(shown(named))
+        above = urllib.parse.unquote(f"{parts.netloc}{parts.path}").rstrip("/").split("/")[:-1]
+        return _Source(shown(named), file, file.name, tuple(part.replace(":", "_") for part in above if part not in ("", "..")))
+
+    def _fetch(self, parameter: str, named: str) -> str:
+        key = named if is_remote(named) else local_path(named)
+        if key not in self._fetched:
+            try:
+                self._fetched[key] = fetch(named, tempfile.mkdtemp(dir=self._folder))
+            except FileError as error:
+                subject = parameter if is_remote(named) else f"{parameter} {named!r}"
+                raise ConfigurationError(f"{self._operator}: {subject}: {error}") from None
+        return self._fetched[key]
+
+
+def _below(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    return (file for file in sorted(folder.rglob("*")) if file.is_file() and "__pycache__" not in file.parts)
+
+
+def _place(operator: str, sources: list[_Source], main: _Source) -> dict[str, _Source]:
+    """Return the files by their paths for the script; the main script always keeps its own."""
+    placed: dict[str, _Source] = {}
+    singles: dict[str, list[_Source]] = {}
+    for source in [*sources, main]:
+        if source.above is None:
+            _put(operator, placed, source.path, source)
+        else:
+            same = singles.setdefault(source.path, [])
+            if not any(_equal(source, other) for other in same):
+                same.append(source)
+    for name, same in singles.items():
+        if main.above is not None and main.path == name and len(same) > 1:
+            other = next(source for source in same if not _equal(source, main))
+            raise ConfigurationError(
+                f"{operator}: there are two main scripts: mainScriptFile is {main.origin}, and another {name} among userFiles "
+                f"is {other.origin}: leave one out, or rename it"
+            )
+        paths = [name] if len(same) == 1 else _apart(operator, name, same)
+        for path, source in zip(paths, same):
+            _put(operator, placed, path, source)
+    return placed
+
+
+def _apart(operator: str, name: str, sources: list[_Source]) -> list[str]:
+    """Return paths for files of one name, with as many of the folders above them as it takes."""
+    for depth in range(1, max(len(source.above or ()) for source in sources) + 1):
+        paths = ["/".join([*(source.above or ())[-depth:], name]) for source in sources]
+        if len(set(paths)) == len(paths):
+            logger.warning(
+                "%s: userFiles has %d files %s; for the script they are %s", operator, len(paths), name, ", ".join(paths)
+            )
+            return paths
+    origins = " and ".join(source.origin for source in sources)
+    raise ConfigurationError(f"{operator}: nothing tells these user files of one name apart: {origins}")
+
+
+def _put(operator: str, placed: dict[str, _Source], path: str, source: _Source) -> None:
+    other = placed.setdefault(path, source)
+    if not _equal(other, source):
+        raise ConfigurationError(f"{operator}: two user files would both be {path!r}: {other.origin} and {source.origin}")
+
+
+def _equal(one: _Source, other: _Source) -> bool:
+    return one.file == other.file or filecmp.cmp(one.file, other.file, shallow=False)
+
+
+def _check_syntax(operator: str, file: UserFile, origin: str) -> None:
+    if not file.path.endswith(".py"):
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the script's own code, such as odd escapes
+            ast.parse(file.content, origin)
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        where = f"{origin}, line {line}" if line else origin
+        raise ConfigurationError(f"{operator}: {where}: {getattr(error, 'msg', error)}") from None
+
+
+def _check_names(operator: str, placed: dict[str, _Source], main: str) -> None:
+    """Refuse a file that Python would import in place of a module that is needed."""
+    folders = {""}
+    if (
+        f"{os.path.dirname(main)}/__init__.py" not in placed
+    ):  # then the script is no part of a package, and its folder is searched
+        folders.add(os.path.dirname(main))
+    taken = (_modules_of_python() | _NEEDED_MODULES) - _HARMLESS_MODULES
+    for path, source in placed.items():
+        folder, file = os.path.split(path)
+        module, suffix = os.path.splitext(file)
+        if file == "__init__.py":
+            folder, module = os.path.split(folder)
+        if suffix == ".py" and folder in folders and module in taken:
+            raise ConfigurationError(
+                f"{operator}: the script and TensorFlow would find {source.origin} when they import the module {module!r}: "
+                "give it another name"
+            )
+
+
+def _modules_of_python() -> frozenset[str]:
+    names: frozenset[str] | None = getattr(sys, "stdlib_module_names", None)  # new in Python 3.10
+    if names is None:
+        library = pkgutil.iter_modules([sysconfig.get_path("stdlib")])
+        names = frozenset([*sys.builtin_module_names, *(module.name for module in library)])
+    return names
