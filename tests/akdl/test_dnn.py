@@ -120,6 +120,19 @@ class TestWrongTasks:
         with pytest.raises(ValueError, match="chief 0 got no rows to train on"):
             dnn_train.main(task_config)
 
+    def test_it_does_not_wait_for_the_last_row_before_it_trains(self, tmp_path: Path, monkeypatch: Any) -> None:
+        from akdl.models.tf.dnn import dnn_train
+
+        task_config = testing.train_task_config(*made_rows(), str(tmp_path), PARAMS)
+
+        def wait(rows: testing.StoredRows) -> int:
+            raise AssertionError("the last row is waited for")
+
+        monkeypatch.setattr(testing.StoredRows, "length", wait)
+        monkeypatch.setattr(testing.StoredRows, "file", wait)
+        dnn_train.main(task_config)
+        assert task_config.saved_model_dir and any(Path(task_config.saved_model_dir).iterdir())
+
     @pytest.mark.parametrize(
         ("name", "value", "match"),
         [("label", 0.5, "is not 0 or 1"), ("label", 2.0, "n_classes|[Ll]abels must"), ("a", None, "Feature: a .*is required")],

@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ALLOWED = {
-    "operators": ("bridge", "akdl.wire", "akdl.model_archive", "akdl.serving"),
-    "bridge": ("akdl.wire", "akdl.runner.config"),
+    "operators": ("bridge", "akdl.wire", "akdl.archive", "akdl.files", "akdl.model_archive", "akdl.serving"),
+    "bridge": ("akdl.wire", "akdl.runner.config", "akdl.archive", "akdl.files", "akdl.preflight"),
     "akdl": (),
 }
 OURS = tuple(ALLOWED)
@@ -28,13 +28,19 @@ def in_fresh_interpreter(code: str) -> str:
     "module",
     [
         "akdl",
+        "akdl.archive",
+        "akdl.estimator.__main__",
+        "akdl.estimator.operator",
         "akdl.features",
+        "akdl.files",
         "akdl.keras.__main__",
         "akdl.keras.operator",
         "akdl.model_archive",
         "akdl.runner.config",
         "akdl.serving.check",
         "akdl.serving.local",
+        "akdl.serving.model_stream",
+        "akdl.serving.server",
         "akdl.testing",
     ],
 )
@@ -52,7 +58,7 @@ def test_akdl_loads_the_standard_library_only() -> None:
 
 @pytest.mark.tf
 def test_importing_what_trains_leaves_eager_execution_on() -> None:
-    modules = "akdl.engine.train, akdl.engine.early_stopping, akdl.models.tf.dnn.dnn_batch, akdl.models.tf.dnn.dnn_train, akdl.keras.train"
+    modules = "akdl.engine.train, akdl.engine.early_stopping, akdl.models.tf.dnn.dnn_batch, akdl.models.tf.dnn.dnn_train, akdl.keras.train, akdl.estimator.train, akdl.estimator.common_estimator, akdl.estimator.two_tower, akdl.estimator.exporters"
     code = (
         f"import {modules}\nimport tensorflow as tf\nprint(tf.executing_eagerly(), tf.compat.v1.resource_variables_enabled())"
     )

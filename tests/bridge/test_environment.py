@@ -41,3 +41,12 @@ def test_only_allowed_variables_are_passed_on():
         "https_proxy": "http://proxy", "TF_CPP_MIN_LOG_LEVEL": "0", "TMPDIR": folder.temporary, "PYTHONPATH": folder.library,
     }  # fmt: skip
     assert given["TF_NUM_INTRAOP_THREADS"] == "3" and given["GRPC_ENABLE_FORK_SUPPORT"] == "0"
+
+
+def test_variables_that_the_user_names():
+    folder = WorkFolder(())
+    folder.remove()
+    own = {"AWS_PROFILE": "mine", "OTHER": "secret", "HOME": "/home/me"}
+    given = variables(None, own, "/env/bin/python", folder, ["AWS_PROFILE", "NOT_SET", "A=1=2", "HOME=/elsewhere"])
+    assert (given["AWS_PROFILE"], given["A"], given["HOME"]) == ("mine", "1=2", "/elsewhere")
+    assert not {"OTHER", "NOT_SET"} & set(given)

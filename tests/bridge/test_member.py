@@ -34,10 +34,10 @@ def settings(script, **changes):
         files = tuple(UserFile(name, (SCRIPTS / name).read_bytes()) for name in (script, "tfrecords.py"))
     else:
         files, script = (UserFile("script.py", script.encode()),), "script.py"
+    changes = {"main_script": script, "user_files": files, **changes}
     return GroupSettings(
-        operator="TestOp", kind="batch", num_workers=1, num_ps=0, input_schema=INPUT, output_schema=OUTPUT,
-        main_script=script, user_files=files, **changes,
-    )  # fmt: skip
+        operator="TestOp", kind="batch", num_workers=1, num_ps=0, input_schema=INPUT, output_schema=OUTPUT, **changes
+    )
 
 
 @pytest.fixture
@@ -189,3 +189,38 @@ def test_a_process_ends_with_its_parent_even_after_sigkill():
         parent.kill()
         parent.wait()
         parent.stdout.close()
+
+
+@pytest.mark.parametrize("main", ["main.py", "pkg/train.py"])
+def test_imports_among_user_files(start, main):
+    """The main script is there under its own name; inside a package, relative imports work."""
+    texts = {
+        "main.py": "import helper\ndef main(config):\n    import main as me\n    assert me.main is main and helper.me is me\n",
+        "helper.py": "import main as me\n",
+        "pkg/__init__.py": "",
+        "pkg/train.py": "from . import common\nfrom .sub.deep import X\nimport pkg.train, train\ndef main(config): assert X == 1 and train.X == pkg.train.X\n",
+        "pkg/common.py": "from .sub import deep\n",
+        "pkg/sub/__init__.py": "",
+        "pkg/sub/deep.py": "from .. import common\nX = 1\n",
+    }  # fmt: skip
+    files = tuple(UserFile(path, text.encode()) for path, text in texts.items())
+    member = start("", main_script=main, user_files=files)
+    assert list(member.finish()) == []
+
+
+def test_a_member_is_stopped_whose_question_for_state_is_not_answered(start, monkeypatch):
+    """As PyFlink asks before and after it calls a function, with nobody to look at the clock."""
+    monkeypatch.setattr(registry, "ABANDONED_S", 1.0)
+    member = start("def main(config):\n    import time\n    time.sleep(600)\n")
+    wait_until(lambda: len(task_processes()) == 1, "the process runs")
+    answered = threading.Event()
+
+    def _blocking_request():
+        answered.wait(60)
+
+    asking = threading.Thread(target=_blocking_request)
+    asking.start()
+    member.thread = asking.ident
+    wait_until(lambda: not task_processes(), "the process is gone")
+    answered.set()
+    asking.join()

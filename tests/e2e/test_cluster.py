@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
+import re
+import tempfile
+
 import numpy as np
 import pytest
 
 from bridge.exceptions import TaskError
 from operators import (
     BatchOperator,
+    TensorFlow2BatchOp,
     TF2TableModelTrainBatchOp,
+    TFSavedModelPredictBatchOp,
     TFTableModelPredictBatchOp,
     getMLEnv,
     resetEnv,
@@ -17,7 +24,10 @@ from operators import (
 from tests.e2e.jobs import points, script_op, sequence, shares
 from tests.e2e.test_predict import SCRIPT, no_model_process_is_left
 from tests.e2e.test_rows import check
+from tests.support.environments import make_environment, pack
 from tests.support.flink_cluster import flink_cluster
+from tests.support.http import served
+from tests.support.leftovers import wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -65,6 +75,38 @@ def test_a_model_travels_with_the_job_that_predicts(cluster, tmp_path):
     assert len(found) == 1000
     np.testing.assert_allclose(found.y, 2 * found.x0 - found.x1, rtol=1e-4, atol=1e-6)
     no_model_process_is_left()
+    with served(files={"/m.zip": pathlib.Path(train._packed).read_bytes()}) as site:
+        by_address = TFSavedModelPredictBatchOp(
+            modelPath=f"{site.url}/m.zip", outputSchemaStr="y DOUBLE", selectedCols=["x0", "x1"]
+        ).linkFrom(points(env, 10))
+    found = by_address.collectToDataframe()
+    np.testing.assert_allclose(found.y, 2 * found.x0 - found.x1, rtol=1e-4, atol=1e-6)
+
+
+IN_ENV = """
+import os
+def main(config):
+    assert os.path.getsize("big") == 2_000_000
+    config.output_writer.write_batch({"env": [os.environ["TESTED_ENV"]], "named": [os.environ["NAMED"]]})
+"""
+
+
+def test_a_packed_environment_travels_with_the_job(cluster, tmp_path):
+    """Driver and TaskManagers share this machine, so the log tells which copy was unpacked: the one that Flink brought."""
+    (tmp_path / "main.py").write_text(IN_ENV)
+    (tmp_path / "big").write_bytes(bytes(2_000_000))
+    archive = pack(make_environment(tmp_path / "made"), str(tmp_path / "env.tar.gz"))
+    op = TensorFlow2BatchOp(
+        userFiles=[str(tmp_path / "big")], mainScriptFile=str(tmp_path / "main.py"), outputSchemaStr="env STRING, named STRING", numWorkers=3,
+        numPSs=0, pythonEnv=archive, envVars=["NAMED=value"],
+    )  # fmt: skip
+    found = sequence(getMLEnv().btenv, 30).link(op).collectToDataframe()
+    place = os.path.join(tempfile.gettempdir(), f"akdl_envs_{os.geteuid()}")
+    assert len(found) == 3 and set(found.named) == {"value"} and all(env.startswith(place) for env in found.env)
+    assert len(set(found.env)) == 1, "one folder on one host"
+    wait_until(lambda: not os.listdir(place), "the environment is gone with its last process")
+    logs = "".join(path.read_text(errors="replace") for path in cluster.log_folder.glob("taskmanager-*"))
+    assert re.search(rf"pythonEnv {archive}: unpacked /\S+/python-files/\S+/akdl_env_\w+ in", logs)
 
 
 def test_an_error_on_a_task_manager_reaches_the_caller(cluster):

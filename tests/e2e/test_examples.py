@@ -14,18 +14,20 @@ pytestmark = [pytest.mark.flink, pytest.mark.tf]
 EXAMPLES = pathlib.Path(__file__).parent.parent.parent / "examples"
 
 
-def run(name, folder):
+def run(name, folder, *arguments):
     """Run an example in an empty folder and return what it prints."""
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name / "job.py")],
-        cwd=folder, capture_output=True, text=True, timeout=200, env={**ENVIRONMENT, "PYTHONIOENCODING": "utf-8"},
+        [sys.executable, str(EXAMPLES / name / "job.py"), *arguments],
+        cwd=folder, capture_output=True, text=True, timeout=400, env={**ENVIRONMENT, "PYTHONIOENCODING": "utf-8"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert os.listdir(folder) == [], "nothing is left in the current folder"
     return done.stdout
 
 
-@pytest.mark.parametrize("name", ["filter_rows", "sql_to_sql", "train_together"])
+@pytest.mark.parametrize(
+    "name", ["filter_rows", "sql_to_sql", "train_together", "online_training", "estimator_mnist", "estimator_two_tower"]
+)
 def test_output_is_that_of_the_docstring(name, tmp_path):
     docstring = ast.get_docstring(ast.parse((EXAMPLES / name / "job.py").read_text(encoding="utf-8")))
     promised = [line.strip() for line in docstring.split("prints\n", 1)[1].splitlines() if line.strip()]
@@ -38,6 +40,13 @@ def test_the_sample_prints_its_model_table(tmp_path):
     assert header.split() == ["model_id", "model_info"]
     assert first.split()[:2] == ["0", "0"] and first.endswith(".zip")
     assert others and others[0].split()[2].startswith("UEsDB"), "base64 of a zip archive"
+
+
+def test_one_program_for_all_clusters_runs_on_this_machine(tmp_path):
+    (tmp_path / "empty").mkdir()
+    assert run("on_a_cluster", tmp_path / "empty", "--wait", str(tmp_path / "doubled")) == ""
+    rows = [line for path in (tmp_path / "doubled").iterdir() for line in path.read_text().splitlines()]
+    assert sorted(rows) == [f"{x},{2 * x}" for x in range(10)]
 
 
 def test_the_sample_is_the_one_of_the_readme():

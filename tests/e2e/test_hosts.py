@@ -63,7 +63,6 @@ def test_each_script_runs_on_another_host(cluster, hosts):
 
 
 @pytest.mark.tf
-@pytest.mark.timeout(300)
 def test_a_group_trains_across_hosts(cluster, hosts):
     """TensorFlow's own servers and the group line find each other at the addresses that the hosts announce."""
     op = train_op("full_batch_sgd.py", SGD, numWorkers=3, numPSs=0, userParams={"steps": 30}, hostNetwork=f"{hosts.address}/24")

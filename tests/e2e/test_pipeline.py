@@ -23,6 +23,7 @@ from operators import (
 )
 from tests.e2e.jobs import points
 from tests.e2e.test_predict import SCRIPT
+from tests.support.http import served
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf]
 
@@ -111,6 +112,16 @@ def test_a_saved_model_is_a_stage_too(model, tmp_path):
     np.testing.assert_allclose(found.y, expected(found.x0, found.x1)[0], rtol=1e-4, atol=1e-6)
     with stage.collectLocalPredictor(ROWS) as predictor:
         assert predictor.map((1.0, 0.5, 1))[3] == 1.5
+
+
+def test_a_saved_pipeline_at_an_address(model, tmp_path):
+    model.save(str(tmp_path / "saved"))
+    with served(files={"/saved": (tmp_path / "saved").read_bytes()}) as site:
+        loaded = PipelineModel.load(f"{site.url}/saved")
+        with LocalPredictor(f"{site.url}/saved", ROWS) as predictor, loaded.collectLocalPredictor(ROWS) as other:
+            assert predictor.map((1.0, 0.5, 1)) == other.map((1.0, 0.5, 1))
+        with pytest.raises(ConfigurationError, match="the saved pipeline model cannot be read: .*/nope: HTTP 404"):
+            LocalPredictor(f"{site.url}/nope", ROWS)
 
 
 def test_what_is_no_pipeline_model(tmp_path):

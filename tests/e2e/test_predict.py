@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 import tempfile
 
 import numpy as np
 import pytest
 
+from akdl.files import sha256_of
 from bridge.exceptions import ConfigurationError, RowError, TaskError
 from operators import (
     BatchOperator,
@@ -19,6 +21,7 @@ from operators import (
     useLocalEnv,
 )
 from tests.e2e.jobs import points, sequence
+from tests.support.http import served
 from tests.support.leftovers import wait_until
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf]
@@ -105,6 +108,21 @@ def test_an_exported_folder_predicts(exported):
     no_model_process_is_left()
 
 
+def test_a_model_at_an_address_predicts(exported, tmp_path):
+    fsspec = pytest.importorskip("fsspec")
+    packed = pathlib.Path(shutil.make_archive(str(tmp_path / "m"), "gztar", exported))
+    rows = points(getMLEnv().btenv, 5)
+    with served(files={"/m.tar.gz": packed.read_bytes()}) as site:
+        by_http = rows.link(predictor(f"{site.url}/m.tar.gz#sha256={sha256_of(str(packed))}"))
+        with pytest.raises(ConfigurationError, match=r"modelPath: http://\S+/nope: HTTP 404: it has no such file"):
+            rows.link(predictor(f"{site.url}/nope"))
+    fsspec.filesystem("memory").put(exported, "/akdl_exported", recursive=True)
+    both = by_http.link(predictor("memory://akdl_exported", signatureDefKey="other", reservedCols=["x0", "x1"]))
+    found = both.collectToDataframe()
+    np.testing.assert_allclose(found.y, 2 * found.x0 - found.x1, rtol=1e-4, atol=1e-6)
+    no_model_process_is_left()
+
+
 BAD = "SELECT id, CASE WHEN MOD(id, 3) = 1 THEN CAST(NULL AS FLOAT) ELSE CAST(id AS FLOAT) END AS x0, CAST(1 AS FLOAT) AS x1 FROM "
 
 
@@ -180,7 +198,6 @@ def test_a_table_that_is_no_model(tmp_path):
         op.linkFrom(BatchOperator.fromTable(table), points(env, 5))
 
 
-@pytest.mark.timeout(300)
 def test_alinks_dnn_on_two_workers_and_a_server_predicts_logits():
     """As Alink's own test has it, but with values: the logits of a table are those of the exported model."""
     import json

@@ -4,6 +4,7 @@ import pytest
 
 from operators import getMLEnv, useLocalEnv
 from tests.e2e.jobs import script_op, sequence, shares
+from tests.support.leftovers import wait_until
 
 pytestmark = pytest.mark.flink
 SCHEMA = "worker INT, id BIGINT"
@@ -68,3 +69,42 @@ def test_a_table_with_updates_is_refused():
     counted = table_env.sql_query("SELECT COUNT(*) AS id FROM changing")
     with pytest.raises(Exception, match="update"):
         source.fromTable(counted).link(script_op("echo_ids.py", SCHEMA, 1))
+
+
+WRITES_MUCH = """
+import os, time
+
+def main(config):
+    assert config.dataset_length == 10
+    text = ["x" * 1000] * 1000
+    for _ in range(40):
+        config.output_writer.write_batch({"text": text})
+    deadline = time.monotonic() + 60
+    while not os.path.exists(config.user_params["go"]):  # the test makes it when rows have come out
+        assert time.monotonic() < deadline, "nothing came out before the script ended"
+        time.sleep(0.05)
+    config.output_writer.write_batch({"text": ["the last"]})
+"""
+
+
+@pytest.mark.parametrize("mode", ["btenv", "stenv"])
+def test_rows_come_out_while_the_script_goes_on_after_its_input(mode, tmp_path):
+    """Else the JVM would have to hold all that a script writes."""
+    script, go, result = tmp_path / "writes_much.py", tmp_path / "go", tmp_path / "result"
+    script.write_text(WRITES_MUCH)
+    useLocalEnv(1)
+    table_env = getattr(getMLEnv(), mode)
+    op = script_op("echo_ids.py", "text STRING", userParams={"go": str(go)})
+    op.setUserFiles([str(script)]).setMainScriptFile(str(script))
+    sequence(table_env, 10).link(op)
+    table_env.execute_sql(
+        f"CREATE TEMPORARY TABLE much_{mode} (text STRING) WITH ('connector' = 'filesystem', 'path' = '{result}', 'format' = 'csv')"
+    )
+    job = op.getOutputTable().execute_insert(f"much_{mode}")
+    wait_until(
+        lambda: sum(path.stat().st_size for path in result.rglob("*") if path.is_file()) > 1_000_000, "rows came out", 90
+    )
+    go.touch()
+    job.wait()
+    lines = [line for path in result.rglob("*") if path.is_file() for line in path.read_text().splitlines()]
+    assert len(lines) == 40_001 and sum("the last" in line for line in lines) == 1

@@ -28,7 +28,6 @@ def full_batch_sgd(workers, mode, **params):
     return row
 
 
-@pytest.mark.timeout(400)
 def test_full_batch_descent_of_a_group_equals_that_of_one_process():
     """In float64, so a row that is lost, repeated or weighted wrongly would show, and the order of sums would not."""
     alone = full_batch_sgd(1, "btenv")

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from operators import CsvSourceBatchOp, RandomTableSourceBatchOp, TensorFlow2BatchOp, TensorFlowBatchOp, catalog
+from operators import (
+    CsvSourceBatchOp,
+    RandomTableSourceBatchOp,
+    TensorFlow2BatchOp,
+    TensorFlowBatchOp,
+    TFSavedModelPredictStreamOp,
+    TFTableModelPredictStreamOp,
+    catalog,
+)
 
 SCHEMA = "id LONG, name STRING"
 
@@ -32,6 +40,7 @@ ACCEPTED = [
     ("numWorkers", np.int64(3), 3),
     ("numPSs", 0, 0),
     ("pythonEnv", "", ""),
+    ("envVars", ["A", "B_1=x=y", "C="], ["A", "B_1=x=y", "C="]),
     ("intraOpParallelism", 1, 1),
     ("exactDoubles", True, True),
 ]
@@ -57,6 +66,10 @@ REFUSED = [
     ("numWorkers", "2", "a whole number of at least 1, got '2' of type str"),
     ("numPSs", -1, "a whole number of at least 0"),
     ("pythonEnv", None, "a text"),
+    ("envVars", "A", "a list of names of variables"),
+    ("envVars", ["A", "B C=secret"], "a list of names of variables, or of \"NAME=value\"; 'B C' is none$"),
+    ("envVars", ["=secret"], "'' is none$"),
+    ("envVars", ["TF_CONFIG={}", "AKDL_TOKEN=x", "PATH=/bin"], "TF_CONFIG, AKDL_TOKEN, PATH cannot be chosen"),
     ("intraOpParallelism", 0, "a whole number of at least 1"),
     ("exactDoubles", 1, "True or False"),
 ]
@@ -96,7 +109,7 @@ def test_every_parameter_of_the_reference_is_there():
 
 
 def test_no_name_means_two_parameters_of_one_operator():
-    for params in (catalog.SCRIPT, catalog.RANDOM_TABLE, catalog.CSV):
+    for params in (catalog.SCRIPT, catalog.SAVED_MODEL_PREDICT_STREAM, catalog.RANDOM_TABLE, catalog.CSV):
         names = [name for param in params for name in param.names]
         assert len(names) == len(set(names))
 
@@ -112,3 +125,16 @@ def test_a_random_table_may_be_empty_but_has_columns():
     assert RandomTableSourceBatchOp(numRows=0).getNumRows() == 0
     with pytest.raises(ConfigurationError, match="'numCols': expected a whole number of at least 1"):
         RandomTableSourceBatchOp(numCols=0)
+
+
+@pytest.mark.parametrize("kind", [TFTableModelPredictStreamOp, TFSavedModelPredictStreamOp])
+def test_where_newer_models_come_from(kind):
+    op = kind()
+    assert (op.getModelStreamFilePath(), op.getModelStreamScanInterval(), op.getModelStreamStartTime()) == (None, 10.0, None)
+    op.setModelStreamFilePath("/models").setModelStreamScanInterval(1).setModelStreamStartTime("2024-05-31 18:00:00.5")
+    assert (op.getModelStreamScanInterval(), op.getModelStreamStartTime()) == (1.0, "2024-05-31 18:00:00.5")
+    assert (op.getChunkWait(), op.getChunkRows(), op.getInferBatchSize()) == (0.01, 8000, 256)
+    with pytest.raises(ConfigurationError, match="'modelStreamScanInterval': expected a number of seconds greater than 0"):
+        op.setModelStreamScanInterval(0)
+    with pytest.raises(ConfigurationError, match="a date and time such as \"2024-05-31 18:00:00\", got 'noon'"):
+        op.setModelStreamStartTime("noon")

@@ -57,6 +57,14 @@ def test_no_cluster_there():
         useRemoteEnv("localhost", port, 1).btenv  # noqa: B018
 
 
+def test_a_submitted_program_cannot_go_elsewhere(monkeypatch):
+    monkeypatch.setenv("PYFLINK_GATEWAY_PORT", "1")
+    with pytest.raises(
+        ConfigurationError, match="this program was submitted to Flink, so its jobs cannot go to h:8081: take getMLEnv"
+    ):
+        useRemoteEnv("h", 8081, 1)
+
+
 def test_config_entries_are_plain_values():
     with pytest.raises(ConfigurationError) as raised:
         useLocalEnv(1, config={"some.option": ["a"]})
@@ -79,14 +87,14 @@ def test_process_output_is_shown_in_debug_mode_or_on_demand():
 
 @pytest.mark.flink
 def test_settings_of_a_local_environment():
-    benv, btenv, senv, stenv = useLocalEnv(3, config={"python.fn-execution.bundle.size": 7, "pipeline.object-reuse": True})
+    benv, btenv, senv, stenv = useLocalEnv(3, config={"python.fn-execution.bundle.size": 7, "pipeline.object-reuse": False})
     batch, stream = btenv.get_config(), stenv.get_config()
     for env, config in ((benv, batch), (senv, stream)):
         assert env.get_parallelism() == 3
         assert env.get_max_parallelism() == 128
         assert config.get("python.fn-execution.bundle.size", "") == "7"  # the user's choice wins
         assert config.get("python.fn-execution.arrow.batch.size", "") == "8000"
-        assert config.get("pipeline.object-reuse", "") == "true"
+        assert config.get("pipeline.object-reuse", "") == "false"
     assert batch.get("execution.runtime-mode", "") == "BATCH"
     assert batch.get("jobmanager.scheduler", "") == "Default"
     assert batch.get("execution.batch-shuffle-mode", "") == "ALL_EXCHANGES_PIPELINED"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -12,8 +13,8 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,7 @@ class FlinkCluster:
         job_manager_pid: The JVM of the JobManager.
         task_manager_pids: The JVMs of the TaskManagers.
         log_folder: One file per JVM.
+        variables: The environment of its processes, which Flink's command line finds it by.
     """
 
     host: str
@@ -48,6 +50,7 @@ class FlinkCluster:
     job_manager_pid: int
     task_manager_pids: tuple[int, ...]
     log_folder: pathlib.Path
+    variables: Mapping[str, str]
 
     def rest(self, path: str) -> dict[str, Any]:
         """Return the answer of the REST endpoint, such as that of "/overview"."""
@@ -62,6 +65,7 @@ def flink_cluster(
     slots: int = 1,
     hosts: Network | None = None,
     python_library: bool = True,
+    python: str = sys.executable,
 ) -> Iterator[FlinkCluster]:
     """Start a cluster, wait until all its slots are there, and stop it at the end; its logs are shown on failure.
 
@@ -72,10 +76,11 @@ def flink_cluster(
         hosts: Where TaskManagers run, in turn, with their Python workers and all these start; the JobManager runs beside
             this program. Without, all run beside this program.
         python_library: Whether Flink's Python library lies in the cluster's lib folder, as it should where many jobs run.
+        python: The hosts' Python.
     """
     address = hosts.address if hosts else "localhost"
     rest_port, rpc_port = _free_ports(address, 2)
-    variables = _prepare(tmp_path, address, rest_port, rpc_port, slots, python_library)
+    variables = _prepare(tmp_path, address, rest_port, rpc_port, slots, python_library, python)
     logs = tmp_path / "log"
     with ExitStack() as stack:
         try:
@@ -85,7 +90,7 @@ def flink_cluster(
                 for index, command in enumerate(_task_managers(task_managers, hosts))
             ]
             pids = tuple(worker.pid for worker in workers)
-            cluster = FlinkCluster(address, rest_port, job_manager.pid, pids, logs)
+            cluster = FlinkCluster(address, rest_port, job_manager.pid, pids, logs, variables)
             _wait_for_slots(cluster, [job_manager, *workers], task_managers * slots)
             yield cluster
         except BaseException:
@@ -93,8 +98,43 @@ def flink_cluster(
             raise
 
 
+@contextmanager
+def flink_application(
+    tmp_path: pathlib.Path, arguments: Sequence[str], slots: int, python: str = sys.executable
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a cluster for one program, which its JobManager runs; yield the JobManager, which ends with the program.
+
+    Args:
+        tmp_path: An empty folder for configuration, logs and Flink's temporary files.
+        arguments: What comes behind `standalone-job.sh start-foreground`.
+        slots: Slots of the one TaskManager.
+        python: The hosts' Python.
+    """
+    rest_port, rpc_port = _free_ports("localhost", 2)
+    variables = _prepare(tmp_path, "localhost", rest_port, rpc_port, slots, python_library=True, python=python)
+    logs = tmp_path / "log"
+    try:
+        with (
+            _jvm([*_command("standalone-job"), *arguments], variables, logs / "jobmanager.log") as job_manager,
+            _jvm(_command("taskmanager"), variables, logs / "taskmanager-0.log"),
+        ):
+            yield job_manager
+    except BaseException:
+        _show(logs)
+        raise
+
+
+def flink_run(cluster: FlinkCluster, *arguments: str) -> str:
+    """Do `flink run` with these arguments and return what it prints; raise CalledProcessError when it fails."""
+    command = ["bash", str(FLINK_HOME / "bin" / "flink"), "run", *arguments]
+    return subprocess.run(
+        command, cwd=cluster.log_folder, env=cluster.variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, check=True, timeout=5 * DEADLINE_S,
+    ).stdout  # fmt: skip
+
+
 def _prepare(
-    folder: pathlib.Path, address: str, rest_port: int, rpc_port: int, slots: int, python_library: bool
+    folder: pathlib.Path, address: str, rest_port: int, rpc_port: int, slots: int, python_library: bool, python: str
 ) -> dict[str, str]:
     """Write the cluster's configuration and return the environment of its processes."""
     conf, lib, logs, temporary = folder / "conf", folder / "lib", folder / "log", folder / "tmp"
@@ -127,14 +167,13 @@ def _prepare(
     (conf / "config.yaml").write_text("".join(f"{key}: {value}\n" for key, value in options.items()))
     ensure_java()
     return {
-        **{name: value for name, value in ENVIRONMENT.items() if not name.startswith("FLINK_")},
+        **{name: value for name, value in ENVIRONMENT.items() if not name.startswith(("FLINK_", "PYTHONPATH"))},
         **{name: os.environ[name] for name in ["JAVA_HOME"] if name in os.environ},  # of ensure_java
         "FLINK_HOME": str(FLINK_HOME),
         "FLINK_CONF_DIR": str(conf),
         "FLINK_LIB_DIR": str(lib),
         "FLINK_LOG_DIR": str(logs),
-        # The hosts' Python is the one that runs the tests.
-        "PATH": os.path.dirname(sys.executable) + os.pathsep + ENVIRONMENT.get("PATH", os.defpath),
+        "PATH": os.path.dirname(python) + os.pathsep + ENVIRONMENT.get("PATH", os.defpath),
     }
 
 
@@ -200,10 +239,13 @@ def _wait_for_slots(cluster: FlinkCluster, processes: list[subprocess.Popen[byte
 
 
 def _free_ports(address: str, count: int) -> list[int]:
-    """Return ports that were free a moment ago; another program could take one before Flink does."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server((address, 0))) for _ in range(count)]
-        return [each.getsockname()[1] for each in sockets]
+    """Return ports that are free, below those that Linux gives to whoever asks for any port: Flink takes them only later."""
+    found: set[int] = set()
+    while len(found) < count:
+        port = random.randrange(10_000, 32_000)
+        with suppress(OSError), socket.create_server((address, port)):
+            found.add(port)
+    return list(found)
 
 
 def _show(logs: pathlib.Path) -> None:

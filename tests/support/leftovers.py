@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -42,10 +43,26 @@ def work_folders() -> set[str]:
     return set(glob.glob(os.path.join(tempfile.gettempdir(), "akdl-*")))
 
 
+def _end_flushers() -> None:
+    """End threads that PyFlink leaves, about eight of each local job, and that wake up every second for ever."""
+    for thread in threading.enumerate():
+        if type(thread).__name__ == "PeriodicThread" and type(thread).__module__.startswith("pyflink."):
+            thread.cancel()
+
+
 @contextmanager
 def nothing_left_behind() -> Iterator[None]:
     """Fail when the block leaves a process or a work folder of ours."""
     before = work_folders()
     yield
+    _end_flushers()
     wait_until(lambda: not task_processes(), "no TensorFlow process is left")
-    wait_until(lambda: work_folders() <= before, "no work folder is left")
+    try:
+        wait_until(lambda: work_folders() <= before, "no work folder is left")
+    except AssertionError as error:
+        left = [
+            path
+            for folder in work_folders() - before
+            for path in glob.glob(f"{folder}/**", recursive=True, include_hidden=True)
+        ]
+        raise AssertionError(f"{error}: {sorted(left)[:50]}") from None

@@ -1,0 +1,153 @@
+"""The files for Kubernetes: what can be said of them without Docker and Kubernetes."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import subprocess
+from typing import Any
+
+import pytest
+import yaml
+from dockerfile_parse import DockerfileParser
+
+from tests.support.installs import ROOT
+
+FOLDER = ROOT / "docs" / "kubernetes"
+README = (FOLDER / "README.md").read_text()
+INSTRUCTIONS = {"ARG", "FROM", "RUN", "COPY", "ENV"}  # those that it needs, of all that there are
+
+
+@pytest.fixture(scope="module")
+def dockerfile(tmp_path_factory) -> list[tuple[str, str]]:
+    """The instructions with their values, comments left out."""
+    copy = tmp_path_factory.mktemp("docker") / "Dockerfile"  # the parser opens the file for writing
+    copy.write_text((FOLDER / "Dockerfile").read_text())
+    return [
+        (each["instruction"], each["value"])
+        for each in DockerfileParser(str(copy)).structure
+        if each["instruction"] != "COMMENT"
+    ]
+
+
+def values(dockerfile: list[tuple[str, str]], instruction: str) -> list[str]:
+    return [value for each, value in dockerfile if each == instruction]
+
+
+def test_instructions_are_known(dockerfile):
+    assert {instruction for instruction, _ in dockerfile} == INSTRUCTIONS
+
+
+def test_the_image_is_of_our_release_of_flink(dockerfile):
+    (wanted,) = re.findall(r'"apache-flink>=(\d+\.\d+),|apache-flink>=(\d+\.\d+),', (ROOT / "setup.py").read_text())
+    default = dict(value.split("=", 1) for value in values(dockerfile, "ARG"))["FLINK"]
+    assert default.startswith(f"{''.join(wanted)}.") and default.endswith("-java17")
+    assert values(dockerfile, "FROM") == ["flink:${FLINK}"]
+    assert f"flink-python-{default.split('-')[0]}.jar" in README
+
+
+def test_all_that_is_installed_is_copied_and_there(dockerfile):
+    copied = {}
+    for value in values(dockerfile, "COPY"):
+        *sources, target = value.split()
+        for source in sources:
+            assert (ROOT / source).exists(), source
+            copied[source] = target if target.endswith("/") else str(pathlib.PurePath(target).parent) + "/"
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
+    assert copied == dict.fromkeys({"setup.py", "pyproject.toml", "README.md", *packages}, "/tmp/akdl/")
+    extras = dict(value.split("=", 1) for value in values(dockerfile, "ARG"))["SIDES"].split(",")
+    assert all(f'"{extra}": ' in (ROOT / "setup.py").read_text() for extra in extras)
+
+
+def test_commands_are_right_for_a_shell_and_find_what_others_made(dockerfile):
+    run = values(dockerfile, "RUN")
+    for command in run:
+        done = subprocess.run(["bash", "-n", "-c", command], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    environments = set(re.findall(r"venv (?:--\S+ 3\.11 )?(/\S+)", " ".join(run)))
+    assert environments == {"/opt/uv", "/opt/akdl"}
+    used = {path.rsplit("/bin/", 1)[0] for command in run for path in re.findall(r"/\S+/bin/\w+", command)}
+    assert used == environments
+    assert "PATH=/opt/akdl/bin:${PATH}" in values(dockerfile, "ENV")
+
+
+@pytest.fixture(scope="module")
+def objects() -> dict[tuple[str, str], Any]:
+    loaded = list(yaml.safe_load_all((FOLDER / "session.yaml").read_text()))
+    return {(each["kind"], each["metadata"]["name"]): each for each in loaded}
+
+
+def container(objects: dict[tuple[str, str], Any], role: str) -> Any:
+    (found,) = objects["Deployment", f"flink-{role}"]["spec"]["template"]["spec"]["containers"]
+    return found
+
+
+def properties(objects: dict[tuple[str, str], Any], role: str) -> dict[str, str]:
+    """Flink's configuration of a container, as the image's entrypoint reads it: a line each, without any space."""
+    (text,) = [each["value"] for each in container(objects, role)["env"] if each["name"] == "FLINK_PROPERTIES"]
+    return dict(re.sub(r"\s", "", line).split(":", 1) for line in text.splitlines())
+
+
+def test_kinds(objects):
+    assert {name: each["apiVersion"] for name, each in objects.items()} == {
+        ("Service", "flink-jobmanager"): "v1",
+        ("Deployment", "flink-jobmanager"): "apps/v1",
+        ("Deployment", "flink-taskmanager"): "apps/v1",
+    }
+
+
+@pytest.mark.parametrize("role", ["jobmanager", "taskmanager"])
+def test_deployments_select_their_own_pods_and_run_our_image(objects, role):
+    spec = objects["Deployment", f"flink-{role}"]["spec"]
+    assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"] == {"app": "flink", "component": role}
+    assert container(objects, role)["args"] == [role]
+    (built,) = re.findall(r"docker build --file docs/kubernetes/Dockerfile --tag (\S+) \.", README)
+    assert container(objects, role)["image"] == built
+    assert built in (FOLDER / "Dockerfile").read_text()
+
+
+def test_the_service_leads_to_the_jobmanager(objects):
+    service = objects["Service", "flink-jobmanager"]
+    labels = [
+        objects["Deployment", f"flink-{role}"]["spec"]["template"]["metadata"]["labels"]
+        for role in ("jobmanager", "taskmanager")
+    ]
+    assert [service["spec"]["selector"].items() <= each.items() for each in labels] == [True, False]
+    opened = {each["name"]: each["containerPort"] for each in container(objects, "jobmanager")["ports"]}
+    # Flink's own defaults, and that of the blob server in the image's entrypoint
+    assert (
+        {each["name"]: each["port"] for each in service["spec"]["ports"]} == opened == {"rpc": 6123, "blob": 6124, "rest": 8081}
+    )
+    assert container(objects, "jobmanager")["readinessProbe"]["httpGet"]["port"] in opened
+    assert "port-forward service/flink-jobmanager 8081:8081" in README
+    for role in ("jobmanager", "taskmanager"):
+        assert properties(objects, role)["jobmanager.rpc.address"] == service["metadata"]["name"]
+
+
+def test_slots_are_those_of_the_page(objects):
+    each = int(properties(objects, "taskmanager")["taskmanager.numberOfTaskSlots"])
+    replicas = objects["Deployment", "flink-taskmanager"]["spec"]["replicas"]
+    assert f"There are {each * replicas} slots, {each} in each of {replicas} TaskManagers" in README
+    assert f"{replicas} TaskManagers with {each} slots each" in (FOLDER / "session.yaml").read_text()
+
+
+def test_pods_have_memory_beside_that_of_flink(objects):
+    def limit(role: str) -> float:
+        return float(container(objects, role)["resources"]["limits"]["memory"].removesuffix("Gi"))
+
+    slots = int(properties(objects, "taskmanager")["taskmanager.numberOfTaskSlots"])
+    assert (
+        limit("taskmanager")
+        >= float(properties(objects, "taskmanager")["taskmanager.memory.process.size"].removesuffix("g")) + 1.5 * slots
+    )
+    assert (
+        limit("jobmanager") * 1024
+        >= float(properties(objects, "jobmanager")["jobmanager.memory.process.size"].removesuffix("m")) + 1024
+    )
+
+
+def test_mounted_volumes_are_there(objects):
+    spec = objects["Deployment", "flink-taskmanager"]["spec"]["template"]["spec"]
+    assert {each["name"] for each in container(objects, "taskmanager")["volumeMounts"]} == {
+        each["name"] for each in spec["volumes"]
+    }

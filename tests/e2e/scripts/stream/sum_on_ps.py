@@ -1,0 +1,42 @@
+"""Adds up the ids of the stream of all workers in a variable on a parameter server; each worker writes what it saw at its end.
+
+Output: `worker INT, id BIGINT`, where id is the sum after the worker's last row.
+"""
+
+import time
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+v1.disable_eager_execution()
+
+
+def main(task_config):
+    role, index = task_config.task_type, task_config.task_index
+    server = tf.distribute.Server(task_config.cluster, job_name=role, task_index=index)
+    if role == "ps":
+        server.join()
+    worker = 0 if role == "chief" else index + 1
+    with tf.device("/job:ps/task:0"):
+        total = v1.get_variable("total", [], tf.int64, v1.zeros_initializer(), use_resource=True)
+    ids = v1.placeholder(tf.int64, [None])
+    add, ready = total.assign_add(tf.reduce_sum(ids), use_locking=True), v1.report_uninitialized_variables()
+
+    def parse(records):
+        return tf.io.parse_example(records, {"id": tf.io.FixedLenFeature([], tf.int64)})["id"]
+
+    with tf.device(f"/job:{role}/task:{index}"):
+        batch = v1.data.make_one_shot_iterator(task_config.dataset_fn().batch(100).map(parse)).get_next()
+    config = v1.ConfigProto(device_filters=["/job:ps", f"/job:{role}/task:{index}"])
+    with v1.Session(server.target, config=config) as session:
+        if role == "chief":
+            session.run(v1.global_variables_initializer())
+        while len(session.run(ready)):
+            time.sleep(0.05)
+        while True:
+            try:
+                found = session.run(batch)
+            except tf.errors.OutOfRangeError:
+                break
+            session.run(add, {ids: found})
+        task_config.output_writer.write_batch({"worker": [worker], "id": [int(session.run(total))]})

@@ -1,0 +1,78 @@
+"""Streams are predicted on a session cluster of two TaskManagers with one slot each, which both use one model process."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import tempfile
+
+import psutil
+import pytest
+
+from akdl.model_archive import pack
+from operators import MemSourceBatchOp, TFTableModelPredictStreamOp, getMLEnv, resetEnv, useRemoteEnv
+from tests.e2e.stream_jobs import SentModels, check_once, running
+from tests.e2e.streams import counting
+from tests.serving import models
+from tests.support.flink_cluster import flink_cluster
+from tests.support.leftovers import wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.tf]
+
+ONES = "id, ARRAY[CAST(1 AS FLOAT), CAST(1 AS FLOAT), CAST(1 AS FLOAT)] AS x, CAST(0 AS BIGINT) AS k"
+TOOK_OVER = "TFTableModelPredictStreamOp: the model number 1 of the stream took over from the model "
+
+
+@pytest.fixture
+def cluster(tmp_path_factory):
+    with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=2, slots=1) as started:
+        config = {
+            "execution.checkpointing.interval": "500 ms", "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": "20", "restart-strategy.fixed-delay.delay": "200 ms",
+        }  # fmt: skip
+        useRemoteEnv(started.host, started.rest_port, 2, config)
+        yield started
+        resetEnv()
+
+
+def model_processes() -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        if "akdl.serving.server" in (process.info["cmdline"] or ()) and process.info["cmdline"][0].startswith(
+            str(pathlib.Path(__file__).parents[2])
+        ):
+            found.append(process)
+    return found
+
+
+def test_a_model_of_a_stream_survives_a_restart(tmp_path, cluster):
+    table = MemSourceBatchOp(list(pack(models.scaled(1.0))), "model_id BIGINT, model_info STRING")
+    sent = SentModels(tmp_path / "sent")
+    op = TFTableModelPredictStreamOp(table, outputSchemaStr="p DOUBLE", selectedCols=["x", "k"], reservedCols=["id"])
+    op.linkFrom(counting(getMLEnv().stenv, 1_000_000, per_second=200).select(ONES), sent.stream())
+
+    def checkpoints() -> int:
+        (job,) = (each["jid"] for each in cluster.rest("/jobs/overview")["jobs"] if each["state"] == "RUNNING")
+        return cluster.rest(f"/jobs/{job}/checkpoints")["counts"]["completed"]
+
+    def logged(text: str) -> int:
+        return sum(file.read_text("utf-8", "replace").count(text) for file in cluster.log_folder.glob("*taskexecutor*.log"))
+
+    with running(op) as job:
+        job.wait_for(lambda: job.predicts(3.0), "the first model predicts")
+        sent.send(list(pack(models.scaled(2.0))))
+        job.wait_for(lambda: job.predicts(6.0), "the second model has taken over")
+        done = checkpoints()
+        job.wait_for(lambda: checkpoints() > done + 1, "a checkpoint has passed")
+        assert logged(TOOK_OVER) == 1
+        (process,) = model_processes()
+        process.kill()
+        job.wait_for(lambda: [other.pid for other in model_processes()] not in ([], [process.pid]), "the job goes on")
+        job.wait_for(lambda: logged(TOOK_OVER) == 2, "the second model has taken over again")
+        before = len(job.rows)
+        job.wait_for(lambda: len(job.rows) > before + 200 and job.predicts(6.0), "the second model predicts again")
+        assert logged(TOOK_OVER) == 2 and logged("FileExistsError") == 0
+    check_once(job.rows)
+    assert {row[1] for row in job.rows} == {3.0, 6.0}
+    place = pathlib.Path(tempfile.gettempdir(), f"akdl_models_{os.geteuid()}")
+    wait_until(lambda: not model_processes() and not list(place.glob("TFTableModelPredictStreamOp*")), "the process has ended")

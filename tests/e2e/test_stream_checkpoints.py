@@ -1,0 +1,139 @@
+"""What becomes of rows of a stream when a process, a TaskManager or a job ends in the middle: ids are counted at both ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+from pyflink.java_gateway import get_gateway
+
+from operators import resetEnv, useLocalEnv, useRemoteEnv
+from tests.e2e.streams import Sink, counting, stream_op
+from tests.e2e.test_training_cluster import has_task_process
+from tests.support.flink_cluster import flink_cluster
+from tests.support.leftovers import wait_until
+
+pytestmark = pytest.mark.flink
+
+ROWS, PER_SECOND = 3000, 500
+
+
+def checkpoints(folder):
+    """Return the configuration of jobs that have checkpoints and restart."""
+    return {
+        "execution.checkpointing.interval": "300 ms",
+        "execution.checkpointing.dir": (folder / "checkpoints").as_uri(),
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": "60",  # one a second until two heartbeats, 10 s apart, have not reached a TaskManager
+        "restart-strategy.fixed-delay.delay": "1 s",
+    }
+
+
+@pytest.fixture
+def stream_env(tmp_path):
+    """Return environments whose jobs have checkpoints and restart."""
+
+    def make(**config):
+        return useLocalEnv(1, {**checkpoints(tmp_path), **config}).stenv
+
+    yield make
+    resetEnv()
+
+
+def committing_op(tmp_path, **params):
+    """Return an operator with a script that commits each row, and the file with the id of its process."""
+    params = {"commits": True, "pid_file": str(tmp_path / "pid"), **params}
+    return stream_op("without_tensorflow.py", userParams=params, replay="uncommitted"), tmp_path / "pid.0"
+
+
+def started_and_final(sink, pid_file):
+    """Whether the script runs and a checkpoint has made rows final."""
+    return pid_file.exists() and sink.final_rows()
+
+
+def test_all_rows_come_at_least_once_when_the_process_is_killed(stream_env, tmp_path):
+    table_env = stream_env()
+    sink, (op, pid_file) = Sink(table_env, tmp_path), committing_op(tmp_path)
+    counting(table_env, ROWS, PER_SECOND).link(op)
+    result = op.getOutputTable().execute_insert(sink.name)
+    wait_until(lambda: started_and_final(sink, pid_file), "rows are final", 60)
+    first = int(pid_file.read_text())
+    os.kill(first, signal.SIGKILL)
+    result.wait()
+    assert int(pid_file.read_text()) != first
+    counts = sink.counts()
+    assert set(counts) == set(range(ROWS))
+    # The sink takes back what came after the last checkpoint; a row may have come before it, and its commit after it.
+    assert sum(counts.values()) - ROWS <= 1
+
+
+def test_rows_that_were_not_taken_come_when_the_script_fails(stream_env, tmp_path):
+    table_env = stream_env()
+    sink = Sink(table_env, tmp_path)
+    taken = tmp_path / "taken"
+    script = tmp_path / "fails_once.py"
+    script.write_text(
+        "import os\n"
+        "from tfrecords import examples\n"
+        "def main(config):\n"
+        f"    first = not os.path.exists({str(taken)!r})\n"
+        "    seen = []\n"
+        "    for path in config.tf_context.rows.segments():\n"
+        "        ids = [e['id'].int64_list.value[0] for e in examples(path)]\n"
+        "        seen += ids\n"
+        "        config.output_writer.write_batch({'worker': [0] * len(ids), 'id': ids})\n"
+        "        if first and len(seen) > 1000:\n"
+        f"            with open({str(taken)!r}, 'w') as file:\n"
+        "                file.write(str(len(seen)))\n"
+        "            raise ValueError('once')\n"
+    )
+    op = stream_op("identity.py")
+    op.setUserFiles([str(script), op.getUserFiles()[1]]).setMainScriptFile(str(script))
+    counting(table_env, ROWS, PER_SECOND).link(op)
+    op.getOutputTable().execute_insert(sink.name).wait()
+    counts = sink.counts()
+    # Only rows that the failed script had taken, and whose output came after the checkpoint, may be missing.
+    missing = set(range(ROWS)) - set(counts)
+    assert max(counts.values()) == 1 and missing <= set(range(int(taken.read_text())))
+    assert len(missing) < PER_SECOND
+
+
+def test_a_job_goes_on_from_a_savepoint(stream_env, tmp_path):
+    table_env = stream_env()
+    sink, (op, pid_file) = Sink(table_env, tmp_path), committing_op(tmp_path)
+    counting(table_env, ROWS, PER_SECOND).link(op)
+    client = op.getOutputTable().execute_insert(sink.name).get_job_client()
+    wait_until(lambda: started_and_final(sink, pid_file), "rows are final", 60)
+    kind = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL
+    # PyFlink 2.3 itself calls a method that Flink no longer has.
+    savepoint = client._j_job_client.stopWithSavepoint(False, (tmp_path / "savepoints").as_uri(), kind).get()
+    before = sink.counts()
+    assert 0 < len(before) < ROWS
+    resetEnv()
+    table_env = stream_env(**{"execution.state-recovery.path": savepoint})
+    rest, (op, _) = Sink(table_env, tmp_path), committing_op(tmp_path)
+    counting(table_env, ROWS, PER_SECOND).link(op)
+    op.getOutputTable().execute_insert(rest.name).wait()
+    assert set(before) | set(rest.counts()) == set(range(ROWS))
+
+
+@pytest.mark.cluster
+def test_all_rows_come_at_least_once_when_a_task_manager_is_killed(tmp_path_factory, tmp_path):
+    rows = 4 * ROWS  # the input must not have ended when the TaskManager is killed, however slow the start was
+    with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=3, slots=1) as cluster:
+        config = checkpoints(tmp_path)
+        table_env = useRemoteEnv(cluster.host, cluster.rest_port, 2, config).stenv
+        params = {"commits": True, "pid_file": str(tmp_path / "pid")}
+        op = stream_op("without_tensorflow.py", 2, userParams=params, replay="uncommitted")
+        sink = Sink(table_env, tmp_path)
+        counting(table_env, rows, PER_SECOND).link(op)
+        result = op.getOutputTable().execute_insert(sink.name)
+        wait_until(lambda: {worker for worker, _ in sink.final_rows()} == {0, 1}, "rows of both workers are final", 120)
+        first = [int((tmp_path / f"pid.{worker}").read_text()) for worker in (0, 1)]
+        victim = next(pid for pid in cluster.task_manager_pids if has_task_process(pid))
+        os.kill(victim, signal.SIGKILL)
+        result.wait()
+        assert not any(int((tmp_path / f"pid.{worker}").read_text()) in first for worker in (0, 1))
+        assert set(sink.counts()) == set(range(rows))
+    resetEnv()

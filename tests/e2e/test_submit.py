@@ -1,0 +1,92 @@
+"""Programs that Flink starts: by `flink run`, and as an application. The hosts have Flink's side, and nothing of ours."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+from tests.e2e.jobs import SCRIPTS
+from tests.support.environments import make_environment, pack
+from tests.support.flink_cluster import flink_application, flink_cluster, flink_run
+from tests.support.installs import make_driver, make_flink_side, wheel
+from tests.support.leftovers import DEADLINE_S, wait_until
+
+pytestmark = pytest.mark.cluster
+
+JOB = str(SCRIPTS / "submitted_job.py")
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory) -> str:
+    return make_flink_side(tmp_path_factory.mktemp("python") / "host")
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory) -> str:
+    return make_driver(tmp_path_factory.mktemp("python") / "driver")
+
+
+@pytest.fixture
+def archive(tmp_path) -> str:
+    """A packed environment: the hosts' Python has no TensorFlow's side, so no script runs without it."""
+    return pack(make_environment(tmp_path / "made"), str(tmp_path / "env.tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory, host):
+    with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=3, slots=1, python=host) as running:
+        yield running
+
+
+def check(sink: pathlib.Path) -> None:
+    rows = [tuple(map(int, line.split(","))) for path in sink.iterdir() for line in path.read_text().splitlines()]
+    assert sorted(number for _, number in rows) == list(range(300)), "each row once"
+    shares = [[one for one, _ in rows].count(worker) for worker in range(3)]
+    assert max(shares) - min(shares) <= 3, "as many for each worker, but one per subtask of the source"
+
+
+def wait_for_end(cluster, printed: str) -> None:
+    (job,) = re.findall(r"submitted with JobID (\w+)", printed)
+    wait_until(lambda: cluster.rest(f"/jobs/{job}")["state"] == "FINISHED", f"{job} has finished", 3 * DEADLINE_S)
+
+
+def test_flink_run(cluster, driver, archive, tmp_path):
+    printed = flink_run(cluster, "-p", "2", "-pyclientexec", driver, "-py", JOB, "batch", str(tmp_path / "sink"), archive)
+    assert "batch with a parallelism of 2 was submitted" in printed
+    wait_for_end(cluster, printed)
+    check(tmp_path / "sink")
+    logs = "".join(path.read_text(errors="replace") for path in cluster.log_folder.glob("taskmanager-*"))
+    assert re.search(rf"pythonEnv {archive}: unpacked /\S+/python-files/\S+/akdl_env_\w+ in", logs), "it travelled"
+
+
+def test_flink_run_detached_with_our_wheel_beside_the_program(cluster, host, archive, tmp_path):
+    printed = flink_run(
+        cluster, "-d", "-pyfs", str(wheel()), "-pyclientexec", host, "-py", JOB, "stream", str(tmp_path / "sink"), archive
+    )
+    assert "useLocalEnv: this program was submitted to Flink, so its jobs run there" in printed
+    assert "stream with a parallelism of 3 was submitted" in printed
+    wait_for_end(cluster, printed)
+    check(tmp_path / "sink")
+
+
+def test_application(host, driver, archive, tmp_path):
+    """The JobManager runs the program, and ends with its job."""
+    (tmp_path / "cluster").mkdir()
+    arguments = ["-pyclientexec", driver, "-py", JOB, "batch", str(tmp_path / "sink"), archive]
+    with flink_application(tmp_path / "cluster", arguments, slots=3, python=host) as job_manager:
+        assert job_manager.wait(4 * DEADLINE_S) == 0
+    check(tmp_path / "sink")
+
+
+def test_a_program_says_what_is_wrong_with_it(cluster, driver, tmp_path):
+    job = tmp_path / "job.py"
+    job.write_text("from operators import useRemoteEnv\nuseRemoteEnv('flink.example', 8081, 1)\n")
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        flink_run(cluster, "-pyclientexec", driver, "-py", str(job))
+    assert (
+        "this program was submitted to Flink, so its jobs cannot go to flink.example:8081: take getMLEnv()"
+        in raised.value.output
+    )

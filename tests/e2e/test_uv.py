@@ -1,0 +1,61 @@
+"""Real environments, made by uv: a venv serves where it lies, and a Python that can be moved also in an archive."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import tempfile
+
+import pytest
+
+from bridge.exceptions import BridgeError
+from operators import MemSourceBatchOp, TensorFlow2BatchOp, resetEnv, useLocalEnv
+from tests.support.environments import pack
+from tests.support.leftovers import wait_until
+from tests.support.uv import make_movable_python, make_venv
+
+pytestmark = [pytest.mark.flink, pytest.mark.tf]
+
+SCRIPT = """
+import sys
+import numpy
+import tensorflow as tf
+
+def main(config):
+    total = int(sum(tf.reduce_sum(rows["x"]) for rows in config.tf_context.batches(100)))
+    config.output_writer.write_batch({"total": [total], "prefix": [sys.prefix], "numpy": [numpy.__file__]})
+"""
+
+
+@pytest.fixture(autouse=True)
+def _local_env():
+    yield useLocalEnv(1)
+    resetEnv()
+
+
+def run(tmp_path: pathlib.Path, python_env: str) -> tuple[int, str, str]:
+    """Run a script in an environment; return a sum, the place of the environment, and that of its numpy."""
+    script = tmp_path / "total.py"
+    script.write_text(SCRIPT)
+    op = TensorFlow2BatchOp(
+        userFiles=[], mainScriptFile=str(script), pythonEnv=python_env, numWorkers=1, numPSs=0,
+        outputSchemaStr="total BIGINT, prefix STRING, numpy STRING",
+    )  # fmt: skip
+    (row,) = MemSourceBatchOp([(1,), (2,), (3,)], "x LONG").link(op).collectToDataframe().itertuples(index=False)
+    return tuple(row)
+
+
+def test_a_venv_serves_where_it_lies_and_cannot_be_packed(tmp_path):
+    venv = make_venv(tmp_path / "venv")
+    total, prefix, numpy = run(tmp_path, str(venv))
+    assert (total, prefix) == (6, str(venv)) and numpy.startswith(f"{venv}/")
+    with pytest.raises(BridgeError, match="env.tar.gz: .* a venv is only links to a Python elsewhere, and cannot be packed"):
+        run(tmp_path, pack(venv, str(tmp_path / "env.tar.gz")))
+
+
+def test_a_python_with_its_packages_travels_in_an_archive(tmp_path):
+    made = make_movable_python(tmp_path / "made")
+    total, prefix, numpy = run(tmp_path, pack(made, str(tmp_path / "env.tar.gz")))
+    place = os.path.join(tempfile.gettempdir(), f"akdl_envs_{os.geteuid()}")
+    assert total == 6 and prefix.startswith(f"{place}/") and numpy.startswith(f"{prefix}/")
+    wait_until(lambda: not os.listdir(place), "the environment is gone with its last process")

@@ -1,0 +1,141 @@
+"""Scripts in real environments with the oldest and the newest TensorFlow, beside a Flink side with another one.
+
+TF 2.15 is what all other tests run on, so the matrix here are the two ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+from typing import Any
+
+import pytest
+
+from operators import (
+    StreamOperator,
+    TensorFlow2BatchOp,
+    TensorFlow2StreamOp,
+    TensorFlowBatchOp,
+    TensorFlowStreamOp,
+    TF2TableModelTrainBatchOp,
+    TFTableModelPredictBatchOp,
+    TFTableModelTrainBatchOp,
+    getMLEnv,
+    resetEnv,
+    useLocalEnv,
+)
+from tests.e2e.jobs import SCRIPTS, points, sequence
+from tests.support.tensorflows import NEWEST, TF_1
+
+pytestmark = [pytest.mark.flink, pytest.mark.tf]
+
+ROOT = pathlib.Path(__file__).parents[2]
+WIRE = """
+from akdl.wire import Chunk, Example
+example = Example()
+example.features.feature["a"].int64_list.value.extend([1, -1])
+example.features.feature["b"].bytes_list.value.append(b"x")
+assert Example.FromString(example.SerializeToString()) == example
+assert Chunk.FromString(Chunk(records=b"x", rows=3).SerializeToString()).rows == 3
+"""
+
+
+class Old:
+    """TensorFlow 1.15 and the operators that mean it."""
+
+    name = "in_graph_mode"
+    batch_op, stream_op, train_op = TensorFlowBatchOp, TensorFlowStreamOp, TFTableModelTrainBatchOp
+    python = TF_1.python
+
+    @staticmethod
+    def is_right(version: str) -> bool:
+        return version == "1.15.5"
+
+
+class New:
+    """The newest TensorFlow, with Keras 3."""
+
+    name = "by_keras_3"
+    batch_op, stream_op, train_op = TensorFlow2BatchOp, TensorFlow2StreamOp, TF2TableModelTrainBatchOp
+    python = NEWEST.python
+
+    @staticmethod
+    def is_right(version: str) -> bool:
+        return tuple(map(int, version.split(".")[:2])) >= (2, 16)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _local_env():
+    yield useLocalEnv(2)
+    resetEnv()
+
+
+@pytest.fixture(scope="module", params=[Old, New], ids=["tf-1.15", "tf-newest"])
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def python(kind):
+    return kind.python()
+
+
+def script(op: type, kind: type, name: str, python: str, **params: Any) -> Any:
+    file = str(SCRIPTS / "versions" / f"{name}_{kind.name}.py")
+    return op(userFiles=[file], mainScriptFile=file, pythonEnv=python, numWorkers=1, numPSs=0, **params)
+
+
+def with_x(ids: Any) -> Any:
+    return ids.select("id, CAST(id AS FLOAT) AS x")
+
+
+ROWS = "id BIGINT, y FLOAT, version STRING"
+EXPECTED = [(number, 2.0 * number + 1) for number in range(100)]
+
+
+def test_messages(python):
+    done = subprocess.run([python, "-c", WIRE], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_batch(kind, python):
+    op = script(kind.batch_op, kind, "rows", python, outputSchemaStr=ROWS)
+    found = with_x(sequence(getMLEnv().btenv, 100)).link(op).collectToDataframe()
+    assert sorted(zip(found.id, found.y)) == EXPECTED
+    assert all(map(kind.is_right, found.version))
+
+
+def test_stream(kind, python, capsys):
+    op = script(kind.stream_op, kind, "rows", python, outputSchemaStr=ROWS)
+    rows = StreamOperator.fromTable(sequence(getMLEnv().stenv, 100).getOutputTable())
+    with_x(rows).link(op).print()
+    StreamOperator.execute()
+    cells = [line.split(", ") for line in capsys.readouterr().out.splitlines()[1:]]
+    assert sorted((int(number), float(y)) for number, y, _ in cells) == EXPECTED
+    assert all(kind.is_right(version) for _, _, version in cells)
+
+
+def test_a_model_predicts_in_the_default_environment_what_its_own_said(kind, python, tmp_path):
+    rows = points(getMLEnv().btenv, 50)
+    told = tmp_path / "told.json"
+    train = script(kind.train_op, kind, "train", python, userParams={"told": str(told)})
+    predict = TFTableModelPredictBatchOp(outputSchemaStr="y FLOAT", selectedCols=["x"])
+    inputs = rows.select("ARRAY[x0, x1] AS x, x0, x1")
+    found = predict.linkFrom(rows.link(train), inputs).collectToDataframe()
+    version, x, y = json.loads(told.read_text())
+    assert kind.is_right(version)
+    expected = {tuple(place): value for place, value in zip(x, y)}
+    assert len(expected) == len(found) == 50 and len(set(y)) > 10
+    for x0, x1, value in zip(found.x0, found.x1, found.y):
+        assert value == pytest.approx(expected[x0, x1], rel=1e-5, abs=1e-6)
+
+
+def test_both_in_one_job():
+    one = script(TensorFlowBatchOp, Old, "rows", TF_1.python(), outputSchemaStr=ROWS)
+    two = script(TensorFlow2BatchOp, New, "rows", NEWEST.python(), outputSchemaStr=ROWS)
+    halfway = with_x(sequence(getMLEnv().btenv, 20)).link(one)
+    found = halfway.select("id, y AS x").link(two).collectToDataframe()
+    assert sorted(zip(found.id, found.y)) == [(number, 4.0 * number + 3) for number in range(20)]
+    assert all(map(New.is_right, found.version))

@@ -1,0 +1,26 @@
+"""Fixtures of the tests of operators."""
+
+import pytest
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Files of a user, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    for path, text in {
+        "main.py": "def main(config): pass\n",
+        "words.txt": "żółć",
+        "lib/deep/helper.py": "X = 1\n",
+        "lib/data.bin": "\0",
+        "lib/__pycache__/helper.pyc": "",
+        "other/main.py": "def main(config): return 1\n",
+        "broken.py": "x = 1\ndef main(:\n",
+        "odd_escape.py": "PATTERN = '\\d'\n",
+        "train/data.csv": "1",
+        "test/data.csv": "2",
+        "copy/data.csv": "1",
+    }.items():
+        target = tmp_path / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    return tmp_path

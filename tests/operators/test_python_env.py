@@ -1,0 +1,81 @@
+"""What `pythonEnv` may name."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+import sys
+
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from bridge.settings import PythonArchive
+from operators.python_env import find_python
+from tests.support.environments import make_environment, pack
+from tests.support.http import served
+
+
+def test_none():
+    assert find_python("Op", "") is None
+
+
+def test_a_folder_or_an_interpreter(tmp_path):
+    (tmp_path / "bin").mkdir()
+    os.symlink(sys.executable, tmp_path / "bin" / "python")
+    assert find_python("Op", str(tmp_path)) == str(tmp_path / "bin" / "python")
+    assert find_python("Op", f"file://{tmp_path}") == str(tmp_path / "bin" / "python")
+    assert find_python("Op", sys.executable) == sys.executable
+
+
+@pytest.mark.parametrize("name", ["env.zip", "env.tar.gz", "env.tgz"])
+def test_an_archive(tmp_path, name):
+    path = pack(make_environment(tmp_path / "env"), str(tmp_path / name))
+    content = pathlib.Path(path).read_bytes()
+    sha256 = hashlib.sha256(content).hexdigest()
+    with served(files={"/get": content, f"/{name}": content}) as site:
+        addresses = [path, f"file://{path}", f"{site.url}/{name}?token=secret", f"{site.url}/get#sha256={sha256}"]
+        found = [find_python("Op", address) for address in addresses]
+    assert [archive.origin for archive in found] == [path, f"file://{path}", f"{site.url}/{name}?...", f"{site.url}/get"]
+    for archive in found:
+        assert isinstance(archive, PythonArchive) and archive.sha256 == sha256
+        assert pathlib.Path(archive.path).read_bytes() == content and "." not in os.path.basename(archive.path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("nope", "expected a folder with bin/python, an interpreter, or an archive of a folder .*; .*/nope is no file$"),
+        ("nope.zip", "expected a folder with bin/python.*nope.zip is no file$"),
+        ("empty", "has no bin/python$"),
+        ("text", "/text is not executable$"),
+        ("text.zip", "^Op: pythonEnv: .*text.zip: it is damaged, or neither a zip nor a tar file$"),
+        ("other.zip", "^Op: pythonEnv: .*other.zip: expected bin/python at the root of the archive or in its one folder"),
+        ("memory://akdl-nothing/env.zip", "^Op: pythonEnv: memory://akdl-nothing/env.zip: there is no such file$"),
+    ],
+)
+def test_what_is_no_environment(tmp_path, monkeypatch, kind, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    for name in ("text", "text.zip"):
+        (tmp_path / name).write_text("text")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_text("")
+    pack(tmp_path / "folder", "other.zip")
+    with pytest.raises(ConfigurationError, match=message):
+        find_python("Op", kind)
+
+
+def test_downloads_that_fail(tmp_path):
+    with served(status={"/env.zip": 404}) as site:
+        with pytest.raises(
+            ConfigurationError, match=r"^Op: pythonEnv: http://[0-9.:]+/env.zip: HTTP 404: it has no such file$"
+        ):
+            find_python("Op", f"{site.url}/env.zip")
+
+
+def test_paths_of_other_hosts(tmp_path):
+    assert find_python("Op", "/on/the/hosts", elsewhere=True) == "/on/the/hosts"
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigurationError, match="has no bin/python"):
+        find_python("Op", str(tmp_path / "empty"), elsewhere=True)
