@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo test test-unit test-process test-tf test-flink check fmt proto stubs clean
+.PHONY: setup demo bench test test-unit test-process test-tf test-flink check fmt proto stubs clean
 
 setup: $(INSTALLED)
 
@@ -17,8 +17,13 @@ $(INSTALLED): setup.py
 demo: setup
 	$(BIN)/python examples/dnn_batch/job.py
 
+# About 20 minutes on two cores that do nothing else; see benchmarks/README.md.
+bench: setup
+	$(BIN)/python benchmarks/bench.py
+
+# Most of the time goes into waiting for processes to start: two at a time take two thirds of it on two cores.
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 # The tiers of `make test`, each alone.
 test-unit: setup

@@ -1,24 +1,32 @@
-"""Peak memory of every process while rows pass through TensorFlow2BatchOp: `python benchmarks/memory.py [ROWS ...]`.
+"""Peak memory of every process while rows pass through TensorFlow2BatchOp: `python benchmarks/memory.py [--folder FOLDER]`.
 
-Each size runs in a driver of its own. Prints one line per size: peak resident memory in MB of the driver (Flink's Python
-functions live in it), of the JVM, and of the TensorFlow process, as the kernel counts them (VmHWM). Linux only.
+Each size runs in a driver of its own, in BATCH mode. Memory is resident and at its peak, as the kernel counts it (VmHWM), in
+the driver (Flink's Python functions live in it), in the JVM, and in the TensorFlow process. Linux only.
 """
 
+from __future__ import annotations
+
+import json
 import os
-import pathlib
 import subprocess
 import sys
 import threading
 import time
 
-SCRIPT = pathlib.Path(__file__).with_name("count_rows.py")
+from feed import PLAIN
+from jobs import SCRIPTS, kind_of, random_table, script_job
+from peak_memory import peak_mb
+from report import Figure, arguments, report
+
+SMALL, LARGE = 300_000, 3_000_000
+SCRIPT = SCRIPTS / "read_batches.py"
 
 
-def run(rows: int) -> None:
-    """Run one job in this process and print its line."""
+def run(rows: int) -> dict[str, float]:
+    """Run one job in this process and return the peaks in MB."""
     import psutil
 
-    from operators import BatchOperator, TensorFlow2BatchOp, getMLEnv, useLocalEnv
+    from operators import useLocalEnv
 
     peaks: dict[str, float] = {}
 
@@ -26,44 +34,42 @@ def run(rows: int) -> None:
         while True:
             for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
                 try:
-                    command = " ".join(process.cmdline())
-                    peak = _peak_mb(process.pid)
+                    kind, peak = kind_of(process), peak_mb(process.pid)
                 except (psutil.Error, OSError, StopIteration):
                     continue  # it has just ended
-                kind = "tensorflow" if "akdl.entry" in command else "jvm" if "java" in command.split(" ")[0] else "driver"
                 if kind != "driver" or process.pid == psutil.Process().pid:
                     peaks[kind] = max(peaks.get(kind, 0), peak)
             time.sleep(0.1)
 
-    os.environ.setdefault("JVM_ARGS", "-Xmx1g")  # else the heap grows to a quarter of the machine before it is cleaned
-    useLocalEnv(1)
-    table_env = getMLEnv().btenv
-    floats = ", ".join(f"f{i} FLOAT" for i in range(10))
-    table_env.execute_sql(
-        f"CREATE TEMPORARY TABLE numbers ({floats}, id BIGINT) WITH ('connector' = 'datagen', "
-        f"'rows-per-second' = '1000000000', 'number-of-rows' = '{rows}')"
-    )
+    # A heap grows to what it may before it is cleaned: this much has to do for any size.
+    os.environ.setdefault("JVM_ARGS", "-Xmx400m")
+    numbers = random_table(useLocalEnv(1).btenv, "numbers", PLAIN, rows)
     threading.Thread(target=watch, daemon=True).start()
-    begun = time.monotonic()
-    counted = BatchOperator.fromTable(table_env.from_path("numbers")).link(
-        TensorFlow2BatchOp(
-            userFiles=[str(SCRIPT)], mainScriptFile=str(SCRIPT), outputSchemaStr="n BIGINT", numWorkers=1, numPSs=0
-        )
-    )
+    counted = script_job(numbers, SCRIPT, "n BIGINT")
     (found,) = counted.collectToDataframe().n
     assert found == rows, found
-    sizes = ", ".join(f"{kind} {peak:,.0f}" for kind, peak in sorted(peaks.items()))
-    print(f"{rows:>10,} rows in {time.monotonic() - begun:.1f} s: peak MB: {sizes}")
+    return peaks
 
 
-def _peak_mb(pid: int) -> float:
-    with open(f"/proc/{pid}/status") as status:
-        return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1024
+def _measured(rows: int) -> dict[str, float]:
+    done = subprocess.run([sys.executable, __file__, "--one", str(rows)], check=True, stdout=subprocess.PIPE, text=True)
+    peaks: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return peaks
+
+
+def main() -> None:
+    """Measure and report."""
+    given = arguments(rounds=1)
+    pairs = [(_measured(LARGE), _measured(SMALL)) for _ in range(given.rounds)]
+    figures = [
+        Figure(kind, "MB", [large[kind] for large, _ in pairs], [small[kind] for _, small in pairs], f"{SMALL:,} rows", 1.15)
+        for kind in ("driver", "jvm", "tensorflow")
+    ]
+    report("memory", f"Peak memory with {LARGE:,} rows", figures, given.folder)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        run(int(sys.argv[2]))
+        print(json.dumps(run(int(sys.argv[2]))))
     else:
-        for size in sys.argv[1:] or ["300000", "3000000"]:
-            subprocess.run([sys.executable, __file__, "--one", size], check=True)
+        main()

@@ -1,14 +1,17 @@
-"""Prediction of a table, beside PyFlink's own no-op pandas UDF: `python benchmarks/predict.py [ROUNDS]`.
+"""Prediction of a table, beside PyFlink's own no-op pandas UDF: `python benchmarks/predict.py [--rounds N] [--folder FOLDER]`.
 
 A table of 10 FLOAT columns; the model is a dense layer of 10 to 1; both kinds of job write into a blackhole. Start-up counts
-out: the rate is that of the rows between two sizes. Prints both rates and their ratio, round by round, and the median.
+out: the rate is that of the rows beyond a small size.
 """
 
+import functools
 import os
-import statistics
-import sys
+import pathlib
 import tempfile
 import time
+
+from jobs import random_table, start_up_s
+from report import Figure, arguments, report
 
 SMALL, LARGE = 100_000, 2_100_000
 COLUMNS = [f"x{number}" for number in range(10)]
@@ -25,8 +28,8 @@ def export_model(folder: str) -> None:
     tf.saved_model.save(model, folder, {"serving_default": serve})
 
 
-def main(rounds: int) -> None:
-    """Run both in turn."""
+def main(rounds: int, results: pathlib.Path) -> None:
+    """Run both in turn and report."""
     from pyflink.table import DataTypes
     from pyflink.table.udf import udf
 
@@ -41,12 +44,8 @@ def main(rounds: int) -> None:
     table_env.create_temporary_function("akdl_bench_first", akdl_bench_first)
     names = ", ".join(COLUMNS)
     table_env.execute_sql("CREATE TEMPORARY TABLE nothing (y FLOAT) WITH ('connector' = 'blackhole')")
-    types = ", ".join(f"{name} FLOAT NOT NULL" for name in COLUMNS)
     for rows in (SMALL, LARGE):
-        table_env.execute_sql(
-            f"CREATE TEMPORARY TABLE rows_{rows} ({types}) WITH ('connector' = "
-            f"'datagen', 'rows-per-second' = '100000000', 'number-of-rows' = '{rows}')"
-        )
+        random_table(table_env, f"rows_{rows}", dict.fromkeys(COLUMNS, "FLOAT NOT NULL"), rows)
 
     def noop(rows: int) -> float:
         started = time.monotonic()
@@ -58,20 +57,20 @@ def main(rounds: int) -> None:
 
         def predict(rows: int) -> float:
             op = TFSavedModelPredictBatchOp(
-                modelPath=os.path.join(folder, "model"), outputSchemaStr="y FLOAT", reservedCols=[], inferBatchSize=4096
+                modelPath=os.path.join(folder, "model"), outputSchemaStr="y FLOAT", reservedCols=[], inferBatchSize=8000
             )
             op.linkFrom(BatchOperator.fromTable(table_env.from_path(f"rows_{rows}")))
             started = time.monotonic()
             op.getOutputTable().execute_insert("nothing").wait()
             return time.monotonic() - started
 
-        ratios = []
-        for number in range(rounds):
-            rates = [(LARGE - SMALL) / (job(LARGE) - job(SMALL)) for job in (noop, predict)]
-            ratios.append(rates[1] / rates[0])
-            print(f"round {number}: no-op {rates[0]:,.0f} rows/s, predict {rates[1]:,.0f} rows/s, ratio {ratios[-1]:.2f}")
-    print(f"median ratio {statistics.median(ratios):.2f}")
+        small = {job: start_up_s(functools.partial(job, SMALL)) for job in (predict, noop)}
+        pairs = [[(LARGE - SMALL) / (job(LARGE) - small[job]) for job in (predict, noop)] for _ in range(rounds)]
+    values, limits = [first for first, _ in pairs], [second for _, second in pairs]
+    figure = Figure("a dense layer of 10 to 1", "rows/s", values, limits, "no-op pandas UDF", 0.6)
+    report("predict", "Prediction of a table with 2 subtasks", [figure], results)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    given = arguments()
+    main(given.rounds, given.folder)

@@ -1,14 +1,21 @@
-"""How fast a model predicts: `python benchmarks/serving.py [SECONDS_EACH]`.
+"""How soon a model answers: `python benchmarks/serving.py [--rounds N] [--folder FOLDER]`.
 
-A dense model (100 numbers in; 64, 32 and 3 units), one row at a time and 256 at a time: TensorFlow's own call of the signature
-with tensors that are ready made, `LocalPredictor` in this process, and a server process through its socket.
+A dense model (100 numbers in; 64, 32 and 3 units), one row at a time and 256 at a time: `LocalPredictor` in this process, and
+a server process through its socket. The limit is TensorFlow's own call of the signature with tensors that are ready made.
 """
 
+from __future__ import annotations
+
+import functools
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -16,6 +23,7 @@ import grpc
 import numpy as np
 import tensorflow as tf
 from google.protobuf import json_format
+from report import Figure, arguments, report
 
 from akdl.columns import decode_columns, encode_columns
 from akdl.serving.local import LocalPredictor
@@ -23,77 +31,96 @@ from akdl.wire import Description, Empty, Prediction, Serving, TableColumn
 from akdl.wire.service import PREDICT_SERVICE, TOKEN
 
 WIDTH, BATCH = 100, 256
+SECONDS = 0.3  # of calls, for each kind in each round
+LIMIT = "TensorFlow alone"
+Predict = Callable[[Any], Any]
 
 
-def main(seconds: float) -> None:
+def main() -> None:
+    """Measure and report."""
+    given = arguments()
     with tempfile.TemporaryDirectory() as folder:
         model = os.path.join(folder, "model")
-        layers = [tf.keras.layers.Dense(units, activation="relu") for units in (64, 32)]
-        tf.saved_model.save(
-            tf.keras.Sequential([tf.keras.Input([WIDTH], name="x"), *layers, tf.keras.layers.Dense(3, name="y")]), model
-        )
+        save_model(model)
         rows = np.random.default_rng(0).normal(size=(BATCH, WIDTH)).astype("f4")
-        tensorflow_alone(model, rows, seconds)
-        local(model, rows, seconds)
-        server(model, rows, folder, seconds)
+        with server(model, folder) as through_socket:
+            kinds: dict[str, tuple[Predict, Callable[[Any], Any]]] = {
+                LIMIT: (tensorflow_alone(model), tf.constant),
+                "LocalPredictor, lists": (local(model), lambda rows: [(row,) for row in rows.tolist()]),
+                "LocalPredictor, arrays": (local(model), lambda rows: [(row,) for row in rows]),
+                "server process": (through_socket, lambda rows: rows),
+            }
+            calls = {
+                kind: [functools.partial(predict, prepare(some)) for some in (rows[:1], rows)]
+                for kind, (predict, prepare) in kinds.items()
+            }
+            rounds = [{kind: [times(call) for call in both] for kind, both in calls.items()} for _ in range(given.rounds)]
+    figures = []
+    for kind in list(kinds)[1:]:
+        for name, unit, measure in (
+            ("one row, p50", "ms", lambda one, many: 1000 * statistics.median(one)),
+            ("one row, p99", "ms", lambda one, many: 1000 * statistics.quantiles(one, n=100)[-1]),
+            (f"{BATCH} rows", "rows/s", lambda one, many: BATCH * len(many) / sum(many)),
+        ):
+            values, limits = ([measure(*each[place]) for each in rounds] for place in (kind, LIMIT))
+            figures.append(Figure(f"{kind}, {name}", unit, values, limits, LIMIT, None))
+    report("serving", "How soon a model answers", figures, given.folder)
 
 
-def tensorflow_alone(model, rows, seconds):
+def save_model(folder: str) -> None:
+    """Write the model."""
+    layers = [tf.keras.layers.Dense(units, activation="relu") for units in (64, 32)]
+    tf.saved_model.save(
+        tf.keras.Sequential([tf.keras.Input([WIDTH], name="x"), *layers, tf.keras.layers.Dense(3, name="y")]), folder
+    )
+
+
+def tensorflow_alone(model: str) -> Predict:
+    """Return what calls the signature with a tensor."""
     loaded = tf.saved_model.load(model)
-    function = loaded.signatures["serving_default"]
-    one, many = tf.constant(rows[:1]), tf.constant(rows)
-    report("TensorFlow alone", lambda: function(x=one)["y"].numpy(), lambda: function(x=many)["y"].numpy(), seconds)
+    return lambda rows: loaded.signatures["serving_default"](x=rows)["y"].numpy()
 
 
-def local(model, rows, seconds):
-    started = time.perf_counter()
+def local(model: str) -> Predict:
+    """Return what predicts a list of rows in this process."""
     predictor = LocalPredictor(model, ["x"], [("y", "ARRAY<FLOAT>")], reserved_cols=[])
-    loaded = time.perf_counter()
-    cells = [(row,) for row in rows.tolist()]
-    predictor.map(cells[0])
-    print(f"LocalPredictor: loads in {loaded - started:.2f} s, first call {1000 * (time.perf_counter() - loaded):.1f} ms")
-    report("LocalPredictor, lists", lambda: predictor.map(cells[0]), lambda: predictor.map_batch(cells), seconds)
-    arrays = [(row,) for row in rows]
-    report("LocalPredictor, arrays", lambda: predictor.map(arrays[0]), lambda: predictor.map_batch(arrays), seconds)
+    return lambda rows: predictor.map(rows[0]) if len(rows) == 1 else predictor.map_batch(rows)
 
 
-def server(model, rows, folder, seconds):
+@contextmanager
+def server(model: str, folder: str) -> Iterator[Predict]:
+    """Start a server process; yield what sends it an array of rows."""
     inputs, outputs = [TableColumn(name="x", type="ARRAY<FLOAT>")], [TableColumn(name="y", type="ARRAY<FLOAT>")]
     address = f"unix:{folder}/model.sock"
     serving = json_format.MessageToJson(Serving(model=model, input_columns=inputs, output_columns=outputs))
     end, pipe = os.pipe()
     own = {"AKDL_PARENT_FD": str(end), "AKDL_ADDRESS": address, "AKDL_TOKEN": "secret", "AKDL_SERVING": serving}
-    started = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-m", "akdl.serving.server"], pass_fds=[end], env={**os.environ, **own})
     channel = grpc.insecure_channel(address)
 
-    def call(name, request, answer):
+    def call(name: str, request: Any, answer: Any) -> Any:
         method = channel.unary_unary(f"/{PREDICT_SERVICE}/{name}", type(request).SerializeToString, answer.FromString)
         return method(request, metadata=[(TOKEN, "secret")], wait_for_ready=True, timeout=120)
 
-    def predict(cells):
+    def predict(cells: Any) -> Any:
         answer = call("Predict", encode_columns({"x": cells}, inputs), Prediction)
         assert not answer.bad_rows and not answer.HasField("failure")
         return decode_columns(answer.rows, outputs)["y"]
 
-    call("Describe", Empty(), Description)
-    print(f"server: ready in {time.perf_counter() - started:.2f} s")
-    report("server process", lambda: predict(rows[:1]), lambda: predict(rows), seconds)
-    channel.close()
-    os.close(pipe)
-    process.wait(30)
+    call("Describe", Empty(), Description)  # answers when the model is loaded
+    try:
+        yield predict
+    finally:
+        channel.close()
+        os.close(pipe)
+        process.wait(30)
 
 
-def report(what, one, many, seconds):
-    one_by_one, by_batch = sorted(times(one, seconds)), times(many, seconds)
-    p50, p99 = (1000 * one_by_one[int(part * (len(one_by_one) - 1))] for part in (0.5, 0.99))
-    print(f"{what}: one row p50 {p50:.2f} ms, p99 {p99:.2f} ms; {BATCH * len(by_batch) / sum(by_batch):,.0f} rows/s at {BATCH}")
-
-
-def times(call, seconds):
+def times(call: Callable[[], Any]) -> list[float]:
+    """Return the seconds of each call."""
     for _ in range(20):
         call()
-    taken, end = [], time.perf_counter() + seconds
+    taken, end = [], time.perf_counter() + SECONDS
     while time.perf_counter() < end:
         started = time.perf_counter()
         call()
@@ -102,4 +129,4 @@ def times(call, seconds):
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else 5.0)
+    main()

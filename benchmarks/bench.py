@@ -1,0 +1,34 @@
+"""All benchmarks one after the other, each in a process of its own: `python benchmarks/bench.py [FOLDER]`, or `make bench`.
+
+Tables go to the console, JSON and charts into the folder, build/benchmarks when nothing else is said. Exit code 1 when a
+benchmark could not run; a target that is missed shows in its table and ends nothing.
+"""
+
+import pathlib
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).parent
+ALL = ["codec", "ingest", "startup", "output", "feed", "training", "predict", "serving", "memory"]
+STREAM_S, STREAM_RATE = 20, 5000
+
+
+def main(folder: pathlib.Path) -> int:
+    """Run them and return the exit code."""
+    folder.mkdir(parents=True, exist_ok=True)
+    commands = {name: [f"{name}.py", "--folder", str(folder)] for name in ALL}
+    commands["streams"] = ["streams.py", str(STREAM_S), str(STREAM_RATE), str(folder / "streams.png")]
+    failed = []
+    for name, (script, *arguments) in commands.items():
+        begun = time.monotonic()
+        done = subprocess.run([sys.executable, str(HERE / script), *arguments])
+        print(f"{name}: {time.monotonic() - begun:.0f} s", flush=True)
+        if done.returncode:
+            failed.append(name)
+    print(f"results are in {folder}" + (f"; could not run: {', '.join(failed)}" if failed else ""))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build/benchmarks")))
