@@ -1,0 +1,43 @@
+"""One program for all ways to run a job: inside it, on a cluster, or started by Flink itself; see docs/clusters.md.
+
+    python examples/on_a_cluster/job.py --wait /tmp/doubled
+
+writes the numbers 0 to 9, and twice each, as CSV files into that folder.
+"""
+
+import argparse
+import pathlib
+
+from operators import BatchOperator, TensorFlow2BatchOp, getMLEnv, useRemoteEnv
+
+parser = argparse.ArgumentParser()
+parser.add_argument("result", help="folder for the result, which all hosts have")
+parser.add_argument("--cluster", help="HOST:PORT of its REST endpoint; without, where Flink says, or in this program")
+parser.add_argument("--python-env", default="", help="environment with TensorFlow, such as a packed one")
+parser.add_argument("--workers", type=int, default=2)
+parser.add_argument("--wait", action="store_true", help="wait until the job has ended")
+options = parser.parse_args()
+
+if options.cluster:
+    host, port = options.cluster.rsplit(":", 1)
+    useRemoteEnv(host, int(port), options.workers)
+
+table_env = getMLEnv().btenv
+table_env.execute_sql(
+    "CREATE TEMPORARY TABLE doubled (x BIGINT, twice BIGINT) "
+    f"WITH ('connector' = 'filesystem', 'path' = '{options.result}', 'format' = 'csv')"
+)
+numbers = table_env.from_elements([(x,) for x in range(10)], ["x"])
+script = str(pathlib.Path(__file__).resolve().with_name("double.py"))  # an application runs in a folder of Flink's
+doubled = BatchOperator.fromTable(numbers).link(
+    TensorFlow2BatchOp()
+    .setUserFiles([script])
+    .setMainScriptFile(script)
+    .setOutputSchemaStr("x LONG, twice LONG")
+    .setPythonEnv(options.python_env)
+    .setNumWorkers(options.workers)
+    .setNumPSs(0)
+)
+job = doubled.getOutputTable().execute_insert("doubled")
+if options.wait:
+    job.wait()
