@@ -17,6 +17,7 @@ from akdl.columns import encode_columns
 from akdl.context import Share, TFContext
 from akdl.features import FLOAT32, INT64, ColumnKind
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TrainTaskConfig
+from akdl.runner.output_writer import check_example
 from akdl.wire import Example, TableColumn
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class CollectingWriter:
 
     def write(self, example: Any) -> None:
         """Keep one row, see `akdl.runner.output_writer.OutputWriter.write`."""
+        check_example(example)
         cells = {}
         for name, feature in example.features.feature.items():
             lists = [feature.bytes_list.value, feature.float_list.value, feature.int64_list.value]

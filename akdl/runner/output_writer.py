@@ -16,6 +16,19 @@ MESSAGE_BYTES = 1 << 20
 WAITING_MESSAGES = 8
 
 
+def check_example(example: Any) -> None:
+    """Refuse what is no `tf.train.Example`, as an `OutputWriter` does.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if not hasattr(example, "features"):
+        raise TypeError(
+            f"output_writer.write: expected a tf.train.Example, got {type(example).__name__}; "
+            "lists and arrays, column by column, are written by output_writer.write_batch({'column': values})"
+        )
+
+
 class OutputWriter:
     """Sends rows of the operator's `outputSchemaStr`. May be used from several threads.
 
@@ -51,8 +64,10 @@ class OutputWriter:
                 A scalar column takes exactly one value. A column without a feature becomes null.
 
         Raises:
+            TypeError: Something else than an Example.
             ChannelError: The Flink side is gone.
         """
+        check_example(example)
         serialized = example.SerializeToString()
         with self._lock:
             self._examples.append(serialized)

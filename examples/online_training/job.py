@@ -12,7 +12,6 @@ prints
 import os
 import pathlib
 import tempfile
-import time
 
 from operators import (
     RandomTableSourceStreamOp,
@@ -48,7 +47,7 @@ with tempfile.TemporaryDirectory() as folder:
     learning = StreamOperator.executeAsync()
     try:
         while not os.path.isdir(models) or not os.listdir(models):
-            time.sleep(0.1)
+            learning.wait(0.1)  # raises what went wrong there
         first = os.path.join(models, min(os.listdir(models)))
         predictor = numbers(0.01).link(
             TFSavedModelPredictStreamOp()
@@ -62,6 +61,7 @@ with tempfile.TemporaryDirectory() as folder:
         models_seen, good = set(), 0
         with predictor.select("ABS(predicted - y), learnt").getOutputTable().execute().collect() as rows:
             for error, learnt in rows:
+                learning.wait(0)
                 models_seen.add(learnt)
                 good = good + 1 if error < 0.1 else 0
                 if len(models_seen) >= 3 and good >= 20:

@@ -23,6 +23,6 @@ def main(task_config):
         if int(learnt) % params["publish_every"] == 0:
             tf.saved_model.save(model, export, signatures=serve)
             publish(export, params["models"])
-            task_config.output_writer.write([int(learnt)])
+            task_config.output_writer.write_batch({"published_after": [int(learnt)]})
         model.train_on_batch(batch["x"][:, None], batch["y"])
         learnt.assign_add(20)

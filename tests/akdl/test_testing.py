@@ -9,6 +9,7 @@ import pytest
 from akdl import testing
 from akdl.context import Share
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TrainTaskConfig
+from akdl.runner.output_writer import OutputWriter
 from akdl.wire import Example
 
 TYPES = {"x": "DOUBLE", "words": "ARRAY<STRING>", "n": "BIGINT"}
@@ -65,6 +66,11 @@ class TestCollectingWriter:
         example.features.feature["n"].int64_list.value.extend([1, 2])
         with pytest.raises(ValueError, match=r"column 'n' \(INT\): expected one value, got 2"):
             testing.CollectingWriter({"n": "INT"}).write(example)
+
+    @pytest.mark.parametrize("writer", [testing.CollectingWriter(), OutputWriter(None, [])])  # type: ignore[arg-type]
+    def test_write_what_is_no_example(self, writer: Any) -> None:
+        with pytest.raises(TypeError, match="expected a tf.train.Example, got list; lists and arrays.*write_batch"):
+            writer.write([7])
 
     @pytest.mark.parametrize("types", [None, {"n": "BIGINT", "s": "STRING"}])
     def test_write_batch(self, types: dict[str, str] | None) -> None:
