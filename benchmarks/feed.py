@@ -2,24 +2,24 @@
 
     python benchmarks/feed.py [--rounds N] [--folder FOLDER]
 
-Start-up counts out: a rate is that of the rows beyond the small size, whose time is measured at the beginning. All kinds of
-job of one round run one after the other in one driver, so that a ratio compares neighbours. The parallelism is 1, and so is
-the number of workers, unless said otherwise.
+Start-up counts out: a rate is that of the rows beyond the small size. All kinds of job of one round run one after the other
+in one driver, so that a ratio compares neighbours. The parallelism is 1, and so is the number of workers, unless said
+otherwise.
 """
 
 from __future__ import annotations
 
-import functools
 import pathlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from jobs import SCRIPTS, declared, random_table, script_job, start_up_s
+from jobs import SCRIPTS, Job, declared, net_seconds, random_table, script_job
 from report import Figure, arguments, report
 
 SMALL, MIDDLE, LARGE = 300_000, 1_000_000, 3_000_000
+ENOUGH = SMALL + 2_000_000  # for a rate
 FLOATS = [f"f{number}" for number in range(10)]
 PLAIN = {**dict.fromkeys(FLOATS, "FLOAT"), "id": "BIGINT"}
 MIXED = {
@@ -51,7 +51,7 @@ class Jobs:
         self._columns = columns
         self._prefix = name
         self._tables = {
-            rows: random_table(table_env, f"{name}_{rows}", columns, rows, options) for rows in (SMALL, MIDDLE, LARGE)
+            rows: random_table(table_env, f"{name}_{rows}", columns, rows, options) for rows in (SMALL, MIDDLE, ENOUGH, LARGE)
         }
         table_env.execute_sql(
             f"CREATE TEMPORARY TABLE {self._prefix}_all ({declared(columns)}) WITH ('connector' = 'blackhole')"
@@ -125,33 +125,27 @@ def main(rounds: int, folder: pathlib.Path) -> None:
         return lambda rows: jobs.script(script, rows, workers)
 
     kinds = {
-        "no-op UDF, STREAMING": Kind(plain.noop, (LARGE,)),
-        "JVM alone": Kind(plain.jvm, (LARGE,), "no-op UDF, STREAMING"),
+        "no-op UDF, STREAMING": Kind(plain.noop, (ENOUGH,)),
+        "JVM alone": Kind(plain.jvm, (ENOUGH,), "no-op UDF, STREAMING"),
         "dataset_file, STREAMING": Kind(into("read_file.py", plain), (MIDDLE, LARGE), "no-op UDF, STREAMING", 0.6),
         "dataset_file, 2 workers": Kind(into("read_file.py", plain, 2), (MIDDLE,), "no-op UDF, STREAMING", 0.6),
         "parsed batches, STREAMING": Kind(into("read_batches.py", plain), (MIDDLE,), "no-op UDF, STREAMING", 0.5),
-        "no-op UDF, BATCH": Kind(in_batch.noop, (LARGE,)),
-        "dataset_file, BATCH": Kind(into("read_file.py", in_batch), (LARGE,), "no-op UDF, BATCH", 0.6),
+        "no-op UDF, BATCH": Kind(in_batch.noop, (ENOUGH,)),
+        "dataset_file, BATCH": Kind(into("read_file.py", in_batch), (ENOUGH,), "no-op UDF, BATCH", 0.6),
         "no-op UDF, mixed columns": Kind(mixed.noop, (MIDDLE,)),
         "mixed columns, STREAMING": Kind(into("read_file.py", mixed), (MIDDLE,), "no-op UDF, mixed columns", 0.4),
     }
-    small = {name: start_up_s(functools.partial(kind.run, SMALL)) for name, kind in kinds.items()}
-    # Of each kind, for each round and size, those that the rows beyond the small size take.
-    seconds: dict[str, list[list[float]]] = {name: [] for name in kinds}
-    for number in range(rounds):
-        for name, kind in kinds.items():
-            seconds[name].append([kind.run(rows) - small[name] for rows in kind.sizes])
-        print(f"round {number} of {rounds} is done", flush=True)
+    net = net_seconds({name: Job(kind.run, SMALL, kind.sizes) for name, kind in kinds.items()}, rounds)
 
     def rates(name: str) -> list[float]:
-        return [(kinds[name].sizes[-1] - SMALL) / each[-1] for each in seconds[name]]
+        return [(kinds[name].sizes[-1] - SMALL) / each[-1] for each in net[name]]
 
     figures = [
         Figure(name, "rows/s", rates(name), rates(kind.limit), "no-op pandas UDF", kind.target)
         for name, kind in kinds.items()
         if kind.limit
     ]
-    to_middle, to_large = zip(*seconds["dataset_file, STREAMING"])
+    to_middle, to_large = zip(*net["dataset_file, STREAMING"])
     in_proportion = [each * (LARGE - SMALL) / (MIDDLE - SMALL) for each in to_middle]
     figures.append(Figure("3 million, beside 1 million", "s", list(to_large), in_proportion, "in proportion", 1.05))
     report("feed", "Rows from a table into a script", figures, folder)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Mapping
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
@@ -34,9 +36,36 @@ def script_job(table: Any, script: pathlib.Path, output: str, workers: int = 1, 
     return op.linkFrom(BatchOperator.fromTable(table))
 
 
-def start_up_s(run: Callable[[], float]) -> float:
-    """Return the seconds of a small job, to be taken from those of large ones: of two, as the first of a kind takes longer."""
-    return min(run(), run())
+@dataclass(frozen=True)
+class Job:
+    """A job to be timed.
+
+    Args:
+        run: Runs it with so many rows and returns the seconds.
+        small: The size whose seconds count as start-up.
+        sizes: Of each round.
+    """
+
+    run: Callable[[int], float]
+    small: int
+    sizes: Sequence[int]
+
+
+def net_seconds(jobs: Mapping[str, Job], rounds: int) -> dict[str, list[list[float]]]:
+    """Run jobs in turn, and return for each job, round and size the seconds of the rows beyond the small size.
+
+    The small size runs in the last two rounds only. The first jobs of a JVM take longer; taken from the seconds of later
+    jobs, they would make those look too fast.
+    """
+    start_up: dict[str, list[float]] = {name: [] for name in jobs}
+    taken: dict[str, list[list[float]]] = {name: [] for name in jobs}
+    for number in range(rounds):
+        for name, job in jobs.items():
+            taken[name].append([job.run(rows) for rows in job.sizes])
+            if number >= rounds - 2:
+                start_up[name].append(job.run(job.small))
+        print(f"round {number + 1} of {rounds} is done", flush=True)
+    return {name: [[seconds - statistics.median(start_up[name]) for seconds in each] for each in taken[name]] for name in jobs}
 
 
 def kind_of(process: Any) -> str:

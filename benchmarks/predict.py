@@ -4,13 +4,12 @@ A table of 10 FLOAT columns; the model is a dense layer of 10 to 1; both kinds o
 out: the rate is that of the rows beyond a small size.
 """
 
-import functools
 import os
 import pathlib
 import tempfile
 import time
 
-from jobs import random_table, start_up_s
+from jobs import Job, net_seconds, random_table
 from report import Figure, arguments, report
 
 SMALL, LARGE = 100_000, 2_100_000
@@ -64,9 +63,9 @@ def main(rounds: int, results: pathlib.Path) -> None:
             op.getOutputTable().execute_insert("nothing").wait()
             return time.monotonic() - started
 
-        small = {job: start_up_s(functools.partial(job, SMALL)) for job in (predict, noop)}
-        pairs = [[(LARGE - SMALL) / (job(LARGE) - small[job]) for job in (predict, noop)] for _ in range(rounds)]
-    values, limits = [first for first, _ in pairs], [second for _, second in pairs]
+        jobs = {"predict": Job(predict, SMALL, [LARGE]), "noop": Job(noop, SMALL, [LARGE])}
+        net = net_seconds(jobs, rounds)
+    values, limits = ([(LARGE - SMALL) / each for (each,) in net[name]] for name in jobs)
     figure = Figure("a dense layer of 10 to 1", "rows/s", values, limits, "no-op pandas UDF", 0.6)
     report("predict", "Prediction of a table with 2 subtasks", [figure], results)
 

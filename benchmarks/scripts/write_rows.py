@@ -1,7 +1,6 @@
 """Writes as many rows of three columns as the user parameter `rows` says, in the way that `how` says."""
 
 import numpy as np
-import tensorflow as tf
 
 BATCH = 8192
 
@@ -19,6 +18,8 @@ def _by_batches(writer, rows):
 
 
 def _one_by_one(writer, rows):
+    import tensorflow as tf  # takes seconds, which `write_batch` does not need
+
     for number in range(rows):
         example = tf.train.Example()
         example.features.feature["id"].int64_list.value.append(number)
