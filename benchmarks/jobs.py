@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,18 +53,16 @@ class Job:
 def net_seconds(jobs: Mapping[str, Job], rounds: int) -> dict[str, list[list[float]]]:
     """Run jobs in turn, and return for each job, round and size the seconds of the rows beyond the small size.
 
-    The small size runs in the last two rounds only. The first jobs of a JVM take longer; taken from the seconds of later
+    The small size runs once, after the last round. The first jobs of a JVM take longer; taken from the seconds of later
     jobs, they would make those look too fast.
     """
-    start_up: dict[str, list[float]] = {name: [] for name in jobs}
     taken: dict[str, list[list[float]]] = {name: [] for name in jobs}
     for number in range(rounds):
         for name, job in jobs.items():
             taken[name].append([job.run(rows) for rows in job.sizes])
-            if number >= rounds - 2:
-                start_up[name].append(job.run(job.small))
         print(f"round {number + 1} of {rounds} is done", flush=True)
-    return {name: [[seconds - statistics.median(start_up[name]) for seconds in each] for each in taken[name]] for name in jobs}
+    start_up = {name: job.run(job.small) for name, job in jobs.items()}
+    return {name: [[seconds - start_up[name] for seconds in each] for each in taken[name]] for name in jobs}
 
 
 def kind_of(process: Any) -> str:

@@ -12,7 +12,7 @@ import time
 from jobs import Job, net_seconds, random_table
 from report import Figure, arguments, report
 
-SMALL, LARGE = 100_000, 2_100_000
+SMALL, LARGE = 100_000, 1_600_000
 COLUMNS = [f"x{number}" for number in range(10)]
 
 
