@@ -98,22 +98,16 @@ def _seconds(run: Callable[[], None]) -> float:
 
 
 @dataclass(frozen=True)
-class Kind:
+class Kind(Job):
     """A kind of job, and where its rates go.
 
     Args:
-        run: Runs it on so many rows and returns the seconds.
-        sizes: Of the tables in each round; rates are those of the largest.
         limit: The kind that does nothing with the same columns, in the same environment; None if it is one.
         target: Its rate beside that of `limit`.
-        small: The size whose seconds count as start-up.
     """
 
-    run: Callable[[int], float]
-    sizes: tuple[int, ...]
     limit: str | None = None
     target: float | None = None
-    small: int = SMALL
 
 
 def main(rounds: int, folder: pathlib.Path) -> None:
@@ -129,25 +123,22 @@ def main(rounds: int, folder: pathlib.Path) -> None:
         return lambda rows: jobs.script(script, rows, workers)
 
     kinds = {
-        "no-op UDF, STREAMING": Kind(plain.noop, (ENOUGH,)),
-        "JVM alone": Kind(plain.jvm, (ENOUGH,), "no-op UDF, STREAMING"),
-        "dataset_file, STREAMING": Kind(into("read_file.py", plain), (MIDDLE, LARGE), "no-op UDF, STREAMING", 0.6),
-        "dataset_file, 2 workers": Kind(into("read_file.py", plain, 2), (MIDDLE,), "no-op UDF, STREAMING", 0.6),
-        "parsed batches, STREAMING": Kind(into("read_batches.py", plain), (MIDDLE,), "no-op UDF, STREAMING", 0.5),
-        "no-op UDF, BATCH": Kind(in_batch.noop, (ENOUGH,)),
-        "dataset_file, BATCH": Kind(into("read_file.py", in_batch), (ENOUGH,), "no-op UDF, BATCH", 0.6),
-        "no-op UDF, mixed columns": Kind(mixed.noop, (LARGE_MIXED,), small=SMALL_MIXED),
+        "no-op UDF, STREAMING": Kind(plain.noop, SMALL, [ENOUGH]),
+        "JVM alone": Kind(plain.jvm, SMALL, [ENOUGH], "no-op UDF, STREAMING"),
+        "dataset_file, STREAMING": Kind(into("read_file.py", plain), SMALL, [MIDDLE, LARGE], "no-op UDF, STREAMING", 0.6),
+        "dataset_file, 2 workers": Kind(into("read_file.py", plain, 2), SMALL, [MIDDLE], "no-op UDF, STREAMING", 0.6),
+        "parsed batches, STREAMING": Kind(into("read_batches.py", plain), SMALL, [MIDDLE], "no-op UDF, STREAMING", 0.5),
+        "no-op UDF, BATCH": Kind(in_batch.noop, SMALL, [ENOUGH]),
+        "dataset_file, BATCH": Kind(into("read_file.py", in_batch), SMALL, [ENOUGH], "no-op UDF, BATCH", 0.6),
+        "no-op UDF, mixed columns": Kind(mixed.noop, SMALL_MIXED, [LARGE_MIXED]),
         "mixed columns, STREAMING": Kind(
-            into("read_file.py", mixed), (LARGE_MIXED,), "no-op UDF, mixed columns", 0.4, SMALL_MIXED
+            into("read_file.py", mixed), SMALL_MIXED, [LARGE_MIXED], "no-op UDF, mixed columns", 0.4
         ),
     }
-    net = net_seconds({name: Job(kind.run, kind.small, kind.sizes) for name, kind in kinds.items()}, rounds)
-
-    def rates(name: str) -> list[float]:
-        return [(kinds[name].sizes[-1] - kinds[name].small) / each[-1] for each in net[name]]
-
+    net = net_seconds(kinds, rounds)
+    rates = {name: kind.rates(net[name]) for name, kind in kinds.items()}
     figures = [
-        Figure(name, "rows/s", rates(name), rates(kind.limit), "no-op pandas UDF", kind.target)
+        Figure(name, "rows/s", rates[name], rates[kind.limit], "no-op pandas UDF", kind.target)
         for name, kind in kinds.items()
         if kind.limit
     ]

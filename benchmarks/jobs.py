@@ -42,12 +42,16 @@ class Job:
     Args:
         run: Runs it with so many rows and returns the seconds.
         small: The size whose seconds count as start-up.
-        sizes: Of each round.
+        sizes: Of each round, the largest last.
     """
 
     run: Callable[[int], float]
     small: int
     sizes: Sequence[int]
+
+    def rates(self, net: Sequence[Sequence[float]]) -> list[float]:
+        """Return the rows/s of the largest size in each round, from what `net_seconds` gives for this job."""
+        return [(self.sizes[-1] - self.small) / seconds[-1] for seconds in net]
 
 
 def net_seconds(jobs: Mapping[str, Job], rounds: int) -> dict[str, list[list[float]]]:

@@ -35,7 +35,7 @@ def main() -> None:
 
     jobs = {how: Job(functools.partial(seconds, how), SMALL, [large]) for how, large in LARGE.items()}
     net = net_seconds(jobs, given.rounds)
-    rates = {how: [(LARGE[how] - SMALL) / each for (each,) in net[how]] for how in LARGE}
+    rates = {how: job.rates(net[how]) for how, job in jobs.items()}
     figures = [
         Figure(how, "rows/s", values, [ASKED] * len(values), "asked for", 1.0 if how == "write_batch" else None)
         for how, values in rates.items()

@@ -65,7 +65,7 @@ def main(rounds: int, results: pathlib.Path) -> None:
 
         jobs = {"predict": Job(predict, SMALL, [LARGE]), "noop": Job(noop, SMALL, [LARGE])}
         net = net_seconds(jobs, rounds)
-    values, limits = ([(LARGE - SMALL) / each for (each,) in net[name]] for name in jobs)
+    values, limits = (job.rates(net[name]) for name, job in jobs.items())
     figure = Figure("a dense layer of 10 to 1", "rows/s", values, limits, "no-op pandas UDF", 0.6)
     report("predict", "Prediction of a table with 2 subtasks", [figure], results)
 
