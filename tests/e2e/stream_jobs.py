@@ -16,13 +16,18 @@ from tests.support.leftovers import wait_until
 
 
 class Running:
-    """A job whose rows are collected as they come."""
+    """A job whose rows are collected as they come.
+
+    PyFlink takes several calls into the JVM for each row, some hundred rows per second on a slow machine: a source
+    should be slower than that, or `rows` falls behind.
+    """
 
     def __init__(self, op: StreamOperator) -> None:
         self.rows: list[tuple[Any, ...]] = []
         self.error: BaseException | None = None
         self.client: Any = None
         self._op = op
+        self._cancelled = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -39,6 +44,8 @@ class Running:
         with result.collect() as rows:
             for row in rows:
                 self.rows.append(tuple(row))
+                if self._cancelled.is_set():
+                    break
 
     @property
     def runs(self) -> bool:
@@ -57,6 +64,7 @@ class Running:
 
     def cancel(self) -> None:
         if self.runs and self.client is not None:
+            self._cancelled.set()
             with contextlib.suppress(Exception):
                 self.client.cancel().result()
         self._thread.join(60)

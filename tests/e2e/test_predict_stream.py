@@ -72,7 +72,7 @@ def test_a_stream_gets_what_tensorflow_says():
     """Four models in one job, one after the other."""
     import tensorflow as tf
 
-    count = 2001
+    count = 501
     folders = [model() for model in models.ALL]
     stream: StreamOperator = counting(getMLEnv().stenv, count).select(FEATURES)
     for number, (folder, (signature, output)) in enumerate(zip(folders, SIGNATURES)):
@@ -115,7 +115,7 @@ def test_newer_models_of_a_folder_take_over_and_no_row_is_lost(tmp_path, log):
         modelPath=models.scaled(1.0), outputSchemaStr="p DOUBLE", modelStreamFilePath=f"file://{published}",
         modelStreamScanInterval=0.2, chunkRows=50, **FED,
     )  # fmt: skip
-    with running(counting(getMLEnv().stenv, 1_000_000, per_second=400).select(ONES).link(op)) as job:
+    with running(counting(getMLEnv().stenv, 1_000_000, per_second=100).select(ONES).link(op)) as job:
         job.wait_for(lambda: job.predicts(3.0), "the first model predicts, not the one that was there before the job")
         # What does not fit, is broken or is not complete leaves the job as it is.
         misfit = publish(models.scaled(7.0, output="other"), str(published))
@@ -142,7 +142,7 @@ def test_models_of_a_second_stream_take_over(tmp_path, log):
     op = TFTableModelPredictStreamOp(
         model_table(models.scaled(1.0)), outputSchemaStr="p DOUBLE", **FED,
     ).linkFrom(
-        counting(getMLEnv().stenv, 1_000_000, per_second=400).select(ONES), sent.stream()
+        counting(getMLEnv().stenv, 1_000_000, per_second=100).select(ONES), sent.stream()
     )  # fmt: skip
     assert op.getColNames() == ["id", "p"]
     with running(op) as job:

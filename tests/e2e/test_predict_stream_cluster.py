@@ -49,7 +49,7 @@ def test_a_model_of_a_stream_survives_a_restart(tmp_path, cluster):
     table = MemSourceBatchOp(list(pack(models.scaled(1.0))), "model_id BIGINT, model_info STRING")
     sent = SentModels(tmp_path / "sent")
     op = TFTableModelPredictStreamOp(table, outputSchemaStr="p DOUBLE", selectedCols=["x", "k"], reservedCols=["id"])
-    op.linkFrom(counting(getMLEnv().stenv, 1_000_000, per_second=200).select(ONES), sent.stream())
+    op.linkFrom(counting(getMLEnv().stenv, 1_000_000, per_second=100).select(ONES), sent.stream())
 
     def checkpoints() -> int:
         (job,) = (each["jid"] for each in cluster.rest("/jobs/overview")["jobs"] if each["state"] == "RUNNING")
