@@ -147,7 +147,7 @@ def _decoder(sql: str, cells: Any, kind: str, convert: Callable[[Any], Any]) -> 
         examples.append(example.SerializeToString())
 
     def at_once() -> int:
-        return len(decoder.decode(message))
+        return len(decoder.decode(message)[0])
 
     def row_by_row() -> int:
         rows = []

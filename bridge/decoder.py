@@ -1,4 +1,4 @@
-"""What a script wrote, to rows for Flink, checked against `outputSchemaStr`. Pure.
+"""What a script wrote, to columns for Flink, checked against `outputSchemaStr`. Pure.
 
 The mapping is that of the encoder, the other way. DECIMAL, DATE, TIME and TIMESTAMP leave Python as text, and SQL casts
 them: that is exact, and Flink's own stream types for them would convert one cell at a time.
@@ -53,35 +53,33 @@ class RowDecoder:
         self.casts = tuple(cell.cast for cell in self._cells)
         """SQL expressions that make the columns of the schema from them."""
 
-    def decode(self, message: Rows) -> list[tuple[Any, ...]]:
-        """Return the rows of a message, in order.
+    def decode(self, message: Rows) -> list[Values]:
+        """Return the columns of a message in the order of the schema, each with a cell per row.
 
         Raises:
             RowError: A column, type, count or value that does not fit the schema.
         """
-        rows = self._decode_columns(message) if message.columns else self._decode_examples(message)
-        if len(rows) != message.rows:
-            raise RowError(f"{self._source} wrote row {self._rows}: a message of {message.rows} rows holds {len(rows)}")
-        self._rows += len(rows)
-        return rows
+        columns = self._decode_columns(message) if message.columns else self._decode_examples(message)
+        if len(columns[0]) != message.rows:
+            raise RowError(f"{self._source} wrote row {self._rows}: a message of {message.rows} rows holds {len(columns[0])}")
+        self._rows += message.rows
+        return columns
 
-    def _decode_examples(self, message: Rows) -> list[tuple[Any, ...]]:
-        rows = []
+    def _decode_examples(self, message: Rows) -> list[Values]:
+        columns: list[Values] = [[] for _ in self._cells]
         for index, serialized in enumerate(message.examples):
             features = Example.FromString(serialized).features.feature
             known = 0
-            row: list[Any] = []
-            for cell in self._cells:
+            for cell, column in zip(self._cells, columns):
                 if cell.name in features:
                     known += 1
-                    row.append(self._cell_of(cell, features[cell.name], index))
+                    column.append(self._cell_of(cell, features[cell.name], index))
                 else:
                     self._refuse_null(cell, index)
-                    row.append(None)
+                    column.append(None)
             if known != len(features):
                 self._refuse_unknown(set(features) - set(self._by_name), index)
-            rows.append(tuple(row))
-        return rows
+        return columns
 
     def _cell_of(self, cell: _Cell, feature: Any, index: int) -> Any:
         list_name = feature.WhichOneof("kind")
@@ -95,7 +93,7 @@ class RowDecoder:
         converted = self._convert(cell, _LIST_NAMES[list_name], list(values), lambda position: index)
         return converted if cell.is_array else converted[0]
 
-    def _decode_columns(self, message: Rows) -> list[tuple[Any, ...]]:
+    def _decode_columns(self, message: Rows) -> list[Values]:
         given = {column.name: column for column in message.columns}
         self._refuse_unknown(set(given) - set(self._by_name), 0)
         columns = []
@@ -105,7 +103,7 @@ class RowDecoder:
             else:
                 self._refuse_null(cell, 0)
                 columns.append([None] * message.rows)
-        return list(zip(*columns))
+        return columns
 
     def _column_of(self, cell: _Cell, column: ColumnValues, rows: int) -> Values:
         if column.type not in cell.accepts_in_columns:

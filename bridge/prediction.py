@@ -155,7 +155,7 @@ class _Predict(ScalarFunction):  # type: ignore[misc]
             if plain is None:
                 slow = self._decoder.decode(rows) if slow is None else slow
                 cells = np.empty(rows.rows, object)
-                cells[:] = [row[place] for row in slow]
+                cells[:] = slow[place]
                 plain = pd.Series(cells, dtype=object)
             columns.append(plain)
         return columns

@@ -1,7 +1,8 @@
 """The Flink graph of one script operator: encode, announce, exchange.
 
     table --SQL and a vectorized function--> (key, ROW(rows, records)) --keyed--+
-    one element per member --keyed--> Announce --(key, ROW(address))-----------> Exchange --> rows --CAST--> table
+    one element per member --keyed--> Announce --(key, ROW(address))-----------> Exchange --> slices of columns
+    slices of columns --UNNEST, CAST--> table
 
 Rows are keyed in the JVM. Announce and Exchange have one subtask per member and are co-located, so both run where the
 member's process runs.
@@ -28,6 +29,7 @@ from bridge.encoder import RowEncoder
 from bridge.exceptions import ConfigurationError
 from bridge.exchange import Exchange
 from bridge.rendezvous import Announce
+from bridge.schema import quoted
 from bridge.settings import RESTART, UNCOMMITTED, GroupSettings
 from bridge.stream_exchange import StreamExchange
 
@@ -75,16 +77,22 @@ def run_script(
         exchange = Exchange(settings, group, keys, is_streaming(table_env))
     announced = _announce(table_env, indexes, settings, group, keys)
     decoder = RowDecoder(settings.output_schema)
-    rows = announced.connect(_keyed(chunks, _CHUNK)).process(
+    names = settings.output_schema.names
+    slices = announced.connect(_keyed(chunks, _CHUNK)).process(
         exchange,
-        output_type=Types.ROW_NAMED(settings.output_schema.names, [_type_info(sql) for sql in decoder.transport_types]),
+        output_type=Types.ROW_NAMED(
+            ["akdl_places", *names],
+            [Types.OBJECT_ARRAY(Types.INT()), *(Types.OBJECT_ARRAY(_type_info(sql)) for sql in decoder.transport_types)],
+        ),
     )
-    _place(rows, settings.operator, group, settings.size)
+    _place(slices, settings.operator, group, settings.size)
     if not is_streaming(table_env):
-        _take_chunks_unsorted(rows)
-    view = f"akdl_rows_{group}"
-    table_env.create_temporary_view(view, table_env.from_data_stream(rows))
-    result = table_env.sql_query(f"SELECT {', '.join(decoder.casts)} FROM {view}")
+        _take_chunks_unsorted(slices)
+    view = f"akdl_slices_{group}"
+    table_env.create_temporary_view(view, table_env.from_data_stream(slices))
+    cells = ", ".join(f"{quoted(name)}[akdl_place] AS {quoted(name)}" for name in names)
+    rows = f"SELECT {cells} FROM {view} CROSS JOIN UNNEST(akdl_places) AS of_slice(akdl_place)"
+    result = table_env.sql_query(f"SELECT {', '.join(decoder.casts)} FROM ({rows})")
     if settings.watermark is None:
         return result
     # Those of the input do not hold here: the script may write late, and other times.
@@ -217,14 +225,14 @@ def _place(stream: DataStream, name: str, group: str, parallelism: int) -> None:
     stream._j_data_stream.getTransformation().setCoLocationGroupKey(group)
 
 
-def _take_chunks_unsorted(rows: DataStream) -> None:
+def _take_chunks_unsorted(slices: DataStream) -> None:
     """Let chunks through as they come, in batch mode, where Flink sorts keyed inputs by their key.
 
     A subtask has one key, so there is nothing to sort, but it took as long as the feed itself. Without a key selector in the
     JVM an input passes unsorted; PyFlink has the key in the row. Flink takes such an input whole before it takes the sorted
     one, the addresses, and their watermark: so the end of input still comes after the last row, whatever the plan before it is.
     """
-    two_inputs = rows._j_data_stream.getTransformation()
+    two_inputs = slices._j_data_stream.getTransformation()
     two_inputs.setStateKeySelectors(two_inputs.getStateKeySelector1(), None)
 
 

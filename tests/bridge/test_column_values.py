@@ -21,7 +21,7 @@ def sent(schema, *columns, mask=ZERO):
     """Encode and decode; the decoder of script output reads the same messages."""
     schema = Schema.parse(schema)
     size, messages = ColumnEncoder(schema).encode([*columns, mask])
-    return RowDecoder(schema).decode(Rows(rows=size, columns=messages))
+    return list(zip(*RowDecoder(schema).decode(Rows(rows=size, columns=messages))))
 
 
 def test_numbers_keep_all_their_bits():

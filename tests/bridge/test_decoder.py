@@ -19,14 +19,14 @@ def example(**features):
 
 
 def decode(schema, *examples):
-    return RowDecoder(Schema.parse(schema)).decode(Rows(rows=len(examples), examples=examples))
+    return list(zip(*RowDecoder(Schema.parse(schema)).decode(Rows(rows=len(examples), examples=examples))))
 
 
 def decode_batch(schema, **values):
     parsed = Schema.parse(schema)
     columns = [TableColumn(name=column.name, type=column.type.sql) for column in parsed]
     message = encode_columns(values, columns)
-    return RowDecoder(parsed).decode(Rows.FromString(message.SerializeToString()))
+    return list(zip(*RowDecoder(parsed).decode(Rows.FromString(message.SerializeToString()))))
 
 
 @pytest.mark.parametrize(

@@ -64,8 +64,8 @@ class Groups:
         try:
             found = []
             for chunk in chunks(settings, rows):
-                found += [row for message in member.feed(*chunk) for row in decoder.decode(message)]
-            found += [row for message in member.finish() for row in decoder.decode(message)]
+                found += [row for message in member.feed(*chunk) for row in zip(*decoder.decode(message))]
+            found += [row for message in member.finish() for row in zip(*decoder.decode(message))]
             self.outcomes[member.label] = found
         except TaskError as error:
             self.outcomes[member.label] = error

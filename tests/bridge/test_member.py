@@ -57,7 +57,7 @@ def start():
 
 def decoded(messages):
     decoder = RowDecoder(OUTPUT)
-    return [row for message in messages for row in decoder.decode(message)]
+    return [row for message in messages for row in zip(*decoder.decode(message))]
 
 
 def test_rows_go_through_a_script(start):

@@ -7,8 +7,9 @@ import math
 import pytest
 
 from bridge.exceptions import RowError, SchemaError
+from bridge.exchange import ELEMENT_ROWS
 from operators import BatchOperator, MemSourceBatchOp, getMLEnv, useLocalEnv
-from tests.e2e.jobs import script_op
+from tests.e2e.jobs import script_op, sequence
 
 pytestmark = pytest.mark.flink
 
@@ -44,18 +45,24 @@ COLUMNS = {
 }
 
 
-def all_types(table_env):
+def all_types(table_env, rows_of_each):
     rows = [
         ", ".join(f"CAST({literals[i]} AS {sql}) AS {name}" for name, (sql, literals, _) in COLUMNS.items()) for i in range(3)
     ]
-    return table_env.sql_query(" UNION ALL ".join(f"SELECT {i} AS id, {row}" for i, row in enumerate(rows)))
+    three = " UNION ALL ".join(f"SELECT {i} AS kind, {row}" for i, row in enumerate(rows))
+    table_env.create_temporary_view("of_each_kind", table_env.sql_query(three))
+    counted = sequence(table_env, rows_of_each).getOutputTable()
+    table_env.create_temporary_view("counted", counted)
+    return table_env.sql_query(f"SELECT CAST(id * 3 AS INT) + kind AS id, {', '.join(COLUMNS)} FROM counted, of_each_kind")
 
 
-def test_every_type_and_null_survives_the_round_trip():
-    useLocalEnv(1)
-    table_env = getMLEnv().btenv
+@pytest.mark.parametrize("object_reuse", [True, False])
+def test_every_type_and_null_survives_the_round_trip(object_reuse):
+    """With more rows than one element between Flink's operators holds."""
+    useLocalEnv(1, config={"pipeline.object-reuse": str(object_reuse).lower()})
+    table_env, rows_of_each = getMLEnv().btenv, ELEMENT_ROWS // 2
     schema = "id INT, " + ", ".join(f"{name} {sql}" for name, (sql, _, _) in COLUMNS.items())
-    result = BatchOperator.fromTable(all_types(table_env)).link(script_op("echo_cells.py", schema))
+    result = BatchOperator.fromTable(all_types(table_env, rows_of_each)).link(script_op("echo_cells.py", schema))
     assert result.getColTypes() == [
         "INT",
         *(sql if sql != "TIMESTAMP_LTZ(3)" else "TIMESTAMP_LTZ(3)" for sql, _, _ in COLUMNS.values()),
@@ -71,9 +78,10 @@ def test_every_type_and_null_survives_the_round_trip():
     table = result.select("id, " + ", ".join(selected)).getOutputTable()
     with table.execute().collect() as rows:
         found = {row[0]: row[1:] for row in rows}
+    assert len(found) == 3 * rows_of_each
     for index, (name, (_, _, expected)) in enumerate(COLUMNS.items()):
-        cells = [found[row][index] for row in range(3)]
-        assert same(cells, expected), f"{name}: {cells} is not {expected}"
+        cells = [found[row][index] for row in range(3 * rows_of_each)]
+        assert same(cells, expected * rows_of_each), f"{name}: {cells} is not {expected}, again and again"
 
 
 def same(left, right):
