@@ -1,6 +1,6 @@
 """Rows on their way from the channel into a script.
 
-Chunks are complete TFRecord frames, so they are appended to the dataset file as they come and no record is touched.
+Chunks hold complete TFRecord frames, so they are appended to the dataset file as they come and no record is touched.
 `segments` lets TensorFlow's own TFRecord reader follow the growing file: it hands out the path of a small file with the
 records of the chunks that have arrived since, and at last nothing more.
 """
@@ -11,9 +11,10 @@ import threading
 import time
 import zlib
 from contextlib import ExitStack, contextmanager
-from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 from akdl.channel import ChannelError
+from akdl.packed import unpack
 from akdl.wire import Chunk, Progress
 
 FILE_NAME = "dataset.tfrecords"
@@ -145,12 +146,13 @@ class Rows:
                     self._complete = True
                     self._changed.notify_all()
                 return
-            records = chunk.records
-            write_all(files[chunk.input], records)
+            records = chunk.records  # asked for once: protobuf copies it each time
             checksum = zlib.crc32(records, checksum)
+            frames = unpack(records)
+            write_all(files[chunk.input], frames)
             if chunk.input:
                 continue
-            size += len(records)
+            size += len(frames)
             with self._changed:
                 self._ends.append(size)
                 self._count += chunk.rows
@@ -220,7 +222,7 @@ def check_end(chunk: Chunk, count: int, checksum: int) -> None:
         )
 
 
-def write_all(file: io.RawIOBase, data: bytes) -> None:
+def write_all(file: io.RawIOBase, data: Union[bytes, memoryview]) -> None:
     """Write to an unbuffered file, which may take a part only."""
     view = memoryview(data)
     while view:

@@ -1,6 +1,6 @@
 """Rows of a stream on their way from the channel into a script: each is given once, and few are held at a time.
 
-Chunks are complete TFRecord frames. TensorFlow's own TFRecord reader gets them as small files that live until it has read
+Chunks hold complete TFRecord frames. TensorFlow's own TFRecord reader gets them as small files that live until it has read
 them, so that no record is touched in Python and memory stays as it is for weeks.
 """
 
@@ -8,13 +8,16 @@ import itertools
 import os
 import threading
 import zlib
-from typing import Iterable, Iterator, List, Optional, Tuple
+from typing import Iterable, Iterator, List, Optional, Tuple, Union
 
 from akdl.channel import ChannelError
 from akdl.dataset import check_end, check_unbroken, write_all
+from akdl.packed import unpack
 from akdl.wire import Chunk, Progress
 
 HELD_BYTES = 4 << 20  # rows that wait here for the script; one chunk always may. About 15 % faster than 1 MB
+
+_Held = Tuple[int, Union[bytes, memoryview]]  # rows and frames of a chunk
 
 
 class StreamRows:
@@ -28,7 +31,7 @@ class StreamRows:
     def __init__(self, folder: str, chunks: Iterable[Chunk]) -> None:
         self._folder = folder
         self._changed = threading.Condition()
-        self._held: List[Tuple[int, bytes]] = []  # rows and records of each chunk
+        self._held: List[_Held] = []
         self._held_bytes = 0
         self._taken = 0
         self._passed = 0
@@ -110,14 +113,14 @@ class StreamRows:
             path = os.path.join(self._folder, f"rows-{number}.tfrecords")
             try:
                 with open(path, "wb", buffering=0) as file:
-                    for _, records in chunks:
-                        write_all(file, records)
+                    for _, frames in chunks:
+                        write_all(file, frames)
                 yield path
             finally:
                 if os.path.exists(path):
                     os.remove(path)
 
-    def _take(self) -> List[Tuple[int, bytes]]:
+    def _take(self) -> List[_Held]:
         """Wait for chunks and take all that are there; none when there will be no more."""
         with self._changed:
             self._passed = self._taken
@@ -151,9 +154,10 @@ class StreamRows:
             count += chunk.rows
             records = chunk.records  # asked for once: protobuf copies it each time
             checksum = zlib.crc32(records, checksum)
+            frames = unpack(records)
             with self._changed:
                 self._changed.wait_for(lambda: not self._held or self._held_bytes < HELD_BYTES)
-                self._held.append((chunk.rows, records))
-                self._held_bytes += len(records)
+                self._held.append((chunk.rows, frames))
+                self._held_bytes += len(frames)
                 self._changed.notify_all()
         raise ChannelError(f"the rows of this worker stopped after {count} without an end mark")

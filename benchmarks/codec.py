@@ -20,6 +20,7 @@ from crc32c import crc32c
 from report import Figure, arguments, report
 
 from akdl.columns import encode_columns
+from akdl.packed import unpack
 from akdl.wire import Example, TableColumn
 from bridge.decoder import RowDecoder
 from bridge.encoder import RowEncoder
@@ -93,7 +94,7 @@ def _encoder(columns: dict[str, Any], masked: list[str]) -> tuple[Callable[[], i
     }
 
     def at_once() -> int:
-        return sum(len(data) for _, _, data in encoder.encode(given).deal(1, 0))
+        return sum(len(unpack(data)) for _, _, data in encoder.encode(given).deal(1, 0))
 
     def row_by_row() -> int:
         size = 0

@@ -23,6 +23,7 @@ from report import Figure, arguments, report
 from akdl import features
 from akdl.context import TFContext
 from akdl.dataset import Rows
+from akdl.packed import unpack
 from akdl.stream_rows import StreamRows
 from akdl.wire import Chunk, EndOfInput, TableColumn
 from bridge.encoder import RowEncoder
@@ -77,7 +78,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as parent:
         rows = chunks()
         path = os.path.join(parent, "same.tfrecords")
-        pathlib.Path(path).write_bytes(b"".join(chunk.records for chunk in rows))
+        pathlib.Path(path).write_bytes(b"".join(unpack(chunk.records) for chunk in rows))
         for number in range(given.rounds + 1):
             for name, prepare in readers(rows, path).items():
                 with tempfile.TemporaryDirectory(dir=parent) as folder:

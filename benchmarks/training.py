@@ -21,6 +21,8 @@ from jobs import random_table, script_job
 from report import Figure, arguments, report
 from startup import hello_world, know_function
 
+from akdl.packed import unpack
+
 ROWS = 1_000_000
 SCRIPT = pathlib.Path(__file__).parent.parent / "examples" / "dnn_batch" / "tf_dnn_batch.py"
 FEATURES = [f"f{number}" for number in range(10)]
@@ -70,7 +72,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "rows.tfrecords"
-        path.write_bytes(b"".join(chunk.records for chunk in ingest.chunks(labels=True)))
+        path.write_bytes(b"".join(unpack(chunk.records) for chunk in ingest.chunks(labels=True)))
         hello_world(table_env)
         pairs = [(operator(), limit(str(path))) for _ in range(given.rounds)]
     values, limits = [first for first, _ in pairs], [second for _, second in pairs]

@@ -5,13 +5,14 @@ narrowed to float32, or kept as 8 little-endian bytes in a bytes_list); text, by
 DATE -> days, TIME -> milliseconds of the day, TIMESTAMP -> microseconds since 1970-01-01 (TIMESTAMP_LTZ: since
 1970-01-01 00:00 UTC), int64_list; ARRAY -> a list.
 
-A batch whose cells all have one width becomes a matrix of bytes, one record per row. To that end integers are written as
-varints of one width per column, padded where a shorter one would do; every protobuf reader takes these. Other batches are
-joined from pieces, row by row, inside Arrow.
+A batch whose cells all have one width makes records of one form, and travels packed, see `akdl.packed`. To that end integers
+are written as varints of one width per column, padded where a shorter one would do; every protobuf reader takes these. Other
+batches are joined from pieces, row by row, inside Arrow.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Union
@@ -19,8 +20,10 @@ from typing import Any, Union
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from crc32c import crc32c
 from numpy.typing import NDArray
 
+from akdl.packed import HEAD, TAIL, masked, pack
 from bridge.arguments import PRIMITIVE, Argument, Arguments, Masks
 from bridge.byte_columns import (
     Matrix,
@@ -41,26 +44,14 @@ from bridge.byte_columns import (
 from bridge.cells import binary_array, check_size, list_array, temporal
 from bridge.exceptions import RowError
 from bridge.schema import Column, Kind, Schema
-from bridge.tfrecord import HEAD, TAIL, affine_crc, crc_of_each, heads, masked
-
-Piece = Union[Matrix, pa.Array]  # bytes of each row: of one width, or as an Arrow array of binary values
+from bridge.tfrecord import crc_of_each, heads
 
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3  # numbers of the fields of tf.train.Feature
 _UNUSABLE = (pa.ArrowException, ValueError, TypeError, OverflowError)  # what Arrow and numpy raise at cells
 
 
-@dataclass(frozen=True)
-class Records:
-    """Framed records of a batch.
-
-    Args:
-        frames: One frame per row: a matrix where all have one length, else an Arrow array of binary values.
-    """
-
-    frames: Piece
-
-    def __len__(self) -> int:
-        return len(self.frames)
+class Records(ABC):
+    """Records of a batch."""
 
     def deal(self, workers: int, first: int) -> list[tuple[int, int, bytes]]:
         """Deal the rows round-robin.
@@ -70,14 +61,46 @@ class Records:
             first: The worker that gets row 0; row r goes to worker (first + r) modulo `workers`.
 
         Returns:
-            (worker, number of rows, frames back to back) for each worker that gets a row.
+            (worker, number of rows, their chunk for `akdl.packed.unpack`) for each worker that gets a row.
         """
-        shares = []
-        for start in range(min(workers, len(self))):
-            share = self.frames[start::workers] if workers > 1 else self.frames
-            data = share.tobytes() if isinstance(share, np.ndarray) else data_of(share).tobytes()
-            shares.append(((first + start) % workers, len(share), data))
-        return shares
+        size = len(self)
+        starts = range(min(workers, size))
+        return [((first + start) % workers, len(range(start, size, workers)), self._chunk(start, workers)) for start in starts]
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def _chunk(self, start: int, step: int) -> bytes:
+        """Return row `start` and each `step`-th after it."""
+
+
+@dataclass(frozen=True)
+class _Alike(Records):
+    """Records that differ in some columns of bytes only, see `akdl.packed.pack`."""
+
+    frame: bytes
+    places: list[int]
+    columns: list[Matrix]
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def _chunk(self, start: int, step: int) -> bytes:
+        return pack(self.frame, self.places, [column[start::step] for column in self.columns])
+
+
+@dataclass(frozen=True)
+class _Framed(Records):
+    """Frames as an Arrow array of binary values."""
+
+    frames: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def _chunk(self, start: int, step: int) -> bytes:
+        return data_of(self.frames[start::step] if step > 1 else self.frames).tobytes()
 
 
 class RowEncoder:
@@ -112,8 +135,8 @@ class RowEncoder:
         for field in self._ones:
             pieces.extend(field.encode(pd.Series(np.ones(size, "f4")), masks))
         if all(isinstance(piece, _Constant) for piece in pieces):
-            return Records(_constant_frames(pieces, size))  # type: ignore[arg-type]
-        return Records(_joined_frames(pieces, size))
+            return _alike(pieces)  # type: ignore[arg-type]
+        return _Framed(_joined_frames(pieces, size))
 
 
 @dataclass
@@ -272,25 +295,17 @@ class _Field:
 # Frames.
 
 
-def _constant_frames(cells: Sequence[_Constant], size: int) -> Matrix:
+def _alike(cells: Sequence[_Constant]) -> _Alike:
     body = sum(len(cell.template) + cell.values.shape[1] for cell in cells)
     prefix = b"\x0a" + varint(body)
-    length = len(prefix) + body
-    template = bytearray(heads(np.array([length]))[0].tobytes() + prefix)
-    variable: list[int] = []
+    frame = bytearray(heads(np.array([len(prefix) + body]))[0].tobytes() + prefix)
     places = []
     for cell in cells:
-        template += cell.template
-        places.append(len(template))
-        variable.extend(range(len(template), len(template) + cell.values.shape[1]))
-        template += bytes(cell.values.shape[1])
-    frames = np.empty((size, len(template) + TAIL), "u1")
-    frames[:, :-TAIL] = np.frombuffer(bytes(template), "u1")
-    for place, cell in zip(places, cells):
-        frames[:, place : place + cell.values.shape[1]] = cell.values
-    crc = affine_crc(frames[:, HEAD:-TAIL], bytes(template[HEAD:]), [position - HEAD for position in variable])
-    frames[:, -TAIL:] = masked(crc).astype("<u4").view("u1").reshape(-1, 4)
-    return frames
+        frame += cell.template
+        places.append(len(frame))
+        frame += bytes(cell.values.shape[1])
+    frame += crc32c(frame[HEAD:]).to_bytes(TAIL, "little")
+    return _Alike(bytes(frame), places, [cell.values for cell in cells])
 
 
 def _joined_frames(cells: Sequence[_Cells], size: int) -> pa.Array:

@@ -6,23 +6,13 @@ CRC-32C of the record (TensorFlow documentation, "TFRecord and tf.train.Example"
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
 
-HEAD = 12  # bytes before a record
-TAIL = 4  # bytes after it
-
-_POLYNOMIAL = 0x82F63B78  # Castagnoli, reversed
-
-
-def masked(crc: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Mask checksums as TFRecord does, so that a checksum of data that holds checksums stays good."""
-    rotated: NDArray[np.uint32] = (crc >> np.uint32(15)) | (crc << np.uint32(17))
-    return rotated + np.uint32(0xA282EAD8)
+from akdl.packed import HEAD, TAIL, add_to_crc, masked, unpack
 
 
 def heads(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -30,7 +20,8 @@ def heads(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
     result = np.empty((len(lengths), HEAD), "u1")
     result[:, :8] = lengths.astype("<u8").view("u1").reshape(-1, 8)
     # Records in memory are shorter than 2**32, so the upper four bytes are zero.
-    crc = affine_crc(result[:, :8], bytes(8), range(4))
+    crc = np.full(len(lengths), crc32c(bytes(8)), np.uint32)
+    add_to_crc(crc, result[:, :4], 7)
     result[:, 8:] = masked(crc).astype("<u4").view("u1").reshape(-1, 4)
     return result
 
@@ -43,11 +34,12 @@ def frame(record: bytes) -> bytes:
 
 
 def frames(records: bytes) -> Iterator[bytes]:
-    """Yield each of the frames that lie back to back in `records`."""
+    """Yield each of the frames of a chunk, packed or not."""
+    data = bytes(unpack(records))
     start = 0
-    while start < len(records):
-        end = start + HEAD + int.from_bytes(records[start : start + 8], "little") + TAIL
-        yield records[start:end]
+    while start < len(data):
+        end = start + HEAD + int.from_bytes(data[start : start + 8], "little") + TAIL
+        yield data[start:end]
         start = end
 
 
@@ -59,36 +51,3 @@ def crc_of_each(data: memoryview, offsets: NDArray[np.int64]) -> NDArray[np.uint
     ends = offsets.tolist()
     checksums = [crc32c(data[start:end]) for start, end in zip(ends, ends[1:])]
     return np.array(checksums, np.uint32)
-
-
-def affine_crc(records: NDArray[np.uint8], template: bytes, variable: Sequence[int]) -> NDArray[np.uint32]:
-    """Return the CRC-32C of records of one length that differ from `template` only in some bytes.
-
-    CRC is affine: each byte adds a term that depends on its value and its place only. So it takes one table look-up per
-    variable byte, and none for the rest.
-
-    Args:
-        records: The records, shape [records, length], uint8.
-        template: The record with zero in all variable bytes.
-        variable: Positions of the variable bytes.
-    """
-    crc = np.full(len(records), crc32c(template), np.uint32)
-    tables = _tables(1 << (len(template) - 1).bit_length())
-    for position in variable:
-        crc ^= np.take(tables[len(template) - 1 - position], records[:, position])
-    return crc
-
-
-@functools.cache  # lengths are powers of two: few entries, all together twice the largest
-def _tables(length: int) -> NDArray[np.uint32]:
-    """Return what a byte adds to the checksum, shape [length, 256]: by the number of bytes after it, and its value."""
-    values = np.arange(256, dtype=np.uint32)
-    table = values.copy()
-    for _ in range(8):
-        table = np.where(table & 1, (table >> np.uint32(1)) ^ np.uint32(_POLYNOMIAL), table >> np.uint32(1))
-    result = np.empty((length, 256), np.uint32)
-    effect = table
-    for distance in range(length):
-        result[distance] = effect
-        effect = (effect >> np.uint32(8)) ^ table[effect & np.uint32(0xFF)]
-    return result

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from akdl.packed import unpack
 from bridge.encoder import RowEncoder
 from bridge.schema import Schema
 
@@ -26,7 +27,7 @@ def dataset(tmp_path, schema, *columns, workers=1, nulls=0):
     masks = pd.Series(np.broadcast_to(np.array(nulls, np.int64), len(columns[0])))
     shares = RowEncoder(Schema.parse(schema)).encode([*columns, masks]).deal(workers, 0)
     path = tmp_path / "rows.tfrecord"
-    path.write_bytes(b"".join(data for _, _, data in shares))
+    path.write_bytes(b"".join(unpack(data) for _, _, data in shares))
     return tf.data.TFRecordDataset(str(path))
 
 
