@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections import deque
 
+from akdl.packed import HEAD, TAIL
 from akdl.wire import Example
 from bridge.exceptions import BridgeError
-from bridge.tfrecord import HEAD, TAIL, frame, frames
+from bridge.tfrecord import frame, frames
 
 OFF, PAD, REPEAT, DROP = "off", "pad", "repeat", "drop"
 MODES = (OFF, PAD, REPEAT, DROP)

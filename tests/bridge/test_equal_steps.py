@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from akdl.packed import HEAD, TAIL
 from akdl.wire import Example
 from bridge.equal_steps import HELD_ROWS, Tail
 from bridge.exceptions import BridgeError
-from bridge.tfrecord import HEAD, TAIL, frame, frames
+from bridge.tfrecord import frame, frames
 
 
 def rows(count, start=0):
