@@ -51,7 +51,7 @@ def unpack(records: bytes) -> Union[bytes, memoryview]:
         column = np.frombuffer(records, np.uint8, rows * width, start).reshape(rows, width)
         start += rows * width
         frames[:, place : place + width] = column
-        add_to_crc(crc, column, length - TAIL - place - 1)
+        add_to_crc(crc, column, place - HEAD, length - HEAD - TAIL)
     frames[:, -TAIL:] = masked(crc).astype("<u4").view(np.uint8).reshape(-1, TAIL)
     return frames.reshape(-1).data
 
@@ -62,7 +62,7 @@ def masked(crc: Any) -> Any:
     return rotated + np.uint32(0xA282EAD8)
 
 
-def add_to_crc(crc: Any, column: Any, after: int) -> None:
+def add_to_crc(crc: Any, column: Any, place: int, length: int) -> None:
     """Turn CRC-32Cs of records with zero in some bytes into those with the bytes of a column there.
 
     CRC is affine: each byte adds a term that depends on its value and its place only. So it takes one table look-up per
@@ -71,11 +71,12 @@ def add_to_crc(crc: Any, column: Any, after: int) -> None:
     Args:
         crc: A checksum per record, uint32; changed in place.
         column: The bytes, uint8 of shape [records, width].
-        after: How many bytes of the record follow the first of them.
+        place: Where they begin in a record.
+        length: Of a record.
     """
-    terms = _terms(1 << after.bit_length())
+    terms = _terms(1 << length.bit_length())
     for byte in range(column.shape[1]):
-        crc ^= np.take(terms[after - byte], column[:, byte])
+        crc ^= np.take(terms[length - 1 - place - byte], column[:, byte])
 
 
 @functools.lru_cache(maxsize=None)  # lengths are powers of two: few entries, all together twice the largest

@@ -23,7 +23,7 @@ OFF, PAD, REPEAT, DROP = "off", "pad", "repeat", "drop"
 MODES = (OFF, PAD, REPEAT, DROP)
 HELD_ROWS = 128  # more than shares can differ by: as many as there can be upstream subtasks
 
-Chunk = tuple[int, bytes]  # rows, frames
+Chunk = tuple[int, bytes]  # rows, their records, see `akdl.packed`
 
 
 class Tail:

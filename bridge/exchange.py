@@ -38,8 +38,8 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
     """Owns the TensorFlow process of its subtask.
 
     Input 1 are addresses, ROW(index, host, port, group port); input 2 are chunks, ROW(number of the extra input or 0, number
-    of rows, TFRecord frames); output are slices of columns, ROW(1 to the number of rows, an array per column with cells
-    in the decoder's transport types).
+    of rows, their records as `akdl.packed` has them); output are slices of columns, ROW(1 to the number of rows, an array per
+    column with cells in the decoder's transport types).
 
     Args:
         settings: The group's settings.

@@ -13,14 +13,14 @@ from pyflink.common import Row
 
 from bridge.tfrecord import frames
 
-Chunk = tuple[int, bytes]  # rows, frames
+Chunk = tuple[int, bytes]  # rows, their records, see `akdl.packed`
 
 
 class Pending:
     """The rows of one member that are not done. Only for use while Flink calls the function with the member's key.
 
     Args:
-        chunks: Map state of the number of a chunk's first row to ROW(rows, frames). Rows are numbered as they come, over all
+        chunks: Map state of the number of a chunk's first row to ROW(rows, records). Rows are numbered as they come, over all
             restarts.
         done: Value state of the number of rows that are done.
     """

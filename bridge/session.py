@@ -100,11 +100,11 @@ class Session:
     # The side of the Flink function.
 
     def offer(self, rows: int, records: bytes, extra_input: int = 0, in_any_case: bool = False) -> bool:
-        """Take a chunk of `rows` TFRecord frames for the script; False when there is no room yet.
+        """Take a chunk of `rows` records for the script; False when there is no room yet.
 
         Args:
-            rows: Number of frames.
-            records: The frames.
+            rows: How many.
+            records: See `akdl.packed`.
             extra_input: 0 for the rows to work on, k for extra input k.
             in_any_case: Take it even where there is no room.
         """

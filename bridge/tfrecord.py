@@ -21,7 +21,7 @@ def heads(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
     result[:, :8] = lengths.astype("<u8").view("u1").reshape(-1, 8)
     # Records in memory are shorter than 2**32, so the upper four bytes are zero.
     crc = np.full(len(lengths), crc32c(bytes(8)), np.uint32)
-    add_to_crc(crc, result[:, :4], 7)
+    add_to_crc(crc, result[:, :4], 0, 8)
     result[:, 8:] = masked(crc).astype("<u4").view("u1").reshape(-1, 4)
     return result
 

@@ -101,7 +101,7 @@ def run_script(
 
 
 class _Encode(ScalarFunction):  # type: ignore[misc]
-    """Turns n rows into at most one cell per worker: (key, number of rows, TFRecord frames); other cells are null."""
+    """Turns n rows into at most one cell per worker: (key, number of rows, their records); other cells are null."""
 
     def __init__(self, encoder: RowEncoder, worker_keys: list[int]) -> None:
         self._encoder = encoder
@@ -118,8 +118,8 @@ class _Encode(ScalarFunction):  # type: ignore[misc]
         size = len(encoded)
         # Arrays of objects: PyFlink cannot convert pandas' own nullable types, and pandas would look at each cell of a list.
         key, rows, records = (np.full(size, None, object) for _ in range(3))
-        for cell, (worker, count, frames) in enumerate(encoded.deal(len(self._keys), self._first)):
-            key[cell], rows[cell], records[cell] = self._keys[worker], count, frames
+        for cell, (worker, count, chunk) in enumerate(encoded.deal(len(self._keys), self._first)):
+            key[cell], rows[cell], records[cell] = self._keys[worker], count, chunk
         self._first = (self._first + size) % len(self._keys)
         return pd.DataFrame({"w": key, "n": rows, "b": records})
 
