@@ -39,4 +39,4 @@ with tempfile.TemporaryDirectory() as folder:
     )
     predict = TFTableModelPredictBatchOp(outputSchemaStr="logistic DOUBLE", selectedCols=inputs)
     predicted = predict.linkFrom(clicks.link(train), others).select("(logistic > 0.5) = (label = 1) AS is_right")
-    predicted.select("COUNT(*) AS predicted, AVG(CASE WHEN is_right THEN 1e0 ELSE 0e0 END) > 0.75 AS well").print()
+    predicted.select("COUNT(*) AS predicted, AVG(CASE WHEN is_right THEN 1e0 ELSE 0e0 END) > 0.7 AS well").print()

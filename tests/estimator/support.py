@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.tf_group import ROOT, free_ports
+from tests.support.ports import free_ports
+from tests.support.tf_group import ROOT
 
 EXAMPLES = ROOT / "examples"
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "1"}

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from akdl.user_module import load_module
-from tests.support.tf_group import ROOT, free_ports
+from tests.support.ports import free_ports
+from tests.support.tf_group import ROOT
 
 SCRIPTS = Path(__file__).parent / "scripts"
 MLP_ARGS = {"name": "mlp_model", "input_size": 6, "layers": [8, 4]}

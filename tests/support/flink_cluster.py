@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +22,7 @@ from operators.java import ensure_java
 from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.network import Network
+from tests.support.ports import free_ports
 
 FLINK_HOME = pathlib.Path(pyflink.__file__).parent
 STOP_S = 10.0
@@ -79,7 +78,7 @@ def flink_cluster(
         python: The hosts' Python.
     """
     address = hosts.address if hosts else "localhost"
-    rest_port, rpc_port = _free_ports(address, 2)
+    rest_port, rpc_port = free_ports(2, address)
     variables = _prepare(tmp_path, address, rest_port, rpc_port, slots, python_library, python)
     logs = tmp_path / "log"
     with ExitStack() as stack:
@@ -110,7 +109,7 @@ def flink_application(
         slots: Slots of the one TaskManager.
         python: The hosts' Python.
     """
-    rest_port, rpc_port = _free_ports("localhost", 2)
+    rest_port, rpc_port = free_ports(2, "localhost")
     variables = _prepare(tmp_path, "localhost", rest_port, rpc_port, slots, python_library=True, python=python)
     logs = tmp_path / "log"
     try:
@@ -236,16 +235,6 @@ def _wait_for_slots(cluster: FlinkCluster, processes: list[subprocess.Popen[byte
             return False  # not up yet
 
     wait_until(ready, f"the cluster has {slots} free slots", 3 * DEADLINE_S)
-
-
-def _free_ports(address: str, count: int) -> list[int]:
-    """Return ports that are free, below those that Linux gives to whoever asks for any port: Flink takes them only later."""
-    found: set[int] = set()
-    while len(found) < count:
-        port = random.randrange(10_000, 32_000)
-        with suppress(OSError), socket.create_server((address, port)):
-            found.add(port)
-    return list(found)
 
 
 def _show(logs: pathlib.Path) -> None:

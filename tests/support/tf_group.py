@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from akdl import testing
+from tests.support.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "tests" / "e2e" / "scripts"
@@ -107,15 +107,3 @@ def write_table(folder: Path, table: Any, types: dict[str, str]) -> tuple[str, i
     folder.mkdir(parents=True, exist_ok=True)
     task_config = testing.batch_task_config(table, types, str(folder))
     return task_config.dataset_file, task_config.dataset_length
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that are free now; another program could take one before the group does."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

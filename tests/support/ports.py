@@ -1,0 +1,17 @@
+"""Ports for servers that start later."""
+
+from __future__ import annotations
+
+import random
+import socket
+from contextlib import suppress
+
+
+def free_ports(count: int, address: str = "127.0.0.1") -> list[int]:
+    """Return ports that are free, below those that Linux gives to whoever asks for any port: their servers start only later."""
+    found: set[int] = set()
+    while len(found) < count:
+        port = random.randrange(10_000, 32_000)
+        with suppress(OSError), socket.create_server((address, port)):
+            found.add(port)
+    return list(found)
