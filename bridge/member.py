@@ -116,7 +116,7 @@ class Member:
 
         Args:
             rows: How many.
-            records: What they are as records, see `akdl.packed`.
+            records: Their records, see `akdl.packed`.
             extra_input: 0 for the rows to work on, k for extra input k.
 
         Raises:

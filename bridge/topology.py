@@ -77,11 +77,12 @@ def run_script(
         exchange = Exchange(settings, group, keys, is_streaming(table_env))
     announced = _announce(table_env, indexes, settings, group, keys)
     decoder = RowDecoder(settings.output_schema)
-    names = settings.output_schema.names
+    # Arrays have names of their own, so that the schema may use any.
+    arrays = [f"c{place}" for place in range(len(decoder.transport_types))]
     slices = announced.connect(_keyed(chunks, _CHUNK)).process(
         exchange,
         output_type=Types.ROW_NAMED(
-            ["akdl_places", *names],
+            ["akdl_places", *arrays],
             [Types.OBJECT_ARRAY(Types.INT()), *(Types.OBJECT_ARRAY(_type_info(sql)) for sql in decoder.transport_types)],
         ),
     )
@@ -90,7 +91,7 @@ def run_script(
         _take_chunks_unsorted(slices)
     view = f"akdl_slices_{group}"
     table_env.create_temporary_view(view, table_env.from_data_stream(slices))
-    cells = ", ".join(f"{quoted(name)}[akdl_place] AS {quoted(name)}" for name in names)
+    cells = ", ".join(f"{array}[akdl_place] AS {quoted(name)}" for array, name in zip(arrays, settings.output_schema.names))
     rows = f"SELECT {cells} FROM {view} CROSS JOIN UNNEST(akdl_places) AS of_slice(akdl_place)"
     result = table_env.sql_query(f"SELECT {', '.join(decoder.casts)} FROM ({rows})")
     if settings.watermark is None:

@@ -72,7 +72,7 @@ def test_a_stream_gets_what_tensorflow_says():
     """Four models in one job, one after the other."""
     import tensorflow as tf
 
-    count = 501
+    count = 2001
     folders = [model() for model in models.ALL]
     stream: StreamOperator = counting(getMLEnv().stenv, count).select(FEATURES)
     for number, (folder, (signature, output)) in enumerate(zip(folders, SIGNATURES)):

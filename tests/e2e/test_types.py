@@ -92,6 +92,16 @@ def same(left, right):
     return type(left) is type(right) and left == right or (isinstance(left, bytearray) and bytes(left) == right)
 
 
+def test_columns_of_the_output_may_have_any_name():
+    useLocalEnv(1)
+    names = ["akdl_place", "akdl_places", "c0", "c1", "of_slice", "größe `1`"]
+    quoted_names = ["`{}`".format(name.replace("`", "``")) for name in names]
+    source = getMLEnv().btenv.sql_query("SELECT " + ", ".join(f"{n} AS {name}" for n, name in enumerate(quoted_names)))
+    op = script_op("echo_cells.py", ", ".join(f"{name} INT" for name in quoted_names))
+    frame = BatchOperator.fromTable(source).link(op).collectToDataframe()
+    assert frame.to_dict("records") == [{name: n for n, name in enumerate(names)}]
+
+
 def test_nan_is_a_number_and_not_a_null():
     useLocalEnv(1)
     source = MemSourceBatchOp([(0, math.nan, [math.nan]), (1, None, None)], "id INT, x FLOAT, y ARRAY<FLOAT>")
