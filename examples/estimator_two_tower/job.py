@@ -23,7 +23,13 @@ schema = (
     "user_keyword STRING, user_gender STRING, user_age FLOAT, item_keyword STRING, item_price FLOAT, item_published FLOAT, "
     "label BIGINT"
 )
-params = {"user_hidden_units": "32,16", "item_hidden_units": "32,16", "user_dropout": 0.1, "item_dropout": 0.1}
+params = {
+    "user_hidden_units": "32,16",
+    "item_hidden_units": "32,16",
+    "user_dropout": 0.0,
+    "item_dropout": 0.0,
+    "learning_rate": 0.01,
+}
 
 useLocalEnv(3)
 clicks = MemSourceBatchOp(pd.DataFrame(click_data.make(4000, seed=0)), schema)
@@ -39,4 +45,4 @@ with tempfile.TemporaryDirectory() as folder:
     )
     predict = TFTableModelPredictBatchOp(outputSchemaStr="logistic DOUBLE", selectedCols=inputs)
     predicted = predict.linkFrom(clicks.link(train), others).select("(logistic > 0.5) = (label = 1) AS is_right")
-    predicted.select("COUNT(*) AS predicted, AVG(CASE WHEN is_right THEN 1e0 ELSE 0e0 END) > 0.7 AS well").print()
+    predicted.select("COUNT(*) AS predicted, AVG(CASE WHEN is_right THEN 1e0 ELSE 0e0 END) > 0.75 AS well").print()
