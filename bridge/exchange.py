@@ -6,7 +6,6 @@ reaches it. Its input ends with the timer at the end of time, because Python fun
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -159,7 +158,6 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
                 yield InternalRow([list(range(1, end - start + 1)), *(column[start:end] for column in columns)], _INSERT)
 
     def _check_key(self, ctx: Any) -> None:
-        self._member.thread = threading.get_ident()
         key = ctx.get_current_key()
         if key != self._keys[self._index]:
             raise BridgeError(f"{self._settings.operator}: subtask {self._index} got the key {key} of another subtask")

@@ -71,7 +71,6 @@ class Member:
         self._failure = ""
         self._told = False  # member 0 knows that this one has ended
         self._echo_since: float | None = None
-        self.thread: int | None = None  # in which Flink has called last
         self._stop_lock = threading.Lock()
         self._stopped = False
         self._heartbeat_due = time.monotonic() + HEARTBEAT_S

@@ -2,14 +2,13 @@
 
 In a local run Python functions live in the driver. When their job fails or is cancelled, nothing interrupts a function
 that waits there, and its question to Flink is never answered. Two things help: whoever runs a job stops its groups when
-it ends, and a thread stops members that Flink has left without an answer: to their heartbeat, or to a request for state
-that PyFlink makes before or after it calls them; and members whose worker has ended. A worker that loses its line to Flink
-closes no function, and a member that just then waits for Flink to call it would wait for ever.
+it ends, and a thread stops members whose heartbeat Flink has left without an answer, and members whose worker has ended. A
+worker that loses its line to Flink closes no function, and a member that just then waits for Flink to call it, or to answer
+a request for state that PyFlink makes around its calls, would wait for ever.
 """
 
 from __future__ import annotations
 
-import gc
 import logging
 import sys
 import threading
@@ -58,16 +57,13 @@ def stop_groups(groups: Collection[str]) -> None:
 
 
 def _stop_abandoned() -> None:
-    asking_since: dict[Member, float] = {}
     while True:
         time.sleep(LOOK_S)
-        now, members = time.monotonic(), _snapshot()
-        asking_since = {m: asking_since.get(m, now) for m in members if _asks_for_state(m.thread)}
-        for member in members:
+        for member in _snapshot():
             if _has_ended(_members.get(member)):
                 logger.warning("%s: its worker has lost Flink, stopping it", member.label)
                 member.stop()
-            elif max(member.unanswered_s, now - asking_since.get(member, now)) > ABANDONED_S:
+            elif member.unanswered_s > ABANDONED_S:
                 logger.warning("%s: no sign of life from Flink for %g s, stopping it", member.label, ABANDONED_S)
                 member.stop()
 
@@ -89,29 +85,6 @@ def _has_ended(worker: weakref.ref[SdkHarness] | None) -> bool:
         return False
     harness = worker()
     return harness is None or not harness._alive
-
-
-def _asks_for_state(thread: int | None) -> bool:
-    """Whether a thread waits in Beam for the answer to a request for state."""
-    frame = _frame_of(thread) if thread is not None else None
-    while frame is not None and frame.f_code.co_name != "_blocking_request":
-        frame = frame.f_back
-    return frame is not None
-
-
-def _frame_of(thread: int) -> FrameType | None:
-    """Return where a thread stands.
-
-    Without collecting garbage meanwhile: until Python 3.12 a finalizer that waits then, as py4j's do, blocks the whole
-    program for ever (CPython issue 106883).
-    """
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        return sys._current_frames().get(thread)
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _snapshot() -> list[Member]:

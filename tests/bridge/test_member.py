@@ -206,21 +206,3 @@ def test_imports_among_user_files(start, main):
     files = tuple(UserFile(path, text.encode()) for path, text in texts.items())
     member = start("", main_script=main, user_files=files)
     assert list(member.finish()) == []
-
-
-def test_a_member_is_stopped_whose_question_for_state_is_not_answered(start, monkeypatch):
-    """As PyFlink asks before and after it calls a function, with nobody to look at the clock."""
-    monkeypatch.setattr(registry, "ABANDONED_S", 1.0)
-    member = start("def main(config):\n    import time\n    time.sleep(600)\n")
-    wait_until(lambda: len(task_processes()) == 1, "the process runs")
-    answered = threading.Event()
-
-    def _blocking_request():
-        answered.wait(60)
-
-    asking = threading.Thread(target=_blocking_request)
-    asking.start()
-    member.thread = asking.ident
-    wait_until(lambda: not task_processes(), "the process is gone")
-    answered.set()
-    asking.join()
