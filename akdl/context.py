@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union
 
-from akdl.features import batches, unsharded
+from akdl import row_batches
+from akdl.features import batches, feature_spec, unsharded
 from akdl.tf_version import tf_version
 from akdl.wire import TableColumn
 
@@ -73,17 +74,51 @@ class TFContext:
         # Not `paths.flat_map(tf.data.TFRecordDataset)`, where each record passes one more dataset: a sixth slower.
         return unsharded(tf.data.TFRecordDataset(paths))
 
-    def batches(self, batch_size: int, defaults: Optional[Mapping[str, Any]] = None) -> Any:
+    @property
+    def is_numeric(self) -> bool:
+        """Whether all columns are plain numbers, and `batches` spares parsing their rows."""
+        return hasattr(self.rows, "parts") and row_batches.are_possible(self.columns, self.exact_doubles)
+
+    def batches(
+        self,
+        batch_size: int,
+        defaults: Optional[Mapping[str, Any]] = None,
+        columns: Optional[Sequence[str]] = None,
+        shuffle_rows: int = 0,
+        num_epochs: Optional[int] = 1,
+    ) -> Any:
         """Return a `tf.data.Dataset` of batches of rows, usable while rows still arrive.
+
+        A table of numbers is several times faster here than through `flink_stream_dataset()` and a parser.
 
         Args:
             batch_size: Rows in a batch; the last one may be smaller.
             defaults: Column name to the value of cells that are null.
+            columns: Names of the columns to read; None for all.
+            shuffle_rows: Rows are shuffled within a buffer of this many; 0 keeps their order.
+            num_epochs: Passes over the rows, without a break between batches; None for no end. A stream has one.
 
         Returns:
             Each element maps column names to tensors of shape [batch], see `akdl.features.parse_examples`.
+
+        Raises:
+            ValueError: A column in `columns` does not exist, or see `akdl.features.feature_spec`.
         """
-        return batches(self.flink_stream_dataset(), batch_size, self.columns, self.exact_doubles, defaults)
+        known = [column.name for column in self.columns]
+        names = known if columns is None else list(columns)
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise ValueError(f"there is no column {unknown[0]!r}; the columns are {', '.join(map(repr, known))}")
+        wanted = [column for column in self.columns if column.name in names]
+        if self.is_numeric:
+            feature_spec(wanted, self.exact_doubles, defaults)  # refuses defaults that cannot be
+            batches_of = row_batches.RowBatches(self.columns, names, self.exact_doubles, defaults)
+            return batches_of.dataset(self.rows, batch_size, shuffle_rows, num_epochs)
+        dataset = self.flink_stream_dataset()
+        if shuffle_rows > 1:
+            dataset = dataset.shuffle(shuffle_rows)
+        dataset = dataset.repeat(num_epochs)
+        return batches(dataset, batch_size, wanted, self.exact_doubles, defaults)
 
 
 def _string_dataset(tf: Any, generate: Callable[[], Iterator[str]]) -> Any:

@@ -2,7 +2,8 @@
 
 Chunks hold complete TFRecord frames, so they are appended to the dataset file as they come and no record is touched.
 `segments` lets TensorFlow's own TFRecord reader follow the growing file: it hands out the path of a small file with the
-records of the chunks that have arrived since, and at last nothing more.
+records of the chunks that have arrived since, and at last nothing more. `parts` does the same for a reader that makes use of
+frames of one layout.
 """
 
 import io
@@ -11,14 +12,21 @@ import threading
 import time
 import zlib
 from contextlib import ExitStack, contextmanager
-from typing import Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from akdl.channel import ChannelError
-from akdl.packed import unpack
+from akdl.packed import Layout, layout, unpack
 from akdl.wire import Chunk, Progress
 
 FILE_NAME = "dataset.tfrecords"
 SEGMENT_BYTES = 8 << 20  # several chunks share a segment when they are there already; opening one costs about 0.1 ms
+
+
+class Alike(NamedTuple):
+    """Frames of one layout."""
+
+    layout: Layout
+    frames: Union[bytes, memoryview]
 
 
 class Rows:
@@ -37,6 +45,7 @@ class Rows:
         self._changed = threading.Condition()
         self._ends: List[int] = []  # file offset after each chunk
         self._counts: List[int] = []  # rows up to the end of each chunk
+        self._layouts: List[Optional[Layout]] = []  # of each chunk
         self._count = 0
         self._taken = 0  # rows that the script has got, or is about to read from a file that it has got
         self._waiting = 0  # readers that wait for rows
@@ -109,20 +118,35 @@ class Rows:
             ChannelError: The rows did not arrive completely.
         """
         with self._changed:
-            if self._complete and self._error is None:
-                whole = True
+            whole = self._complete and self._error is None
+            if whole:
                 self._taken = self._count
-            else:
-                whole = False
-                self._readers += 1
-                segment = os.path.join(self._folder, f"segment-{self._readers}.tfrecords")
         if whole:
             yield self._path
             return
+        segment = self._new_segment()
         try:
-            for start, end in self._ranges():
+            for start, end, _ in self._ranges(False):
                 _copy_range(self._path, start, end, segment)
                 yield segment
+        finally:
+            if os.path.exists(segment):
+                os.remove(segment)
+
+    def parts(self) -> Iterator[Union[Alike, str]]:
+        """Yield rows as they arrive, each once: frames of one layout, or else a path as `segments` does.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+        """
+        segment = self._new_segment()
+        try:
+            for start, end, form in self._ranges(True):
+                if form is None:
+                    _copy_range(self._path, start, end, segment)
+                    yield segment
+                else:
+                    yield Alike(form, _read_range(self._path, start, end))
         finally:
             if os.path.exists(segment):
                 os.remove(segment)
@@ -153,7 +177,9 @@ class Rows:
             if chunk.input:
                 continue
             size += len(frames)
+            form = layout(records)
             with self._changed:
+                self._layouts.append(form)
                 self._ends.append(size)
                 self._count += chunk.rows
                 self._counts.append(self._count)
@@ -175,8 +201,13 @@ class Rows:
         finally:
             self._waiting -= 1
 
-    def _ranges(self) -> Iterator[Tuple[int, int]]:
-        """Yield (start, end) offsets of new data, some chunks at a time, until the last."""
+    def _new_segment(self) -> str:
+        with self._changed:
+            self._readers += 1
+            return os.path.join(self._folder, f"segment-{self._readers}.tfrecords")
+
+    def _ranges(self, of_one_layout: bool) -> Iterator[Tuple[int, int, Optional[Layout]]]:
+        """Yield (start, end, layout of the first frame) of new data, some chunks at a time, until the last."""
         taken, start = 0, 0
         while True:
             with self._changed:
@@ -186,13 +217,16 @@ class Rows:
                 check_unbroken(self._error)
                 if len(self._ends) == taken:
                     return
-                end = self._ends[taken]
-                taken += 1
-                while taken < len(self._ends) and self._ends[taken] - start <= SEGMENT_BYTES:
+                form = self._layouts[taken]
+                while True:
                     end = self._ends[taken]
                     taken += 1
+                    if taken == len(self._ends) or self._ends[taken] - start > SEGMENT_BYTES:
+                        break
+                    if of_one_layout and self._layouts[taken] != form:
+                        break
                 self._taken = max(self._taken, self._counts[taken - 1])
-            yield start, end
+            yield start, end, form
             start = end
 
 
@@ -227,6 +261,15 @@ def write_all(file: io.RawIOBase, data: Union[bytes, memoryview]) -> None:
     view = memoryview(data)
     while view:
         view = view[file.write(view) :]
+
+
+def _read_range(path: str, start: int, end: int) -> bytes:
+    with open(path, "rb") as file:
+        file.seek(start)
+        data = file.read(end - start)
+    if len(data) < end - start:
+        raise ChannelError(f"{path} ends before offset {end}")
+    return data
 
 
 def _copy_range(source: str, start: int, end: int, target: str) -> None:

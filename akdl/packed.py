@@ -10,7 +10,7 @@ TensorFlow for frames.
 
 import functools
 import struct
-from typing import Any, Sequence, Union
+from typing import Any, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -35,25 +35,42 @@ def pack(frame: bytes, places: Sequence[int], columns: Sequence[Any]) -> bytes:
     return b"".join([header, frame, layout.tobytes(), *(np.ascontiguousarray(column).data for column in columns)])
 
 
+class Layout(NamedTuple):
+    """Where the cells of a row stand in its frame: `width` bytes from `place` for each column of the table, in their order."""
+
+    length: int  # of a frame
+    cells: Tuple[Tuple[int, int], ...]  # (place, width)
+
+
+def layout(records: bytes) -> Optional[Layout]:
+    """Return the layout of the frames of a chunk; None where it is not packed, and each frame may have another."""
+    return _head(records)[1] if records.startswith(_MARK) else None
+
+
 def unpack(records: bytes) -> Union[bytes, memoryview]:
     """Return the frames of a chunk back to back, whether they are packed or not."""
     if not records.startswith(_MARK):
         return records
-    _, rows, length, number = _HEADER.unpack_from(records)
-    start = _HEADER.size
+    rows, (length, cells), start = _head(records)
+    frame = np.frombuffer(records, np.uint8, length, _HEADER.size)
     frames = np.empty((rows, length), np.uint8)
-    frames[:] = np.frombuffer(records, np.uint8, length, start)
-    crc = np.full(rows, int.from_bytes(records[start + length - TAIL : start + length], "little"), np.uint32)
-    start += length
-    layout = np.frombuffer(records, "<u4", 2 * number, start).reshape(-1, 2).tolist()
-    start += 8 * number
-    for place, width in layout:
+    frames[:] = frame
+    crc = np.full(rows, int.from_bytes(frame[-TAIL:].tobytes(), "little"), np.uint32)
+    for place, width in cells:
         column = np.frombuffer(records, np.uint8, rows * width, start).reshape(rows, width)
         start += rows * width
         frames[:, place : place + width] = column
         add_to_crc(crc, column, place - HEAD, length - HEAD - TAIL)
     frames[:, -TAIL:] = masked(crc).astype("<u4").view(np.uint8).reshape(-1, TAIL)
     return frames.reshape(-1).data
+
+
+def _head(records: bytes) -> Tuple[int, Layout, int]:
+    """Return the number of rows of a packed chunk, the layout of its frames, and where the bytes of its columns begin."""
+    _, rows, length, number = _HEADER.unpack_from(records)
+    start = _HEADER.size + length
+    cells = np.frombuffer(records, "<u4", 2 * number, start).reshape(-1, 2).tolist()
+    return rows, Layout(length, tuple(map(tuple, cells))), start + 8 * number
 
 
 def masked(crc: Any) -> Any:

@@ -8,16 +8,23 @@ import itertools
 import os
 import threading
 import zlib
-from typing import Iterable, Iterator, List, Optional, Tuple, Union
+from contextlib import contextmanager
+from typing import Iterable, Iterator, List, NamedTuple, Optional, Union
 
 from akdl.channel import ChannelError
-from akdl.dataset import check_end, check_unbroken, write_all
-from akdl.packed import unpack
+from akdl.dataset import Alike, check_end, check_unbroken, write_all
+from akdl.packed import Layout, layout, unpack
 from akdl.wire import Chunk, Progress
 
 HELD_BYTES = 4 << 20  # rows that wait here for the script; one chunk always may. About 15 % faster than 1 MB
 
-_Held = Tuple[int, Union[bytes, memoryview]]  # rows and frames of a chunk
+
+class _Held(NamedTuple):
+    """A chunk."""
+
+    rows: int
+    layout: Optional[Layout]
+    frames: Union[bytes, memoryview]
 
 
 class StreamRows:
@@ -99,26 +106,55 @@ class StreamRows:
             ChannelError: The rows did not arrive completely.
             RuntimeError: They were asked for before.
         """
+        self._scan()
+        for number in itertools.count():
+            chunks = self._take()
+            if not chunks:
+                return
+            with self._file(number, chunks) as path:
+                yield path
+
+    def parts(self) -> Iterator[Union[Alike, str]]:
+        """Yield rows as they arrive, each once: frames of one layout, or else a path as `segments` does.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+            RuntimeError: They were asked for before.
+        """
+        self._scan()
+        number = 0
+        while True:
+            chunks = self._take()
+            if not chunks:
+                return
+            for form, alike in itertools.groupby(chunks, lambda chunk: chunk.layout):
+                if form is None:
+                    number += 1
+                    with self._file(number, alike) as path:
+                        yield path
+                else:
+                    yield from (Alike(form, chunk.frames) for chunk in alike)
+
+    def _scan(self) -> None:
         with self._changed:
             if self._scanned:
                 raise RuntimeError(
                     "the rows of a stream can be scanned once: take one iterator and go on with it, `rows = iter(dataset)`"
                 )
             self._scanned = True
-        for number in itertools.count():
-            chunks = self._take()
-            if not chunks:
-                return
-            # A new file each time: TensorFlow may still hold the former one open.
-            path = os.path.join(self._folder, f"rows-{number}.tfrecords")
-            try:
-                with open(path, "wb", buffering=0) as file:
-                    for _, frames in chunks:
-                        write_all(file, frames)
-                yield path
-            finally:
-                if os.path.exists(path):
-                    os.remove(path)
+
+    @contextmanager
+    def _file(self, number: int, chunks: Iterable[_Held]) -> Iterator[str]:
+        # A new file each time: TensorFlow may still hold the former one open.
+        path = os.path.join(self._folder, f"rows-{number}.tfrecords")
+        try:
+            with open(path, "wb", buffering=0) as file:
+                for chunk in chunks:
+                    write_all(file, chunk.frames)
+            yield path
+        finally:
+            if os.path.exists(path):
+                os.remove(path)
 
     def _take(self) -> List[_Held]:
         """Wait for chunks and take all that are there; none when there will be no more."""
@@ -130,7 +166,7 @@ class StreamRows:
             chunks, self._held, self._held_bytes = self._held, [], 0
             if not chunks:
                 check_unbroken(self._error)
-            self._taken += sum(rows for rows, _ in chunks)
+            self._taken += sum(chunk.rows for chunk in chunks)
             self._changed.notify_all()
             return chunks
 
@@ -157,7 +193,7 @@ class StreamRows:
             frames = unpack(records)
             with self._changed:
                 self._changed.wait_for(lambda: not self._held or self._held_bytes < HELD_BYTES)
-                self._held.append((chunk.rows, frames))
+                self._held.append(_Held(chunk.rows, layout(records), frames))
                 self._held_bytes += len(frames)
                 self._changed.notify_all()
         raise ChannelError(f"the rows of this worker stopped after {count} without an end mark")

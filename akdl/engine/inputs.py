@@ -9,7 +9,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from akdl.features import unsharded
+from akdl.features import feature_spec, unsharded
+from akdl.wire import TableColumn
 
 dtype_str_map = {
     "byte": tf.int8,
@@ -24,6 +25,7 @@ dtype_str_map = {
 """Names of dtypes in example and placeholder configs; as in Alink, "int" is int64 and "double" is float32."""
 
 Parser = Callable[[Any], Tuple[Any, ...]]
+ColumnsParser = Callable[[Mapping[str, Any]], Tuple[Any, ...]]
 
 _CARRIED = (tf.int64, tf.float32, tf.string)  # the dtypes a tf.train.Example can hold; the others are cast
 
@@ -58,23 +60,55 @@ def get_example_parser(feature_specs: Mapping[str, Any], label_col: str, weight_
     Raises:
         ValueError: The label or the weight is not among the features.
     """
-    for what, name in (("label", label_col), ("weight", weight_col)):
-        if name is not None and name not in feature_specs:
-            raise ValueError(f"the {what} {name!r} is not among the features: {', '.join(feature_specs)}")
+    _check_roles(feature_specs, label_col, weight_col)
     carried = {name: _carried(spec) for name, spec in feature_specs.items()}
 
     def parse(serialized: Any) -> Tuple[Any, ...]:
         parse_all = tf.io.parse_single_example if serialized.shape.ndims == 0 else tf.io.parse_example
         parsed = parse_all(serialized, carried)
-        features = {
-            name: tensor if tensor.dtype == feature_specs[name].dtype else tf.cast(tensor, feature_specs[name].dtype)
-            for name, tensor in parsed.items()
-        }
-        label = features.pop(label_col)
-        if weight_col is None:
-            return features, label
-        weight = tf.cast(features.pop(weight_col), tf.float32)
-        return features, label, tf.reshape(weight, tf.shape(serialized))
+        return _split(parsed, feature_specs, label_col, weight_col, tf.shape(serialized))
+
+    return parse
+
+
+def get_columns_parser(
+    feature_specs: Mapping[str, Any],
+    label_col: str,
+    weight_col: Optional[str],
+    columns: Sequence[TableColumn],
+    exact_doubles: bool = False,
+) -> Optional[ColumnsParser]:
+    """Return a function from columns to what `get_example_parser` makes of the same rows.
+
+    It takes batches of `tf_context.batches`.
+
+    Args:
+        feature_specs: See `parse_feature_specs`; the label is one of them.
+        label_col: See `get_example_parser`.
+        weight_col: See `get_example_parser`.
+        columns: The columns of the table.
+        exact_doubles: As in `task_config.tf_context.exact_doubles`.
+
+    Returns:
+        The function; None where a feature is anything else than one column of the same type.
+
+    Raises:
+        ValueError: See `get_example_parser`.
+    """
+    _check_roles(feature_specs, label_col, weight_col)
+    types = feature_spec(columns, exact_doubles)
+
+    def is_column(name: str, spec: Any) -> bool:
+        plain = isinstance(spec, tf.io.FixedLenFeature) and spec.default_value is None and set(spec.shape) <= {1}
+        column = types.get(name)
+        return plain and isinstance(column, tf.io.FixedLenFeature) and column.dtype == _carried(spec).dtype
+
+    if not all(is_column(name, spec) for name, spec in feature_specs.items()):
+        return None
+
+    def parse(cells: Mapping[str, Any]) -> Tuple[Any, ...]:
+        shaped = {name: tf.reshape(cells[name], [-1, *spec.shape]) for name, spec in feature_specs.items()}
+        return _split(shaped, feature_specs, label_col, weight_col, [-1])
 
     return parse
 
@@ -156,9 +190,54 @@ def get_dataset(
     return unsharded(dataset if prefetch_buffer_size is None else dataset.prefetch(prefetch_buffer_size))
 
 
+def get_dataset_of_columns(
+    batches_fn: Callable[..., Any],
+    columns_parser: ColumnsParser,
+    batch_size: int,
+    num_epochs: Optional[int],
+    num_parallel_calls: int = 8,
+    shuffle_factor: int = 10,
+    prefetch_buffer_size: Optional[int] = None,
+) -> Any:
+    """Return what `get_dataset` returns, of rows that need no parsing.
+
+    Args:
+        batches_fn: As `tf_context.batches`.
+        columns_parser: From its batches to (features, label).
+        batch_size: See `get_dataset`.
+        num_epochs: See `get_dataset`.
+        num_parallel_calls: Batches that go through `columns_parser` at the same time.
+        shuffle_factor: See `get_dataset`.
+        prefetch_buffer_size: See `get_dataset`.
+    """
+    dataset = batches_fn(batch_size, shuffle_rows=batch_size * shuffle_factor, num_epochs=num_epochs)
+    dataset = dataset.map(columns_parser, num_parallel_calls=num_parallel_calls)
+    return dataset if prefetch_buffer_size is None else dataset.prefetch(prefetch_buffer_size)
+
+
 def get_dataset_fn(**dataset_args: Any) -> Callable[[], Any]:
     """Return a function without arguments that calls `get_dataset` with these, as an Estimator's `input_fn`."""
     return lambda: get_dataset(**dataset_args)
+
+
+def _check_roles(feature_specs: Mapping[str, Any], label_col: str, weight_col: Optional[str]) -> None:
+    for what, name in (("label", label_col), ("weight", weight_col)):
+        if name is not None and name not in feature_specs:
+            raise ValueError(f"the {what} {name!r} is not among the features: {', '.join(feature_specs)}")
+
+
+def _split(
+    tensors: Mapping[str, Any], feature_specs: Mapping[str, Any], label_col: str, weight_col: Optional[str], shape: Any
+) -> Tuple[Any, ...]:
+    """Return (features, label) or (features, label, weight) of tensors as rows carry them; `shape` is that of the weight."""
+    features = {
+        name: tensor if tensor.dtype == feature_specs[name].dtype else tf.cast(tensor, feature_specs[name].dtype)
+        for name, tensor in tensors.items()
+    }
+    label = features.pop(label_col)
+    if weight_col is None:
+        return features, label
+    return features, label, tf.reshape(tf.cast(features.pop(weight_col), tf.float32), shape)
 
 
 def _feature(entry: Mapping[str, Any]) -> Any:
@@ -206,8 +285,10 @@ def _operation_name(name: str) -> str:
 __all__: List[str] = [
     "Parser",
     "dtype_str_map",
+    "get_columns_parser",
     "get_dataset",
     "get_dataset_fn",
+    "get_dataset_of_columns",
     "get_example_parser",
     "get_feature_placeholders",
     "parse_feature_specs",

@@ -2,7 +2,9 @@
 
 The configs are mappings with the keys of Alink's documentation:
 
-- `input_config`: `example_config` (see `akdl.engine.inputs.parse_feature_specs`) and `label_col`; or `example_parser`.
+- `input_config`: `example_config` (see `akdl.engine.inputs.parse_feature_specs`) and `label_col`; or `example_parser`; or
+  `columns_parser`, a function from batches as `tf_context.batches` gives them to (features, label), and `columns`, the names of
+  those that it takes. With the first and the last of these, a table of numbers needs no parsing.
   For Keras also `weight_col`, a number per row: what the row counts. An Estimator takes a weight from the features.
 - `train_config`: the arguments of `akdl.engine.inputs.get_dataset` (`raw_dataset_fn` may be left out: the rows of this
   worker), those of `akdl.engine.run_config.generate_run_config`, and `valid_raw_dataset_fn`, a function that returns a
@@ -22,12 +24,22 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
+from akdl.context import TFContext
 from akdl.engine.early_stopping import stop_if_no_decrease_hook, stop_if_no_increase_hook
 from akdl.engine.estimator_group import is_group, train_in_group
 from akdl.engine.exporters import improves, served_by_default
-from akdl.engine.inputs import get_dataset, get_dataset_fn, get_feature_placeholders, parse_feature_specs
+from akdl.engine.inputs import (
+    ColumnsParser,
+    get_columns_parser,
+    get_dataset,
+    get_dataset_fn,
+    get_dataset_of_columns,
+    get_feature_placeholders,
+    parse_feature_specs,
+)
 from akdl.engine.run_config import generate_run_config
 from akdl.engine.strategy import is_parameter_server_strategy
+from akdl.features import parse_examples
 from akdl.model_archive import find_saved_model
 from akdl.runner.config import TaskConfig
 from akdl.tf_version import require_estimator, tf_version
@@ -38,6 +50,7 @@ InputFn = Callable[[], Any]
 logger = logging.getLogger(__name__)
 
 _DATASET_KEYS = set(inspect.signature(get_dataset).parameters)
+_COLUMNS_DATASET_KEYS = _DATASET_KEYS & set(inspect.signature(get_dataset_of_columns).parameters)
 _RUN_CONFIG_KEYS = set(inspect.signature(generate_run_config).parameters) - {"ignored"}
 _OWN_KEYS = {"valid_raw_dataset_fn", "early_stopping_patience_steps", "steps_per_epoch", "max_steps", "hooks"}
 _EXPORTER = "exporter"
@@ -252,20 +265,50 @@ def _input_fns(input_config: Config, train_config: Config, task_config: TaskConf
         logger.warning("train_config has keys that nothing reads: %s", ", ".join(unknown))
     for key in ("batch_size", "num_epochs"):
         _required(train_config, key)
-    arguments: Dict[str, Any] = {key: value for key, value in train_config.items() if key in _DATASET_KEYS}
-    arguments["feature_specs"] = None
-    arguments["label_col"] = input_config.get("label_col")
-    if input_config.get("example_parser") is not None:
-        arguments["example_parser"] = input_config["example_parser"]
-    elif "example_config" in input_config:
-        arguments["feature_specs"] = parse_feature_specs(input_config["example_config"])
+    context, arguments = task_config.tf_context, {key: value for key, value in train_config.items() if key in _DATASET_KEYS}
+    raw, valid_raw = arguments.pop("raw_dataset_fn", None), train_config.get("valid_raw_dataset_fn")
     # The first epoch reads rows while they arrive, later ones the file that they have become.
-    arguments.setdefault("raw_dataset_fn", task_config.tf_context.flink_stream_dataset)
-    valid_raw = train_config.get("valid_raw_dataset_fn")
-    if valid_raw is None:
-        return get_dataset_fn(**arguments), None
-    valid = dict(arguments, raw_dataset_fn=valid_raw, num_epochs=1, shuffle_factor=0)
-    return get_dataset_fn(**arguments), get_dataset_fn(**valid)
+    of_rows = {**arguments, **_row_parsing(input_config, context)}
+    input_fn = get_dataset_fn(**of_rows, raw_dataset_fn=raw or context.flink_stream_dataset)
+    valid_fn = None
+    if valid_raw is not None:
+        valid_fn = get_dataset_fn(**dict(of_rows, raw_dataset_fn=valid_raw, num_epochs=1, shuffle_factor=0))
+    takes_rows = any(arguments.get(key) is not None for key in ("example_parser", "post_process_dataset"))
+    if raw is None and not takes_rows and context.is_numeric:
+        parser, columns = _columns_parsing(input_config, arguments.get("weight_col"), context)
+        if parser is not None:
+            batches_fn = functools.partial(context.batches, columns=columns)
+            given = {key: value for key, value in arguments.items() if key in _COLUMNS_DATASET_KEYS}
+            return functools.partial(get_dataset_of_columns, batches_fn, parser, **given), valid_fn
+    return input_fn, valid_fn
+
+
+def _row_parsing(input_config: Config, context: TFContext) -> Dict[str, Any]:
+    """Return the arguments of `get_dataset` that say how rows are parsed."""
+    parsing: Dict[str, Any] = {"feature_specs": None, "label_col": input_config.get("label_col")}
+    if input_config.get("example_parser") is not None:
+        parsing["example_parser"] = input_config["example_parser"]
+    elif input_config.get("columns_parser") is not None:
+        columns = [column for column in context.columns if column.name in input_config["columns"]]
+        parser = input_config["columns_parser"]
+        parsing["example_parser"] = lambda rows: parser(parse_examples(rows, columns, context.exact_doubles))
+    elif "example_config" in input_config:
+        parsing["feature_specs"] = parse_feature_specs(input_config["example_config"])
+    return parsing
+
+
+def _columns_parsing(
+    input_config: Config, weight_col: Optional[str], context: TFContext
+) -> Tuple[Optional[ColumnsParser], List[str]]:
+    """Return what makes (features, label) of columns, and their names; None where rows have to be parsed."""
+    if input_config.get("example_parser") is not None:
+        return None, []
+    if input_config.get("columns_parser") is not None:
+        return input_config["columns_parser"], list(input_config["columns"])
+    if "example_config" not in input_config or input_config.get("label_col") is None:
+        return None, []
+    specs, label = parse_feature_specs(input_config["example_config"]), input_config["label_col"]
+    return get_columns_parser(specs, label, weight_col, context.columns, context.exact_doubles), list(specs)
 
 
 def _required(train_config: Config, key: str) -> Any:

@@ -2,14 +2,14 @@
 
 import json
 import os
-from typing import Any, Dict, List, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Sequence, Tuple, Union
 
 import tensorflow as tf
 
-from akdl.engine.inputs import Parser
+from akdl.engine.inputs import ColumnsParser
 from akdl.engine.run_config import generate_run_config
 from akdl.engine.train import train_estimator
-from akdl.features import ColumnKind, parse_examples
+from akdl.features import ColumnKind
 from akdl.runner.config import BatchTaskConfig, TrainTaskConfig
 from akdl.tf_version import is_tensorflow_2, require_estimator
 from akdl.wire import TableColumn
@@ -47,11 +47,9 @@ def train_and_export(task_config: Union[BatchTaskConfig, TrainTaskConfig], expor
         model_dir=os.path.join(task_config.work_dir, "model_dir"),
         config=generate_run_config(**train_config),
     )
-    columns = [column for column in task_config.tf_context.columns if column.name in {*features, label}]
-    parser = _parser(columns, features, label, task_config.tf_context.exact_doubles)
     train_estimator(
         estimator,
-        {"example_parser": parser},
+        {"columns_parser": _parser(features, label), "columns": [*features, label]},
         dict(train_config, prefetch_buffer_size=2, **numbers),
         {"placeholders_config": inputs, "export_batch_dim": True, "saved_model_dir": export_dir},
         task_config,
@@ -131,12 +129,11 @@ def _is_numeric(column: TableColumn) -> bool:
     return kind.name in NUMERIC and not kind.is_array
 
 
-def _parser(columns: List[TableColumn], features: List[str], label: str, exact_doubles: bool) -> Parser:
-    """Return a function from serialized rows to ({feature: float32 [n, 1]}, label as int64 [n, 1])."""
+def _parser(features: List[str], label: str) -> ColumnsParser:
+    """Return a function from columns to ({feature: float32 [n, 1]}, label as int64 [n, 1])."""
 
-    def parse(serialized: Any) -> Tuple[Dict[str, Any], Any]:
-        parsed = parse_examples(serialized, columns, exact_doubles)
-        cells = {name: tf.expand_dims(_number(cell), 1) for name, cell in parsed.items()}
+    def parse(columns: Mapping[str, Any]) -> Tuple[Dict[str, Any], Any]:
+        cells = {name: tf.expand_dims(_number(cell), 1) for name, cell in columns.items()}
         labels = tf.cast(cells[label], tf.int64)
         # The classifier refuses labels below 0 and above 1 by itself, but the cast would make 0.7 a 0.
         back = tf.cast(labels, cells[label].dtype)
