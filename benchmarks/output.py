@@ -13,7 +13,7 @@ import time
 from jobs import SCRIPTS, Job, net_seconds, script_job
 from report import Figure, arguments, report
 
-SMALL, LARGE = 50_000, {"write_batch": 450_000, "write": 150_000}
+SMALL, LARGE = 50_000, {"write_batch": 1_250_000, "write": 250_000}
 ASKED = 150_000.0
 
 

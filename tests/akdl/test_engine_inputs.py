@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from akdl.testing import encode_rows
+from akdl.testing import encode_rows, table_columns
 
 pytestmark = pytest.mark.tf
 
@@ -109,6 +109,54 @@ class TestGetExampleParser:
     def test_unknown_weight(self, inputs: Any, tf: Any) -> None:
         with pytest.raises(ValueError, match="the weight 'w' is not among the features: label"):
             inputs.get_example_parser({"label": tf.io.FixedLenFeature([], tf.int64)}, "label", "w")
+
+
+class TestGetColumnsParser:
+    COLUMNS = table_columns({**TYPES, "weight": "DOUBLE", "word": "STRING", "many": "ARRAY<FLOAT>"})
+
+    def specs(self, inputs: Any, **more: Any) -> Any:
+        return inputs.parse_feature_specs([*CONFIG, *[{"name": name, **entry} for name, entry in more.items()]])
+
+    def test_gives_what_the_parser_of_rows_gives(self, inputs: Any, tf: Any) -> None:
+        specs = self.specs(inputs, weight={"dtype": "double", "shape": [1, 1]})
+        cells = {"x": [0.5, 1], "flag": [0, 1], "label": [2**40, -1], "weight": [0.25, 2]}
+        records = encode_rows(cells, {**TYPES, "weight": "DOUBLE"})
+        dtypes = {"x": tf.float32, "weight": tf.float32}
+        columns = {name: tf.constant(values, dtypes.get(name, tf.int64)) for name, values in cells.items()}
+        for weight_col in (None, "weight"):
+            parse = inputs.get_columns_parser(specs, "label", weight_col, self.COLUMNS)
+            found = tf.nest.flatten(parse(columns))
+            wanted = tf.nest.flatten(inputs.get_example_parser(specs, "label", weight_col)(tf.constant(records)))
+            assert len(found) == len(wanted) == 4
+            for one, other in zip(found, wanted):
+                assert (one.dtype, one.shape) == (other.dtype, other.shape)
+                assert one.numpy().tolist() == other.numpy().tolist()
+
+    @pytest.mark.parametrize(
+        ("name", "entry"),
+        [
+            ("word", {"dtype": "string", "shape": []}),
+            ("many", {"dtype": "float", "feature_type": "VarLenFeature"}),
+            ("many", {"dtype": "float", "shape": [2]}),
+            ("weight", {"dtype": "int", "shape": []}),
+            ("weight", {"dtype": "float", "shape": [2]}),
+            ("nowhere", {"dtype": "float", "shape": []}),
+        ],
+    )
+    def test_others_have_to_be_parsed(self, inputs: Any, name: str, entry: Any) -> None:
+        parse = inputs.get_columns_parser(self.specs(inputs, **{name: entry}), "label", None, self.COLUMNS)
+        assert (parse is None) == (name != "word"), "a word is one column of the same type, if not a number"
+
+    def test_defaults_and_exact_doubles_have_to_be_parsed(self, inputs: Any, tf: Any) -> None:
+        specs = {**self.specs(inputs), "weight": tf.io.FixedLenFeature([], tf.float32)}
+        assert inputs.get_columns_parser(specs, "label", None, self.COLUMNS) is not None
+        assert inputs.get_columns_parser(specs, "label", None, self.COLUMNS, True) is None
+        specs["weight"] = tf.io.FixedLenFeature([], tf.float32, 1.0)
+        assert inputs.get_columns_parser(specs, "label", None, self.COLUMNS) is None
+
+    def test_unknown_label(self, inputs: Any) -> None:
+        with pytest.raises(ValueError, match="the label 'y' is not among the features"):
+            inputs.get_columns_parser(self.specs(inputs), "y", None, self.COLUMNS)
 
 
 class TestGetFeaturePlaceholders:

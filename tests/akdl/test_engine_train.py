@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import json
 import logging
 from pathlib import Path
@@ -9,7 +10,11 @@ import numpy as np
 import pytest
 
 from akdl import testing
+from akdl.context import TFContext
+from akdl.dataset import Rows
 from akdl.model_archive import find_saved_model
+from bridge.schema import Schema
+from tests.akdl.test_row_batches import chunk, ended
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
 
@@ -33,6 +38,20 @@ def tf() -> Any:
 def task_config(tmp_path: Path) -> Any:
     x = np.linspace(-1, 1, 200)
     return testing.train_task_config({"x": x, "label": x > 0}, TYPES, str(tmp_path))
+
+
+def arriving(task_config: Any, folder: Path) -> Any:
+    """Return a config with the same rows, as they come through Flink."""
+    (folder / "arriving").mkdir()
+    x = np.linspace(-1, 1, 200)
+    schema = Schema.parse("x FLOAT NOT NULL, label BIGINT NOT NULL")
+    parts = [slice(first, first + 30) for first in range(0, 200, 30)]
+    chunks = [chunk(schema, {"x": x[part].astype("f4"), "label": (x[part] > 0).astype("i8")}) for part in parts]
+    context = TFContext(Rows(str(folder / "arriving"), ended(chunks)), task_config.tf_context.columns)
+    assert context.is_numeric
+    config = copy.copy(task_config)
+    config.tf_context, config.saved_model_dir = context, str(folder / "arriving" / "model")
+    return config
 
 
 def classifier(tf: Any, task_config: Any, **options: Any) -> Any:
@@ -301,6 +320,19 @@ class TestTrainKerasModel:
         assert "val_loss" not in history.history
         low, high = logits(tf, task_config.saved_model_dir, [-0.5, 0.5])
         assert low < -0.3 < 0.3 < high
+
+    def test_columns_train_as_parsed_rows_do(self, tf: Any, task_config: Any, tmp_path: Path) -> None:
+        from akdl.engine.train import train_keras_model
+
+        config = dict(TRAIN, shuffle_factor=0, num_epochs=2)
+        models = []
+        for rows in (task_config, arriving(task_config, tmp_path)):
+            tf.keras.utils.set_random_seed(1)
+            models.append(self.model(tf))
+            train_keras_model(models[-1], INPUT, config, rows)
+            config = dict(config, prefetch_buffer_size=2)
+        (one, other) = (np.concatenate([weight.ravel() for weight in model.get_weights()]) for model in models)
+        assert one.tolist() == pytest.approx(other.tolist(), rel=1e-5)
 
     def test_validation_rows(self, tf: Any, task_config: Any) -> None:
         from akdl.engine.train import train_keras_model
