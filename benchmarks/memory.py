@@ -41,8 +41,8 @@ def run(rows: int) -> dict[str, float]:
                     peaks[kind] = max(peaks.get(kind, 0), peak)
             time.sleep(0.1)
 
-    # A heap grows to what it may before it is cleaned: this much has to do for any size.
-    os.environ.setdefault("JVM_ARGS", "-Xmx400m")
+    # A heap grows to what it may before it is cleaned: this much has to do for any size, and counts from the start.
+    os.environ.setdefault("JVM_ARGS", "-Xms400m -Xmx400m -XX:+AlwaysPreTouch")
     numbers = random_table(useLocalEnv(1).btenv, "numbers", PLAIN, rows)
     threading.Thread(target=watch, daemon=True).start()
     counted = script_job(numbers, SCRIPT, "n BIGINT")
