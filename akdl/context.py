@@ -72,7 +72,7 @@ class TFContext:
 
         paths = _string_dataset(tf, self.rows.segments)
         # Not `paths.flat_map(tf.data.TFRecordDataset)`, where each record passes one more dataset: a sixth slower.
-        return unsharded(tf.data.TFRecordDataset(paths))
+        return self._in_step(unsharded(tf.data.TFRecordDataset(paths)))
 
     @property
     def is_numeric(self) -> bool:
@@ -114,12 +114,27 @@ class TFContext:
         if self.is_numeric:
             feature_spec(wanted, self.exact_doubles, defaults)  # refuses defaults that cannot be
             batches_of = row_batches.RowBatches(self.columns, names, self.exact_doubles, defaults)
-            return batches_of.dataset(self.rows, batch_size, shuffle_rows, num_epochs)
+            return self._in_step(batches_of.dataset(self.rows, batch_size, shuffle_rows, num_epochs))
         dataset = self.flink_stream_dataset()
         if shuffle_rows > 1:
             dataset = dataset.shuffle(shuffle_rows)
         dataset = dataset.repeat(num_epochs)
         return batches(dataset, batch_size, wanted, self.exact_doubles, defaults)
+
+    def _in_step(self, dataset: Any) -> Any:
+        """Return the dataset; of a stream, one that TensorFlow does not read ahead by itself, nor what is made from it.
+
+        `commit` would speak of rows that the script has not got yet, and a script that leaves its loop would wait for rows.
+        """
+        import tensorflow as tf
+
+        if not self.rows.is_stream:
+            return dataset
+        options = tf.data.Options()
+        for what in ("inject_prefetch", "map_parallelization"):
+            if hasattr(options.experimental_optimization, what):  # not in all versions
+                setattr(options.experimental_optimization, what, False)
+        return dataset.with_options(options)
 
 
 def _string_dataset(tf: Any, generate: Callable[[], Iterator[str]]) -> Any:

@@ -38,6 +38,8 @@ class Rows:
         extra_inputs: How many inputs come besides, each into a file of its own.
     """
 
+    is_stream = False
+
     def __init__(self, folder: str, chunks: Iterable[Chunk], extra_inputs: int = 0) -> None:
         self._folder = folder
         self._path = os.path.join(folder, FILE_NAME)

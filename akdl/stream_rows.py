@@ -35,6 +35,8 @@ class StreamRows:
         chunks: The stream to read, see `akdl.channel.Channel.read`.
     """
 
+    is_stream = True
+
     def __init__(self, folder: str, chunks: Iterable[Chunk]) -> None:
         self._folder = folder
         self._changed = threading.Condition()

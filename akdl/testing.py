@@ -95,6 +95,8 @@ class StoredRows:
         count: Rows in it.
     """
 
+    is_stream = False
+
     def __init__(self, path: str, count: int) -> None:
         self._path = path
         self.count = count

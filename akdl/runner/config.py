@@ -130,8 +130,8 @@ class StreamTaskConfig(TaskConfig):
 
         Args:
             rows: How many rows are done since the last commit, in the order of the dataset. Without it, all rows of
-                the chunks that the dataset has left behind; too many, where `prefetch`, `shuffle` or parallel calls read
-                ahead.
+                the chunks that the dataset has left behind; too many, where `prefetch`, `shuffle` or parallel calls of the
+                script read ahead.
 
         Raises:
             RuntimeError: The operator does not wait for commits.
