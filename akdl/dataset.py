@@ -126,14 +126,10 @@ class Rows:
         if whole:
             yield self._path
             return
-        segment = self._new_segment()
-        try:
+        with self._segment() as segment:
             for start, end, _ in self._ranges(False):
                 _copy_range(self._path, start, end, segment)
                 yield segment
-        finally:
-            if os.path.exists(segment):
-                os.remove(segment)
 
     def parts(self) -> Iterator[Union[Alike, str]]:
         """Yield rows as they arrive, each once: frames of one layout, or else a path as `segments` does.
@@ -141,17 +137,13 @@ class Rows:
         Raises:
             ChannelError: The rows did not arrive completely.
         """
-        segment = self._new_segment()
-        try:
+        with self._segment() as segment:
             for start, end, form in self._ranges(True):
                 if form is None:
                     _copy_range(self._path, start, end, segment)
                     yield segment
                 else:
                     yield Alike(form, _read_range(self._path, start, end))
-        finally:
-            if os.path.exists(segment):
-                os.remove(segment)
 
     def _fill(self, chunks: Iterable[Chunk]) -> None:
         try:
@@ -203,10 +195,17 @@ class Rows:
         finally:
             self._waiting -= 1
 
-    def _new_segment(self) -> str:
+    @contextmanager
+    def _segment(self) -> Iterator[str]:
+        """Give a reader the path of its segments, and remove what is there when it has ended."""
         with self._changed:
             self._readers += 1
-            return os.path.join(self._folder, f"segment-{self._readers}.tfrecords")
+            path = os.path.join(self._folder, f"segment-{self._readers}.tfrecords")
+        try:
+            yield path
+        finally:
+            if os.path.exists(path):
+                os.remove(path)
 
     def _ranges(self, of_one_layout: bool) -> Iterator[Tuple[int, int, Optional[Layout]]]:
         """Yield (start, end, layout of the first frame) of new data, some chunks at a time, until the last."""
@@ -278,11 +277,5 @@ def _copy_range(source: str, start: int, end: int, target: str) -> None:
     # A new file each time: TensorFlow may still hold the former one open, and must not see it change.
     if os.path.exists(target):
         os.remove(target)
-    with open(source, "rb", buffering=0) as reader, open(target, "wb", buffering=0) as writer:
-        reader.seek(start)
-        while start < end:
-            piece = reader.read(min(end - start, SEGMENT_BYTES))
-            if not piece:
-                raise ChannelError(f"{source} ends before offset {end}")
-            write_all(writer, piece)
-            start += len(piece)
+    with open(target, "wb", buffering=0) as writer:
+        write_all(writer, _read_range(source, start, end))

@@ -108,11 +108,7 @@ class StreamRows:
             ChannelError: The rows did not arrive completely.
             RuntimeError: They were asked for before.
         """
-        self._scan()
-        for number in itertools.count():
-            chunks = self._take()
-            if not chunks:
-                return
+        for number, chunks in enumerate(self._scan()):
             with self._file(number, chunks) as path:
                 yield path
 
@@ -123,27 +119,27 @@ class StreamRows:
             ChannelError: The rows did not arrive completely.
             RuntimeError: They were asked for before.
         """
-        self._scan()
-        number = 0
-        while True:
-            chunks = self._take()
-            if not chunks:
-                return
-            for form, alike in itertools.groupby(chunks, lambda chunk: chunk.layout):
-                if form is None:
-                    number += 1
-                    with self._file(number, alike) as path:
-                        yield path
-                else:
-                    yield from (Alike(form, chunk.frames) for chunk in alike)
+        runs = (run for chunks in self._scan() for run in itertools.groupby(chunks, lambda chunk: chunk.layout))
+        for number, (form, alike) in enumerate(runs):
+            if form is None:
+                with self._file(number, alike) as path:
+                    yield path
+            else:
+                yield from (Alike(form, chunk.frames) for chunk in alike)
 
-    def _scan(self) -> None:
+    def _scan(self) -> Iterator[List[_Held]]:
+        """Yield all chunks, those together that are there at the same time."""
         with self._changed:
             if self._scanned:
                 raise RuntimeError(
                     "the rows of a stream can be scanned once: take one iterator and go on with it, `rows = iter(dataset)`"
                 )
             self._scanned = True
+        while True:
+            chunks = self._take()
+            if not chunks:
+                return
+            yield chunks
 
     @contextmanager
     def _file(self, number: int, chunks: Iterable[_Held]) -> Iterator[str]:

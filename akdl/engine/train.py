@@ -273,9 +273,9 @@ def _input_fns(input_config: Config, train_config: Config, task_config: TaskConf
     valid_fn = None
     if valid_raw is not None:
         valid_fn = get_dataset_fn(**dict(of_rows, raw_dataset_fn=valid_raw, num_epochs=1, shuffle_factor=0))
-    takes_rows = any(arguments.get(key) is not None for key in ("example_parser", "post_process_dataset"))
-    if raw is None and not takes_rows and context.is_numeric:
-        parser, columns = _columns_parsing(input_config, arguments.get("weight_col"), context)
+    takes_rows = (input_config.get("example_parser"), arguments.get("example_parser"), arguments.get("post_process_dataset"))
+    if raw is None and all(one is None for one in takes_rows) and context.is_numeric:
+        parser, columns = _columns_parsing(input_config, of_rows["feature_specs"], arguments.get("weight_col"), context)
         if parser is not None:
             batches_fn = functools.partial(context.batches, columns=columns)
             given = {key: value for key, value in arguments.items() if key in _COLUMNS_DATASET_KEYS}
@@ -298,16 +298,14 @@ def _row_parsing(input_config: Config, context: TFContext) -> Dict[str, Any]:
 
 
 def _columns_parsing(
-    input_config: Config, weight_col: Optional[str], context: TFContext
+    input_config: Config, specs: Optional[Mapping[str, Any]], weight_col: Optional[str], context: TFContext
 ) -> Tuple[Optional[ColumnsParser], List[str]]:
     """Return what makes (features, label) of columns, and their names; None where rows have to be parsed."""
-    if input_config.get("example_parser") is not None:
-        return None, []
     if input_config.get("columns_parser") is not None:
         return input_config["columns_parser"], list(input_config["columns"])
-    if "example_config" not in input_config or input_config.get("label_col") is None:
+    label = input_config.get("label_col")
+    if specs is None or label is None:
         return None, []
-    specs, label = parse_feature_specs(input_config["example_config"]), input_config["label_col"]
     return get_columns_parser(specs, label, weight_col, context.columns, context.exact_doubles), list(specs)
 
 

@@ -19,7 +19,8 @@ from akdl.channel import ChannelError
 from akdl.context import TFContext
 from akdl.dataset import Alike, Rows
 from akdl.stream_rows import StreamRows
-from akdl.wire import Chunk, EndOfInput, TableColumn
+from akdl.testing import table_columns
+from akdl.wire import Chunk, EndOfInput
 from bridge.encoder import RowEncoder
 from bridge.schema import Schema
 from tests.akdl.test_dataset import Feed
@@ -29,6 +30,7 @@ NUMBERS = Schema.parse(
     "yes BOOLEAN NOT NULL, tiny TINYINT NOT NULL, small SMALLINT NOT NULL, mid INT NOT NULL, id BIGINT NOT NULL, "
     "x FLOAT, y DOUBLE NOT NULL, day DATE, moment TIMESTAMP(6)"
 )
+NUMBER_TYPES = {column.name: column.type.sql for column in NUMBERS}
 DEFAULTS = {"x": -1.5, "day": 7}
 BATCHES = {"x": "FLOAT", "id": "BIGINT"}
 
@@ -78,7 +80,7 @@ def plain(ids: Any) -> Chunk:
 
 
 def context_of(rows: Any, types: dict[str, str], exact_doubles: bool = False) -> TFContext:
-    return TFContext(rows, [TableColumn(name=name, type=sql) for name, sql in types.items()], exact_doubles)
+    return TFContext(rows, table_columns(types), exact_doubles)
 
 
 @pytest.fixture
@@ -97,16 +99,15 @@ def test_all_kinds_of_numbers_are_as_parsed(tmp_path, exact_doubles, kind):
     import tensorflow as tf
 
     chunks = ended(some_numbers(exact_doubles))
-    types = {column.name: column.type.sql for column in NUMBERS}
-    context = context_of(kind(str(tmp_path), chunks), types, exact_doubles)
+    context = context_of(kind(str(tmp_path), chunks), NUMBER_TYPES, exact_doubles)
     assert context.is_numeric
     (tmp_path / "file").mkdir()
     file = Rows(str(tmp_path / "file"), chunks).file()
     parsed = list(features.batches(tf.data.TFRecordDataset(file), 64, context.columns, exact_doubles, DEFAULTS))
     found = list(context.batches(64, DEFAULTS))
-    assert len(found) == len(parsed) == 5 and set(found[0]) == set(types)
+    assert len(found) == len(parsed) == 5 and set(found[0]) == set(NUMBER_TYPES)
     for one, other in zip(found, parsed):
-        for name in types:
+        for name in NUMBER_TYPES:
             assert one[name].dtype == other[name].dtype and one[name].numpy().tolist() == other[name].numpy().tolist(), name
     assert found[0]["id"].numpy()[:4].tolist() == [1, -3, 9, -27]
     assert found[0]["y"].dtype == (tf.float64 if exact_doubles else tf.float32)
@@ -125,7 +126,7 @@ def test_layouts_are_made_use_of(tmp_path):
 def test_a_null_without_a_default_is_an_error_that_names_the_column(tmp_path):
     import tensorflow as tf
 
-    context = context_of(Rows(str(tmp_path), ended(some_numbers(False))), {column.name: column.type.sql for column in NUMBERS})
+    context = context_of(Rows(str(tmp_path), ended(some_numbers(False))), NUMBER_TYPES)
     with pytest.raises(tf.errors.InvalidArgumentError, match="Feature: x"):
         list(context.batches(64, {"day": 0}))
     assert len(list(context.batches(64, columns=["id", "y"]))) == 5, "nulls in columns that are not read do not matter"
@@ -179,7 +180,7 @@ def test_a_seed_makes_the_order_the_same_again(counted):
 def test_rows_with_nulls_in_the_graph_of_an_estimator(tmp_path):
     import tensorflow as tf
 
-    context = context_of(Rows(str(tmp_path), ended(some_numbers(False))), {column.name: column.type.sql for column in NUMBERS})
+    context = context_of(Rows(str(tmp_path), ended(some_numbers(False))), NUMBER_TYPES)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         batch = tf.compat.v1.data.make_one_shot_iterator(context.batches(300, DEFAULTS)).get_next()
         assert session.run(batch)["x"][100:104].tolist() == [-1.5, np.float32(101 / 3), 34.0, -1.5]
