@@ -5,9 +5,12 @@ It connects to its bridge, waits for the cluster, calls the user's `main` with a
 How it ends, whatever the script does:
 - `main` returned or called `sys.exit(0)`: output is flushed, success is reported, threads that the script left get
   `LEFT_THREADS_GRACE_S` and then the process exits.
-- `main` raised or called `sys.exit(n)`: the traceback is reported, the work folder is removed, exit status 1.
-- The parent is gone (its end of the pipe closes, even after SIGKILL): the work folder is removed and the process exits
-  at once with status `ORPHANED`, from a thread, because the script may block for ever.
+- `main` raised or called `sys.exit(n)`: the traceback is reported, exit status 1.
+- The parent is gone (its end of the pipe closes, even after SIGKILL): the process is killed with all that the script has
+  started, from a thread, because the script may block for ever.
+- The line to the parent is lost: exit status `ORPHANED`.
+
+The work folder is removed by others, when this process has ended.
 """
 
 import contextlib
@@ -16,7 +19,6 @@ import functools
 import json
 import os
 import platform
-import shutil
 import signal
 import sys
 import threading
@@ -65,17 +67,15 @@ class ScriptError(Exception):
 def main() -> int:
     """Run one task and return the exit status."""
     settings = take_settings(os.environ)
-    work_dir = settings["AKDL_WORK_DIR"]
-    exit_with_parent(int(settings["AKDL_PARENT_FD"]), lambda: _remove(work_dir), ORPHANED)
+    exit_with_parent(int(settings["AKDL_PARENT_FD"]), _kill_group, ORPHANED)
     try:
-        with open(os.path.join(work_dir, PRIVATE_FOLDER, STACKS_FILE), "w") as stacks:
+        with open(os.path.join(settings["AKDL_WORK_DIR"], PRIVATE_FOLDER, STACKS_FILE), "w") as stacks:
             faulthandler.register(signal.SIGUSR2, stacks)  # works even where a thread never gives up the interpreter lock
             return _run_task(settings)
     except ChannelError:
-        # Nobody is left to report to, and perhaps nobody to clean up, or to read what is printed.
+        # Nobody is left to report to, and perhaps nobody to read what is printed.
         with contextlib.suppress(OSError):
             traceback.print_exc()
-        _remove(work_dir)
         return ORPHANED
 
 
@@ -97,7 +97,6 @@ def _run_task(settings: Mapping[str, str]) -> int:
     over.set()
     if failure is not None:
         channel.finish(Outcome(failure=failure))
-        _remove(task.work_dir)  # the job ends now, and may end our parent before it has come to this
         return 1
     channel.finish(Outcome(success=Success(rows_read=rows.progress().rows_read, rows_written=writer.rows_written)))
     _leave_threads_behind()
@@ -236,13 +235,10 @@ def _is_ours(file_name: str) -> bool:
     return file_name in (__file__, import_file.__code__.co_filename) or file_name.startswith("<frozen importlib")
 
 
-_removing = threading.Lock()
-
-
-def _remove(work_dir: str) -> None:
-    """Delete the work folder; one thread at a time, so that none ends the process while the other is at it."""
-    with _removing:
-        shutil.rmtree(work_dir, ignore_errors=True)
+def _kill_group() -> None:
+    """Kill this process and all that the script has started."""
+    if os.getpgrp() == os.getpid():  # else somebody tries it by hand
+        os.killpg(0, signal.SIGKILL)
 
 
 def _leave_threads_behind() -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import secrets
 import shutil
 import stat
+import subprocess
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 
 import akdl.wire
@@ -27,16 +30,33 @@ _ALLOWED = {
 _ALLOWED_PREFIXES = ("CUDA_", "KMP_", "LC_", "MKL_", "NCCL_", "NVIDIA_", "OMP_", "OPENBLAS_", "TF_", "XLA_")
 
 
+# Its input ends when nobody holds the other end of the pipe any more, however they ended.
+_REMOVER = ["/bin/sh", "-c", """trap '' HUP INT TERM; read -r _; exec rm -rf -- "$0" """]
+
+
 class WorkFolder:
     """A folder of one process alone: user files at its root, our own things in `.akdl`, all removed at the end.
 
+    Flink may kill the worker that made it at any moment, and then it goes all the same: a small process, there before the
+    folder is, removes it when the worker and the process have both ended.
+
     Args:
         user_files: The user's files.
-        path: An existing folder; by default a new one.
+        path: An existing folder, which somebody else removes should this process be killed; by default a new one.
+
+    Attributes:
+        path: Of the folder.
+        private: Path of the folder inside it that belongs to us.
+        fds: Descriptors that the process has to inherit; as long as it lives, the folder stays.
     """
 
     def __init__(self, user_files: Sequence[UserFile], path: str | None = None) -> None:
-        self.path = tempfile.mkdtemp(prefix="akdl-") if path is None else path
+        self.fds: tuple[int, ...] = ()
+        if path is None:
+            path = os.path.join(tempfile.gettempdir(), f"akdl-{secrets.token_hex(6)}")
+            self.fds = (_remove_when_unused(path),)
+            os.mkdir(path, 0o700)
+        self.path = path
         self.private = os.path.join(self.path, PRIVATE_FOLDER)
         try:
             self._fill(user_files)
@@ -47,6 +67,9 @@ class WorkFolder:
     def remove(self) -> None:
         """Delete the folder and all in it. Safe to call twice."""
         shutil.rmtree(self.path, ignore_errors=True)
+        fds, self.fds = self.fds, ()
+        for fd in fds:
+            os.close(fd)
 
     @property
     def library(self) -> str:
@@ -72,6 +95,23 @@ class WorkFolder:
                 shutil.copyfile(arrived(file.carried), target)
             else:
                 target.write_bytes(file.content)
+
+
+def _remove_when_unused(folder: str) -> int:
+    """Let a process remove a folder when the descriptor that is returned, and all that inherit it, are closed."""
+    reading, writing = os.pipe()
+    try:
+        remover = subprocess.Popen(
+            [*_REMOVER, folder],
+            stdin=reading, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True,
+        )  # fmt: skip
+    except BaseException:
+        os.close(writing)
+        raise
+    finally:
+        os.close(reading)
+    threading.Thread(target=remover.wait, name="akdl-reap", daemon=True).start()
+    return writing
 
 
 def private_folder(folder: str, purpose: str) -> str:

@@ -168,9 +168,6 @@ class Member:
             if self._stopped:
                 return
             if self._process is not None:
-                # Before as well: Flink may kill this worker at any moment, and the process removes its folder when it loses
-                # its parent, not when SIGTERM has ended it.
-                self._folder.remove()
                 self._process.stop(0.0)
             self._folder.remove()
             if self._link is not None:
@@ -261,7 +258,7 @@ class Member:
         if gpus is not None:
             environment["CUDA_VISIBLE_DEVICES"] = gpus.visible
         try:
-            fds, lines = (*python.fds, *(gpus.fds if gpus is not None else ())), settings.log_lines
+            fds, lines = (*self._folder.fds, *python.fds, *(gpus.fds if gpus is not None else ())), settings.log_lines
             with python.starting(settings.operator):
                 self._process = ChildProcess(command, environment, self._folder.path, self._on_line, self._on_exit, lines, fds)
         finally:
@@ -501,7 +498,6 @@ class Member:
         return TaskError(paragraphs(f"{self._name} ({self._settings.main_script}): {what}", *details, tail))
 
     def _on_exit(self) -> None:
-        self._folder.remove()  # at once: when its job is failing, this process may be killed before it comes to `stop`
         with self._changed:
             self._changed.notify_all()
 

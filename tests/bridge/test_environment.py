@@ -1,10 +1,16 @@
 """Work folders, and the variables that a process gets."""
 
 import os
+import signal
+import subprocess
+import sys
+
+import pytest
 
 from bridge.environment import WorkFolder, variables
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
+from tests.support.leftovers import wait_until
 
 SETTINGS = GroupSettings(
     operator="TestOp", kind="batch", num_workers=1, num_ps=0, input_schema=Schema.parse("x INT"),
@@ -25,6 +31,40 @@ def test_a_work_folder_holds_the_files_and_akdl_and_goes_as_a_whole():
         folder.remove()
         folder.remove()
     assert not os.path.exists(folder.path)
+
+
+OWNER = """
+import subprocess, sys, time
+from bridge.environment import WorkFolder
+folder = WorkFolder(())
+print(folder.path, flush=True)
+if sys.argv[1:]:
+    subprocess.run(["cat"], pass_fds=folder.fds, start_new_session=True)  # ends when the test closes its input
+time.sleep(600)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("has_process", [False, True])
+def test_a_work_folder_goes_when_its_owner_is_killed_and_its_process_has_ended(has_process):
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER, *["with a process"] * has_process],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with owner:
+        path = owner.stdout.readline().strip()
+        if has_process:
+            owner.stdin.write("x")
+            owner.stdin.flush()
+            assert owner.stdout.read(1) == "x", "the process runs"
+        owner.send_signal(signal.SIGKILL)
+        owner.wait()
+        if has_process:
+            assert os.path.isdir(path), "it stays as long as the process lives"
+            with open(os.path.join(path, "late"), "w"):
+                pass
+            owner.stdin.close()
+        wait_until(lambda: not os.path.exists(path), "the folder is gone")
 
 
 def test_only_allowed_variables_are_passed_on():

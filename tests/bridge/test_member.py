@@ -162,15 +162,24 @@ def test_stop_groups_ends_the_members_of_a_group(start):
 
 
 PARENT = """
-import sys, time
+import time
 from bridge.addresses import Address
 from bridge.member import Member
-from tests.bridge.test_member import settings
-member = Member(settings("import time\\ndef main(config):\\n    time.sleep(600)\\n"), "group", 0, 0, lambda: None)
-member.set_cluster([Address('127.0.0.1', 1, 2)])
-while member._session.hello is None:
+from tests.bridge.test_member import decoded, settings
+script = '''
+import subprocess, time
+def main(config):
+    config.output_writer.write_batch({"worker": [0], "id": [subprocess.Popen(["sleep", "600"]).pid]})
+    config.output_writer.flush()
+    time.sleep(600)
+'''
+member = Member(settings(script), "group", 0, 0, lambda: None)
+member.set_cluster([Address("127.0.0.1", 1, 2)])
+rows = []
+while not rows:
+    rows = decoded(member.poll())
     time.sleep(0.05)
-print(member._session.hello.pid, member._folder.path, flush=True)
+print(member._session.hello.pid, rows[0][1], member._folder.path, flush=True)
 time.sleep(600)
 """
 
@@ -179,16 +188,24 @@ def test_a_process_ends_with_its_parent_even_after_sigkill():
     """The test starts a parent, the parent starts the process; the parent is killed and can clean nothing up."""
     parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
     try:
-        pid, folder = parent.stdout.readline().split()
-        assert psutil.pid_exists(int(pid)) and os.path.isdir(folder)
+        *pids, folder = parent.stdout.readline().split()
+        assert len(pids) == 2 and all(psutil.pid_exists(int(pid)) for pid in pids) and os.path.isdir(folder)
         parent.send_signal(signal.SIGKILL)
         parent.wait(20)
-        wait_until(lambda: not psutil.pid_exists(int(pid)), "the process is gone")
+        wait_until(lambda: not any(map(is_running, map(int, pids))), "the process is gone, and what its script has started")
         wait_until(lambda: not os.path.exists(folder), "its folder is gone")
     finally:
         parent.kill()
         parent.wait()
         parent.stdout.close()
+
+
+def is_running(pid):
+    """Whether a process runs; an orphan that nobody reaps does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.mark.parametrize("main", ["main.py", "pkg/train.py"])

@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import psutil
 
@@ -65,4 +65,14 @@ def nothing_left_behind() -> Iterator[None]:
             for folder in work_folders() - before
             for path in glob.glob(f"{folder}/**", recursive=True, include_hidden=True)
         ]
-        raise AssertionError(f"{error}: {sorted(left)[:50]}") from None
+        raise AssertionError(f"{error}: {sorted(left)[:50]}; in them run {_processes_in(work_folders() - before)}") from None
+
+
+def _processes_in(folders: set[str]) -> list[str]:
+    """Return the processes of this machine, also of others than this one, that work in one of these folders."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if any(process.cwd().startswith(folder) for folder in folders):
+                found.append(f"{process.pid}, child of {process.ppid()}: {' '.join(process.cmdline())}")
+    return found
