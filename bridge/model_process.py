@@ -29,6 +29,7 @@ from akdl.wire import Description, Empty, Failure, Notice, Notices, Offer, Predi
 from akdl.wire.service import PREDICT_SERVICE, TOKEN
 from bridge.environment import PRIVATE_FOLDER, WorkFolder, private_folder, variables
 from bridge.exceptions import TaskError
+from bridge.file_lock import try_lock
 from bridge.python_env import open_interpreter
 from bridge.settings import PythonArchive
 
@@ -78,6 +79,7 @@ class ModelProcess:
         self._settings = settings
         # Short names, as the path of a unix socket has to be.
         place = private_folder(os.path.join(tempfile.gettempdir(), f"akdl_models_{os.geteuid()}"), "model processes")
+        _sweep(place)
         self._folder = os.path.join(place, settings.group)
         self._process: subprocess.Popen[bytes] | None = None
         deadline = time.monotonic() + settings.start_timeout_s
@@ -229,18 +231,10 @@ class ModelProcess:
                 return found
             except grpc.RpcError as error:
                 dead = self._process is not None and self._process.poll() is not None
-                starts = error.code() == grpc.StatusCode.UNAVAILABLE and not dead and self._runs()
+                starts = error.code() == grpc.StatusCode.UNAVAILABLE and not dead and _runs(self._folder)
                 if not starts or time.monotonic() > deadline:
                     raise
                 time.sleep(_POLL_S)  # it does not listen yet
-
-    def _runs(self) -> bool:
-        """Whether somebody reads the pipe."""
-        try:
-            os.close(os.open(os.path.join(self._folder, "alive"), os.O_WRONLY | os.O_NONBLOCK))
-        except OSError:
-            return False
-        return True
 
     def _lost(self, error: grpc.RpcError) -> str:
         with contextlib.suppress(OSError):
@@ -294,6 +288,24 @@ def _is_still(descriptor: int, path: str) -> bool:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
         return False
+
+
+def _runs(folder: str) -> bool:
+    """Whether a process reads the pipe in its folder."""
+    try:
+        os.close(os.open(os.path.join(folder, "alive"), os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
+
+
+def _sweep(place: str) -> None:
+    """Remove the folders of processes that were killed, and of tasks that were killed before they had started one."""
+    for name in os.listdir(place):
+        folder = os.path.join(place, name)
+        with contextlib.suppress(OSError), open(os.path.join(folder, "lock"), "rb") as lock:
+            if try_lock(lock.fileno()) and not _runs(folder):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _text(failure: Failure) -> str:

@@ -9,6 +9,8 @@ Another model may take over: one that appears in a folder which the server watch
 it is said in notices, which travel with the next prediction to whoever asked for that, for the log of the job.
 """
 
+import contextlib
+import fcntl
 import hmac
 import logging
 import os
@@ -63,7 +65,7 @@ class ModelServer:
         serving: What to serve.
         address: Where to listen, such as "unix:/tmp/x/model.sock".
         token: The secret that every call must bring.
-        work_dir: A folder to remove at the end.
+        work_dir: A folder to remove at the end. Who holds its file `lock` is about to join, or to start another process.
     """
 
     def __init__(self, serving: Serving, address: str, token: str, work_dir: Optional[str] = None) -> None:
@@ -111,7 +113,9 @@ class ModelServer:
         if self._socket is not None and os.path.exists(self._socket):
             os.remove(self._socket)
         if self._work_dir is not None:
-            shutil.rmtree(self._work_dir, ignore_errors=True)
+            with contextlib.suppress(OSError), open(os.path.join(self._work_dir, "lock"), "rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                shutil.rmtree(self._work_dir, ignore_errors=True)
 
     def _load(self) -> None:
         serving = self._serving

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import logging
 import os
 import pathlib
@@ -39,7 +40,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 class Server:
     """A server and its pipe."""
 
-    def __init__(self, serving: Serving, folder: str) -> None:
+    def __init__(self, serving: Serving, folder: str, **variables: str) -> None:
         self.folder = folder
         self.address = f"unix:{folder}/model.sock"
         end, self.pipe = os.pipe()
@@ -55,6 +56,7 @@ class Server:
                 "AKDL_SERVING": json_format.MessageToJson(serving),
                 "TMPDIR": folder,
                 "CUDA_VISIBLE_DEVICES": "",
+                **variables,
             },
         )
         os.close(end)
@@ -233,3 +235,21 @@ def test_ends_with_a_killed_parent() -> None:
 
         wait_until(gone, "the server has ended")
         assert os.listdir(folder) == []
+
+
+def test_the_work_folder_stays_while_somebody_is_about_to_join() -> None:
+    """Else what the next process of the same job has put there would go with this one."""
+    with tempfile.TemporaryDirectory(prefix="s-") as folder:
+        work = pathlib.Path(folder, "work")
+        work.mkdir()
+        server = Server(Serving(), folder, AKDL_WORK_DIR=str(work))
+        with open(work / "lock", "wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            Client(server.address).describe()
+            os.close(server.pipe)
+            wait_until(lambda: not os.path.exists(f"{folder}/model.sock"), "the server cleans up")
+            with pytest.raises(subprocess.TimeoutExpired):
+                server.process.wait(0.5)
+            assert work.is_dir()
+        assert server.process.wait(20) == 0
+        assert not work.exists()
