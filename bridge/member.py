@@ -15,21 +15,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
-from akdl.preflight import TF1_OPERATOR
-from akdl.wire import ENDED, FAILED, RUNNING, STARTING, ExtraInput, GroupState, MemberState, Rows, Shares, Task
+from akdl.wire import ENDED, FAILED, RUNNING, STARTING, GroupState, MemberState, Rows, Shares
 from bridge import registry
 from bridge.addresses import Address
-from bridge.environment import STACKS_FILE, WorkFolder, variables
+from bridge.environment import STACKS_FILE, WorkFolder
 from bridge.equal_steps import OFF, PAD, REPEAT, Tail
-from bridge.exceptions import ConfigurationError, TaskError
+from bridge.exceptions import TaskError
 from bridge.failures import comes_from_a_peer, describe_death, describe_failure, paragraphs
-from bridge.gpus import Lease, inventory, lease
 from bridge.group import Group
 from bridge.group_link import REPORT_S, GroupLink, GroupServer
+from bridge.launch import launch, task_of
 from bridge.process import ChildProcess
 from bridge.progress import Progress
-from bridge.python_env import Interpreter, means_tensorflow_1, open_interpreter
-from bridge.schema import table_columns
 from bridge.server import BridgeServer
 from bridge.session import Session
 from bridge.settings import DRAIN, UNCOMMITTED, GroupSettings
@@ -221,64 +218,13 @@ class Member:
         return self._has_outcome and self._session.failure is None
 
     def _start(self) -> None:
-        settings = self._settings
-        task = Task(
-            operator=settings.operator,
-            kind=settings.kind,
-            work_dir=self._folder.path,
-            main_script=os.path.join(self._folder.path, settings.main_script),
-            user_params=settings.user_params,
-            num_workers=settings.num_workers,
-            exact_doubles=settings.exact_doubles,
-            input_columns=table_columns(settings.script_schema),
-            output_columns=table_columns(settings.output_schema),
-            output_wait_ms=int(settings.chunk_wait_s * 1000) if settings.kind == "stream" else 0,
-            commits=settings.replay == UNCOMMITTED,
-            extra_inputs=[ExtraInput(columns=table_columns(schema)) for schema in settings.extra_schemas],
-        )
-        token = secrets.token_hex(16)
+        settings, token = self._settings, secrets.token_hex(16)
+        task = task_of(settings, self._folder)
         self._server = BridgeServer(self._session, self._changed, self._shares, task, token, self._folder.private)
         self._server.start()
-        python = open_interpreter(settings.operator, settings.python)
-        try:
-            self._run(python, token)
-        finally:
-            python.release()  # from its start on, the process itself holds what it needs
-
-    def _run(self, python: Interpreter, token: str) -> None:
-        settings = self._settings
-        assert self._server is not None
-        environment = variables(settings.intra_op_parallelism, os.environ, python.path, self._folder, settings.env_vars)
-        environment.update(AKDL_ADDRESS=self._server.address, AKDL_TOKEN=token, AKDL_ATTEMPT=str(self._attempt))
-        environment["AKDL_WORK_DIR"] = self._folder.path
-        if self._index == 0 and means_tensorflow_1(settings.operator):
-            environment[TF1_OPERATOR] = settings.operator
-        command = [python.path, "-m", "akdl.preflight", "akdl.entry"]
-        gpus = self._lease_gpus()
-        if gpus is not None:
-            environment["CUDA_VISIBLE_DEVICES"] = gpus.visible
-        try:
-            fds, lines = (*self._folder.fds, *python.fds, *(gpus.fds if gpus is not None else ())), settings.log_lines
-            with python.starting(settings.operator):
-                self._process = ChildProcess(command, environment, self._folder.path, self._on_line, self._on_exit, lines, fds)
-        finally:
-            if gpus is not None:
-                gpus.release()
-
-    def _lease_gpus(self) -> Lease | None:
-        """Lease what was asked for of a worker, nothing for a parameter server; None where nothing is known of GPUs."""
-        try:
-            found = inventory(os.environ)
-            if found is None:
-                return None
-            is_worker = self._index < self._settings.num_workers
-            # After a restart the former process may still be about to end.
-            leased = lease(self._settings.gpus_per_worker if is_worker else 0, found, self._settings.stop_timeout_s)
-        except ConfigurationError as error:
-            raise ConfigurationError(f"{self._name}: {error}") from None
-        if found:
-            logger.info("%s: GPUs %s", self._name, ", ".join(leased.devices) or "none, as none was asked for or is free")
-        return leased
+        self._process = launch(
+            settings, self._index, self._attempt, self._folder, self._server.address, token, self._on_line, self._on_exit
+        )
 
     # Waiting.
 
