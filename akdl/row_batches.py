@@ -14,7 +14,7 @@ import numpy as np
 from akdl.features import FLOAT32, INT64, STRING, ColumnKind, parse_examples, unsharded
 from akdl.packed import Layout
 from akdl.tf_version import tf_version
-from akdl.wire import TableColumn
+from akdl.wire import Example, TableColumn
 
 if TYPE_CHECKING:
     from akdl.dataset import Alike, Rows
@@ -59,7 +59,7 @@ class RowBatches:
         random = np.random.default_rng(None if seeds[0] is None else seeds)
 
         def one_pass() -> Iterator[Any]:
-            tables = (table for part in rows.parts() for table in self._tables(part))
+            tables = self._tables(rows.parts())
             return shuffled(tables, batch_size, shuffle_rows, random) if shuffle_rows > 1 else tables
 
         def generate() -> Iterator[Mapping[str, Any]]:
@@ -69,22 +69,45 @@ class RowBatches:
         signature = {name: tf.TensorSpec([None], tf.as_dtype(self._type[name])) for name in self._type.names or ()}
         return unsharded(tf.data.Dataset.from_generator(generate, output_signature=signature))
 
-    def _tables(self, part: "Union[Alike, str]") -> Iterator[Any]:
-        if not isinstance(part, str):
-            yield cut(part.frames, part.layout, self._places, self._type)
-            return
+    def _tables(self, parts: "Iterable[Union[Alike, str]]") -> Iterator[Any]:
+        rows = 0
+        for part in parts:
+            if isinstance(part, str):
+                tables = self._parsed(part, rows)
+            else:
+                tables = iter([cut(part.frames, part.layout, self._places, self._type)])
+            for table in tables:
+                rows += len(table)
+                yield table
+
+    def _parsed(self, path: str, before: int) -> Iterator[Any]:
+        """Parse the rows of a file, of which `before` others came first."""
         import tensorflow as tf
 
-        for serialized in tf.data.TFRecordDataset(part).batch(PARSED_AT_ONCE):
+        for serialized in tf.data.TFRecordDataset(path).batch(PARSED_AT_ONCE):
             try:
                 parsed = parse_examples(serialized, self._columns, self._exact, self._defaults)
             except tf.errors.InvalidArgumentError as error:
-                # TensorFlow makes the same error of this one again, and one of an unknown kind of others.
-                raise ValueError(error.message) from None
+                # TensorFlow makes an error of its own of this one, and one of an unknown kind of others than ValueError.
+                raise ValueError(self._null_in(serialized.numpy(), before) or error.message) from None
             table = np.empty(len(serialized), self._type)
             for name, cells in parsed.items():
                 table[name] = cells.numpy()
+            before += len(table)
             yield table
+
+    def _null_in(self, serialized: Iterable[bytes], before: int) -> str:
+        """Say where the first null is that no default replaces."""
+        required = [column.name for column in self._columns if column.name not in (self._defaults or {})]
+        for number, record in enumerate(serialized, before):
+            cells = Example.FromString(record).features.feature
+            for name in required:
+                if name not in cells:
+                    return (
+                        f"row {number} of those that came to this process: column {name!r} is null; give nulls a value, with "
+                        "`defaults` of `batches`, or in the query before"
+                    )
+        return ""
 
 
 def are_possible(columns: Sequence[TableColumn], exact_doubles: bool) -> bool:
