@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import pathlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +14,8 @@ import pytest
 
 from tests.support.environment import ENVIRONMENT  # noqa: F401  read before any job runs
 from tests.support.leftovers import nothing_left_behind
+
+ROOT = pathlib.Path(__file__).parents[1]
 
 
 def _one_at_a_time(parse: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,6 +33,17 @@ if sys.version_info < (3, 13):
     # Threads share the depth that CPython counts while it makes a syntax tree (python/cpython#106905), and PyFlink makes one for
     # every cell that it collects: "SystemError: AST constructor recursion depth mismatch".
     ast.parse = _one_at_a_time(ast.parse)
+
+
+@pytest.fixture(autouse=True)
+def _forgets_scripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test finds a script under its name that another one has imported, and perhaps changed."""
+    yield
+    folders = (tmp_path_factory.getbasetemp(), *ROOT.glob("tests/*/scripts"), ROOT / "examples")
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__dict__", {}).get("__file__")  # asked for itself, a lazy module would load
+        if isinstance(file, str) and file.startswith(tuple(f"{folder}/" for folder in folders)):
+            del sys.modules[name]
 
 
 @pytest.fixture(autouse=True)
