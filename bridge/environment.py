@@ -8,14 +8,13 @@ import pathlib
 import secrets
 import shutil
 import stat
-import subprocess
 import tempfile
-import threading
 from collections.abc import Mapping, Sequence
 
 import akdl.wire
 from bridge.carried import arrived
 from bridge.exceptions import ConfigurationError
+from bridge.process import start_detached
 from bridge.settings import UserFile
 
 PRIVATE_FOLDER = ".akdl"  # inside the work folder; the rest of it belongs to the script
@@ -51,14 +50,12 @@ class WorkFolder:
     """
 
     def __init__(self, user_files: Sequence[UserFile], path: str | None = None) -> None:
-        self.fds: tuple[int, ...] = ()
-        if path is None:
-            path = os.path.join(tempfile.gettempdir(), f"akdl-{secrets.token_hex(6)}")
-            self.fds = (_remove_when_unused(path),)
-            os.mkdir(path, 0o700)
-        self.path = path
+        self.path = os.path.join(tempfile.gettempdir(), f"akdl-{secrets.token_hex(6)}") if path is None else path
         self.private = os.path.join(self.path, PRIVATE_FOLDER)
+        self.fds = (_remove_when_unused(self.path),) if path is None else ()
         try:
+            if path is None:
+                os.mkdir(self.path, 0o700)
             self._fill(user_files)
         except BaseException:
             self.remove()
@@ -101,16 +98,12 @@ def _remove_when_unused(folder: str) -> int:
     """Let a process remove a folder when the descriptor that is returned, and all that inherit it, are closed."""
     reading, writing = os.pipe()
     try:
-        remover = subprocess.Popen(
-            [*_REMOVER, folder],
-            stdin=reading, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True,
-        )  # fmt: skip
+        start_detached([*_REMOVER, folder], stdin=reading)
     except BaseException:
         os.close(writing)
         raise
     finally:
         os.close(reading)
-    threading.Thread(target=remover.wait, name="akdl-reap", daemon=True).start()
     return writing
 
 

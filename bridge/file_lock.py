@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 
 
 def try_lock(fd: int) -> bool:
@@ -12,3 +13,8 @@ def try_lock(fd: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def is_linked(fd: int) -> bool:
+    """Whether a lock file is the one that others would open now, and not one that was removed meanwhile."""
+    return os.fstat(fd).st_nlink > 0

@@ -29,7 +29,7 @@ from akdl.wire import Description, Empty, Failure, Notice, Notices, Offer, Predi
 from akdl.wire.service import PREDICT_SERVICE, TOKEN
 from bridge.environment import PRIVATE_FOLDER, WorkFolder, private_folder, variables
 from bridge.exceptions import TaskError
-from bridge.file_lock import try_lock
+from bridge.file_lock import is_linked, try_lock
 from bridge.python_env import open_interpreter
 from bridge.settings import PythonArchive
 
@@ -275,19 +275,11 @@ def _locked(folder: str) -> Iterator[None]:
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if _is_still(lock, os.path.join(folder, "lock")):
+            if is_linked(lock):
                 yield
                 return
         finally:
             os.close(lock)
-
-
-def _is_still(descriptor: int, path: str) -> bool:
-    """Whether an open file is the one at this path."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
 
 
 def _runs(folder: str) -> bool:
@@ -303,8 +295,9 @@ def _sweep(place: str) -> None:
     """Remove the folders of processes that were killed, and of tasks that were killed before they had started one."""
     for name in os.listdir(place):
         folder = os.path.join(place, name)
-        with contextlib.suppress(OSError), open(os.path.join(folder, "lock"), "rb") as lock:
-            if try_lock(lock.fileno()) and not _runs(folder):
+        # Without a lock it has been made, or removed, just now.
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), open(os.path.join(folder, "lock"), "rb") as lock:
+            if try_lock(lock.fileno()) and is_linked(lock.fileno()) and not _runs(folder):
                 shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -172,6 +172,19 @@ class ChildProcess:
                 os.killpg(self.pid, number)
 
 
+def start_detached(command: Sequence[str], stdin: int = subprocess.DEVNULL) -> None:
+    """Start a small process that may outlive this one, in a session of its own.
+
+    Args:
+        command: Argument list.
+        stdin: Descriptor that it reads.
+    """
+    process = subprocess.Popen(
+        command, stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True
+    )
+    threading.Thread(target=process.wait, name="akdl-reap", daemon=True).start()
+
+
 def describe_exit(status: int | None) -> str:
     """Say in words what an exit status means."""
     if status is None:

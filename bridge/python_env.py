@@ -17,7 +17,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 
@@ -26,6 +25,8 @@ from akdl.archive import ArchiveError, unpack_archive
 from bridge.carried import arrived
 from bridge.environment import WorkFolder, private_folder, variables
 from bridge.exceptions import ConfigurationError
+from bridge.file_lock import is_linked, try_lock
+from bridge.process import start_detached
 from bridge.settings import PythonArchive
 
 logger = logging.getLogger(__name__)
@@ -139,11 +140,11 @@ def _open_archive(archive: PythonArchive) -> Interpreter:
                 except BlockingIOError:
                     time.sleep(random.uniform(0, _RETRY_S))
                     continue
-                if _is_still(lock) and not os.path.exists(complete):
+                if is_linked(lock) and not os.path.exists(complete):
                     _unpack(archive, folder, place)
                     is_new = True
                 fcntl.flock(lock, fcntl.LOCK_SH)
-            if _is_still(lock) and os.path.exists(complete):
+            if is_linked(lock) and os.path.exists(complete):
                 if is_new:
                     _remove_when_unused(folder)
                 python = interpreter_in(os.path.join(folder, "env"))
@@ -153,11 +154,6 @@ def _open_archive(archive: PythonArchive) -> Interpreter:
         finally:
             if lock >= 0:
                 os.close(lock)
-
-
-def _is_still(lock: int) -> bool:
-    """Whether a lock file is the one that others would open now, and not one that was removed."""
-    return os.fstat(lock).st_nlink > 0
 
 
 def _unpack(archive: PythonArchive, folder: str, place: str) -> None:
@@ -196,11 +192,7 @@ def _unpack(archive: PythonArchive, folder: str, place: str) -> None:
 
 
 def _remove_when_unused(folder: str) -> None:
-    remover = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _REMOVE, folder, f"{folder}.lock"],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True,
-    )  # fmt: skip
-    threading.Thread(target=remover.wait, name="akdl-reap", daemon=True).start()
+    start_detached([sys.executable, "-I", "-S", "-c", _REMOVE, folder, f"{folder}.lock"])
 
 
 def _sweep(place: str, but: str) -> None:
@@ -213,8 +205,7 @@ def _sweep(place: str, but: str) -> None:
         with contextlib.suppress(OSError):
             lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _is_still(lock):
+                if try_lock(lock) and is_linked(lock):
                     shutil.rmtree(folder, ignore_errors=True)
                     os.unlink(path)
             finally:

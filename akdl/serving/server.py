@@ -113,7 +113,8 @@ class ModelServer:
         if self._socket is not None and os.path.exists(self._socket):
             os.remove(self._socket)
         if self._work_dir is not None:
-            with contextlib.suppress(OSError), open(os.path.join(self._work_dir, "lock"), "rb") as lock:
+            # Without the lock the folder has been removed already.
+            with contextlib.suppress(FileNotFoundError), open(os.path.join(self._work_dir, "lock"), "rb") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 shutil.rmtree(self._work_dir, ignore_errors=True)
 

@@ -34,13 +34,14 @@ def test_a_work_folder_holds_the_files_and_akdl_and_goes_as_a_whole():
 
 
 OWNER = """
-import subprocess, sys, time
+import subprocess, sys
 from bridge.environment import WorkFolder
 folder = WorkFolder(())
 print(folder.path, flush=True)
 if sys.argv[1:]:
     subprocess.run(["cat"], pass_fds=folder.fds, start_new_session=True)  # ends when the test closes its input
-time.sleep(600)
+else:
+    sys.stdin.read()
 """
 
 

@@ -13,11 +13,11 @@ from bridge.model_process import ModelProcess, ModelSettings
 pytestmark = pytest.mark.process
 
 STARTING = """
-import time
+import sys
 from bridge import model_process
 def never(operator, python):
     print("unpacks", flush=True)
-    time.sleep(600)
+    sys.stdin.read()
 model_process.open_interpreter = never
 model_process.ModelProcess(model_process.ModelSettings("TestOp", "killed", "{}", "secret"), "model")
 """
@@ -28,7 +28,7 @@ def test_what_a_killed_task_leaves_is_removed_by_the_next(tmp_path, monkeypatch)
     monkeypatch.setattr("tempfile.tempdir", None)
     place = tmp_path / f"akdl_models_{os.geteuid()}"
     unusable = ModelSettings("TestOp", "next", "{}", "secret", python="/no/python")
-    with subprocess.Popen([sys.executable, "-c", STARTING], stdout=subprocess.PIPE, text=True) as task:
+    with subprocess.Popen([sys.executable, "-c", STARTING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as task:
         try:
             assert task.stdout.readline() == "unpacks\n"
             with pytest.raises(ConfigurationError, match="/no/python"):

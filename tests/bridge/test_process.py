@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from bridge.process import ChildProcess, describe_exit
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import is_running, wait_until
 
 pytestmark = pytest.mark.process
 CHILD = str(pathlib.Path(__file__).parent.parent / "children" / "misbehave.py")
@@ -103,10 +103,3 @@ def test_a_missing_program_leaves_nothing_open():
 )
 def test_describe_exit(status, words):
     assert words in describe_exit(status)
-
-
-def is_running(pid):
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

@@ -38,6 +38,14 @@ def task_processes() -> list[psutil.Process]:
     return found
 
 
+def is_running(pid: int) -> bool:
+    """Whether a process runs; an orphan that nobody reaps does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def work_folders() -> set[str]:
     """Return the work folders that exist."""
     return set(glob.glob(os.path.join(tempfile.gettempdir(), "akdl-*")))
