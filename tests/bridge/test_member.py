@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pandas as pd
 import psutil
@@ -21,7 +22,7 @@ from bridge.member import Member
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
 from tests.e2e.jobs import SCRIPTS
-from tests.support.leftovers import task_processes, wait_until
+from tests.support.leftovers import DEADLINE_S, is_running, task_processes, wait_until
 
 pytestmark = pytest.mark.process
 INPUT, OUTPUT = Schema.parse("id BIGINT NOT NULL"), Schema.parse("worker INT, id BIGINT")
@@ -107,7 +108,8 @@ def test_a_failure_has_the_traceback_of_the_script_only(start):
 def test_a_failure_while_rows_are_fed_is_seen_by_the_feeder(start):
     member = start("def main(config):\n    raise KeyError('early')\n", queue_bytes=10_000)
     with pytest.raises(TaskError, match="KeyError: 'early'"):
-        for _ in range(1000):
+        end = time.monotonic() + DEADLINE_S  # the process takes rows until its script has failed, however many these are
+        while time.monotonic() < end:
             list(member.feed(1000, RECORDS))
 
 
@@ -162,16 +164,16 @@ def test_stop_groups_ends_the_members_of_a_group(start):
 
 
 PARENT = """
-import time
+import sys, time
 from bridge.addresses import Address
 from bridge.member import Member
 from tests.bridge.test_member import decoded, settings
 script = '''
-import subprocess, time
+import signal, subprocess
 def main(config):
     config.output_writer.write_batch({"worker": [0], "id": [subprocess.Popen(["sleep", "600"]).pid]})
     config.output_writer.flush()
-    time.sleep(600)
+    signal.pause()
 '''
 member = Member(settings(script), "group", 0, 0, lambda: None)
 member.set_cluster([Address("127.0.0.1", 1, 2)])
@@ -180,13 +182,13 @@ while not rows:
     rows = decoded(member.poll())
     time.sleep(0.05)
 print(member._session.hello.pid, rows[0][1], member._folder.path, flush=True)
-time.sleep(600)
+sys.stdin.read()
 """
 
 
 def test_a_process_ends_with_its_parent_even_after_sigkill():
     """The test starts a parent, the parent starts the process; the parent is killed and can clean nothing up."""
-    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         *pids, folder = parent.stdout.readline().split()
         assert len(pids) == 2 and all(psutil.pid_exists(int(pid)) for pid in pids) and os.path.isdir(folder)
@@ -197,15 +199,8 @@ def test_a_process_ends_with_its_parent_even_after_sigkill():
     finally:
         parent.kill()
         parent.wait()
+        parent.stdin.close()
         parent.stdout.close()
-
-
-def is_running(pid):
-    """Whether a process runs; an orphan that nobody reaps does not."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 @pytest.mark.parametrize("main", ["main.py", "pkg/train.py"])
