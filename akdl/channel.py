@@ -6,7 +6,7 @@ from typing import Any, Callable, Iterable, Iterator, List, Tuple, TypeVar
 
 import grpc
 
-from akdl.wire import Chunk, Cluster, Empty, Hello, Outcome, Progress, Rows, Shares, Task
+from akdl.wire import Chunk, Cluster, Empty, Hello, Outcome, Output, Progress, Shares, Task, Wishes
 from akdl.wire.service import SERVICE, TOKEN
 
 Answer = TypeVar("Answer")
@@ -56,8 +56,8 @@ class Channel:
         except grpc.RpcError as error:
             raise _channel_error("Read", error) from error
 
-    def write(self, messages: Iterable[Rows]) -> None:
-        """Send rows until `messages` ends; returns when the bridge has taken all of them."""
+    def write(self, messages: Iterable[Output]) -> None:
+        """Send rows and commits until `messages` ends; returns when the bridge has taken all of them."""
         method = self._channel.stream_unary(
             _path("Write"), request_serializer=_serialize, response_deserializer=Empty.FromString
         )
@@ -66,9 +66,9 @@ class Channel:
         except grpc.RpcError as error:
             raise _channel_error("Write", error) from error
 
-    def report(self, progress: Progress) -> None:
-        """Say what the script is doing."""
-        self._call("Report", progress, Empty.FromString)
+    def report(self, progress: Progress) -> Wishes:
+        """Say what the script is doing, and learn what others want of this process."""
+        return self._call("Report", progress, Wishes.FromString)
 
     def wait_for_shares(self) -> Shares:
         """Wait until the rows of all workers are in files, and return where."""

@@ -1,61 +1,60 @@
 """Rows on their way from the channel into a script.
 
-Chunks hold complete TFRecord frames, so they are appended to the dataset file as they come and no record is touched.
-`segments` lets TensorFlow's own TFRecord reader follow the growing file: it hands out the path of a small file with the
-records of the chunks that have arrived since, and at last nothing more. `parts` does the same for a reader that makes use of
-frames of one layout.
+Chunks are appended to a file as they come, as columns, and no row is touched. Readers follow: `columns` gives the chunks as
+they are; `segments` lets TensorFlow's own TFRecord reader follow, by the path of a small file with the rows of the chunks that
+have arrived since, and at last nothing more. Examples are made when they are first asked for, and kept in the TFRecord file.
 """
 
-import io
 import os
 import threading
 import time
 import zlib
-from contextlib import ExitStack, contextmanager
-from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from contextlib import contextmanager
+from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from akdl.channel import ChannelError
-from akdl.packed import Layout, layout, unpack
-from akdl.wire import Chunk, Progress
+from akdl.chunk_file import ChunkFile, write_all
+from akdl.examples import ExampleEncoder
+from akdl.wire import Chunk, Progress, Rows, TableColumn
 
-FILE_NAME = "dataset.tfrecords"
-SEGMENT_BYTES = 8 << 20  # several chunks share a segment when they are there already; opening one costs about 0.1 ms
-
-
-class Alike(NamedTuple):
-    """Frames of one layout."""
-
-    layout: Layout
-    frames: Union[bytes, memoryview]
+SEGMENT_BYTES = 2 << 20  # of columns. Chunks that are there share a segment: opening one costs about 0.1 ms
 
 
-class Rows:
-    """The rows of this worker, written to a file by a thread of their own.
+class FileRows:
+    """The rows of this worker, written to files by a thread of their own.
 
     Args:
         folder: Where the files and segments live.
         chunks: The stream to read, see `akdl.channel.Channel.read`.
-        extra_inputs: How many inputs come besides, each into a file of its own.
+        columns: Columns of the table.
+        exact_doubles: See `akdl.examples.ExampleEncoder`.
+        extra_columns: The columns of each input that comes besides, in their order.
     """
 
     is_stream = False
 
-    def __init__(self, folder: str, chunks: Iterable[Chunk], extra_inputs: int = 0) -> None:
+    def __init__(
+        self,
+        folder: str,
+        chunks: Iterable[Chunk],
+        columns: Sequence[TableColumn],
+        exact_doubles: bool = False,
+        extra_columns: Sequence[Sequence[TableColumn]] = (),
+    ) -> None:
         self._folder = folder
-        self._path = os.path.join(folder, FILE_NAME)
-        self._extra_paths = [os.path.join(folder, f"extra-{number}.tfrecords") for number in range(1, extra_inputs + 1)]
+        self._input = ChunkFile(folder, "dataset", ExampleEncoder(columns, exact_doubles))
+        self._extra_inputs = [
+            ChunkFile(folder, f"extra-{number}", ExampleEncoder(each, exact_doubles))
+            for number, each in enumerate(extra_columns, 1)
+        ]
         self._changed = threading.Condition()
-        self._ends: List[int] = []  # file offset after each chunk
-        self._counts: List[int] = []  # rows up to the end of each chunk
-        self._layouts: List[Optional[Layout]] = []  # of each chunk
         self._count = 0
         self._taken = 0  # rows that the script has got, or is about to read from a file that it has got
         self._waiting = 0  # readers that wait for rows
         self._complete = False
         self._error: Optional[Exception] = None
         self._readers = 0
-        for path in [self._path, *self._extra_paths]:
-            open(path, "wb").close()
+        self._makes_file = False
         threading.Thread(target=self._fill, args=(chunks,), name="akdl-rows", daemon=True).start()
 
     @property
@@ -66,22 +65,29 @@ class Rows:
     def progress(self) -> Progress:
         """Return how far the script has come, to be reported."""
         with self._changed:
-            complete = self._complete and self._error is None
-            waiting = self._waiting > 0
-            return Progress(rows_read=self._taken, waiting=waiting, dataset_file=self._path, dataset_complete=complete)
+            waiting, path = self._waiting > 0, self._input.path
+            return Progress(rows_read=self._taken, waiting=waiting, dataset_file=path, dataset_complete=self._has_file())
 
     def wait_for_progress(self, timeout_s: float) -> None:
         """Return when it is worthwhile to ask for `progress` again: after so many seconds."""
         time.sleep(timeout_s)
 
     def file(self) -> str:
-        """Wait for the last row and return the path of the TFRecord file.
+        """Wait for the last row and return the path of the TFRecord file, which is made of the rows while they arrive.
 
         Raises:
             ChannelError: The rows did not arrive completely.
         """
-        self._wait_complete()
-        return self._path
+        for _, end in self._ranges():
+            self._input.make_frames(end)
+        self._input.make_frames(0)  # where there are no rows
+        return self._input.path
+
+    def make_file(self) -> None:
+        """Make the TFRecord file of the rows while they arrive, in a thread of its own: others read it. Safe to call twice."""
+        if not self._makes_file:
+            self._makes_file = True
+            threading.Thread(target=self._make_file, name="akdl-file", daemon=True).start()
 
     def extra_files(self) -> List[str]:
         """Wait for the last row and return the paths of the TFRecord files of the extra inputs, in their order.
@@ -90,7 +96,9 @@ class Rows:
             ChannelError: The rows did not arrive completely.
         """
         self._wait_complete()
-        return self._extra_paths
+        for each in self._extra_inputs:
+            each.make_frames(len(each))
+        return [each.path for each in self._extra_inputs]
 
     def length(self) -> int:
         """Wait for the last row and return the number of rows.
@@ -120,43 +128,35 @@ class Rows:
             ChannelError: The rows did not arrive completely.
         """
         with self._changed:
-            whole = self._complete and self._error is None
+            whole = self._has_file()
             if whole:
                 self._taken = self._count
         if whole:
-            yield self._path
+            yield self._input.path
             return
         with self._segment() as segment:
-            for start, end, _ in self._ranges(False):
-                _copy_range(self._path, start, end, segment)
+            for start, end in self._ranges():
+                _write_anew(segment, self._input.frames(start, end))
                 yield segment
 
-    def parts(self) -> Iterator[Union[Alike, str]]:
-        """Yield rows as they arrive, each once: frames of one layout, or else a path as `segments` does.
+    def columns(self) -> Iterator[Rows]:
+        """Yield the rows as they arrive, each once, a chunk at a time.
 
         Raises:
             ChannelError: The rows did not arrive completely.
         """
-        with self._segment() as segment:
-            for start, end, form in self._ranges(True):
-                if form is None:
-                    _copy_range(self._path, start, end, segment)
-                    yield segment
-                else:
-                    yield Alike(form, _read_range(self._path, start, end))
+        for start, end in self._ranges():
+            for chunk in range(start, end):
+                yield self._input.columns(chunk)
 
     def _fill(self, chunks: Iterable[Chunk]) -> None:
         try:
-            with ExitStack() as stack:
-                paths = [self._path, *self._extra_paths]
-                self._append([stack.enter_context(open(path, "ab", buffering=0)) for path in paths], chunks)
+            self._append(chunks)
         except Exception as error:  # whatever it was, the reader of the rows must hear of it
-            with self._changed:
-                self._error = error
-                self._changed.notify_all()
+            self._fail(error)
 
-    def _append(self, files: Sequence[io.RawIOBase], chunks: Iterable[Chunk]) -> None:
-        size, checksum = 0, 0
+    def _append(self, chunks: Iterable[Chunk]) -> None:
+        inputs, checksum = [self._input, *self._extra_inputs], 0
         for chunk in chunks:
             if chunk.HasField("end"):
                 check_end(chunk, self._count, checksum)
@@ -164,21 +164,31 @@ class Rows:
                     self._complete = True
                     self._changed.notify_all()
                 return
-            records = chunk.records  # asked for once: protobuf copies it each time
-            checksum = zlib.crc32(records, checksum)
-            frames = unpack(records)
-            write_all(files[chunk.input], frames)
-            if chunk.input:
-                continue
-            size += len(frames)
-            form = layout(records)
-            with self._changed:
-                self._layouts.append(form)
-                self._ends.append(size)
-                self._count += chunk.rows
-                self._counts.append(self._count)
-                self._changed.notify_all()
+            columns = chunk.columns  # asked for once: protobuf copies it each time
+            checksum = zlib.crc32(columns, checksum)
+            inputs[chunk.input].append(chunk.rows, columns)
+            if not chunk.input:
+                with self._changed:
+                    self._count += chunk.rows
+                    self._changed.notify_all()
         raise ChannelError(f"the rows of this worker stopped after {self._count} without an end mark")
+
+    def _make_file(self) -> None:
+        try:
+            for _, end in self._ranges(for_script=False):
+                self._input.make_frames(end)
+            self._input.make_frames(0)
+        except Exception as error:  # that of `_fill`, or of writing the file: others wait for it
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
+
+    def _has_file(self) -> bool:
+        """Whether the TFRecord file has all rows. With the lock held."""
+        return self._complete and self._error is None and self._input.has_frames(len(self._input))
 
     def _wait_complete(self) -> None:
         with self._changed:
@@ -207,28 +217,28 @@ class Rows:
             if os.path.exists(path):
                 os.remove(path)
 
-    def _ranges(self, of_one_layout: bool) -> Iterator[Tuple[int, int, Optional[Layout]]]:
-        """Yield (start, end, layout of the first frame) of new data, some chunks at a time, until the last."""
-        taken, start = 0, 0
+    def _ranges(self, for_script: bool = True) -> Iterator[Tuple[int, int]]:
+        """Yield (first, last + 1) of new chunks, some at a time, until the last.
+
+        Args:
+            for_script: It is the script that waits, and takes these rows.
+        """
+        taken = 0
         while True:
             with self._changed:
-                with self._noted_as_waiting():
-                    while len(self._ends) == taken and not self._complete and self._error is None:
+                self._waiting += for_script
+                try:
+                    while len(self._input) == taken and not self._complete and self._error is None:
                         self._changed.wait()
+                finally:
+                    self._waiting -= for_script
                 check_unbroken(self._error)
-                if len(self._ends) == taken:
+                if len(self._input) == taken:
                     return
-                form = self._layouts[taken]
-                while True:
-                    end = self._ends[taken]
-                    taken += 1
-                    if taken == len(self._ends) or self._ends[taken] - start > SEGMENT_BYTES:
-                        break
-                    if of_one_layout and self._layouts[taken] != form:
-                        break
-                self._taken = max(self._taken, self._counts[taken - 1])
-            yield start, end, form
-            start = end
+                start, taken = taken, self._input.some(taken, SEGMENT_BYTES)
+                if for_script:
+                    self._taken = max(self._taken, self._input.rows(taken))
+            yield start, taken
 
 
 def check_unbroken(error: Optional[Exception]) -> None:
@@ -257,25 +267,9 @@ def check_end(chunk: Chunk, count: int, checksum: int) -> None:
         )
 
 
-def write_all(file: io.RawIOBase, data: Union[bytes, memoryview]) -> None:
-    """Write to an unbuffered file, which may take a part only."""
-    view = memoryview(data)
-    while view:
-        view = view[file.write(view) :]
-
-
-def _read_range(path: str, start: int, end: int) -> bytes:
-    with open(path, "rb") as file:
-        file.seek(start)
-        data = file.read(end - start)
-    if len(data) < end - start:
-        raise ChannelError(f"{path} ends before offset {end}")
-    return data
-
-
-def _copy_range(source: str, start: int, end: int, target: str) -> None:
+def _write_anew(path: str, data: bytes) -> None:
     # A new file each time: TensorFlow may still hold the former one open, and must not see it change.
-    if os.path.exists(target):
-        os.remove(target)
-    with open(target, "wb", buffering=0) as writer:
-        write_all(writer, _read_range(source, start, end))
+    if os.path.exists(path):
+        os.remove(path)
+    with open(path, "wb", buffering=0) as file:
+        write_all(file, data)

@@ -22,18 +22,16 @@ import platform
 import signal
 import sys
 import threading
-import time
 import traceback
 from types import ModuleType
 from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
 from akdl.channel import Channel, ChannelError
 from akdl.context import Share, TFContext
-from akdl.dataset import Rows
+from akdl.dataset import FileRows
 from akdl.extra_inputs import open_extra_inputs, text_path
 from akdl.model_archive import ModelError
 from akdl.parent import exit_with_parent, take_settings
-from akdl.row_parsing import RowParsing
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, TrainTaskConfig
 from akdl.runner.output_writer import OutputWriter
 from akdl.serving.check import write_checked_model
@@ -57,7 +55,7 @@ PROGRESS_S = 0.5
 STACKS_FILE = "stacks.txt"  # in the private folder: where the threads are, written when SIGUSR2 asks for it
 PRIVATE_FOLDER = ".akdl"  # inside the work folder; the rest of it belongs to the script
 
-AnyRows = Union[Rows, StreamRows]
+AnyRows = Union[FileRows, StreamRows]
 
 
 class ScriptError(Exception):
@@ -86,14 +84,14 @@ def _run_task(settings: Mapping[str, str]) -> int:
     )
     folder = os.path.join(task.work_dir, PRIVATE_FOLDER)
     if task.kind == "stream":
-        rows: AnyRows = StreamRows(folder, channel.read())
+        rows: AnyRows = StreamRows(folder, channel.read(), task.input_columns, task.exact_doubles)
     else:
-        rows = Rows(folder, channel.read(), len(task.extra_inputs))
+        extra_columns = [each.columns for each in task.extra_inputs]
+        rows = FileRows(folder, channel.read(), task.input_columns, task.exact_doubles, extra_columns)
     writer = OutputWriter(channel, task.output_columns, task.output_wait_ms / 1000 or None)
     cluster = channel.wait_for_cluster()
-    parsing = RowParsing(say=print)
-    over = _report_progress(channel, rows, parsing)
-    failure = _failure_of(lambda: _run_script(task, cluster, rows, writer, channel, parsing))
+    over = _report_progress(channel, rows)
+    failure = _failure_of(lambda: _run_script(task, cluster, rows, writer, channel))
     over.set()
     if failure is not None:
         channel.finish(Outcome(failure=failure))
@@ -103,32 +101,29 @@ def _run_task(settings: Mapping[str, str]) -> int:
     return 0
 
 
-def _report_progress(channel: Channel, rows: AnyRows, parsing: RowParsing) -> threading.Event:
+def _report_progress(channel: Channel, rows: AnyRows) -> threading.Event:
     """Report how far the script has come, from a thread, until the returned event is set."""
     over = threading.Event()
 
     def report() -> None:
         while not over.is_set():
             rows.wait_for_progress(PROGRESS_S)
-            progress = rows.progress()
-            parsing.look(progress.rows_read, progress.waiting, time.monotonic())
             try:
-                channel.report(progress)
+                wishes = channel.report(rows.progress())
             except ChannelError:
                 return  # whoever waits for the line hears of it
+            if wishes.dataset_file and isinstance(rows, FileRows):
+                rows.make_file()
 
     threading.Thread(target=report, name="akdl-progress", daemon=True).start()
     return over
 
 
-def _run_script(
-    task: Task, cluster: Cluster, rows: AnyRows, writer: OutputWriter, channel: Channel, parsing: RowParsing
-) -> None:
+def _run_script(task: Task, cluster: Cluster, rows: AnyRows, writer: OutputWriter, channel: Channel) -> None:
     # TF_CONFIG has to be there before the script's first line: a strategy built at module level reads it.
     os.environ["TF_CONFIG"] = cluster.tf_config
     user_main = _find_main(task.main_script, task.work_dir, json.loads(task.user_params).get("runner"))
     task_config = _task_config(task, json.loads(cluster.tf_config), rows, writer, channel)
-    parsing.watch()  # after the import of the script, which imports TensorFlow, before it builds its datasets
     try:
         user_main(task_config)
     except SystemExit as leaving:
@@ -188,7 +183,7 @@ def _task_config(task: Task, tf_config: Dict[str, Any], rows: AnyRows, writer: O
     # Scripts find the path of an extra input in their parameters and read it at once, so all rows are waited for.
     columns = [each.columns for each in task.extra_inputs]
     extra_inputs = []
-    if columns and isinstance(rows, Rows):
+    if columns and isinstance(rows, FileRows):
         extra_inputs = open_extra_inputs(rows.extra_files(), columns, task.exact_doubles, task.work_dir)
     for number in range(1, len(columns) + 1):
         user_params[f"ALINK:bc_{number}"] = text_path(task.work_dir, number)

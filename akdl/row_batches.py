@@ -1,195 +1,248 @@
-"""Batches of rows made of whole columns: where all cells are numbers, most rows have nothing that must be parsed.
+"""Batches of rows made of whole columns: nothing is parsed, and no cell is touched in Python.
 
-Frames of one layout are a table of bytes, from which each column is cut at once. Parsing the same rows costs several times
-as much as all else on their way into a training step. Rows with a null are parsed all the same.
-
-Everything here runs in the thread of TensorFlow that asks for the next batch.
+Everything here runs in the thread of TensorFlow that asks for the next batch. A column goes to TensorFlow as a serialized
+TensorProto, whose content is the column's bytes as they came; strings have their lengths before them. That is the fastest way
+to make string tensors: about 30 ns each, where a list of Python's bytes takes more than 100.
 """
 
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
-from akdl.features import FLOAT32, INT64, STRING, ColumnKind, parse_examples, unsharded
-from akdl.packed import Layout
+from akdl.cell_rows import Table, chosen, concatenated, join
+from akdl.cells import Cells, read_cells
+from akdl.features import FLOAT32, INT64, STRING, ColumnKind, unsharded
 from akdl.tf_version import tf_version
-from akdl.wire import Example, TableColumn
+from akdl.varints import padded, varint, width_of
+from akdl.wire import Rows, TableColumn
 
 if TYPE_CHECKING:
-    from akdl.dataset import Alike, Rows
+    from akdl.dataset import FileRows
     from akdl.stream_rows import StreamRows
 
-PARSED_AT_ONCE = 4096
+Array = Any
 
-_NUMBERS = {INT64: "<i8", FLOAT32: "<f4"}
+FLOAT64 = "float64"
+
+_AT_ONCE = 8  # batches
+_DATA_TYPES = {FLOAT32: 1, FLOAT64: 2, STRING: 7, INT64: 9}  # numbers of tensorflow.DataType
 
 
 class RowBatches:
     """Makes batches of some columns.
 
     Args:
-        columns: All columns of the table, in order.
-        wanted: Names of those that batches have.
+        columns: Those that batches have.
         exact_doubles: See `akdl.features.feature_spec`.
         defaults: See `akdl.features.feature_spec`.
     """
 
     def __init__(
-        self, columns: Sequence[TableColumn], wanted: Sequence[str], exact_doubles: bool, defaults: Optional[Mapping[str, Any]]
+        self, columns: Sequence[TableColumn], exact_doubles: bool = False, defaults: Optional[Mapping[str, Any]] = None
     ) -> None:
-        self._places = [number for number, column in enumerate(columns) if column.name in wanted]
-        self._columns = [columns[number] for number in self._places]
-        self._exact = exact_doubles
-        self._defaults = defaults
-        types = [_number_type(column, exact_doubles) for column in self._columns]
-        self._type = np.dtype([(column.name, each) for column, each in zip(self._columns, types)])
+        self._columns = [_TensorColumn(column, exact_doubles, defaults or {}) for column in columns]
 
     def dataset(
-        self,
-        rows: "Union[Rows, StreamRows]",
-        batch_size: int,
-        shuffle_rows: int = 0,
-        num_epochs: Optional[int] = 1,
+        self, rows: "Union[FileRows, StreamRows]", batch_size: int, shuffle_rows: int = 0, num_epochs: Optional[int] = 1
     ) -> Any:
         """Return a `tf.data.Dataset` of batches, see `akdl.context.TFContext.batches`."""
         import tensorflow as tf
 
         seeds = tf.compat.v1.get_seed(None)
-        random = np.random.default_rng(None if seeds[0] is None else seeds)
+        random = np.random.RandomState(None if seeds[0] is None else [seed % 2**32 for seed in seeds])
 
-        def one_pass() -> Iterator[Any]:
-            tables = self._tables(rows.parts())
-            return shuffled(tables, batch_size, shuffle_rows, random) if shuffle_rows > 1 else tables
+        def one_pass() -> Iterator[Table]:
+            tables = self.tables(rows.columns())
+            return shuffled(tables, shuffle_rows, random) if shuffle_rows > 1 else tables
 
-        def generate() -> Iterator[Mapping[str, Any]]:
-            for batch in batched(_repeated(one_pass, num_epochs), batch_size):
-                yield {name: batch[name] for name in batch.dtype.names}
+        def generate() -> Iterator[List[List[bytes]]]:
+            for batches in batched(_repeated(one_pass, num_epochs), batch_size):
+                yield list(map(self._serialized, batches))
 
-        signature = {name: tf.TensorSpec([None], tf.as_dtype(self._type[name])) for name in self._type.names or ()}
-        return unsharded(tf.data.Dataset.from_generator(generate, output_signature=signature))
+        def parse(serialized: Any) -> Any:
+            tensors = iter(tf.unstack(serialized))
+            return {column.name: column.parsed(tensors) for column in self._columns}
 
-    def _tables(self, parts: "Iterable[Union[Alike, str]]") -> Iterator[Any]:
-        rows = 0
-        for part in parts:
-            if isinstance(part, str):
-                tables = self._parsed(part, rows)
-            else:
-                tables = iter([cut(part.frames, part.layout, self._places, self._type)])
-            for table in tables:
-                rows += len(table)
-                yield table
+        # Some batches in one call of Python, which costs TensorFlow about as much as all else that it does for a batch; and one
+        # tensor of all columns: each further one costs as much again.
+        shape = [None, sum(column.tensors for column in self._columns)]
+        return unsharded(dataset_of_strings(generate, shape)).unbatch().map(parse)
 
-    def _parsed(self, path: str, before: int) -> Iterator[Any]:
-        """Parse the rows of a file, of which `before` others came first."""
-        import tensorflow as tf
+    def tables(self, messages: Iterable[Rows]) -> Iterator[Table]:
+        """Yield the columns of messages as tensors have them.
 
-        for serialized in tf.data.TFRecordDataset(path).batch(PARSED_AT_ONCE):
-            try:
-                parsed = parse_examples(serialized, self._columns, self._exact, self._defaults)
-            except tf.errors.InvalidArgumentError as error:
-                # TensorFlow makes an error of its own of this one, and one of an unknown kind of others than ValueError.
-                raise ValueError(self._null_in(serialized.numpy(), before) or error.message) from None
-            table = np.empty(len(serialized), self._type)
-            for name, cells in parsed.items():
-                table[name] = cells.numpy()
-            before += len(table)
-            yield table
+        Raises:
+            ValueError: A null that no default replaces.
+        """
+        before = 0
+        for message in messages:
+            found = {column.name: column for column in message.columns}
+            cells = [
+                read_cells(found[column.name], message.rows) if column.name in found else column.of_nulls(message.rows)
+                for column in self._columns
+            ]
+            self._refuse_nulls(cells, before)
+            yield Table(message.rows, [column.ready(each) for column, each in zip(self._columns, cells)])
+            before += message.rows
 
-    def _null_in(self, serialized: Iterable[bytes], before: int) -> str:
-        """Say where the first null is that no default replaces."""
-        required = [column.name for column in self._columns if column.name not in (self._defaults or {})]
-        for number, record in enumerate(serialized, before):
-            cells = Example.FromString(record).features.feature
-            for name in required:
-                if name not in cells:
-                    return (
-                        f"row {number} of those that came to this process: column {name!r} is null; give nulls a value, with "
-                        "`defaults` of `batches`, or in the query before"
-                    )
-        return ""
+    def _serialized(self, batch: Table) -> List[bytes]:
+        return [tensor for column, cells in zip(self._columns, batch.columns) for tensor in column.serialized(cells)]
+
+    def _refuse_nulls(self, columns: Sequence[Cells], before: int) -> None:
+        nulls = []
+        for column, cells in zip(self._columns, columns):
+            if column.default is None and cells.cell_offsets is None and cells.valid is not None and not cells.valid.all():
+                nulls.append((int(np.argmin(cells.valid)), column.name))
+        if nulls:
+            row, name = min(nulls, key=lambda null: null[0])
+            # An error of any other kind than ValueError is of an unknown kind for TensorFlow.
+            raise ValueError(
+                f"row {before + row} of those that came to this process: column {name!r} is null; give nulls a value, with "
+                "`defaults` of `batches`, or in the query before"
+            )
 
 
-def are_possible(columns: Sequence[TableColumn], exact_doubles: bool) -> bool:
-    """Whether rows of these columns can be batched here: all are plain numbers, and TensorFlow is able to."""
-    if any(_number_type(column, exact_doubles) is None for column in columns) or tf_version() < (2, 4):
-        return False
+def dataset_of_strings(generate: Callable[[], Iterator[Any]], shape: Sequence[Optional[int]]) -> Any:
+    """Return a `tf.data.Dataset` of string tensors of this shape."""
     import tensorflow as tf
 
-    # Rows with a null are parsed in a thread of TensorFlow, where a script may have turned off eager execution.
-    with ThreadPoolExecutor(1) as elsewhere:
-        return bool(elsewhere.submit(tf.executing_eagerly).result())
+    if tf_version() >= (2, 4):  # the older arguments are deprecated from there on
+        return tf.data.Dataset.from_generator(generate, output_signature=tf.TensorSpec(shape, tf.string))
+    return tf.data.Dataset.from_generator(generate, tf.string, tf.TensorShape(shape))
 
 
-def cut(frames: Any, layout: Layout, places: Sequence[int], dtype: Any) -> Any:
-    """Return columns of frames of one layout.
+def shuffled(tables: Iterable[Table], buffer_rows: int, random: Any) -> Iterator[Table]:
+    """Yield rows in random order, from a buffer that half of them leave when it is full.
 
-    Args:
-        frames: Back to back.
-        layout: Theirs.
-        places: Which columns of the table.
-        dtype: A structured type with a field for each: int64, float32 or float64.
-
-    Returns:
-        An array of this type, shape [rows].
-    """
-    table_of_bytes = np.frombuffer(frames, np.uint8).reshape(-1, layout.length)
-    table = np.empty(len(table_of_bytes), dtype)
-    for name, number in zip(dtype.names, places):
-        place, width = layout.cells[number]
-        cells = table_of_bytes[:, place : place + width]
-        if dtype[name].kind == "i":
-            table[name] = _integers(cells)
-        else:
-            table[name] = np.ascontiguousarray(cells).view(dtype[name])[:, 0]
-    return table
-
-
-def shuffled(tables: Iterable[Any], size: int, buffer_rows: int, random: Any) -> Iterator[Any]:
-    """Yield rows in random order, from a buffer: as `tf.data.Dataset.shuffle` does, but `size` rows at a time.
+    A row stays for as many others on average as in the buffer of `tf.data.Dataset.shuffle`.
 
     Args:
-        tables: Arrays of shape [any].
-        size: How many rows leave the buffer at once.
-        buffer_rows: How many it holds.
-        random: A `numpy.random.Generator`.
+        tables: The rows.
+        buffer_rows: How many the buffer holds. It holds more when one table has more.
+        random: A `numpy.random.RandomState`.
     """
-    buffer: Any = None
-    filled = 0
+    held: List[Table] = []
+    count = 0
     for table in tables:
-        if buffer is None:
-            buffer = np.empty(buffer_rows, table.dtype)
-        while len(table):
-            if filled < buffer_rows:
-                new, table = np.split(table, [buffer_rows - filled])
-                buffer[filled : filled + len(new)] = new
-                filled += len(new)
-                continue
-            new, table = np.split(table, [min(size, buffer_rows)])
-            chosen = random.choice(buffer_rows, len(new), replace=False)
-            yield buffer[chosen]
-            buffer[chosen] = new
-    if filled:
-        yield random.permutation(buffer[:filled])
+        held.append(table)
+        count += table.rows
+        if count >= buffer_rows:
+            buffer, order = join(held), random.permutation(count)
+            stays = buffer_rows // 2
+            yield buffer.choose(order[stays:])
+            held, count = [buffer.choose(order[:stays])], stays
+    if count:
+        yield join(held).choose(random.permutation(count))
 
 
-def batched(tables: Iterable[Any], size: int) -> Iterator[Any]:
-    """Yield arrays of `size` rows, the last may be shorter, from arrays of any length."""
-    held: List[Any] = []
+def batched(tables: Iterable[Table], size: int) -> Iterator[List[Table]]:
+    """Yield tables of `size` rows, the last may be shorter, from tables of any length: some at once, if they are there."""
+    held: List[Table] = []
     missing = size
     for table in tables:
-        while len(table):
-            piece, table = np.split(table, [missing])
-            held.append(piece)
-            missing -= len(piece)
+        start = 0
+        ready: List[Table] = []
+        while start < table.rows:
+            end = min(start + missing, table.rows)
+            held.append(table.cut(start, end))
+            missing -= end - start
+            start = end
             if not missing:
-                yield np.concatenate(held) if len(held) > 1 else piece
+                ready.append(join(held))
                 held, missing = [], size
+            if len(ready) == _AT_ONCE:
+                yield ready
+                ready = []
+        if ready:
+            yield ready
     if held:
-        yield np.concatenate(held)
+        yield [join(held)]
 
 
-def _repeated(one_pass: Any, times: Optional[int]) -> Iterator[Any]:
+class _TensorColumn:
+    """Turns one column into tensors.
+
+    Attributes:
+        default: The value of null cells; None without one.
+        tensors: How many a batch of it takes.
+    """
+
+    def __init__(self, column: TableColumn, exact_doubles: bool, defaults: Mapping[str, Any]) -> None:
+        kind = ColumnKind(column)
+        self.name = column.name
+        self._is_array = kind.is_array
+        self._dtype = FLOAT64 if exact_doubles and kind.name == "DOUBLE" else kind.feature
+        self.tensors = 2 if kind.is_array else 1
+        self.default = self._cell(defaults[column.name]) if column.name in defaults else None
+
+    def of_nulls(self, rows: int) -> Cells:
+        """Return so many cells that are null."""
+        none, offsets = np.zeros(rows, bool), np.zeros(rows + 1, np.int64)
+        if self._is_array:
+            return Cells(np.empty(0, np.uint8), none, offsets, offsets[:1] if self._dtype == STRING else None)
+        if self._dtype == STRING:
+            return Cells(np.empty(0, np.uint8), none, None, offsets)
+        return Cells(np.zeros(rows, self._dtype), none)
+
+    def ready(self, cells: Cells) -> Cells:
+        """Return cells with the type of the tensor and without nulls; a null ARRAY is empty."""
+        values, valid, cell_offsets, value_offsets = cells
+        if value_offsets is None:
+            with np.errstate(over="ignore"):  # beyond float32 is infinity, as in any conversion to float32
+                values = values.astype(self._dtype, copy=False)
+        ready = Cells(values, None, cell_offsets, value_offsets)
+        if cell_offsets is not None or valid is None or valid.all():
+            return ready
+        assert self.default is not None  # `_refuse_nulls` came first
+        if value_offsets is None:
+            return Cells(np.where(valid, values, self.default.values))
+        if not len(self.default.values):
+            return ready  # as null strings have no bytes
+        rows = len(valid)
+        return chosen(concatenated([ready, self.default]), np.where(valid, np.arange(rows), rows))
+
+    def serialized(self, cells: Cells) -> List[bytes]:
+        """Return the tensors of cells as TensorProtos: the values and, of arrays, where each row begins."""
+        if cells.value_offsets is None:
+            tensors = [_tensor(self._dtype, len(cells.values), np.ascontiguousarray(cells.values))]
+        else:
+            lengths = np.diff(cells.value_offsets)
+            tensors = [_tensor(STRING, len(lengths), padded(lengths, width_of(lengths)), np.ascontiguousarray(cells.values))]
+        if cells.cell_offsets is not None:
+            splits = cells.cell_offsets.astype(np.int64, copy=False)
+            tensors.append(_tensor(INT64, len(splits), splits))
+        return tensors
+
+    def parsed(self, tensors: Iterator[Any]) -> Any:
+        """Return the tensor that serialized ones make, taken from an iterator."""
+        import tensorflow as tf
+
+        values = tf.io.parse_tensor(next(tensors), tf.as_dtype(self._dtype))
+        values.set_shape([None])
+        if not self._is_array:
+            return values
+        splits = tf.io.parse_tensor(next(tensors), tf.int64)
+        splits.set_shape([None])
+        return tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_sparse()
+
+    def _cell(self, value: Any) -> Cells:
+        """Return a default as a column of one cell."""
+        if self._dtype != STRING:
+            number = int(value) if self._dtype == INT64 else float(value)
+            return Cells(np.array([number], self._dtype))
+        data = np.frombuffer(value if isinstance(value, bytes) else str(value).encode("utf-8"), np.uint8)
+        return Cells(data, None, None, np.array([0, len(data)]))
+
+
+def _tensor(dtype: str, size: int, *content: Array) -> bytes:
+    """Return a serialized TensorProto of shape [size]; the content of strings is all lengths as varints, then all bytes."""
+    shape = b"\x08" + varint(size)
+    shape = b"\x12" + varint(len(shape)) + shape
+    head = b"\x08" + varint(_DATA_TYPES[dtype]) + b"\x12" + varint(len(shape)) + shape
+    return b"".join([head, b"\x22", varint(sum(part.nbytes for part in content)), *(part.data for part in content)])
+
+
+def _repeated(one_pass: Callable[[], Iterator[Table]], times: Optional[int]) -> Iterator[Table]:
     """Yield all of several passes; of no end of them for None, unless there is nothing."""
     count = 0
     while times is None or count < times:
@@ -200,19 +253,3 @@ def _repeated(one_pass: Any, times: Optional[int]) -> Iterator[Any]:
             yield table
         if empty:
             return
-
-
-def _number_type(column: TableColumn, exact_doubles: bool) -> Optional[str]:
-    """Return the type of the cells of a column of plain numbers; None for any other."""
-    kind = ColumnKind(column)
-    if kind.is_array or kind.feature == STRING:
-        return None
-    return "<f8" if exact_doubles and kind.name == "DOUBLE" else _NUMBERS[kind.feature]
-
-
-def _integers(varints: Any) -> Any:
-    """Return the int64s, shape [n], that varints of one width hold, shape [n, width]."""
-    values = np.zeros(len(varints), np.uint64)
-    for byte in range(varints.shape[1]):
-        values |= (varints[:, byte] & np.uint8(0x7F)).astype(np.uint64) << np.uint64(7 * byte)
-    return values.view(np.int64)

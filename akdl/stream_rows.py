@@ -1,20 +1,20 @@
 """Rows of a stream on their way from the channel into a script: each is given once, and few are held at a time.
 
-Chunks hold complete TFRecord frames. TensorFlow's own TFRecord reader gets them as small files that live until it has read
-them, so that no record is touched in Python and memory stays as it is for weeks.
+Chunks are columns. `columns` gives them as they are. TensorFlow's own TFRecord reader gets their rows as small files that live
+until it has read them, so that no row is touched in Python and memory stays as it is for weeks.
 """
 
-import itertools
 import os
 import threading
 import zlib
 from contextlib import contextmanager
-from typing import Iterable, Iterator, List, NamedTuple, Optional, Union
+from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence
 
 from akdl.channel import ChannelError
-from akdl.dataset import Alike, check_end, check_unbroken, write_all
-from akdl.packed import Layout, layout, unpack
-from akdl.wire import Chunk, Progress
+from akdl.chunk_file import write_all
+from akdl.dataset import check_end, check_unbroken
+from akdl.examples import ExampleEncoder
+from akdl.wire import Chunk, Progress, Rows, TableColumn
 
 HELD_BYTES = 4 << 20  # rows that wait here for the script; one chunk always may. About 15 % faster than 1 MB
 
@@ -23,8 +23,7 @@ class _Held(NamedTuple):
     """A chunk."""
 
     rows: int
-    layout: Optional[Layout]
-    frames: Union[bytes, memoryview]
+    columns: bytes
 
 
 class StreamRows:
@@ -33,12 +32,17 @@ class StreamRows:
     Args:
         folder: Where the files live.
         chunks: The stream to read, see `akdl.channel.Channel.read`.
+        columns: Columns of the table.
+        exact_doubles: See `akdl.examples.ExampleEncoder`.
     """
 
     is_stream = True
 
-    def __init__(self, folder: str, chunks: Iterable[Chunk]) -> None:
+    def __init__(
+        self, folder: str, chunks: Iterable[Chunk], columns: Sequence[TableColumn], exact_doubles: bool = False
+    ) -> None:
         self._folder = folder
+        self._encoder = ExampleEncoder(columns, exact_doubles)
         self._changed = threading.Condition()
         self._held: List[_Held] = []
         self._held_bytes = 0
@@ -112,20 +116,16 @@ class StreamRows:
             with self._file(number, chunks) as path:
                 yield path
 
-    def parts(self) -> Iterator[Union[Alike, str]]:
-        """Yield rows as they arrive, each once: frames of one layout, or else a path as `segments` does.
+    def columns(self) -> Iterator[Rows]:
+        """Yield the rows as they arrive, each once, a chunk at a time.
 
         Raises:
             ChannelError: The rows did not arrive completely.
             RuntimeError: They were asked for before.
         """
-        runs = (run for chunks in self._scan() for run in itertools.groupby(chunks, lambda chunk: chunk.layout))
-        for number, (form, alike) in enumerate(runs):
-            if form is None:
-                with self._file(number, alike) as path:
-                    yield path
-            else:
-                yield from (Alike(form, chunk.frames) for chunk in alike)
+        for chunks in self._scan():
+            for chunk in chunks:
+                yield Rows.FromString(chunk.columns)
 
     def _scan(self) -> Iterator[List[_Held]]:
         """Yield all chunks, those together that are there at the same time."""
@@ -148,7 +148,7 @@ class StreamRows:
         try:
             with open(path, "wb", buffering=0) as file:
                 for chunk in chunks:
-                    write_all(file, chunk.frames)
+                    write_all(file, self._encoder.frames(Rows.FromString(chunk.columns)))
             yield path
         finally:
             if os.path.exists(path):
@@ -186,12 +186,11 @@ class StreamRows:
                     self._changed.notify_all()
                 return
             count += chunk.rows
-            records = chunk.records  # asked for once: protobuf copies it each time
-            checksum = zlib.crc32(records, checksum)
-            frames = unpack(records)
+            columns = chunk.columns  # asked for once: protobuf copies it each time
+            checksum = zlib.crc32(columns, checksum)
             with self._changed:
                 self._changed.wait_for(lambda: not self._held or self._held_bytes < HELD_BYTES)
-                self._held.append(_Held(chunk.rows, layout(records), frames))
-                self._held_bytes += len(frames)
+                self._held.append(_Held(chunk.rows, columns))
+                self._held_bytes += len(columns)
                 self._changed.notify_all()
         raise ChannelError(f"the rows of this worker stopped after {count} without an end mark")

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, 
 
 from akdl.columns import encode_columns
 from akdl.context import Share, TFContext
+from akdl.examples import records
 from akdl.features import FLOAT32, INT64, ColumnKind
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TrainTaskConfig
+from akdl.runner.example_rows import ExampleRows
 from akdl.runner.output_writer import check_example
-from akdl.wire import Example, TableColumn
+from akdl.wire import Example, Rows, TableColumn
 
 if TYPE_CHECKING:
-    from akdl.dataset import Rows
+    from akdl.dataset import FileRows
     from akdl.runner.output_writer import OutputWriter
 
 Cells = Union[Mapping[str, Sequence[Any]], Sequence[bytes]]
@@ -52,15 +54,17 @@ class CollectingWriter:
     def write(self, example: Any) -> None:
         """Keep one row, see `akdl.runner.output_writer.OutputWriter.write`."""
         check_example(example)
-        cells = {}
+        if self._columns is not None:
+            cells = ExampleRows(self._columns).read(example, len(self.rows))
+            cells = [list(cell) if isinstance(cell, tuple) else cell for cell in cells]
+            self.rows.append({column.name: cell for column, cell in zip(self._columns, cells)})
+            return
+        row = {}
         for name, feature in example.features.feature.items():
             lists = [feature.bytes_list.value, feature.float_list.value, feature.int64_list.value]
-            cells[name] = [value for values in lists for value in values]
-        if self._columns is None:
-            self.rows.append({name: values[0] if len(values) == 1 else values for name, values in cells.items()})
-            return
-        self._refuse_unknown(cells)
-        self.rows.append({column.name: _cell(column, cells.get(column.name)) for column in self._columns})
+            values = [value for values in lists for value in values]
+            row[name] = values[0] if len(values) == 1 else values
+        self.rows.append(row)
 
     def write_batch(self, values: Mapping[str, Any]) -> None:
         """Keep many rows, see `akdl.runner.output_writer.OutputWriter.write_batch`."""
@@ -80,12 +84,6 @@ class CollectingWriter:
     def close(self) -> None:
         """Do nothing."""
 
-    def _refuse_unknown(self, cells: Mapping[str, Any]) -> None:
-        names = [column.name for column in self._columns or ()]
-        unknown = sorted(set(cells) - set(names))
-        if unknown:
-            raise ValueError(f"unknown column {', '.join(unknown)}; outputSchemaStr has {', '.join(names)}")
-
 
 class StoredRows:
     """Stands in for the rows on their way to a script: all of them are in a TFRecord file already.
@@ -93,13 +91,15 @@ class StoredRows:
     Args:
         path: The file.
         count: Rows in it.
+        columns: Columns of the table.
     """
 
     is_stream = False
 
-    def __init__(self, path: str, count: int) -> None:
+    def __init__(self, path: str, count: int, columns: Sequence[TableColumn]) -> None:
         self._path = path
         self.count = count
+        self._rows = ExampleRows(columns)
 
     def file(self) -> str:
         """Return the path of the TFRecord file."""
@@ -116,6 +116,15 @@ class StoredRows:
     def segments(self) -> Iterator[str]:
         """Yield the paths of the files that hold the rows: the one there is."""
         yield self._path
+
+    def columns(self) -> Iterator[Rows]:
+        """Yield the rows as columns: all at once."""
+        with open(self._path, "rb") as file:
+            for number, record in enumerate(records(file.read())):
+                self._rows.append(self._rows.read(Example.FromString(record), number))
+        message = Rows()
+        self._rows.take(message)
+        yield message
 
 
 def table_columns(types: Mapping[str, str]) -> List[TableColumn]:
@@ -221,12 +230,13 @@ def _common(
     task: Mapping[str, Any],
 ) -> Dict[str, Any]:
     """Write the rows and return the arguments that all task configs take."""
-    records = encode_rows(rows, types, exact_doubles) if isinstance(rows, Mapping) else list(rows)
+    serialized = encode_rows(rows, types, exact_doubles) if isinstance(rows, Mapping) else list(rows)
     path = os.path.join(work_dir, FILE_NAME)
-    _write_records(path, records)
-    stored = cast("Rows", StoredRows(path, len(records)))
+    _write_records(path, serialized)
+    columns = table_columns(types)
+    stored = cast("FileRows", StoredRows(path, len(serialized), columns))
     all_shares = None if shares is None else lambda: list(shares)
-    context = TFContext(stored, table_columns(types), exact_doubles, all_shares)
+    context = TFContext(stored, columns, exact_doubles, all_shares)
     common: Dict[str, Any] = {
         "tf_context": context,
         "work_dir": work_dir,
@@ -242,11 +252,11 @@ def _common(
     return dict(common, **task)
 
 
-def _write_records(path: str, records: Sequence[bytes]) -> None:
+def _write_records(path: str, serialized: Sequence[bytes]) -> None:
     import tensorflow as tf
 
     with tf.io.TFRecordWriter(path) as writer:
-        for record in records:
+        for record in serialized:
             writer.write(record)
 
 
@@ -259,14 +269,6 @@ def _fill(feature: Any, values: List[Any], kind: ColumnKind, exact_doubles: bool
         feature.float_list.value.extend(values)
     else:
         feature.bytes_list.value.extend(value if isinstance(value, bytes) else str(value).encode("utf-8") for value in values)
-
-
-def _cell(column: TableColumn, values: Optional[List[Any]]) -> Any:
-    if values is None or ColumnKind(column).is_array:
-        return values
-    if len(values) != 1:
-        raise ValueError(f"column {column.name!r} ({column.type}): expected one value, got {len(values)}")
-    return values[0]
 
 
 def _plain(cells: Any) -> List[Any]:

@@ -11,14 +11,14 @@ import time
 
 HERE = pathlib.Path(__file__).parent
 ALL = ["codec", "ingest", "startup", "output", "feed", "training", "predict", "serving", "memory"]
-STREAM_S, STREAM_RATE = 20, 5000
+STREAM_S = 60
 
 
 def main(folder: pathlib.Path) -> int:
     """Run them and return the exit code."""
     folder.mkdir(parents=True, exist_ok=True)
     commands = {name: [f"{name}.py", "--folder", str(folder)] for name in ALL}
-    commands["streams"] = ["streams.py", str(STREAM_S), str(STREAM_RATE), str(folder / "streams.png")]
+    commands["streams"] = ["streams.py", "--seconds", str(STREAM_S), "--folder", str(folder)]
     failed = []
     for name, (script, *arguments) in commands.items():
         begun = time.monotonic()

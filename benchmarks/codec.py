@@ -1,115 +1,180 @@
-"""Encoding and decoding of rows, beside the protobuf API row by row.
+"""Rows to a script, to Examples, and from a script, by SQL type, in batches of 8,000.
 
     python benchmarks/codec.py [--rounds N] [--folder FOLDER]
 
-Encoding is from the columns that PyFlink hands over to framed tf.train.Examples; decoding from what `write_batch` sends to
-the rows that PyFlink takes. The limit does the same row by row with Example messages. One process, no Flink.
+"send" is from an Arrow batch to the serialized message for a script. Its limit is Arrow, which writes the same columns as a
+stream. "encode" is from this message to framed tf.train.Examples; "decode" is from what a script writes, over a serialized
+message, to Arrow. Their limit does the same row by row, with Example messages. One process, no Flink, no TensorFlow. A rate is
+per second of the processor, so that other programs matter less.
 """
 
 from __future__ import annotations
 
 import datetime
+import decimal
 import struct
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
 from crc32c import crc32c
 from report import Figure, arguments, report
 
 from akdl.columns import encode_columns
-from akdl.packed import unpack
-from akdl.wire import Example, TableColumn
-from bridge.decoder import RowDecoder
-from bridge.encoder import RowEncoder
-from bridge.schema import Schema
+from akdl.examples import ExampleEncoder
+from akdl.wire import Example, Rows
+from bridge.codec.ipc import arrow_schema, write_batch
+from bridge.codec.to_arrow import ColumnDecoder
+from bridge.codec.to_columns import to_columns
+from bridge.schema import Schema, table_columns
 
 ROWS = 8000
+SEND = 0.2  # the ratio asked for: a message is copied four times on its way to bytes, Arrow's stream twice
 _RANDOM = np.random.default_rng(0)
 _NULLS = _RANDOM.random(ROWS) < 0.2
+_EPOCH = datetime.datetime(1970, 1, 1)
+_MICROSECOND = datetime.timedelta(microseconds=1)
 
 
-def _objects(cells: list[Any]) -> Any:
-    return pd.Series(cells, dtype=object)
+class Cells(NamedTuple):
+    """How cells of a SQL type are made, and how one of them becomes a feature and again a cell.
+
+    Args:
+        make: Returns the cells of all rows as a script writes them.
+        feature: The list of the feature: "int64", "float" or "bytes".
+        to_value: Returns the value of a cell, or the list of values of an array.
+        to_cell: Returns the cell of a value, or of the values of an array.
+        target: The ratio asked for, to rows that are handled one by one.
+        sent: The Arrow type in which cells travel; None: the one that Flink has.
+    """
+
+    make: Callable[[], Any]
+    feature: str
+    to_value: Callable[[Any], Any]
+    to_cell: Callable[[Any], Any]
+    target: float
+    sent: Any = None
 
 
 def _strings(length: int = 16) -> list[str]:
     return ["".join(chr(97 + value) for value in row) for row in _RANDOM.integers(0, 26, (ROWS, length))]
 
 
-def _arrays() -> list[Any]:
-    return list(_RANDOM.random((ROWS, 16)).astype("f4"))
+def _decimals() -> list[decimal.Decimal]:
+    return [decimal.Decimal(value).scaleb(-2) for value in _RANDOM.integers(-(10**9), 10**9, ROWS).tolist()]
 
 
-def _with_nulls(cells: list[Any]) -> list[Any]:
-    return [None if null else cell for cell, null in zip(cells, _NULLS)]
-
-
-# Of each SQL type a maker of cells as PyFlink hands them over, how one cell becomes a feature, and the least ratio asked for.
-SINGLE: dict[str, tuple[Callable[[], Any], str, Callable[[Any], Any], float]] = {
-    "BOOLEAN NOT NULL": (lambda: pd.Series(_NULLS), "int64", int, 12),
-    "BIGINT NOT NULL": (lambda: pd.Series(_RANDOM.integers(-(2**62), 2**62, ROWS)), "int64", int, 12),
-    "FLOAT NOT NULL": (lambda: pd.Series(_RANDOM.random(ROWS, "f4")), "float", float, 12),
-    "DOUBLE NOT NULL": (lambda: pd.Series(_RANDOM.random(ROWS)), "float", float, 12),
-    "STRING NOT NULL": (lambda: _objects(_strings()), "bytes", str.encode, 5),
-    "BYTES NOT NULL": (lambda: _objects([text.encode() for text in _strings()]), "bytes", bytes, 5),
-    "DATE NOT NULL": (
-        lambda: _objects([datetime.date.fromordinal(700_000 + day) for day in range(ROWS)]),
-        "int64", lambda day: day.toordinal() - 719_163, 5,
+CELLS = {
+    "BOOLEAN": Cells(lambda: _RANDOM.random(ROWS) < 0.5, "int64", int, bool, 12),
+    "BIGINT": Cells(lambda: _RANDOM.integers(-(2**62), 2**62, ROWS), "int64", int, int, 12),
+    "FLOAT": Cells(lambda: _RANDOM.random(ROWS, "f4"), "float", float, float, 12),
+    "DOUBLE": Cells(lambda: _RANDOM.random(ROWS), "float", float, float, 12),
+    "STRING": Cells(_strings, "bytes", str.encode, bytes.decode, 5),
+    "BYTES": Cells(lambda: [_RANDOM.bytes(16) for _ in range(ROWS)], "bytes", bytes, bytes, 5),
+    "DECIMAL(10, 2)": Cells(
+        _decimals, "bytes", lambda cell: str(cell).encode(), lambda value: decimal.Decimal(value.decode()), 5, pa.string()
     ),
-    "ARRAY<FLOAT> NOT NULL": (lambda: _objects(_arrays()), "float", list, 5),
+    "DATE": Cells(
+        lambda: np.arange(ROWS).astype("M8[D]"), "int64",
+        lambda cell: cell.toordinal() - 719_163, lambda value: datetime.date.fromordinal(value + 719_163), 5,
+    ),
+    "TIMESTAMP(3)": Cells(
+        lambda: _RANDOM.integers(0, 10**12, ROWS).astype("M8[ms]"), "int64",
+        lambda cell: (cell - _EPOCH) // _MICROSECOND, lambda value: _EPOCH + value * _MICROSECOND, 5, pa.timestamp("us"),
+    ),
+    "ARRAY<FLOAT>": Cells(lambda: _RANDOM.random((ROWS, 16), "f4"), "float", list, list, 5),
 }  # fmt: skip
 
-
-def encoders() -> dict[str, tuple[Callable[[], int], Callable[[], int], float]]:
-    """Return by name what encodes a batch and returns the bytes, the same row by row, and the ratio asked for."""
-    found = {}
-    for sql, (make, kind, convert, target) in SINGLE.items():
-        found[sql] = (*_encoder({"x": (sql, make(), kind, convert)}, []), target)
-    plain = {f"f{number}": ("FLOAT NOT NULL", pd.Series(_RANDOM.random(ROWS, "f4")), "float", float) for number in range(10)}
-    plain["id"] = ("BIGINT NOT NULL", pd.Series(np.arange(ROWS)), "int64", int)
-    found["10 FLOAT, 1 BIGINT"] = (*_encoder(plain, []), 12)
-    mixed: dict[str, Any] = {}
-    for number in range(5):
-        mixed[f"s{number}"] = ("STRING", _objects(_with_nulls(_strings())), "bytes", str.encode)
-    for number in range(3):
-        mixed[f"d{number}"] = ("DOUBLE", pd.Series(_RANDOM.random(ROWS)), "float", float)
-    for number in range(2):
-        mixed[f"a{number}"] = ("ARRAY<FLOAT NOT NULL>", _objects(_with_nulls(_arrays())), "float", list)
-    found["5 STRING, 3 DOUBLE, 2 ARRAY, 20 % null"] = (*_encoder(mixed, [f"d{number}" for number in range(3)]), 5)
-    return found
+_NUMBERS = {**{f"f{number}": "FLOAT NOT NULL" for number in range(10)}, "id": "BIGINT NOT NULL"}
+_MIXED = {
+    **{f"s{number}": "STRING" for number in range(5)},
+    **{f"d{number}": "DOUBLE" for number in range(3)},
+    **{f"a{number}": "ARRAY<FLOAT>" for number in range(2)},
+}
+TABLES: dict[str, tuple[dict[str, str], float]] = {
+    **{sql: ({"x": f"{sql} NOT NULL"}, cells.target) for sql, cells in CELLS.items()},
+    "10 FLOAT, 1 BIGINT": (_NUMBERS, 12),
+    "5 STRING, 3 DOUBLE, 2 ARRAY, 20 % null": (_MIXED, 5),
+}
+"""By name the types of columns, and the ratio asked for. A fifth of the cells is null where the type is not NOT NULL."""
 
 
-def _encoder(columns: dict[str, Any], masked: list[str]) -> tuple[Callable[[], int], Callable[[], int]]:
-    """Return what encodes the columns at once, and row by row; the nulls of `masked` columns travel as bits of a mask."""
-    encoder = RowEncoder(Schema.parse(", ".join(f"{name} {sql}" for name, (sql, *_) in columns.items())))
-    bits = sum(1 << bit for bit in range(len(masked)))
-    mask = pd.Series(np.where(_NULLS, bits, 0).astype(np.int64))
-    given = [*(cells for _, cells, _, _ in columns.values()), mask]
-    assert len(encoder.sql_arguments) == len(given), encoder.sql_arguments
-    cells_of = {
-        name: _with_nulls(cells.tolist()) if name in masked else cells.tolist() for name, (_, cells, _, _) in columns.items()
-    }
+class Table:
+    """A batch of rows in all its forms.
 
-    def at_once() -> int:
-        return sum(len(unpack(data)) for _, _, data in encoder.encode(given).deal(1, 0))
+    Args:
+        types: Column name to SQL type.
+    """
 
-    def row_by_row() -> int:
-        size = 0
-        for row in range(ROWS):
-            example = Example()
-            for name, (_, _, kind, convert) in columns.items():
-                cell = cells_of[name][row]
-                if cell is not None:
-                    value = convert(cell)
-                    values = getattr(example.features.feature[name], f"{kind}_list").value
-                    values.extend(value if isinstance(value, list) else [value])
-            size += len(_framed(example.SerializeToString()))
-        return size
+    def __init__(self, types: dict[str, str]) -> None:
+        self._schema = Schema.parse(", ".join(f"{name} {sql}" for name, sql in types.items()))
+        self._columns = table_columns(self._schema)
+        self._encoder = ExampleEncoder(self._columns)
+        self._decoder = ColumnDecoder(self._schema)
+        self._kinds = [(name, CELLS[sql.removesuffix(" NOT NULL")]) for name, sql in types.items()]
+        self._written: dict[str, Any] = {}
+        arrays = []
+        for (name, cells), field in zip(self._kinds, self._decoder.arrow_schema):
+            made = cells.make()
+            plain = made.tolist() if isinstance(made, np.ndarray) else made
+            if field.nullable:
+                plain = _with_nulls(plain)
+                is_masked = isinstance(made, np.ndarray) and made.ndim == 1
+                made = np.ma.masked_array(made, _NULLS) if is_masked else _with_nulls(made)
+            self._written[name] = made
+            arrays.append(pa.array(plain, field.type))
+        self._batch = pa.record_batch(arrays, schema=arrow_schema(self._schema))
+        self._message = Rows.FromString(to_columns(self._batch, self._schema))
+        self._cells = list(zip(*(array.to_pylist() for array in arrays)))
 
-    return at_once, row_by_row
+    def send(self) -> int:
+        """Make the serialized message of the batch, and return its size."""
+        return len(to_columns(self._batch, self._schema))
+
+    def send_as_arrow_does(self) -> int:
+        """Write the batch as a stream, and return its size."""
+        arrays = [array.cast(cells.sent or array.type) for (_, cells), array in zip(self._kinds, self._batch.columns)]
+        return len(write_batch(pa.record_batch(arrays, self._batch.schema.names)))
+
+    def encode(self) -> int:
+        """Make framed Examples of the message, and return their size."""
+        return len(self._encoder.frames(self._message))
+
+    def encode_row_by_row(self) -> int:
+        """Make framed Examples of rows, and return their size."""
+        return sum(len(_framed(self._example(row))) for row in self._cells)
+
+    def decode(self) -> int:
+        """Make Arrow arrays of what a script writes, and return the number of rows."""
+        message = Rows.FromString(encode_columns(self._written, self._columns).SerializeToString())
+        return len(self._decoder.decode(message)[0])
+
+    def decode_row_by_row(self) -> int:
+        """Make rows of Examples that a script writes one by one, and return the number of rows."""
+        return len([self._row(self._example(row)) for row in self._cells])
+
+    def _example(self, row: tuple[Any, ...]) -> bytes:
+        example = Example()
+        for (name, cells), cell in zip(self._kinds, row):
+            if cell is not None:
+                value = cells.to_value(cell)
+                values = getattr(example.features.feature[name], f"{cells.feature}_list").value
+                values.extend(value if isinstance(value, list) else [value])
+        return example.SerializeToString()
+
+    def _row(self, serialized: bytes) -> tuple[Any, ...]:
+        features = Example.FromString(serialized).features.feature
+        row = []
+        for name, cells in self._kinds:
+            values = getattr(features[name], f"{cells.feature}_list").value if name in features else None
+            row.append(None if values is None else cells.to_cell(values if cells.to_cell is list else values[0]))
+        return tuple(row)
+
+
+def _with_nulls(cells: Any) -> list[Any]:
+    return [None if null else cell for cell, null in zip(cells, _NULLS)]
 
 
 def _framed(record: bytes) -> bytes:
@@ -122,48 +187,10 @@ def _masked(data: bytes) -> bytes:
     return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
-# Of each SQL type an array of cells as a script writes it, the list of its feature, and how a value of it becomes a cell.
-WRITTEN: dict[str, tuple[Callable[[], Any], str, Callable[[Any], Any]]] = {
-    "BIGINT": (lambda: _RANDOM.integers(-(2**62), 2**62, ROWS), "int64", int),
-    "FLOAT": (lambda: _RANDOM.random(ROWS, "f4"), "float", float),
-    "DOUBLE": (lambda: _RANDOM.random(ROWS, "f4"), "float", float),
-    "STRING": (lambda: _strings(), "bytes", bytes.decode),
-}
-
-
-def decoders() -> dict[str, tuple[Callable[[], int], Callable[[], int], float]]:
-    """Return by name what decodes a batch and returns the rows, the same row by row, and the ratio asked for."""
-    return {sql: (*_decoder(sql, make(), kind, convert), 3.0) for sql, (make, kind, convert) in WRITTEN.items()}
-
-
-def _decoder(sql: str, cells: Any, kind: str, convert: Callable[[Any], Any]) -> tuple[Callable[[], int], Callable[[], int]]:
-    """Return what decodes a column at once, and row by row."""
-    decoder = RowDecoder(Schema.parse(f"x {sql}"))
-    message = encode_columns({"x": cells}, [TableColumn(name="x", type=sql)])
-    examples = []
-    for cell in cells:
-        example = Example()
-        values = getattr(example.features.feature["x"], f"{kind}_list").value
-        values.append(cell.encode() if isinstance(cell, str) else cell)
-        examples.append(example.SerializeToString())
-
-    def at_once() -> int:
-        return len(decoder.decode(message)[0])
-
-    def row_by_row() -> int:
-        rows = []
-        for serialized in examples:
-            values = getattr(Example.FromString(serialized).features.feature["x"], f"{kind}_list").value
-            rows.append((convert(values[0]),))
-        return len(rows)
-
-    return at_once, row_by_row
-
-
 def _rate(run: Callable[[], int]) -> float:
-    """Return rows per second, of calls for at least a tenth of a second."""
-    begun, calls = time.perf_counter(), 0
-    while (seconds := time.perf_counter() - begun) < 0.1:
+    """Return rows per second of the processor, of calls for at least a tenth of a second."""
+    begun, calls = time.process_time(), 0
+    while (seconds := time.process_time() - begun) < 0.1:
         run()
         calls += 1
     return calls * ROWS / seconds
@@ -173,13 +200,18 @@ def main() -> None:
     """Measure and report."""
     given = arguments()
     figures = []
-    for verb, cases in (("encode", encoders()), ("decode", decoders())):
-        for name, (at_once, row_by_row, target) in cases.items():
-            assert at_once() > 0 and row_by_row() > 0
-            pairs = [(_rate(at_once), _rate(row_by_row)) for _ in range(given.rounds)]
-            values, limits = [first for first, _ in pairs], [second for _, second in pairs]
-            figures.append(Figure(f"{verb} {name}", "rows/s", values, limits, "row by row", target))
-    report("codec", f"Rows to Examples and back, batches of {ROWS:,}", figures, given.folder)
+    tables = [(name, Table(types), target) for name, (types, target) in TABLES.items()]
+    cases = [
+        *((f"send {name}", table.send, table.send_as_arrow_does, "Arrow's stream", SEND) for name, table, _ in tables),
+        *((f"encode {name}", table.encode, table.encode_row_by_row, "row by row", target) for name, table, target in tables),
+        *((f"decode {name}", table.decode, table.decode_row_by_row, "row by row", target) for name, table, target in tables),
+    ]
+    for name, run, run_limit, limit, target in cases:
+        assert run() > 0 and run_limit() > 0
+        pairs = [(_rate(run), _rate(run_limit)) for _ in range(given.rounds)]
+        values, limits = [first for first, _ in pairs], [second for _, second in pairs]
+        figures.append(Figure(name, "rows/s", values, limits, limit, target))
+    report("codec", f"Rows to a script, to Examples and back, batches of {ROWS:,}", figures, given.folder)
 
 
 if __name__ == "__main__":

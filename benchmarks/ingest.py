@@ -1,9 +1,9 @@
-"""Reading rows in a script, beside TensorFlow's own reader of a file with the same records.
+"""Reading rows in a script, beside TensorFlow's own reader and parser of a file with the same rows.
 
     python benchmarks/ingest.py [--rounds N] [--folder FOLDER]
 
-All read batches of 1,024 rows and parse them. The chunks are in memory when the clock starts, so that what is measured is
-what happens to them in the TensorFlow process. One process, no Flink.
+All read batches of 1,024 rows. The chunks are in memory when the clock starts, so that what is measured is what happens to
+them in the TensorFlow process. One process on one processor, no Flink.
 """
 
 from __future__ import annotations
@@ -17,80 +17,154 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from report import Figure, arguments, report
 
 from akdl import features
+from akdl.cells import Cells, write_cells
 from akdl.context import TFContext
-from akdl.dataset import Rows
-from akdl.packed import unpack
+from akdl.dataset import FileRows
+from akdl.examples import ExampleEncoder
 from akdl.stream_rows import StreamRows
-from akdl.wire import Chunk, EndOfInput, TableColumn
-from bridge.encoder import RowEncoder
-from bridge.schema import Schema
+from akdl.wire import Chunk, EndOfInput, Rows, TableColumn
 
 ROWS, CHUNK_ROWS, BATCH = 1_000_000, 8000, 1024
-TYPES = {**{f"f{number}": "FLOAT NOT NULL" for number in range(10)}, "id": "BIGINT NOT NULL"}
-COLUMNS = [TableColumn(name=name, type=sql) for name, sql in TYPES.items()]
+WIDTH = 16  # bytes of a string, numbers of an array
+NULL_SHARE = 0.2
+NUMBERS = {**{f"f{number}": "FLOAT NOT NULL" for number in range(10)}, "id": "BIGINT NOT NULL"}
+MIXED = {
+    **{f"s{number}": "STRING" for number in range(5)},
+    **{f"d{number}": "DOUBLE" for number in range(3)},
+    **{f"a{number}": "ARRAY<FLOAT>" for number in range(2)},
+}
+DEFAULTS = {name: "" if sql == "STRING" else 0 for name, sql in MIXED.items() if sql != "ARRAY<FLOAT>"}
+
+Make = Callable[[np.random.Generator, int], Cells]
 
 
-def chunks(labels: bool = False) -> list[Chunk]:
-    """Return the rows as they come over the line, and the end mark; `id` counts, or is a label."""
-    encoder = RowEncoder(Schema.parse(", ".join(f"{name} {sql}" for name, sql in TYPES.items())))
+def real(random: np.random.Generator, rows: int) -> Cells:
+    """Return numbers."""
+    return Cells(random.random(rows, "f4"))
+
+
+def whole(random: np.random.Generator, rows: int) -> Cells:
+    """Return integers of 5 bytes in a record."""
+    return Cells(random.integers(2**33, 2**34, rows))
+
+
+def double(random: np.random.Generator, rows: int) -> Cells:
+    """Return numbers, some of them null."""
+    return Cells(random.random(rows), random.random(rows) >= NULL_SHARE)
+
+
+def string(random: np.random.Generator, rows: int) -> Cells:
+    """Return strings, some of them null."""
+    valid = random.random(rows) >= NULL_SHARE
+    offsets = np.cumsum([0, *(valid * WIDTH)])
+    return Cells(random.integers(97, 123, offsets[-1], "u1"), valid, None, offsets)
+
+
+def array(random: np.random.Generator, rows: int) -> Cells:
+    """Return arrays, some of them null."""
+    valid = random.random(rows) >= NULL_SHARE
+    offsets = np.cumsum([0, *(valid * WIDTH)])
+    return Cells(random.random(offsets[-1], "f4"), valid, offsets)
+
+
+MAKERS: dict[str, Make] = {
+    "FLOAT NOT NULL": real, "BIGINT NOT NULL": whole, "DOUBLE": double, "STRING": string, "ARRAY<FLOAT>": array,
+}  # fmt: skip
+
+
+def table_columns(types: dict[str, str]) -> list[TableColumn]:
+    """Return the columns of a table."""
+    return [TableColumn(name=name, type=sql) for name, sql in types.items()]
+
+
+def chunks(types: dict[str, str]) -> list[Chunk]:
+    """Return the rows as they come over the line, and the end mark."""
     random = np.random.default_rng(0)
     made, checksum = [], 0
-    for first in range(0, ROWS, CHUNK_ROWS):
-        cells = [pd.Series(random.random(CHUNK_ROWS, "f4")) for _ in range(10)]
-        ids = pd.Series(cells[0] > cells[1] if labels else np.arange(first, first + CHUNK_ROWS) + 2**33).astype(np.int64)
-        mask = pd.Series(np.zeros(CHUNK_ROWS, np.int64))
-        ((_, rows, records),) = encoder.encode([*cells, ids, mask]).deal(1, 0)
-        made.append(Chunk(rows=rows, records=records))
-        checksum = zlib.crc32(records, checksum)
+    for _ in range(0, ROWS, CHUNK_ROWS):
+        columns = [write_cells(name, MAKERS[sql](random, CHUNK_ROWS)) for name, sql in types.items()]
+        made.append(Chunk(rows=CHUNK_ROWS, columns=Rows(rows=CHUNK_ROWS, columns=columns).SerializeToString()))
+        checksum = zlib.crc32(made[-1].columns, checksum)
     return [*made, Chunk(end=EndOfInput(rows=ROWS, checksum=checksum))]
 
 
-def count(dataset: Any) -> int:
+def count(dataset: Any, column: str) -> int:
     """Read all batches in TensorFlow and return the rows."""
     import tensorflow as tf
 
-    return int(dataset.reduce(tf.constant(0, tf.int64), lambda n, batch: n + tf.size(batch["id"], out_type=tf.int64)))
+    return int(dataset.reduce(tf.constant(0, tf.int64), lambda n, batch: n + tf.size(batch[column], out_type=tf.int64)))
 
 
-def readers(rows: list[Chunk], path: str) -> dict[str, Callable[[str], Callable[[], int]]]:
+def readers(
+    types: dict[str, str], defaults: dict[str, Any] | None, rows: list[Chunk], path: str
+) -> dict[str, Callable[[str], Callable[[], int]]]:
     """Return by name what prepares to read, in a folder of its own, and returns what then reads all rows and counts them."""
     import tensorflow as tf
 
-    def file(path: str) -> Callable[[], int]:
-        return lambda: count(features.batches(tf.data.TFRecordDataset(path), BATCH, COLUMNS))
+    columns, counted = table_columns(types), next(iter(types))
+
+    def parsed(dataset: Any) -> int:
+        return count(features.batches(dataset, BATCH, columns, defaults=defaults), counted)
+
+    def batches(rows: Any, **more: Any) -> int:
+        return count(TFContext(rows, columns).batches(BATCH, defaults, **more), counted)
 
     return {
-        "TFRecordDataset": lambda folder: file(path),
-        "dataset_file, complete": lambda folder: file(Rows(folder, rows).file()),
-        "flink_stream_dataset, arriving": lambda folder: lambda: count(TFContext(Rows(folder, rows), COLUMNS).batches(BATCH)),
-        "dataset_fn of a stream": lambda folder: lambda: count(TFContext(StreamRows(folder, rows), COLUMNS).batches(BATCH)),
+        "TFRecordDataset": lambda folder: lambda: parsed(tf.data.TFRecordDataset(path)),
+        "batches": lambda folder: lambda: batches(FileRows(folder, rows, columns)),
+        "batches, shuffled": lambda folder: lambda: batches(FileRows(folder, rows, columns), shuffle_rows=10 * BATCH),
+        "batches of a stream": lambda folder: lambda: batches(StreamRows(folder, rows, columns)),
+        "flink_stream_dataset, parsed": lambda folder: (
+            lambda: parsed(TFContext(FileRows(folder, rows, columns), columns).flink_stream_dataset())
+        ),
+        "dataset_file, made": lambda folder: lambda: len(FileRows(folder, rows, columns).file()) and ROWS,
     }
+
+
+TARGETS: dict[str, dict[str, float | None]] = {
+    "numbers": {"batches": 3, "batches, shuffled": None, "batches of a stream": 3, "dataset_file, made": 1.5},
+    "mixed": {"batches": 3, "batches, shuffled": None, "batches of a stream": 3, "dataset_file, made": 1},
+}
+
+
+def measured(kind: str, types: dict[str, str], defaults: dict[str, Any] | None, rounds: int, parent: str) -> list[Figure]:
+    """Measure all readers of one kind of table."""
+    rates: dict[str, list[float]] = {}
+    rows = chunks(types)
+    path = os.path.join(parent, f"{kind}.tfrecords")
+    encoder = ExampleEncoder(table_columns(types))
+    with pathlib.Path(path).open("wb") as file:
+        file.writelines(encoder.frames(Rows.FromString(chunk.columns)) for chunk in rows[:-1])
+    for number in range(rounds + 1):
+        for name, prepare in readers(types, defaults, rows, path).items():
+            with tempfile.TemporaryDirectory(dir=parent) as folder:
+                read = prepare(folder)
+                begun = time.perf_counter()
+                assert read() == ROWS
+                seconds = time.perf_counter() - begun
+            if number:  # the first round warms up
+                rates.setdefault(name, []).append(ROWS / seconds)
+    os.remove(path)
+    limits = rates.pop("TFRecordDataset")
+    return [
+        Figure(f"{kind}: {name}", "rows/s", values, limits, "TFRecordDataset, parsed", TARGETS[kind].get(name))
+        for name, values in rates.items()
+    ]
 
 
 def main() -> None:
     """Measure and report."""
     given = arguments()
-    rates: dict[str, list[float]] = {}
+    os.sched_setaffinity(0, [max(os.sched_getaffinity(0))])  # before TensorFlow starts its threads
     with tempfile.TemporaryDirectory() as parent:
-        rows = chunks()
-        path = os.path.join(parent, "same.tfrecords")
-        pathlib.Path(path).write_bytes(b"".join(unpack(chunk.records) for chunk in rows))
-        for number in range(given.rounds + 1):
-            for name, prepare in readers(rows, path).items():
-                with tempfile.TemporaryDirectory(dir=parent) as folder:
-                    read = prepare(folder)
-                    begun = time.perf_counter()
-                    assert read() == ROWS
-                    seconds = time.perf_counter() - begun
-                if number:  # the first round warms up
-                    rates.setdefault(name, []).append(ROWS / seconds)
-    limits = rates.pop("TFRecordDataset")
-    figures = [Figure(name, "rows/s", values, limits, "TFRecordDataset", 0.9) for name, values in rates.items()]
-    report("ingest", f"Reading and parsing {ROWS:,} rows in batches of {BATCH:,}", figures, given.folder)
+        figures = [
+            *measured("numbers", NUMBERS, None, given.rounds, parent),
+            *measured("mixed", MIXED, DEFAULTS, given.rounds, parent),
+        ]
+    report("ingest", f"Reading {ROWS:,} rows in batches of {BATCH:,}, on one processor", figures, given.folder)
 
 
 if __name__ == "__main__":

@@ -1,28 +1,111 @@
-"""What the jobs of several benchmarks have in common: a table of random rows, a script with one worker, kinds of processes."""
+"""What the benchmarks of jobs have in common: random rows, jobs that do least with them, and net times round by round."""
 
 from __future__ import annotations
 
+import argparse
 import pathlib
+import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from processes import all_processes, processor_seconds
+from report import Figure, parser
+
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
+# Start-up varies by some tenths of a second, and counts out of each time: of less than this, it would decide the ratio.
+FLOOR_S = 2.0
+ROUNDS_AGAIN = 2  # at most, in place of rounds with a shorter time
 
 
-def random_table(
-    table_env: Any, name: str, columns: Mapping[str, str], rows: int, options: Mapping[str, str] | None = None
-) -> Any:
-    """Create a table of random rows, as fast as they can be made, and return it."""
-    given = {"connector": "datagen", "rows-per-second": "1000000000", "number-of-rows": str(rows), **(options or {})}
-    with_ = ", ".join(f"'{key}' = '{value}'" for key, value in given.items())
-    table_env.execute_sql(f"CREATE TEMPORARY TABLE {name} ({declared(columns)}) WITH ({with_})")
-    return table_env.from_path(name)
+class RandomRows:
+    """Tables of random rows in one environment, as fast as Flink makes them.
+
+    Args:
+        table_env: In batch or streaming mode.
+        name: Of the tables, in part.
+        columns: Name to SQL type.
+        options: Of their source.
+    """
+
+    def __init__(self, table_env: Any, name: str, columns: Mapping[str, str], options: Mapping[str, str] | None = None) -> None:
+        self._table_env = table_env
+        self._name = name
+        self._columns = columns
+        self._options = options or {}
+        self._tables: dict[int, Any] = {}
+        self._has_noop = self._has_sink = False
+
+    def table(self, rows: int) -> Any:
+        """Return the table with so many rows."""
+        if rows not in self._tables:
+            name = f"{self._name}_{rows}"
+            options = {"connector": "datagen", "rows-per-second": "1000000000", "number-of-rows": str(rows), **self._options}
+            with_ = ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
+            self._table_env.execute_sql(f"CREATE TEMPORARY TABLE {name} ({self._declared}) WITH ({with_})")
+            self._tables[rows] = self._table_env.from_path(name)
+        return self._tables[rows]
+
+    def jvm(self, rows: int) -> float:
+        """Return the seconds of a job in the JVM alone, from the source into nothing."""
+        if not self._has_sink:
+            self._has_sink = bool(sink(self._table_env, f"{self._name}_all", self._declared))
+        return into(f"{self._name}_all", self.table(rows))
+
+    def noop(self, rows: int) -> float:
+        """Return the seconds of a job with a pandas UDF that is given all columns and looks at none."""
+        if not self._has_noop:
+            self._create_noop()
+            self._has_noop = True
+        self.table(rows)
+        call = f"akdl_bench_{self._name}({', '.join(self._columns)})"
+        return into(f"{self._name}_one", self._table_env.sql_query(f"SELECT {call} AS x FROM {self._name}_{rows}"))
+
+    def counted_by(self, script: str, workers: int = 1) -> Callable[[int], float]:
+        """Return what runs a script of `scripts/` and returns the seconds; the script has to say that all rows came."""
+
+        def run(rows: int) -> float:
+            counted = script_job(self.table(rows), SCRIPTS / script, "n BIGINT", workers).getOutputTable()
+            begun = time.monotonic()
+            found = sum(row[0] for row in counted.execute().collect())
+            seconds = time.monotonic() - begun
+            if found != rows:
+                raise SystemExit(f"{script} got {found} rows of {rows}")
+            return seconds
+
+        return run
+
+    @property
+    def _declared(self) -> str:
+        return ", ".join(f"{name} {kind}" for name, kind in self._columns.items())
+
+    def _create_noop(self) -> None:
+        from pyflink.table import DataTypes
+        from pyflink.table.udf import udf
+
+        @udf(result_type=DataTypes.FLOAT(), func_type="pandas")
+        def akdl_bench_zero(first: Any, *columns: Any) -> Any:
+            import numpy as np
+            import pandas as pd
+
+            return pd.Series(np.zeros(len(first), "f4"))
+
+        self._table_env.create_temporary_function(f"akdl_bench_{self._name}", akdl_bench_zero)
+        sink(self._table_env, f"{self._name}_one", "x FLOAT")
 
 
-def declared(columns: Mapping[str, str]) -> str:
-    """Return the columns as SQL declares them."""
-    return ", ".join(f"{name} {kind}" for name, kind in columns.items())
+def sink(table_env: Any, name: str, columns: str) -> str:
+    """Create a table that forgets its rows, and return its name."""
+    table_env.execute_sql(f"CREATE TEMPORARY TABLE {name} ({columns}) WITH ('connector' = 'blackhole')")
+    return name
+
+
+def into(sink: str, table: Any) -> float:
+    """Return the seconds of the job that writes a table into another."""
+    begun = time.monotonic()
+    table.execute_insert(sink).wait()
+    return time.monotonic() - begun
 
 
 def script_job(table: Any, script: pathlib.Path, output: str, workers: int = 1, **params: Any) -> Any:
@@ -40,38 +123,163 @@ class Job:
     """A job to be timed.
 
     Args:
-        run: Runs it with so many rows and returns the seconds.
-        small: The size whose seconds count as start-up.
-        sizes: Of each round, the largest last.
+        run: Runs it with so many rows and returns the seconds. Jobs of one `run` and `small` share their start-up.
+        small: The size whose time counts as start-up.
+        large: The size that is measured.
     """
 
     run: Callable[[int], float]
     small: int
-    sizes: Sequence[int]
-
-    def rates(self, net: Sequence[Sequence[float]]) -> list[float]:
-        """Return the rows/s of the largest size in each round, from what `net_seconds` gives for this job."""
-        return [(self.sizes[-1] - self.small) / seconds[-1] for seconds in net]
+    large: int
 
 
-def net_seconds(jobs: Mapping[str, Job], rounds: int) -> dict[str, list[list[float]]]:
-    """Run jobs in turn, and return for each job, round and size the seconds of the rows beyond the small size.
+@dataclass(frozen=True)
+class Net:
+    """What the rows of a job beyond its small size took, round by round.
 
-    The small size runs once, after the last round. The first jobs of a JVM take longer; taken from the seconds of later
-    jobs, they would make those look too fast.
+    Args:
+        rows: How many they are.
+        seconds: Per round.
+        processors: Processor seconds per round, see `processes.processor_seconds`.
+        too_short: Some of the seconds are too few to be compared.
     """
-    taken: dict[str, list[list[float]]] = {name: [] for name in jobs}
+
+    rows: int
+    seconds: list[float]
+    processors: list[dict[str, float]]
+    too_short: bool
+
+    @property
+    def rates(self) -> list[float]:
+        """The rows/s of each round."""
+        return [self.rows / seconds for seconds in self.seconds]
+
+    @property
+    def processors_per_million(self) -> list[float]:
+        """The processor seconds of all processes per million rows, of each round."""
+        return [1e6 * all_processes(used) / self.rows for used in self.processors]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one run of a job took: seconds, and processor seconds as `processes.processor_seconds` gives them."""
+
+    seconds: float
+    processors: dict[str, float]
+
+
+# Of each start-up and each job, what it took in one round.
+_Round = dict[Any, Taken]
+
+
+def measure(jobs: Mapping[str, Job], rounds: int, scale: float = 1.0) -> dict[str, Net]:
+    """Run jobs in turn, and return for each what the rows beyond its small size took.
+
+    In each round a job runs with its small size first, which also lets the JVM compile what the large one needs. The median
+    of these times over the rounds is what counts out. A round with a time below `FLOOR_S` is run again, a few times at most.
+
+    Args:
+        jobs: By name; those that are compared should be neighbours.
+        rounds: How many.
+        scale: Of all sizes. Below 1 all times count as too short, and no round is run again.
+    """
+    sizes = {name: (max(1, int(job.small * scale)), max(2, int(job.large * scale))) for name, job in jobs.items()}
+    done: list[_Round] = []
     for number in range(rounds):
-        for name, job in jobs.items():
-            taken[name].append([job.run(rows) for rows in job.sizes])
+        done.append(_round(jobs, sizes))
         print(f"round {number + 1} of {rounds} is done", flush=True)
-    start_up = {name: job.run(job.small) for name, job in jobs.items()}
-    return {name: [[seconds - start_up[name] for seconds in each] for each in taken[name]] for name in jobs}
+    if scale >= 1:
+        for _ in range(ROUNDS_AGAIN):
+            nets = {name: _net(name, job, sizes[name], done) for name, job in jobs.items()}
+            shortest, number, name = min((net.seconds[i], i, name) for name, net in nets.items() for i in range(rounds))
+            if shortest >= FLOOR_S:
+                break
+            print(f"round {number + 1} runs again: {name} took {shortest:.2f} s beyond start-up", flush=True)
+            done[number] = _round(jobs, sizes)
+    return {name: _net(name, job, sizes[name], done, scale) for name, job in jobs.items()}
 
 
-def kind_of(process: Any) -> str:
-    """Return which of this program's processes one is: "driver", "jvm" or "tensorflow"; psutil.Error when it has ended."""
-    command = process.cmdline()
-    if "akdl.entry" in command:
-        return "tensorflow"
-    return "jvm" if command and "java" in command[0] else "driver"
+def _round(jobs: Mapping[str, Job], sizes: Mapping[str, tuple[int, int]]) -> _Round:
+    taken: _Round = {}
+    for name, job in jobs.items():
+        small, large = sizes[name]
+        if (job.run, small) not in taken:
+            taken[job.run, small] = timed(job.run, small)
+        taken[name] = timed(job.run, large)
+    return taken
+
+
+def timed(run: Callable[[int], float], rows: int) -> Taken:
+    """Run a job with so many rows."""
+    before = processor_seconds()
+    seconds = run(rows)
+    return Taken(seconds, difference(processor_seconds(), before))
+
+
+def _net(name: str, job: Job, sizes: tuple[int, int], rounds: Sequence[_Round], scale: float = 1.0) -> Net:
+    small, large = sizes
+    starts = [each[job.run, small] for each in rounds]
+    start_s = statistics.median(start.seconds for start in starts)
+    start_processors = {
+        kind: statistics.median(start.processors.get(kind, 0.0) for start in starts) for kind in starts[0].processors
+    }
+    seconds = [each[name].seconds - start_s for each in rounds]
+    processors = [difference(each[name].processors, start_processors) for each in rounds]
+    return Net(large - small, seconds, processors, scale < 1 or min(seconds) < FLOOR_S)
+
+
+def difference(after: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
+    """Return the processor seconds from one moment to another."""
+    return {kind: value - before.get(kind, 0.0) for kind, value in after.items()}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A line of the table: the rate of a job beside its limit.
+
+    Args:
+        name: Of the line.
+        job: Its name.
+        limit: The name of the job beside it, or the rate that is asked for.
+        words: What the limit is.
+        target: The ratio that is asked for; None: any.
+    """
+
+    name: str
+    job: str
+    limit: str | float
+    words: str
+    target: float | None
+
+    def figure(self, nets: Mapping[str, Net]) -> Figure:
+        """Return the line."""
+        net = nets[self.job]
+        if isinstance(self.limit, str):
+            limits, too_short = nets[self.limit].rates, net.too_short or nets[self.limit].too_short
+        else:
+            limits, too_short = [self.limit] * len(net.rates), net.too_short
+        return Figure(self.name, "rows/s", net.rates, limits, self.words, self.target, too_short)
+
+
+def job_arguments() -> argparse.Namespace:
+    """Return `rounds`, `folder`, `scale` and `only` from the command line."""
+    known = parser()
+    known.add_argument("--scale", type=float, default=1.0, help="of all sizes; below 1 nothing is decided")
+    known.add_argument("--only", default="", help="run only what the lines with this in their name need")
+    return known.parse_args()
+
+
+def compare(
+    jobs: Mapping[str, Job], comparisons: Sequence[Comparison], given: argparse.Namespace
+) -> tuple[list[Figure], dict[str, Net]]:
+    """Run the jobs that the lines asked for need.
+
+    Returns:
+        The lines, and what each of the jobs took.
+    """
+    wanted = [each for each in comparisons if given.only in each.name]
+    if not wanted:
+        raise SystemExit(f"no line has {given.only!r} in its name; there are: {', '.join(each.name for each in comparisons)}")
+    needed = {name for each in wanted for name in (each.job, each.limit)}
+    nets = measure({name: job for name, job in jobs.items() if name in needed}, given.rounds, given.scale)
+    return [each.figure(nets) for each in wanted], nets

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from peak_memory import peak_mb
+from processes import peak_mb
 
 SCRIPT = """
 import tensorflow as tf

@@ -1,53 +1,74 @@
-"""Peak memory of every process while rows pass through TensorFlow2BatchOp: `python benchmarks/memory.py [--folder FOLDER]`.
+"""Peak memory of every process while rows go into a script and back.
 
-Each size runs in a driver of its own, in BATCH mode. Memory is resident and at its peak, as the kernel counts it (VmHWM), in
-the driver (Flink's Python functions live in it), in the JVM, and in the TensorFlow process. Linux only.
+    python benchmarks/memory.py [--rounds N] [--folder FOLDER] [--scale SHARE]
+
+The script writes back each batch that it reads, so both directions carry all rows. Each size runs in a driver of its own, in
+BATCH mode. Memory is resident and at its peak, as the kernel counts it (VmHWM), in the driver (Flink's Python functions live
+in it), in the JVM, and in the TensorFlow process. What the JVM holds beside its heap counts, Arrow's buffers too: if they
+leaked, the larger size would take 400 MB more. Linux only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import threading
-import time
+from collections.abc import Iterator
 
 from feed import PLAIN
-from jobs import SCRIPTS, kind_of, random_table, script_job
-from peak_memory import peak_mb
-from report import Figure, arguments, report
+from jobs import SCRIPTS, RandomRows, script_job
+from processes import KINDS, peak_mb, processes
+from report import Figure, parser, report
 
-SMALL, LARGE = 300_000, 3_000_000
-SCRIPT = SCRIPTS / "read_batches.py"
+# The JVM's compiler and class loaders take memory for the first seconds of any job, so the small size is not tiny.
+SMALL, LARGE = 500_000, 8_000_000
+SCRIPT = SCRIPTS / "write_back.py"
+EACH_S = 0.1
+# A heap grows to what it may before it is cleaned: this much has to do for any size, and counts from the start.
+HEAP = "-Xms400m -Xmx400m -XX:+AlwaysPreTouch"
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[dict[str, float]]:
+    """Yield the peaks in MB by kind of process, which grow meanwhile."""
+    import psutil
+
+    peaks: dict[str, float] = {}
+    ended = threading.Event()
+
+    def look() -> None:
+        for kind, process in processes():
+            with contextlib.suppress(psutil.Error, OSError, StopIteration):  # it has just ended
+                peaks[kind] = max(peaks.get(kind, 0.0), peak_mb(process.pid))
+
+    def watch() -> None:
+        while not ended.wait(EACH_S):
+            look()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    yield peaks
+    ended.set()
+    thread.join()
+    look()
 
 
 def run(rows: int) -> dict[str, float]:
     """Run one job in this process and return the peaks in MB."""
-    import psutil
-
     from operators import useLocalEnv
 
-    peaks: dict[str, float] = {}
-
-    def watch() -> None:
-        while True:
-            for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
-                try:
-                    kind, peak = kind_of(process), peak_mb(process.pid)
-                except (psutil.Error, OSError, StopIteration):
-                    continue  # it has just ended
-                if kind != "driver" or process.pid == psutil.Process().pid:
-                    peaks[kind] = max(peaks.get(kind, 0), peak)
-            time.sleep(0.1)
-
-    # A heap grows to what it may before it is cleaned: this much has to do for any size, and counts from the start.
-    os.environ.setdefault("JVM_ARGS", "-Xms400m -Xmx400m -XX:+AlwaysPreTouch")
-    numbers = random_table(useLocalEnv(1).btenv, "numbers", PLAIN, rows)
-    threading.Thread(target=watch, daemon=True).start()
-    counted = script_job(numbers, SCRIPT, "n BIGINT")
-    (found,) = counted.collectToDataframe().n
-    assert found == rows, found
+    os.environ.setdefault("JVM_ARGS", HEAP)
+    table_env = useLocalEnv(1).btenv
+    numbers = RandomRows(table_env, "numbers", PLAIN).table(rows)
+    output = ", ".join(f"{name} {kind}" for name, kind in PLAIN.items())
+    with watched() as peaks:
+        table_env.create_temporary_view("written", script_job(numbers, SCRIPT, output).getOutputTable())
+        ((found, ids),) = table_env.sql_query("SELECT COUNT(*), COUNT(id) FROM written").execute().collect()
+    if (found, ids) != (rows, rows):
+        raise SystemExit(f"{found} rows of {rows} came back, {ids} with an id")
     return peaks
 
 
@@ -59,13 +80,16 @@ def _measured(rows: int) -> dict[str, float]:
 
 def main() -> None:
     """Measure and report."""
-    given = arguments(rounds=1)
-    pairs = [(_measured(LARGE), _measured(SMALL)) for _ in range(given.rounds)]
+    known = parser(rounds=1)
+    known.add_argument("--scale", type=float, default=1.0, help="of both sizes")
+    given = known.parse_args()
+    small, large = int(SMALL * given.scale), int(LARGE * given.scale)
+    pairs = [(_measured(large), _measured(small)) for _ in range(given.rounds)]
     figures = [
-        Figure(kind, "MB", [large[kind] for large, _ in pairs], [small[kind] for _, small in pairs], f"{SMALL:,} rows", 1.15)
-        for kind in ("driver", "jvm", "tensorflow")
+        Figure(kind, "MB", [more[kind] for more, _ in pairs], [less[kind] for _, less in pairs], f"{small:,} rows", 1.15)
+        for kind in KINDS
     ]
-    report("memory", f"Peak memory with {LARGE:,} rows", figures, given.folder)
+    report("memory", f"Peak memory with {large:,} rows", figures, given.folder)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Rows of three columns from a script back into a table: `python benchmarks/output.py [--rounds N] [--folder FOLDER]`.
+"""Rows of three columns from a script back into a table.
+
+    python benchmarks/output.py [--rounds N] [--folder FOLDER] [--scale SHARE] [--only WORDS]
 
 Start-up counts out: a rate is that of the rows beyond a small size, into a blackhole. `write` makes a tf.train.Example per
 row in the script, which is part of its cost.
@@ -8,38 +10,40 @@ from __future__ import annotations
 
 import functools
 import json
-import time
+from typing import Any
 
-from jobs import SCRIPTS, Job, net_seconds, script_job
-from report import Figure, arguments, report
+from jobs import SCRIPTS, Comparison, Job, compare, into, job_arguments, script_job, sink
+from report import report
 
-SMALL, LARGE = 50_000, {"write_batch": 1_250_000, "write": 250_000}
-ASKED = 150_000.0
+COLUMNS = "id BIGINT, x DOUBLE, y DOUBLE"
+ASKED = 1_000_000.0  # rows/s
+LINES = [
+    Comparison("write_batch", "write_batch", ASKED, "asked for", 1.0),
+    Comparison("write", "write", "write_batch", "write_batch", None),
+]
+
+
+def written(table_env: Any, how: str, rows: int) -> float:
+    """Return the seconds of a job whose script writes so many rows."""
+    op = script_job(
+        table_env.sql_query("SELECT 1 AS x"), SCRIPTS / "write_rows.py", COLUMNS,
+        userParams=json.dumps({"how": how, "rows": rows}),
+    )  # fmt: skip
+    return into("written", op.getOutputTable())
 
 
 def main() -> None:
     """Measure and report."""
     from operators import useLocalEnv
 
-    given = arguments()
+    given = job_arguments()
     table_env = useLocalEnv(1).stenv
-    table_env.execute_sql("CREATE TEMPORARY TABLE nothing (id BIGINT, x DOUBLE, y DOUBLE) WITH ('connector' = 'blackhole')")
-    one_row = table_env.sql_query("SELECT 1 AS x")
-
-    def seconds(how: str, rows: int) -> float:
-        params = json.dumps({"how": how, "rows": rows})
-        op = script_job(one_row, SCRIPTS / "write_rows.py", "id BIGINT, x DOUBLE, y DOUBLE", userParams=params)
-        begun = time.monotonic()
-        op.getOutputTable().execute_insert("nothing").wait()
-        return time.monotonic() - begun
-
-    jobs = {how: Job(functools.partial(seconds, how), SMALL, [large]) for how, large in LARGE.items()}
-    net = net_seconds(jobs, given.rounds)
-    rates = {how: job.rates(net[how]) for how, job in jobs.items()}
-    figures = [
-        Figure(how, "rows/s", values, [ASKED] * len(values), "asked for", 1.0 if how == "write_batch" else None)
-        for how, values in rates.items()
-    ]
+    sink(table_env, "written", COLUMNS)
+    jobs = {
+        "write_batch": Job(functools.partial(written, table_env, "write_batch"), 300_000, 8_000_000),
+        "write": Job(functools.partial(written, table_env, "write"), 50_000, 500_000),
+    }
+    figures, _ = compare(jobs, LINES, given)
     report("output", "Rows of three columns from a script into a table", figures, given.folder)
 
 

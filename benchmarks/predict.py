@@ -1,19 +1,24 @@
-"""Prediction of a table, beside PyFlink's own no-op pandas UDF: `python benchmarks/predict.py [--rounds N] [--folder FOLDER]`.
+"""Prediction of a table, beside PyFlink's own no-op pandas UDF over the same columns.
 
-A table of 10 FLOAT columns; the model is a dense layer of 10 to 1; both kinds of job write into a blackhole. Start-up counts
-out: the rate is that of the rows beyond a small size.
+    python benchmarks/predict.py [--rounds N] [--folder FOLDER] [--scale SHARE]
+
+A table of 10 FLOAT columns; the model is a dense layer of 10 to 1; both jobs have a parallelism of 2 and write into a
+blackhole. Start-up counts out: the rate is that of the rows beyond a small size.
 """
 
+from __future__ import annotations
+
 import os
-import pathlib
 import tempfile
-import time
+from collections.abc import Callable
+from typing import Any
 
-from jobs import Job, net_seconds, random_table
-from report import Figure, arguments, report
+from jobs import Comparison, Job, RandomRows, compare, into, job_arguments, sink
+from report import report
 
-SMALL, LARGE = 100_000, 1_600_000
+SMALL, LARGE = 300_000, 12_000_000  # two subtasks of a no-op take up to 2 million rows a second
 COLUMNS = [f"x{number}" for number in range(10)]
+PREDICT, NOOP = "a dense layer of 10 to 1", "no-op UDF"
 
 
 def export_model(folder: str) -> None:
@@ -27,49 +32,42 @@ def export_model(folder: str) -> None:
     tf.saved_model.save(model, folder, {"serving_default": serve})
 
 
-def main(rounds: int, results: pathlib.Path) -> None:
-    """Run both in turn and report."""
-    from pyflink.table import DataTypes
-    from pyflink.table.udf import udf
+def random_rows(table_env: Any) -> RandomRows:
+    """Return the rows to predict."""
+    return RandomRows(table_env, "numbers", dict.fromkeys(COLUMNS, "FLOAT NOT NULL"))
 
-    from operators import BatchOperator, TFSavedModelPredictBatchOp, useLocalEnv
 
+def predicted(table_env: Any, numbers: RandomRows, model: str) -> Callable[[int], float]:
+    """Return what predicts so many rows and returns the seconds."""
+    from operators import BatchOperator, TFSavedModelPredictBatchOp
+
+    predictions = sink(table_env, "predictions", "y FLOAT")
+
+    def run(rows: int) -> float:
+        op = TFSavedModelPredictBatchOp(modelPath=model, outputSchemaStr="y FLOAT", reservedCols=[], inferBatchSize=8000)
+        op.linkFrom(BatchOperator.fromTable(numbers.table(rows)))
+        return into(predictions, op.getOutputTable())
+
+    return run
+
+
+def main() -> None:
+    """Measure and report."""
+    from operators import useLocalEnv
+
+    given = job_arguments()
     table_env = useLocalEnv(2).btenv
-
-    @udf(result_type=DataTypes.FLOAT(), func_type="pandas")
-    def akdl_bench_first(*columns):
-        return columns[0]
-
-    table_env.create_temporary_function("akdl_bench_first", akdl_bench_first)
-    names = ", ".join(COLUMNS)
-    table_env.execute_sql("CREATE TEMPORARY TABLE nothing (y FLOAT) WITH ('connector' = 'blackhole')")
-    for rows in (SMALL, LARGE):
-        random_table(table_env, f"rows_{rows}", dict.fromkeys(COLUMNS, "FLOAT NOT NULL"), rows)
-
-    def noop(rows: int) -> float:
-        started = time.monotonic()
-        table_env.sql_query(f"SELECT akdl_bench_first({names}) AS y FROM rows_{rows}").execute_insert("nothing").wait()
-        return time.monotonic() - started
-
+    numbers = random_rows(table_env)
     with tempfile.TemporaryDirectory() as folder:
-        export_model(os.path.join(folder, "model"))
-
-        def predict(rows: int) -> float:
-            op = TFSavedModelPredictBatchOp(
-                modelPath=os.path.join(folder, "model"), outputSchemaStr="y FLOAT", reservedCols=[], inferBatchSize=8000
-            )
-            op.linkFrom(BatchOperator.fromTable(table_env.from_path(f"rows_{rows}")))
-            started = time.monotonic()
-            op.getOutputTable().execute_insert("nothing").wait()
-            return time.monotonic() - started
-
-        jobs = {"predict": Job(predict, SMALL, [LARGE]), "noop": Job(noop, SMALL, [LARGE])}
-        net = net_seconds(jobs, rounds)
-    values, limits = (job.rates(net[name]) for name, job in jobs.items())
-    figure = Figure("a dense layer of 10 to 1", "rows/s", values, limits, "no-op pandas UDF", 0.6)
-    report("predict", "Prediction of a table with 2 subtasks", [figure], results)
+        model = os.path.join(folder, "model")
+        export_model(model)
+        jobs = {
+            PREDICT: Job(predicted(table_env, numbers, model), SMALL, LARGE),
+            NOOP: Job(numbers.noop, SMALL, LARGE),
+        }
+        figures, _ = compare(jobs, [Comparison(PREDICT, PREDICT, NOOP, "no-op pandas UDF", 1.0)], given)
+    report("predict", "Prediction of a table with 2 subtasks", figures, given.folder)
 
 
 if __name__ == "__main__":
-    given = arguments()
-    main(given.rounds, given.folder)
+    main()

@@ -8,6 +8,9 @@ import pathlib
 import statistics
 from dataclasses import asdict, dataclass
 
+# Where the ratios of the rounds differ by more than this factor, their median says little.
+SPREAD = 2.0
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -20,6 +23,7 @@ class Figure:
         limits: What the same machine does at best, one per round.
         limit: What the limit is.
         target: The ratio of value to limit that is asked for: at least, or at most where less is better. None: any.
+        too_short: A time was too short for a ratio to mean anything.
     """
 
     name: str
@@ -28,6 +32,7 @@ class Figure:
     limits: list[float]
     limit: str
     target: float | None
+    too_short: bool = False
 
     @property
     def less_is_better(self) -> bool:
@@ -45,11 +50,19 @@ class Figure:
         return statistics.median(self.ratios)
 
     @property
-    def holds(self) -> bool:
-        """Whether the target holds."""
+    def is_decided(self) -> bool:
+        """Whether the ratio says anything: its times are long enough, and the rounds agree."""
+        return not self.too_short and 0 < max(self.ratios) <= SPREAD * min(self.ratios)
+
+    @property
+    def verdict(self) -> str:
+        """Whether the target holds: "yes", "NO" or "undecided"; empty without a target."""
         if self.target is None:
-            return True
-        return self.ratio <= self.target if self.less_is_better else self.ratio >= self.target
+            return ""
+        if not self.is_decided:
+            return "undecided"
+        holds = self.ratio <= self.target if self.less_is_better else self.ratio >= self.target
+        return "yes" if holds else "NO"
 
     def row(self) -> list[str]:
         """Return the cells of its line in the table."""
@@ -60,7 +73,7 @@ class Figure:
             f"{_short(statistics.median(self.limits))}, {self.limit}",
             f"{self.ratio:.2f} ({min(self.ratios):.2f} to {max(self.ratios):.2f})",
             "" if self.target is None else f"{sign} {self.target:g}",
-            "" if self.target is None else "yes" if self.holds else "NO",
+            self.verdict,
         ]
 
 
@@ -69,8 +82,12 @@ HEADS = ["", "median", "limit", "ratio (spread)", "target", "holds"]
 
 def table(figures: list[Figure]) -> str:
     """Return the figures as lines of text."""
-    rows = [HEADS, *(figure.row() for figure in figures)]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(HEADS))]
+    return lined_up([HEADS, *(figure.row() for figure in figures)])
+
+
+def lined_up(rows: list[list[str]]) -> str:
+    """Return rows of cells as lines whose columns begin below each other."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
 
 
@@ -81,36 +98,43 @@ def draw(figures: list[Figure], title: str, chart: pathlib.Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    colors = {"NO": "tab:red", "undecided": "tab:gray"}
     figure, axes = pyplot.subplots(figsize=(8, 1 + 0.45 * len(figures)))
     for place, each in enumerate(figures):
         spread = [[each.ratio - min(each.ratios)], [max(each.ratios) - each.ratio]]
-        axes.barh(place, each.ratio, xerr=spread, color="tab:blue" if each.holds else "tab:red", ecolor="black", height=0.6)
+        axes.barh(place, each.ratio, xerr=spread, color=colors.get(each.verdict, "tab:blue"), ecolor="black", height=0.6)
         if each.target is not None:
             axes.plot([each.target] * 2, [place - 0.4, place + 0.4], color="black", linestyle="--")
     axes.set_yticks(range(len(figures)), [each.name for each in figures])
     axes.invert_yaxis()
-    axes.set_xlabel("ratio to the limit; dashed: target")
+    axes.set_xlabel("ratio to the limit; dashed: target; gray: undecided")
     axes.set_title(title)
     figure.tight_layout()
     figure.savefig(chart)
+    pyplot.close(figure)
 
 
 def report(name: str, title: str, figures: list[Figure], folder: pathlib.Path) -> None:
     """Print the figures, and write `name`.json and `name`.png into the folder."""
     print(f"\n{title}\n{table(figures)}", flush=True)
     folder.mkdir(parents=True, exist_ok=True)
-    saved = {"title": title, "figures": [{**asdict(each), "ratio": each.ratio, "holds": each.holds} for each in figures]}
+    saved = {"title": title, "figures": [{**asdict(each), "ratio": each.ratio, "verdict": each.verdict} for each in figures]}
     (folder / f"{name}.json").write_text(json.dumps(saved, indent=1))
     draw(figures, title, folder / f"{name}.png")
 
 
+def parser(rounds: int = 5) -> argparse.ArgumentParser:
+    """Return what reads `rounds` and the `folder` for results from the command line."""
+    known = argparse.ArgumentParser()
+    known.add_argument("--rounds", type=int, default=rounds)
+    known.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("build/benchmarks"))
+    return known
+
+
 def arguments(rounds: int = 5) -> argparse.Namespace:
     """Return `rounds` and the `folder` for results from the command line."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=rounds)
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("build/benchmarks"))
-    return parser.parse_args()
+    return parser(rounds).parse_args()
 
 
 def _short(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

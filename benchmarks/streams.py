@@ -1,85 +1,127 @@
-"""Delay and memory of a stream: `python benchmarks/streams.py [SECONDS [ROWS_PER_SECOND [CHART.png]]]`.
+"""Delay and memory of a stream.
 
-Rows with the time of their sending come through a socket at a steady rate, 10 minutes and 5,000 rows a second when nothing
-else is said, go through a script that writes them back, and are compared with the clock where they leave. The time counts
-from the script's first batch: start-up has a benchmark of its own. Prints the distribution of the delays of rows after the
-first quarter of the time (those of the last second apart: they leave when the script has ended), and how the memory of
-every process grew from the second quarter to the last; draws a histogram.
-Fails when a row is missing or doubled. Linux only.
+    python benchmarks/streams.py [--seconds S] [--rate ROWS_PER_SECOND] [--rounds N] [--folder FOLDER]
+
+A process of its own sends rows through a socket at a steady rate, 10 minutes and 5,000 rows a second when nothing else is
+said. They go through a script that writes them back, and are compared with the clock where they leave. A row's delay begins
+when it is due, so a pause of the sender or of the socket counts too. The time counts from the script's first batch: start-up
+has a benchmark of its own. Its first quarter does not count, nor its last second, whose rows leave when the script has ended.
+The rest is cut into N equal parts; the p99 of each is one value of the figure. Memory is the mean of the second and of the
+last quarter. Draws a histogram of the delays, too. Fails when a row is missing or doubled. Linux only.
 """
 
-import collections
+from __future__ import annotations
+
+import contextlib
+import datetime
 import json
 import os
 import pathlib
+import select
 import socket
 import statistics
+import subprocess
 import sys
 import tempfile
-import threading
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
-from jobs import kind_of
+from jobs import SCRIPTS
+from processes import KINDS, resident_mb
+from report import Figure, parser, report
 
-SCRIPT = """
-import tensorflow as tf
-
-def main(task_config):
-    spec = {"id": tf.io.FixedLenFeature([], tf.int64), "sent": tf.io.FixedLenFeature([], tf.int64)}
-    for records in task_config.dataset_fn().batch(64):
-        rows = tf.io.parse_example(records, spec)
-        task_config.output_writer.write_batch({"id": rows["id"], "sent": rows["sent"]})
-        open(task_config.user_params["begun"], "a").close()
-"""
+P99_MS = 190.0  # asked for
 PACE_S = 0.005
 START_UP_S = 120.0
+# A heap grows to what it may before it is cleaned: this much counts from the start.
+HEAP = "-Xms1g -Xmx1g -XX:+AlwaysPreTouch"
 
 
-def feed(server: socket.socket, per_second: int, ended: threading.Event) -> int:
-    """Send rows at a steady rate from when the job has connected until the end, and return how many."""
+@dataclass(frozen=True)
+class Stream:
+    """What was seen of a stream.
+
+    Args:
+        rows: How many were sent, and arrived once each.
+        delays: When each row was due, in seconds from the script's first batch, and its delay in ms; in order of the first.
+        memory: Of each second, resident memory by kind of process in MB.
+    """
+
+    rows: int
+    delays: list[tuple[float, float]]
+    memory: list[dict[str, float]]
+
+
+def send(per_second: int) -> None:
+    """Print a port, send rows at a steady rate to who connects there until stdin ends, and print how many."""
+    server = socket.create_server(("127.0.0.1", 0))
+    print(server.getsockname()[1], flush=True)
     connection, _ = server.accept()
-    sent, first = 0, time.monotonic()
+    begun_ms, begun, sent = 1000 * time.time(), time.monotonic(), 0
     with connection:
-        while not ended.is_set():
-            due = int((time.monotonic() - first) * per_second)
-            now = int(time.time() * 1000)
-            connection.sendall("".join(f"{number},{now}\n" for number in range(sent, due)).encode())
+        while not select.select([sys.stdin], [], [], PACE_S)[0]:
+            due = int((time.monotonic() - begun) * per_second)
+            lines = [f"{number},{int(begun_ms + 1000 * number / per_second)}\n" for number in range(sent, due)]
+            connection.sendall("".join(lines).encode())
             sent = due
-            time.sleep(PACE_S)
-    return sent
+    print(sent, flush=True)
 
 
-def memory_mb() -> dict:
-    """Return the resident memory of this program's processes by kind."""
-    import psutil
-
-    found: dict = collections.Counter()
-    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+@contextlib.contextmanager
+def sender(per_second: int) -> Iterator[subprocess.Popen[str]]:
+    """Start the process that sends."""
+    command = [sys.executable, __file__, "--send", str(per_second)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
         try:
-            found[kind_of(process)] += process.memory_info().rss / 1e6
-        except psutil.NoSuchProcess:
-            continue  # it has just ended
-    return dict(found)
+            yield started
+        finally:
+            started.kill()
 
 
-def run(seconds: float, per_second: int, folder: pathlib.Path) -> dict:
-    """Run the job and return its figures: rows, delays in ms, memory in MB over time."""
+def run(seconds: float, per_second: int, folder: pathlib.Path) -> Stream:
+    """Run the job and return what was seen."""
+    from operators import useLocalEnv
+
+    os.environ.setdefault("JVM_ARGS", HEAP)
+    environments = useLocalEnv(1)
+    with sender(per_second) as sending:
+        assert sending.stdin is not None and sending.stdout is not None
+        job = start(environments, int(sending.stdout.readline()), folder)
+        limit = time.monotonic() + START_UP_S
+        while not (folder / "begun").exists():
+            if time.monotonic() > limit:
+                raise SystemExit(f"no batch has reached the script within {START_UP_S:g} s")
+            time.sleep(PACE_S)
+        begun, memory = time.time(), []
+        while time.time() < begun + seconds:
+            time.sleep(1.0)
+            memory.append(resident_mb())
+        sending.stdin.close()
+        sent = int(sending.stdout.readline())
+        job.wait()
+    rows = list(arrived(folder / "arrived"))
+    ids = [number for number, _, _ in rows]
+    if sorted(ids) != list(range(sent)):
+        raise SystemExit(f"{sent} rows were sent, {len(ids)} arrived, {len(set(ids))} different ones")
+    return Stream(sent, sorted((due / 1000 - begun, seen - due) for _, due, seen in rows), memory)
+
+
+def start(environments: Any, port: int, folder: pathlib.Path) -> Any:
+    """Start the job, which writes its rows into the folder."""
     from pyflink.datastream import DataStream
 
-    from operators import StreamOperator, TensorFlow2StreamOp, useLocalEnv
+    from operators import StreamOperator, TensorFlow2StreamOp
 
-    os.environ.setdefault("JVM_ARGS", "-Xmx1g")  # else the heap grows to a quarter of the machine before it is cleaned
-    environments = useLocalEnv(1)
     table_env = environments.stenv
     table_env.get_config().set("table.local-time-zone", "UTC")
-    server = socket.create_server(("127.0.0.1", 0))
-    script = folder / "identity.py"
-    script.write_text(SCRIPT)
-    lines = environments.senv._j_stream_execution_environment.socketTextStream("127.0.0.1", server.getsockname()[1])
+    lines = environments.senv._j_stream_execution_environment.socketTextStream("127.0.0.1", port)
     table_env.create_temporary_view("lines", table_env.from_data_stream(DataStream(lines)))
     numbers = ", ".join(f"CAST(SPLIT_INDEX(f0, ',', {place}) AS BIGINT) AS {name}" for place, name in enumerate(("id", "sent")))
-    op = TensorFlow2StreamOp(
-        userFiles=[str(script)], mainScriptFile=str(script), outputSchemaStr="id BIGINT, sent BIGINT", numWorkers=1, numPSs=0,
+    script = str(SCRIPTS / "identity_stream.py")
+    op: Any = TensorFlow2StreamOp(
+        userFiles=[script], mainScriptFile=script, outputSchemaStr="id BIGINT, sent BIGINT", numWorkers=1, numPSs=0,
         userParams=json.dumps({"begun": str(folder / "begun")}),
     )  # fmt: skip
     StreamOperator.fromTable(table_env.sql_query(f"SELECT {numbers} FROM lines")).link(op)
@@ -88,57 +130,37 @@ def run(seconds: float, per_second: int, folder: pathlib.Path) -> dict:
         f"'path' = '{folder / 'arrived'}', 'format' = 'csv')"
     )
     seen = op.select("id, sent, CAST(CURRENT_ROW_TIMESTAMP() AS TIMESTAMP(3)) AS seen").getOutputTable()
-    job = seen.execute_insert("arrived")
-    sent: list = []
-    ended = threading.Event()
-    feeder = threading.Thread(target=lambda: sent.append(feed(server, per_second, ended)), daemon=True)
-    feeder.start()
-    limit = time.monotonic() + START_UP_S
-    while not (folder / "begun").exists():
-        if time.monotonic() > limit:
-            raise SystemExit(f"no batch has reached the script within {START_UP_S:g} s")
-        time.sleep(PACE_S)
-    memory = []
-    begun = time.time()
-    while not ended.wait(1.0):
-        memory.append(memory_mb())
-        if time.time() - begun >= seconds:
-            ended.set()
-    feeder.join()
-    job.wait()
-    server.close()
-    delays, ids = [], []
-    for path in (folder / "arrived").rglob("part-*"):
+    return seen.execute_insert("arrived")
+
+
+def arrived(folder: pathlib.Path) -> Iterator[tuple[int, float, float]]:
+    """Yield the number of each row, when it was due and when it was seen, both in ms."""
+    for path in folder.rglob("part-*"):
         for line in path.read_text().splitlines():
-            number, then, now = line.split(",")
-            ids.append(int(number))
-            delays.append((int(then), _milliseconds(now.strip('"')) - int(then)))
-    if sorted(ids) != list(range(sent[0])):
-        raise SystemExit(f"{sent[0]} rows were sent, {len(ids)} arrived, {len(set(ids))} different ones")
-    first, last = 1000 * (begun + seconds / 4), 1000 * (begun + seconds - 1)
-    warm = [delay for then, delay in delays if first <= then < last]
-    at_end = [delay for then, delay in delays if then >= last]
-    return {"rows": sent[0], "delays_ms": warm, "at_end_ms": at_end, "memory_mb": memory}
+            number, due, seen = line.split(",")
+            at = datetime.datetime.fromisoformat(seen.strip('"')).replace(tzinfo=datetime.timezone.utc)
+            yield int(number), float(due), 1000 * at.timestamp()
 
 
-def _milliseconds(text: str) -> float:
-    import datetime
+def parts(stream: Stream, seconds: float, count: int) -> list[list[float]]:
+    """Return the delays of the rows that count, in equal parts of the time."""
+    first, last = seconds / 4, seconds - 1
+    found: list[list[float]] = [[] for _ in range(count)]
+    for due, delay in stream.delays:
+        if first <= due < last:
+            found[int(count * (due - first) / (last - first))].append(delay)
+    return found
 
-    return datetime.datetime.fromisoformat(text).replace(tzinfo=datetime.timezone.utc).timestamp() * 1000
 
-
-def growth(memory: list) -> dict:
-    """Return, for each kind of process, its mean memory in the second and in the last quarter of the time, in MB."""
+def growth(memory: list[dict[str, float]], kind: str) -> tuple[float, float]:
+    """Return the mean memory of a kind of process in the second and in the last quarter of the time, in MB."""
     quarter = max(len(memory) // 4, 1)
-    kinds = {kind for sizes in memory for kind in sizes}
     second, last = memory[quarter : 2 * quarter] or memory, memory[-quarter:]
-    return {
-        kind: tuple(statistics.mean(sizes.get(kind, 0.0) for sizes in part) for part in (second, last))
-        for kind in sorted(kinds)
-    }
+    before, after = (statistics.mean(sizes.get(kind, 0.0) for sizes in part) for part in (second, last))
+    return before, after
 
 
-def draw(figures: dict, chart: pathlib.Path) -> None:
+def draw(delays: list[float], chart: pathlib.Path) -> None:
     """Draw a histogram of the delays."""
     import matplotlib
 
@@ -146,33 +168,42 @@ def draw(figures: dict, chart: pathlib.Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 3.5))
-    axes.hist(figures["delays_ms"], bins=100, range=(0, _quantile(figures["delays_ms"], 0.999)))
+    axes.hist(delays, bins=100, range=(0, _quantile(delays, 0.999)))
     axes.set_xlabel("delay from source to sink, ms")
     axes.set_ylabel("rows")
     figure.tight_layout()
     figure.savefig(chart)
+    pyplot.close(figure)
 
 
-def _quantile(values: list, share: float) -> float:
-    return float(sorted(values)[min(int(len(values) * share), len(values) - 1)])
+def _quantile(values: list[float], share: float) -> float:
+    return sorted(values)[min(int(len(values) * share), len(values) - 1)]
 
 
-def main(seconds: float = 600.0, per_second: int = 5000, chart: str = "streams.png") -> None:
-    """Run, print and draw."""
+def main() -> None:
+    """Measure and report."""
+    known = parser()
+    known.add_argument("--seconds", type=float, default=600.0)
+    known.add_argument("--rate", type=int, default=5000, help="rows per second")
+    given = known.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        figures = run(seconds, per_second, pathlib.Path(folder))
-    delays = figures["delays_ms"]
-    quantiles = {f"p{100 * share:g}": _quantile(delays, share) for share in (0.5, 0.9, 0.99, 0.999)}
-    print(f"{figures['rows']:,} rows at {per_second:,} rows/s, each once")
-    print("delay in ms: " + ", ".join(f"{name} {value:.0f}" for name, value in quantiles.items()) + f", max {max(delays):.0f}")
-    print(f"of the last second, which wait for the script's end: max {max(figures['at_end_ms']):.0f} ms")
-    sizes = growth(figures["memory_mb"])
-    print("memory in MB, second to last quarter: " + ", ".join(f"{k} {a:,.0f} to {b:,.0f}" for k, (a, b) in sizes.items()))
-    draw(figures, pathlib.Path(chart))
-    saved = pathlib.Path(chart).with_suffix(".json")
-    saved.write_text(json.dumps({"rows": figures["rows"], "delay_ms": quantiles, "memory_mb": sizes}, indent=1))
-    print(f"histogram in {chart}, figures in {saved}")
+        stream = run(given.seconds, given.rate, pathlib.Path(folder))
+    each = parts(stream, given.seconds, given.rounds)
+    delays = [delay for part in each for delay in part]
+    print(f"{stream.rows:,} rows at {given.rate:,} rows/s, each once")
+    quantiles = ", ".join(f"p{100 * share:g} {_quantile(delays, share):.0f}" for share in (0.5, 0.9, 0.99, 0.999))
+    print(f"delay in ms: {quantiles}, max {max(delays):.0f}")
+    p99 = [_quantile(part, 0.99) for part in each]
+    figures = [Figure("delay, p99", "ms", p99, [P99_MS] * len(p99), "asked for", 1.0)]
+    for kind in KINDS:
+        before, after = growth(stream.memory, kind)
+        figures.append(Figure(f"memory, {kind}", "MB", [after], [before], "in the second quarter", 1.15))
+    report("streams", f"A stream of {given.rate:,} rows/s for {given.seconds:g} s", figures, given.folder)
+    draw(delays, given.folder / "delays.png")
 
 
 if __name__ == "__main__":
-    main(*(kind(text) for kind, text in zip((float, int, str), sys.argv[1:])))
+    if sys.argv[1:2] == ["--send"]:
+        send(int(sys.argv[2]))
+    else:
+        main()

@@ -14,16 +14,14 @@ from __future__ import annotations
 
 from collections import deque
 
-from akdl.packed import HEAD, TAIL
-from akdl.wire import Example
+import numpy as np
+import pyarrow as pa
+
+from bridge.codec.ipc import read_batch, write_batch
 from bridge.exceptions import BridgeError
-from bridge.tfrecord import frame, frames
+from bridge.settings import DROP, OFF, PAD
 
-OFF, PAD, REPEAT, DROP = "off", "pad", "repeat", "drop"
-MODES = (OFF, PAD, REPEAT, DROP)
 HELD_ROWS = 128  # more than shares can differ by: as many as there can be upstream subtasks
-
-Chunk = tuple[int, bytes]  # rows, their records, see `akdl.packed`
 
 
 class Tail:
@@ -37,35 +35,35 @@ class Tail:
     def __init__(self, mode: str, weight_column: str | None = None) -> None:
         self._mode = mode
         self._weight_column = weight_column
-        self._held: deque[Chunk] = deque()
+        self._held: deque[pa.RecordBatch] = deque()
         self._rows_held = 0
-        self._last: bytes = b""
+        self._last: pa.RecordBatch | None = None
 
-    def push(self, rows: int, records: bytes) -> list[Chunk]:
-        """Take a chunk and return those that may go to the script now."""
-        self._last = records
+    def push(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """Take rows and return those that may go to the script now."""
+        self._last = batch
         if self._mode != DROP:
-            return [(rows, records)]
-        self._held.append((rows, records))
-        self._rows_held += rows
+            return [batch]
+        self._held.append(batch)
+        self._rows_held += batch.num_rows
         passed = []
-        while self._rows_held - self._held[0][0] >= HELD_ROWS:
+        while self._rows_held - self._held[0].num_rows >= HELD_ROWS:
             passed.append(self._held.popleft())
-            self._rows_held -= passed[-1][0]
+            self._rows_held -= passed[-1].num_rows
         return passed
 
     @property
     def sample(self) -> bytes:
-        """The frame of a row of this share; empty without rows."""
-        return next(frames(self._last), b"")
+        """A row of this share as an Arrow stream; empty without rows."""
+        return b"" if self._last is None else write_batch(self._last.slice(0, 1))
 
-    def finish(self, sizes: list[int], own: int, sample: bytes | None) -> list[Chunk]:
-        """Return the chunks that end the share.
+    def finish(self, sizes: list[int], own: int, sample: bytes | None) -> list[pa.RecordBatch]:
+        """Return the rows that end the share.
 
         Args:
             sizes: Sizes of all shares.
             own: Size of this share, with what is held here.
-            sample: The frame of some row of the group, for a share without any; None when there is none at all.
+            sample: Some row of the group as an Arrow stream, for a share without any; None when there is none at all.
 
         Raises:
             BridgeError: Shares differ by more rows than were held.
@@ -75,23 +73,28 @@ class Tail:
         missing = max(sizes) - own
         if self._mode == OFF or missing == 0:
             return []
-        own_rows = list(frames(self._last)) or [sample or b""]
-        rows = [own_rows[place % len(own_rows)] for place in range(missing)]
+        assert self._last is not None or sample  # some member has rows, as its share is longer
+        rows = read_batch(sample or b"") if self._last is None else self._last
+        added = rows.take(pa.array(np.arange(missing) % rows.num_rows))
         if self._mode == PAD:
-            rows = [_weightless(row, str(self._weight_column)) for row in rows]
-        return [(missing, b"".join(rows))]
+            added = _weightless(added, str(self._weight_column))
+        return [added]
 
-    def _dropped(self, surplus: int) -> list[Chunk]:
+    def _dropped(self, surplus: int) -> list[pa.RecordBatch]:
         if surplus > self._rows_held:
             raise BridgeError(
                 f"equalSteps 'drop': shares differ by {surplus} rows, more than the {HELD_ROWS} of so many upstream subtasks"
             )
-        rows = [row for _, records in self._held for row in frames(records)]
-        kept = rows[: len(rows) - surplus]
-        return [(len(kept), b"".join(kept))] if kept else []
+        left = self._rows_held - surplus
+        kept = []
+        for batch in self._held:
+            if left:
+                kept.append(batch.slice(0, left))
+                left -= kept[-1].num_rows
+        return kept
 
 
-def _weightless(row: bytes, weight_column: str) -> bytes:
-    example = Example.FromString(row[HEAD:-TAIL])
-    example.features.feature[weight_column].float_list.value[:] = [0.0]
-    return frame(example.SerializeToString())
+def _weightless(rows: pa.RecordBatch, weight_column: str) -> pa.RecordBatch:
+    zeros = pa.array(np.zeros(rows.num_rows, "f4"))
+    columns = [zeros if name == weight_column else column for name, column in zip(rows.schema.names, rows.columns)]
+    return pa.record_batch(columns, names=rows.schema.names)

@@ -62,8 +62,13 @@ class Group:
 
     @property
     def sample(self) -> bytes | None:
-        """The frame of some row; None when nobody has one."""
+        """Some row as an Arrow stream; None when nobody has one."""
         return next((state.sample for _, state in sorted(self._states.items()) if state.sample), None)
+
+    @property
+    def wants_files(self) -> bool:
+        """Whether some member's script has asked for the files of all workers."""
+        return any(state.wants_files for state in self._states.values())
 
     @property
     def shares(self) -> Shares | None:

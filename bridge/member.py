@@ -15,11 +15,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
-from akdl.wire import ENDED, FAILED, RUNNING, STARTING, GroupState, MemberState, Rows, Shares
+import pyarrow as pa
+
+from akdl.wire import ENDED, FAILED, RUNNING, STARTING, GroupState, MemberState, Output, Shares, Wishes
 from bridge import registry
 from bridge.addresses import Address
+from bridge.codec.to_columns import to_columns
 from bridge.environment import STACKS_FILE, WorkFolder
-from bridge.equal_steps import OFF, PAD, REPEAT, Tail
+from bridge.equal_steps import Tail
 from bridge.exceptions import TaskError
 from bridge.failures import comes_from_a_peer, describe_death, describe_failure, paragraphs
 from bridge.group import Group
@@ -29,7 +32,7 @@ from bridge.process import ChildProcess
 from bridge.progress import Progress
 from bridge.server import BridgeServer
 from bridge.session import Session
-from bridge.settings import DRAIN, UNCOMMITTED, GroupSettings
+from bridge.settings import DRAIN, OFF, PAD, REPEAT, UNCOMMITTED, GroupSettings
 from bridge.tf_config import label, tf_config
 
 logger = logging.getLogger(__name__)
@@ -66,6 +69,7 @@ class Member:
         self._known = Group(settings)
         self._phase = STARTING
         self._failure = ""
+        self._wants_files = False  # the script has asked for the files of all workers
         self._told = False  # member 0 knows that this one has ended
         self._echo_since: float | None = None
         self._stop_lock = threading.Lock()
@@ -107,26 +111,26 @@ class Member:
             self._group_server = GroupServer(own.host, own.group_port, token, self._attempt)
         self._link = GroupLink(f"{hub.host}:{hub.group_port}", token, self._state, self._on_group)
 
-    def feed(self, rows: int, records: bytes, extra_input: int = 0) -> Iterator[Rows]:
+    def feed(self, batch: pa.RecordBatch, extra_input: int = 0) -> Iterator[Output]:
         """Hand rows to the script, waiting while it is too slow, and yield what it wrote meanwhile.
 
         Args:
-            rows: How many.
-            records: Their records, see `akdl.packed`.
+            batch: The rows, with the columns of `settings.script_schema` or of the extra input.
             extra_input: 0 for the rows to work on, k for extra input k.
 
         Raises:
+            RowError: A cell that cannot be carried.
             TaskError: The script failed.
         """
         if extra_input:
-            yield from self._until(lambda: self._session.offer(rows, records, extra_input))
+            yield from self._send(batch, extra_input)
             return
         with self._changed:
-            self._rows += rows
-        for passed in self._tail.push(rows, records):
-            yield from self._until(lambda chunk=passed: self._offer(*chunk))  # type: ignore[misc]
+            self._rows += batch.num_rows
+        for passed in self._tail.push(batch):
+            yield from self._send(passed)
 
-    def poll(self) -> Iterator[Rows]:
+    def poll(self) -> Iterator[Output]:
         """Yield what the script has written; for times when there is nothing to feed.
 
         Raises:
@@ -134,7 +138,7 @@ class Member:
         """
         yield from self._until(lambda: True)
 
-    def finish(self) -> Iterator[Rows]:
+    def finish(self) -> Iterator[Output]:
         """End the script's input, yield what it still writes, and return when the script and its group have ended.
 
         Raises:
@@ -220,7 +224,7 @@ class Member:
     def _start(self) -> None:
         settings, token = self._settings, secrets.token_hex(16)
         task = task_of(settings, self._folder)
-        self._server = BridgeServer(self._session, self._changed, self._shares, task, token, self._folder.private)
+        self._server = BridgeServer(self._session, self._changed, self._shares, self._wishes, task, token, self._folder.private)
         self._server.start()
         self._process = launch(
             settings, self._index, self._attempt, self._folder, self._server.address, token, self._on_line, self._on_exit
@@ -228,7 +232,7 @@ class Member:
 
     # Waiting.
 
-    def _until(self, condition: Callable[[], bool]) -> Iterator[Rows]:
+    def _until(self, condition: Callable[[], bool]) -> Iterator[Output]:
         """Yield what the script writes until `condition` holds; it is asked with the lock held."""
         done = False
         while not done:
@@ -238,19 +242,26 @@ class Member:
             self._check()
             yield from taken
 
-    def _take_rows(self, wait: bool) -> list[Rows]:
+    def _take_rows(self, wait: bool) -> list[Output]:
         """Take what the script wrote, with the lock held; if that is nothing and `wait`, let any change happen first."""
         self._changed.notify_all()  # there may be new input, and there will be room for output
         if wait and not self._session.has_rows:
             self._changed.wait(HEARTBEAT_S)
         return self._session.take_rows()
 
-    def _offer(self, rows: int, records: bytes) -> bool:
-        # Rows of a stream may come before the last address, which would not come at all while they wait for the script.
-        is_early = self._settings.kind == "stream" and self._session.cluster is None
-        return self._session.offer(rows, records, in_any_case=is_early)
+    def _send(self, batch: pa.RecordBatch, extra_input: int = 0) -> Iterator[Output]:
+        settings = self._settings
+        schema = settings.extra_schemas[extra_input - 1] if extra_input else settings.script_schema
+        columns = to_columns(batch, schema)
 
-    def _even_out(self) -> Iterator[Rows]:
+        def offer() -> bool:
+            # Rows of a stream may come before the last address, which would not come at all while they wait for the script.
+            is_early = settings.kind == "stream" and self._session.cluster is None
+            return self._session.offer(batch.num_rows, columns, extra_input, in_any_case=is_early)
+
+        yield from self._until(offer)
+
+    def _even_out(self) -> Iterator[Output]:
         """Wait for the sizes of all shares and make this one as long or as short as it has to be."""
         if self._settings.equal_steps == OFF or self._index not in self._settings.fed:
             return
@@ -262,8 +273,8 @@ class Member:
             sizes, sample, own = group.share_sizes, group.sample, self._rows
         last = self._tail.finish(sizes, own, sample)
         logger.info("%s: shares of %s rows, equalSteps is %s", self._name, sizes, self._settings.equal_steps)
-        for chunk in last:
-            yield from self._until(lambda chunk=chunk: self._session.offer(*chunk))  # type: ignore[misc]
+        for batch in last:
+            yield from self._send(batch)
 
     def _log_end(self, decides: bool) -> None:
         if decides and self._session.rows_discarded:
@@ -298,6 +309,7 @@ class Member:
                 input_full=session.is_input_full,
                 dataset_file=session.progress.dataset_file,
                 dataset_complete=session.progress.dataset_complete,
+                wants_files=self._wants_files,
             )
 
     def _on_group(self, answer: GroupState, answered: MemberState) -> None:
@@ -312,7 +324,11 @@ class Member:
         return self._known
 
     def _shares(self) -> Shares | None:
+        self._wants_files = True
         return self._group_now().shares
+
+    def _wishes(self) -> Wishes:
+        return Wishes(dataset_file=self._group_now().wants_files)
 
     # Failing.
 

@@ -22,12 +22,14 @@ from pyflink.datastream import KeyedProcessFunction, ProcessFunction
 from pyflink.datastream.state import MapStateDescriptor
 from pyflink.table import StreamTableEnvironment, Table
 
+from bridge.codec.ipc import read_batch
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.file_lock import try_lock
+from bridge.flink.arrow_operators import KEYED_CHUNK, START, Dealing, rows_for_members
 from bridge.model_rows import DamagedModel, Model, ModelRow, ModelRows
 from bridge.prediction import PredictionSettings, model_process
 from bridge.schema import quoted
-from bridge.topology import has_checkpoints
+from bridge.topology import has_checkpoints, keyed
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +37,6 @@ TIME_COLUMN = "alinkmodelstreamtimestamp"
 COUNT_COLUMN = "alinkmodelstreamcount"
 
 _EARLIER_S = 60.0  # for a worker of an earlier attempt to end
-_LOOK_MS = 500  # how often it is looked whether the job goes on from a checkpoint
 _MODEL_ROW = Types.ROW_NAMED(["number", "text", "model", "rows"], [Types.LONG(), Types.STRING(), Types.STRING(), Types.LONG()])
 _PIECE = Types.ROW_NAMED(
     ["name", "number", "last", "piece"], [Types.STRING(), Types.INT(), Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())]
@@ -58,17 +59,12 @@ def deliver_models(
         ConfigurationError: The columns are not those of models.
     """
     operator, group = settings.process.operator, settings.process.group
-    rows = f"akdl_model_rows_{group}"
-    table_env.create_temporary_view(rows, models)
-    query = f"SELECT {', '.join(_model_columns(operator, models))} FROM {rows}"
+    view = f"akdl_model_rows_{group}"
+    table_env.create_temporary_view(view, models)
+    query = f"SELECT {', '.join(_model_columns(operator, models))} FROM {view}"
     collect = Collect(settings, has_checkpoints(table_env))
-    collected = (
-        table_env.to_append_stream(table_env.sql_query(query), _MODEL_ROW)
-        .key_by(lambda row: 0, key_type=Types.INT())
-        .process(collect, output_type=_PIECE)
-        .set_parallelism(1)
-        .name(f"{operator}, models")
-    )
+    rows = rows_for_members(table_env, table_env.sql_query(query), [0], Dealing.BY_CHUNK, settings.gathering)
+    collected = keyed(rows, KEYED_CHUNK).process(collect, output_type=_PIECE).set_parallelism(1).name(f"{operator}, models")
     delivered = (
         collected.broadcast()
         .process(Deliver(settings), output_type=Types.ROW_NAMED(["n"], [Types.LONG()]))
@@ -122,21 +118,20 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
             self._process.close()
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
-        """Take a row; yields the model that is whole with it."""
-        row = ModelRow(*value)
+        """Take a chunk of rows; yields the models that are whole with them, at the start the one that a checkpoint kept."""
+        what, _, arrow = value
         if self._kept is not None:
             yield from self._restore()
-            self._look_again(ctx)
-            row = replace(row, place=self._next)
-            self._kept.put(self._next, value)
-            self._places.add(self._next)
-            self._next += 1
-        yield from self._add(row)
-
-    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Row]:
-        """Yield the model that a checkpoint kept: timers are restored with the state."""
-        yield from self._restore()
-        self._look_again(ctx)
+        if what == START:
+            return
+        for cells in zip(*(column.to_pylist() for column in read_batch(arrow).columns)):
+            row = ModelRow(*cells)
+            if self._kept is not None:
+                row = replace(row, place=self._next)
+                self._kept.put(self._next, Row(*cells))
+                self._places.add(self._next)
+                self._next += 1
+            yield from self._add(row)
 
     def _add(self, row: ModelRow) -> Iterator[Row]:
         try:
@@ -172,11 +167,6 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
         for place in gone:
             self._kept.remove(place)
         self._places -= gone
-
-    def _look_again(self, ctx: Any) -> None:
-        timers = ctx.timer_service()
-        now = timers.current_processing_time()
-        timers.register_processing_time_timer(now - now % _LOOK_MS + _LOOK_MS)  # one for all rows of that time
 
 
 class Deliver(ProcessFunction):  # type: ignore[misc]

@@ -25,7 +25,7 @@ import grpc
 from google.protobuf import json_format
 
 from akdl.preflight import UNUSABLE
-from akdl.wire import Description, Empty, Failure, Notice, Notices, Offer, Prediction, Rows, Serving
+from akdl.wire import Description, Empty, Failure, Notice, Notices, Offer, Prediction, Serving
 from akdl.wire.service import PREDICT_SERVICE, TOKEN
 from bridge.environment import PRIVATE_FOLDER, WorkFolder, private_folder, variables
 from bridge.exceptions import TaskError
@@ -106,14 +106,17 @@ class ModelProcess:
             self.close()
             raise TaskError(f"{settings.operator}: {_text(self.description.failure)}")
 
-    def predict(self, rows: Rows) -> Prediction:
+    def predict(self, columns: bytes) -> Prediction:
         """Predict a batch.
+
+        Args:
+            columns: A serialized message `Rows`.
 
         Raises:
             TaskError: The process has died, or the model failed.
         """
         try:
-            prediction: Prediction = self._method("Predict", Rows, Prediction)(rows, metadata=self._metadata)
+            prediction: Prediction = self._method("Predict", None, Prediction)(columns, metadata=self._metadata)
         except grpc.RpcError as error:
             raise TaskError(self._lost(error)) from None
         if prediction.HasField("failure"):
@@ -161,8 +164,10 @@ class ModelProcess:
         return [(TOKEN, self._settings.token)]
 
     def _method(self, name: str, request: Any, answer: Any) -> Any:
+        """Return a call of the server; the request is bytes where no type is named."""
+        serialize = None if request is None else request.SerializeToString
         return self._channel.unary_unary(
-            f"/{PREDICT_SERVICE}/{name}", request_serializer=request.SerializeToString, response_deserializer=answer.FromString
+            f"/{PREDICT_SERVICE}/{name}", request_serializer=serialize, response_deserializer=answer.FromString
         )
 
     def _join(self, model: str) -> int:

@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+import pyarrow as pa
 from pyflink.common import Row
 
-from bridge.tfrecord import frames
-
-Chunk = tuple[int, bytes]  # rows, their records, see `akdl.packed`
+from bridge.codec.ipc import read_batch
 
 
 class Pending:
     """The rows of one member that are not done. Only for use while Flink calls the function with the member's key.
 
     Args:
-        chunks: Map state of the number of a chunk's first row to ROW(rows, records). Rows are numbered as they come, over all
-            restarts.
+        chunks: Map state of the number of a chunk's first row to ROW(rows, an Arrow stream of them). Rows are numbered
+            as they come, over all restarts.
         done: Value state of the number of rows that are done.
     """
 
@@ -38,17 +37,17 @@ class Pending:
         """How many rows are not done."""
         return self._came - self._done
 
-    def restore(self) -> list[Chunk]:
+    def restore(self) -> list[pa.RecordBatch]:
         """Return the rows that are not done, for a script that starts now."""
         found = sorted((first, chunk[0], chunk[1]) for first, chunk in self._chunks.items())
         self._base = self._done = self._done_state.value() or 0
         self._held = deque((first, rows) for first, rows, _ in found)
         self._came = found[-1][0] + found[-1][1] if found else self._done
-        return [_rest(rows, bytes(records), self._done - first) for first, rows, records in found]
+        return [read_batch(bytes(arrow)).slice(max(0, self._done - first)) for first, _, arrow in found]
 
-    def add(self, rows: int, records: bytes) -> None:
+    def add(self, rows: int, arrow: bytes) -> None:
         """Keep rows that have come."""
-        self._chunks.put(self._came, Row(rows, records))
+        self._chunks.put(self._came, Row(rows, arrow))
         self._held.append((self._came, rows))
         self._came += rows
 
@@ -65,10 +64,3 @@ class Pending:
         self._done_state.update(done)
         while self._held and sum(self._held[0]) <= done:
             self._chunks.remove(self._held.popleft()[0])
-
-
-def _rest(rows: int, records: bytes, done: int) -> Chunk:
-    """Return a chunk without the rows at its beginning that are done."""
-    if done <= 0:
-        return rows, records
-    return rows - done, b"".join(list(frames(records))[done:])

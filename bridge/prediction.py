@@ -1,42 +1,37 @@
-"""The Flink graph of a predictor: a vectorized function over the columns that feed the model; others stay in the JVM."""
+"""The Flink graph of a predictor: one Python function adds the model's outputs to batches of rows.
+
+    table --RowsToArrow--> ROW(kinds, Arrow) --predict--> ROW(kinds, Arrow) --ArrowToRows--> table
+
+All other columns pass it untouched.
+"""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from pyflink.table import DataTypes, StreamTableEnvironment, Table
-from pyflink.table.types import DataType
-from pyflink.table.udf import ScalarFunction, udf
+import pyarrow as pa
+from pyflink.datastream import ProcessFunction
+from pyflink.fn_execution.coder_impl_fast import InternalRow
+from pyflink.table import Schema as FlinkSchema
+from pyflink.table import StreamTableEnvironment, Table
 
-from akdl.wire import FLOAT32, FLOAT64, INT64, ColumnValues, Prediction, Rows
+from akdl.wire import Prediction
 from bridge.carried import arrived, carry, carry_own_packages
-from bridge.column_values import ColumnEncoder
-from bridge.decoder import RowDecoder
+from bridge.codec.ipc import read_batch, write_batch
+from bridge.codec.to_arrow import ColumnDecoder
+from bridge.codec.to_columns import to_columns
 from bridge.exceptions import RowError
+from bridge.flink.arrow_operators import CHUNK, Gathering, chunks_of, column_types, logical_type, table_of
+from bridge.flink.time_attributes import PROCTIME, ROWTIME, time_attributes, with_plain_times
 from bridge.model_process import ModelProcess, ModelSettings
-from bridge.schema import Kind, Schema, quoted
+from bridge.schema import Schema, quoted
 from bridge.settings import PythonArchive
 
-_DATA_TYPES = {
-    "BOOLEAN": DataTypes.BOOLEAN(),
-    "TINYINT": DataTypes.TINYINT(),
-    "SMALLINT": DataTypes.SMALLINT(),
-    "INT": DataTypes.INT(),
-    "BIGINT": DataTypes.BIGINT(),
-    "FLOAT": DataTypes.FLOAT(),
-    "DOUBLE": DataTypes.DOUBLE(),
-    "STRING": DataTypes.STRING(),
-    "BYTES": DataTypes.BYTES(),
-}
-_PLAIN = {  # value types whose bytes are a column as it is, by the column's kind
-    Kind.FLOAT: (FLOAT32, "<f4"),
-    Kind.DOUBLE: (FLOAT64, "<f8"),
-    Kind.BIGINT: (INT64, "<i8"),
-}
+_INSERT = 0  # the kind of a row that is new, for PyFlink
 
 
 @dataclass(frozen=True)
@@ -50,6 +45,7 @@ class PredictionSettings:
         output_schema: The result columns.
         result: Every column of the result: its name, and whether it is an output rather than an input that stays.
         error_column: Name of a column for what is wrong with a row; None to fail the job at the first such row.
+        gathering: How many rows are predicted together.
     """
 
     process: ModelSettings
@@ -58,43 +54,46 @@ class PredictionSettings:
     output_schema: Schema
     result: tuple[tuple[str, bool], ...]
     error_column: str | None = None
+    gathering: Gathering = field(default_factory=Gathering)
 
 
 def predict_table(table_env: StreamTableEnvironment, table: Table, settings: PredictionSettings) -> Table:
-    """Return the table with the model's outputs."""
+    """Return the table with the model's outputs.
+
+    Updates stay updates, and the time attributes of columns that stay are kept.
+    """
     carry_own_packages(table_env)
     if os.path.isfile(settings.model):
         carry(table_env, settings.model)
     if isinstance(settings.process.python, PythonArchive):
         carry(table_env, settings.process.python.path)
-    group, decoder = settings.process.group, RowDecoder(settings.output_schema, "the model")
-    has_errors = settings.error_column is not None
-    transport_types = [*decoder.transport_types, *(["STRING"] if has_errors else [])]
-    fields = [DataTypes.FIELD(f"o{place}", _data_type(sql)) for place, sql in enumerate(transport_types)]
-    function, view, predicted = f"akdl_predict_{group}", f"akdl_rows_{group}", f"akdl_predicted_{group}"
-    predict = udf(_Predict(settings), result_type=DataTypes.ROW(fields), func_type="pandas")
-    table_env.create_temporary_function(function, predict)
-    table_env.create_temporary_view(view, table)
+    group = settings.process.group
+    times = time_attributes(table)
     stays = [name for name, is_output in settings.result if not is_output]
-    arguments = ", ".join(ColumnEncoder(settings.input_schema).sql_arguments)
-    kept = "".join(f"{quoted(name)} AS r{place}, " for place, name in enumerate(stays))
-    calls = table_env.sql_query(f"SELECT {kept}{function}({arguments}) AS p FROM {view}")
-    # The outputs get their own names, which the decoder's casts speak of, in a view without any other column.
-    names = settings.output_schema.names
-    flat = ", ".join(
-        [f"r{place} AS akdl_r{place}" for place in range(len(stays))]
-        + [f"p.o{place} AS {quoted(name)}" for place, name in enumerate(names)]
-        + ([f"p.o{len(names)} AS akdl_error"] if has_errors else [])
-    )
-    table_env.create_temporary_view(f"{predicted}_calls", calls)
-    table_env.create_temporary_view(predicted, table_env.sql_query(f"SELECT {flat} FROM {predicted}_calls"))
-    casts = dict(zip(names, decoder.casts))
-    columns = [
-        casts[name] if is_output else f"akdl_r{stays.index(name)} AS {quoted(name)}" for name, is_output in settings.result
-    ]
+    # Flink knows the time of processing anew behind the function, and has one event time for a stream.
+    proctimes = [name for name in stays if times.get(name) == PROCTIME and name not in settings.input_schema.names]
+    rowtime = next((name for name in stays if times.get(name) == ROWTIME), None)
+    needed = {*settings.input_schema.names, *stays} - set(proctimes)
+    carried = with_plain_times(table_env, table, f"akdl_rows_{group}", needed, rowtime)
+    chunks, updates = chunks_of(table_env, carried, settings.gathering)
+    types = dict(column_types(carried))
+    types.update((column.name, logical_type(column.type.sql)) for column in settings.output_schema)
+    columns = [(name, types[name]) for name, _ in settings.result if name not in proctimes]
     if settings.error_column is not None:
-        columns.append(f"akdl_error AS {quoted(settings.error_column)}")
-    return table_env.sql_query(f"SELECT {', '.join(columns)} FROM {predicted}")
+        columns.append((settings.error_column, logical_type("STRING")))
+    predicted = chunks.process(_Predict(settings, [name for name, _ in columns]), output_type=CHUNK)
+    predicted.name(settings.process.operator).set_parallelism(chunks._j_data_stream.getTransformation().getParallelism())
+    event_time = None
+    if rowtime is not None:
+        event_time = FlinkSchema.new_builder().watermark(rowtime, "SOURCE_WATERMARK()").build()
+    result = table_of(table_env, predicted, columns, event_time, updates)
+    if not proctimes:
+        return result
+    view = f"akdl_predicted_{group}"
+    table_env.create_temporary_view(view, result)
+    names = [name for name, _ in settings.result] + ([] if settings.error_column is None else [settings.error_column])
+    cells = [f"PROCTIME() AS {quoted(name)}" if name in proctimes else quoted(name) for name in names]
+    return table_env.sql_query(f"SELECT {', '.join(cells)} FROM {view}")
 
 
 def model_process(settings: PredictionSettings) -> ModelProcess:
@@ -106,32 +105,42 @@ def model_process(settings: PredictionSettings) -> ModelProcess:
     return ModelProcess(settings.process, arrived(settings.model))
 
 
-class _Predict(ScalarFunction):  # type: ignore[misc]
-    """Columns to ROW(outputs...), and what is wrong with the row where a column is named for that."""
+class _Predict(ProcessFunction):  # type: ignore[misc]
+    """Chunks to chunks with the model's outputs, and what is wrong with each row where a column is named for that.
 
-    def __init__(self, settings: PredictionSettings) -> None:
+    Args:
+        settings: What the predictor is told.
+        columns: Names of the result's columns.
+    """
+
+    def __init__(self, settings: PredictionSettings, columns: list[str]) -> None:
         self._settings = settings
+        self._columns = columns
 
-    def open(self, function_context: Any) -> None:
-        settings = self._settings
-        self._encoder = ColumnEncoder(settings.input_schema)
-        self._decoder = RowDecoder(settings.output_schema, "the model")
-        self._process = model_process(settings)
+    def open(self, runtime_context: Any) -> None:
+        """Take hold of the process with the model."""
+        self._decoder = ColumnDecoder(self._settings.output_schema, "the model")
+        self._process = model_process(self._settings)
 
     def close(self) -> None:
+        """Let go of the process."""
         if hasattr(self, "_process"):
             self._process.close()
 
-    def is_deterministic(self) -> bool:
-        return False  # the planner would call it once for each output
+    def process_element(self, value: Any, ctx: Any) -> Iterator[InternalRow]:
+        """Predict the rows of a chunk."""
+        kinds, arrow = value
+        batch = read_batch(arrow)
+        fed = batch.select(self._settings.input_schema.names)
+        prediction = self._process.predict(to_columns(fed, self._settings.input_schema))
+        cells = dict(zip(batch.schema.names, batch.columns))
+        cells.update(self._errors(prediction, batch.num_rows))
+        cells.update(zip(self._settings.output_schema.names, self._decoder.decode(prediction.rows)))
+        predicted = pa.record_batch([cells[name] for name in self._columns], names=self._columns)
+        # PyFlink's coder takes this as it is, but asks a Row for its fields and its kind.
+        yield InternalRow([kinds, write_batch(predicted)], _INSERT)
 
-    def eval(self, *series: Any) -> pd.DataFrame:
-        size, columns = self._encoder.encode(series)
-        prediction = self._process.predict(Rows(rows=size, columns=columns))
-        errors = self._errors(prediction, size)
-        return pd.DataFrame(dict(enumerate([*self._outputs(prediction.rows), *errors])))
-
-    def _errors(self, prediction: Prediction, size: int) -> list[Any]:
+    def _errors(self, prediction: Prediction, rows: int) -> dict[str, pa.Array]:
         """Return the column of errors, if there is one."""
         if self._settings.error_column is None:
             if prediction.bad_rows:
@@ -140,35 +149,8 @@ class _Predict(ScalarFunction):  # type: ignore[misc]
                     f"{self._settings.process.operator}: row {bad.row} of a batch cannot be predicted: {bad.message}; "
                     "errorCol names a column for such messages, if the job should go on"
                 )
-            return []
-        errors = np.full(size, None, object)
+            return {}
+        errors = np.full(rows, None, object)
         for bad in prediction.bad_rows:
             errors[bad.row] = bad.message
-        return [errors]
-
-    def _outputs(self, rows: Rows) -> list[Any]:
-        columns = []
-        by_name = {message.name: message for message in rows.columns}
-        slow = None
-        for place, column in enumerate(self._settings.output_schema):
-            plain = None if column.type.is_array else _as_it_is(by_name[column.name], column.type.kind)
-            if plain is None:
-                slow = self._decoder.decode(rows) if slow is None else slow
-                cells = np.empty(rows.rows, object)
-                cells[:] = slow[place]
-                plain = pd.Series(cells, dtype=object)
-            columns.append(plain)
-        return columns
-
-
-def _as_it_is(message: ColumnValues, kind: Kind) -> pd.Series[Any] | None:
-    """Return a column of numbers without nulls as it came; None for all others."""
-    if message.valid or _PLAIN.get(kind, (None, ""))[0] != message.type:
-        return None
-    return pd.Series(np.frombuffer(message.values, _PLAIN[kind][1]))
-
-
-def _data_type(sql: str) -> DataType:
-    if sql.startswith("ARRAY<"):
-        return DataTypes.ARRAY(_DATA_TYPES[sql[len("ARRAY<") : -1]])
-    return _DATA_TYPES[sql]
+        return {self._settings.error_column: pa.array(errors, pa.string())}

@@ -15,7 +15,7 @@ from typing import Any
 import grpc
 from apache_beam.utils import thread_pool_executor
 
-from akdl.wire import Chunk, Cluster, Empty, Hello, Outcome, Progress, Rows, Shares, Task
+from akdl.wire import Cluster, Empty, Hello, Outcome, Output, Progress, Shares, Task, Wishes
 from akdl.wire.service import SERVICE, TOKEN
 from bridge.session import ProtocolError, Session
 
@@ -30,6 +30,7 @@ class BridgeServer:
         session: The rules; guarded by `changed`.
         changed: Lock of the session, notified whenever it changes.
         shares: Returns the files of all workers, None as long as one is not complete; called with the lock held.
+        wishes: Returns what others want of the process; called with the lock held.
         task: What the process is told when it connects.
         token: The secret that every call must bring.
         folder: Where the unix socket is made.
@@ -40,6 +41,7 @@ class BridgeServer:
         session: Session,
         changed: threading.Condition,
         shares: Callable[[], Shares | None],
+        wishes: Callable[[], Wishes],
         task: Task,
         token: str,
         folder: str,
@@ -47,6 +49,7 @@ class BridgeServer:
         self._session = session
         self._changed = changed
         self._shares = shares
+        self._wishes = wishes
         self._task = task
         self._token = token
         self._stopped = False
@@ -83,14 +86,14 @@ class BridgeServer:
 
     def _handlers(self) -> dict[str, Any]:
         def serialize(message: Any) -> bytes:
-            serialized: bytes = message.SerializeToString()
+            serialized: bytes = message if isinstance(message, bytes) else message.SerializeToString()
             return serialized
 
         kinds: dict[str, tuple[Any, Callable[[Any, Any], Any], Any]] = {
             "Connect": (grpc.unary_unary_rpc_method_handler, self._connect, Hello),
             "WaitForCluster": (grpc.unary_unary_rpc_method_handler, self._wait_for_cluster, Empty),
             "Read": (grpc.unary_stream_rpc_method_handler, self._read, Empty),
-            "Write": (grpc.stream_unary_rpc_method_handler, self._write, Rows),
+            "Write": (grpc.stream_unary_rpc_method_handler, self._write, Output),
             "Report": (grpc.unary_unary_rpc_method_handler, self._report, Progress),
             "WaitForShares": (grpc.unary_unary_rpc_method_handler, self._wait_for_shares, Empty),
             "Finish": (grpc.unary_unary_rpc_method_handler, self._finish, Outcome),
@@ -121,31 +124,29 @@ class BridgeServer:
             self._wait(context, lambda: self._session.cluster is not None)
             return Cluster(tf_config=self._session.cluster)
 
-    def _read(self, request: Empty, context: Any) -> Iterator[Chunk]:
-        ended = False
-        while not ended:
+    def _read(self, request: Empty, context: Any) -> Iterator[bytes]:
+        while not self._session.has_sent_end:
             with self._changed:
                 self._wait(context, lambda: self._session.has_chunk or self._session.outcome is not None)
                 chunk = self._session.next_chunk()
                 self._changed.notify_all()
             if chunk is None:  # the script has ended, nobody reads on
                 return
-            ended = chunk.HasField("end")
             yield chunk
 
-    def _write(self, messages: Iterator[Rows], context: Any) -> Empty:
-        for rows in messages:
+    def _write(self, messages: Iterator[Output], context: Any) -> Empty:
+        for output in messages:
             with self._changed:
                 self._wait(context, lambda: self._session.has_output_room)
-                self._session.add_rows(rows)
+                self._session.add_rows(output)
                 self._changed.notify_all()
         return Empty()
 
-    def _report(self, progress: Progress, context: Any) -> Empty:
+    def _report(self, progress: Progress, context: Any) -> Wishes:
         with self._changed:
             self._session.report(progress)
             self._changed.notify_all()
-        return Empty()
+            return self._wishes()
 
     def _wait_for_shares(self, request: Empty, context: Any) -> Shares:
         with self._changed:

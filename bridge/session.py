@@ -9,12 +9,20 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
+from typing import NamedTuple
 
-from akdl.wire import Chunk, EndOfInput, Failure, Hello, Outcome, Progress, Rows
+from akdl.wire import Chunk, EndOfInput, Failure, Hello, Outcome, Output, Progress
+from akdl.wire.serialized import serialized_chunk
 
 
 class ProtocolError(Exception):
     """A message that may not come now."""
+
+
+class _Waiting(NamedTuple):
+    rows: int
+    extra_input: int
+    columns: bytes
 
 
 class Session:
@@ -37,11 +45,11 @@ class Session:
         self.rows_out = 0
         self.rows_committed = 0
         self._checksum = 0
-        self._input: deque[tuple[Chunk, int]] = deque()  # with the number of bytes: asking a message for them copies them
+        self._input: deque[_Waiting] = deque()
         self._input_bytes = 0
         self._input_ended = False
         self._end_sent = False
-        self._output: deque[Rows] = deque()
+        self._output: deque[Output] = deque()
         self._output_bytes = 0
 
     # The side of the TensorFlow process.
@@ -59,29 +67,34 @@ class Session:
         """Whether `next_chunk` has something to send."""
         return bool(self._input) or (self._input_ended and not self._end_sent)
 
-    def next_chunk(self) -> Chunk | None:
-        """Return the next message for the process: rows, then the end mark, then nothing more."""
+    def next_chunk(self) -> bytes | None:
+        """Return the next message `Chunk` for the process, serialized: rows, then the end mark, then nothing more."""
         if self._input:
-            chunk, size = self._input.popleft()
-            self._input_bytes -= size
-            return chunk
+            chunk = self._input.popleft()
+            self._input_bytes -= len(chunk.columns)
+            return serialized_chunk(*chunk)
         if self._input_ended and not self._end_sent:
             self._end_sent = True
-            return Chunk(end=EndOfInput(rows=self.rows_in, checksum=self._checksum))
+            return Chunk(end=EndOfInput(rows=self.rows_in, checksum=self._checksum)).SerializeToString()
         return None
+
+    @property
+    def has_sent_end(self) -> bool:
+        """Whether the end mark has been sent."""
+        return self._end_sent
 
     @property
     def has_output_room(self) -> bool:
         """Whether `add_rows` may be called."""
         return self._output_bytes < self._queue_bytes
 
-    def add_rows(self, rows: Rows) -> None:
+    def add_rows(self, output: Output) -> None:
         """Keep rows that the script wrote."""
         if self.outcome is not None:
             raise ProtocolError("rows came after the script had ended")
-        self._output.append(rows)
-        self._output_bytes += rows.ByteSize()
-        self.rows_out += rows.rows
+        self._output.append(output)
+        self._output_bytes += output.ByteSize()
+        self.rows_out += output.rows.rows
 
     def finish(self, outcome: Outcome) -> None:
         """Note how the script ended. Whatever input is left is thrown away and counted."""
@@ -99,12 +112,12 @@ class Session:
 
     # The side of the Flink function.
 
-    def offer(self, rows: int, records: bytes, extra_input: int = 0, in_any_case: bool = False) -> bool:
-        """Take a chunk of `rows` records for the script; False when there is no room yet.
+    def offer(self, rows: int, columns: bytes, extra_input: int = 0, in_any_case: bool = False) -> bool:
+        """Take a chunk of rows for the script; False when there is no room yet.
 
         Args:
             rows: How many.
-            records: See `akdl.packed`.
+            columns: A serialized message `Rows` of them.
             extra_input: 0 for the rows to work on, k for extra input k.
             in_any_case: Take it even where there is no room.
         """
@@ -115,11 +128,11 @@ class Session:
             self.rows_in += counted
             self.rows_discarded += counted
             return True
-        if self._input and self._input_bytes + len(records) > self._queue_bytes and not in_any_case:
+        if self._input and self._input_bytes + len(columns) > self._queue_bytes and not in_any_case:
             return False  # one chunk alone always passes, however big its rows are
-        self._input.append((Chunk(rows=rows, records=records, input=extra_input), len(records)))
-        self._checksum = zlib.crc32(records, self._checksum)
-        self._input_bytes += len(records)
+        self._input.append(_Waiting(rows, extra_input, columns))
+        self._checksum = zlib.crc32(columns, self._checksum)
+        self._input_bytes += len(columns)
         self.rows_in += counted
         return True
 
@@ -142,7 +155,7 @@ class Session:
         """Whether `take_rows` has something to return."""
         return bool(self._output)
 
-    def take_rows(self) -> list[Rows]:
+    def take_rows(self) -> list[Output]:
         """Return all that the script wrote since the last call."""
         taken, self._output = list(self._output), deque()
         self._output_bytes = 0
@@ -159,6 +172,6 @@ class Session:
         return None
 
     def _discard_input(self) -> None:
-        self.rows_discarded += sum(chunk.rows for chunk, _ in self._input if not chunk.input)
+        self.rows_discarded += sum(chunk.rows for chunk in self._input if not chunk.extra_input)
         self._input.clear()
         self._input_bytes = 0

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from bridge.schema import Schema, quoted
 
+OFF, PAD, REPEAT, DROP = "off", "pad", "repeat", "drop"
+EQUAL_STEP_MODES = (OFF, PAD, REPEAT, DROP)
 UNTAKEN, UNCOMMITTED = "untaken", "uncommitted"
 REPLAYS = (UNTAKEN, UNCOMMITTED)
 DRAIN, FAIL, RESTART = "drain", "fail", "restart"
@@ -74,6 +76,7 @@ class GroupSettings:
         watermark: Column of a stream's output that is its event time, and the SQL expression of its watermark.
         replay: Rows that checkpoints of a stream keep: those that the script has not taken, or has not committed.
         on_return: What becomes of rows of a stream after the script has returned: drop them, fail, or start it again.
+        chunk_rows: How many rows of a stream travel together at most.
         chunk_wait_s: How long rows of a stream may wait for others to travel with.
         start_timeout_s: How long the group may take from the start of a process until all have connected.
         stall_timeout_s: How long the group may go without progress; 0 for ever.
@@ -106,6 +109,7 @@ class GroupSettings:
     watermark: tuple[str, str] | None = None
     replay: str = UNTAKEN
     on_return: str = DRAIN
+    chunk_rows: int = 8000
     chunk_wait_s: float = 0.01
     start_timeout_s: float = 300.0
     stall_timeout_s: float = 600.0

@@ -6,19 +6,20 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
 from pyflink.common import Row, Types
 from pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 
-from akdl.wire import Rows
+from akdl.wire import Output
 from bridge.exceptions import BridgeError
 from bridge.exchange import END_OF_INPUT, Exchange
-from bridge.pending import Chunk, Pending
+from bridge.pending import Pending
 from bridge.settings import FAIL, RESTART, GroupSettings
 
 logger = logging.getLogger(__name__)
 
 # Named, as PyFlink asks the JVM for the names otherwise, which a Python worker does not have.
-_CHUNK = Types.ROW_NAMED(["n", "b"], [Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
+_CHUNK = Types.ROW_NAMED(["rows", "arrow"], [Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
 
 
 class StreamExchange(Exchange):
@@ -46,18 +47,11 @@ class StreamExchange(Exchange):
             self._pending = Pending(chunks, done)
         super().open(runtime_context)
 
-    def process_element1(self, value: Any, ctx: Any) -> Iterator[Row]:
-        """Learn the address of one member; the script starts when all are known."""
-        yield from super().process_element1(value, ctx)
-        yield from self._restore()
-
     def process_element2(self, value: Any, ctx: Any) -> Iterator[Row]:
-        """Hand a chunk to the script; yields what the script has written meanwhile."""
+        """Learn the address of a member, or hand a chunk to the script; yields what the script has written meanwhile."""
+        self._check_key(ctx)  # before rows of another key are restored
         yield from self._restore()
-        if self._pending is not None:
-            self._pending.add(value[1], value[2])
         yield from super().process_element2(value, ctx)
-        yield from self._settle()
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Row]:
         """Yield what the script has written; at the end of input, wait for it to end."""
@@ -69,7 +63,13 @@ class StreamExchange(Exchange):
         if timestamp != END_OF_INPUT:
             yield from self._settle()
 
-    def _end_input(self) -> Iterator[Rows]:
+    def _feed_chunk(self, extra_input: int, rows: int, arrow: bytes) -> Iterator[Row]:
+        if self._pending is not None:
+            self._pending.add(rows, arrow)
+        yield from super()._feed_chunk(extra_input, rows, arrow)
+        yield from self._settle()
+
+    def _end_input(self) -> Iterator[Output]:
         yield from super()._end_input()
         self._drop_done()
         while self._has_to_restart():
@@ -82,11 +82,11 @@ class StreamExchange(Exchange):
         if self._is_restored or self._pending is None:
             return
         self._is_restored = True
-        yield from self._decoded(self._feed(self._pending.restore()))
+        yield from self._chunks(self._feed(self._pending.restore()))
 
-    def _feed(self, chunks: list[Chunk]) -> Iterator[Rows]:
-        for chunk in chunks:
-            yield from self._member.feed(*chunk)
+    def _feed(self, batches: list[pa.RecordBatch]) -> Iterator[Output]:
+        for batch in batches:
+            yield from self._member.feed(batch)
 
     def _settle(self) -> Iterator[Row]:
         """Forget rows that are done, and do what is to be done when the script has returned."""
@@ -97,7 +97,7 @@ class StreamExchange(Exchange):
                 "again"
             )
         while self._has_to_restart():
-            yield from self._decoded(self._restart())
+            yield from self._chunks(self._restart())
             self._drop_done()
 
     def _drop_done(self) -> None:
@@ -108,7 +108,7 @@ class StreamExchange(Exchange):
         has_rows = self._pending is not None and self._pending.rows > 0
         return self._settings.on_return == RESTART and self._member.has_returned and has_rows
 
-    def _restart(self) -> Iterator[Rows]:
+    def _restart(self) -> Iterator[Output]:
         """Start the script again, with the rows that the former one left."""
         assert self._pending is not None
         if self._member.rows_done == 0:

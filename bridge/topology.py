@@ -1,11 +1,11 @@
-"""The Flink graph of one script operator: encode, announce, exchange.
+"""The Flink graph of one script operator: gather, announce, exchange.
 
-    table --SQL and a vectorized function--> (key, ROW(rows, records)) --keyed--+
-    one element per member --keyed--> Announce --(key, ROW(address))-----------> Exchange --> slices of columns
-    slices of columns --UNNEST, CAST--> table
+    table --RowsToArrow--> (key, ROW(input, rows, Arrow)) --keyed----+--> Exchange --> ROW(kinds, Arrow) --ArrowToRows--> table
+                   |                                                 |
+                   +--> (key, ROW(START, ..)) --> Announce --keyed---+
 
-Rows are keyed in the JVM. Announce and Exchange have one subtask per member and are co-located, so both run where the
-member's process runs.
+RowsToArrow and ArrowToRows run in the JVM, see `bridge.flink.arrow_operators`; rows are keyed there too. Announce and Exchange
+have one subtask per member and are co-located, so both run where the member's process runs.
 """
 
 from __future__ import annotations
@@ -14,42 +14,33 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import pandas as pd
-from pyflink.common import TypeInformation, Types
+from pyflink.common import Types
 from pyflink.datastream.data_stream import DataStream, KeyedStream
 from pyflink.java_gateway import get_gateway
 from pyflink.table import DataTypes, StreamTableEnvironment, Table
 from pyflink.table import Schema as FlinkSchema
-from pyflink.table.udf import ScalarFunction, udf
+from pyflink.table.expressions import lit
 
 from bridge.carried import carry, carry_own_packages
-from bridge.decoder import RowDecoder
-from bridge.encoder import RowEncoder
 from bridge.exceptions import ConfigurationError
 from bridge.exchange import Exchange
+from bridge.flink.arrow_operators import (
+    CHUNK,
+    KEY_AND_CHUNK,
+    KEYED_CHUNK,
+    START,
+    Dealing,
+    Gathering,
+    logical_type,
+    rows_for_members,
+    table_of,
+)
+from bridge.flink.time_attributes import ROWTIME, time_attributes, with_plain_times
 from bridge.rendezvous import Announce
-from bridge.schema import quoted
 from bridge.settings import RESTART, UNCOMMITTED, GroupSettings
 from bridge.stream_exchange import StreamExchange
 
 MAX_PARALLELISM = 128  # keys are chosen for it, so it is set on both keyed operators
-
-_TYPE_INFOS = {
-    "BOOLEAN": Types.BOOLEAN(),
-    "TINYINT": Types.BYTE(),
-    "SMALLINT": Types.SHORT(),
-    "INT": Types.INT(),
-    "BIGINT": Types.LONG(),
-    "FLOAT": Types.FLOAT(),
-    "DOUBLE": Types.DOUBLE(),
-    "STRING": Types.STRING(),
-    "BYTES": Types.PRIMITIVE_ARRAY(Types.BYTE()),
-    "TIMESTAMP_LTZ": Types.INSTANT(),
-}
-_CHUNK = Types.ROW_NAMED(["x", "n", "b"], [Types.INT(), Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
-_INDEX = Types.ROW_NAMED(["i"], [Types.INT()])
-_ADDRESS = Types.ROW_NAMED(["i", "h", "p", "g"], [Types.INT(), Types.STRING(), Types.INT(), Types.INT()])
 
 
 def run_script(
@@ -68,133 +59,72 @@ def run_script(
     carry_own_packages(table_env)
     for path in settings.carried:
         carry(table_env, path)
-    chunks = _encode(table_env, table, extra, settings, group, keys)
-    indexes = _indexes(keys)
+    tables = [_carried(table_env, each, f"akdl_input_{group}_{number}") for number, each in enumerate([table, *extra])]
+    chunks = _chunks(table_env, tables[0], tables[1:], settings, keys)
     if settings.kind == "stream":
         exchange: Exchange = StreamExchange(settings, group, keys, _keeps_rows(table_env, settings))
-        chunks, indexes = _alive_as_long(table_env, chunks, indexes, group)
     else:
         exchange = Exchange(settings, group, keys, is_streaming(table_env))
-    announced = _announce(table_env, indexes, settings, group, keys)
-    decoder = RowDecoder(settings.output_schema)
-    # Arrays have names of their own, so that the schema may use any.
-    arrays = [f"c{place}" for place in range(len(decoder.transport_types))]
-    slices = announced.connect(_keyed(chunks, _CHUNK)).process(
-        exchange,
-        output_type=Types.ROW_NAMED(
-            ["akdl_places", *arrays],
-            [Types.OBJECT_ARRAY(Types.INT()), *(Types.OBJECT_ARRAY(_type_info(sql)) for sql in decoder.transport_types)],
-        ),
+    starts = keyed(_sent_at_once(_starts(table_env, chunks, group)), KEYED_CHUNK)
+    announced = DataStream(starts._j_data_stream).process(
+        Announce(group, keys, settings.host_network), output_type=KEY_AND_CHUNK
     )
-    _place(slices, settings.operator, group, settings.size)
+    # It is by key only that elements find their member: batch mode would sort them, and so wait for the last one.
+    announced._j_data_stream.getTransformation().setStateKeySelector(None)
+    _sent_at_once(announced)
+    _place(announced, f"{settings.operator}, addresses", group, settings.size)
+    written = starts.connect(keyed(chunks.union(announced), KEYED_CHUNK)).process(exchange, output_type=CHUNK)
+    _place(written, settings.operator, group, settings.size)
     if not is_streaming(table_env):
-        _take_chunks_unsorted(slices)
-    view = f"akdl_slices_{group}"
-    table_env.create_temporary_view(view, table_env.from_data_stream(slices))
-    cells = ", ".join(f"{array}[akdl_place] AS {quoted(name)}" for array, name in zip(arrays, settings.output_schema.names))
-    rows = f"SELECT {cells} FROM {view} CROSS JOIN UNNEST(akdl_places) AS of_slice(akdl_place)"
-    result = table_env.sql_query(f"SELECT {', '.join(decoder.casts)} FROM ({rows})")
-    if settings.watermark is None:
-        return result
-    # Those of the input do not hold here: the script may write late, and other times.
-    event_time = FlinkSchema.new_builder().watermark(*settings.watermark).build()
-    return table_env.from_data_stream(table_env.to_data_stream(result), event_time)
+        _take_chunks_unsorted(written)
+    event_time = None
+    if settings.watermark is not None:
+        # Those of the input do not hold here: the script may write late, and other times.
+        event_time = FlinkSchema.new_builder().watermark(*settings.watermark).build()
+    columns = [(column.name, logical_type(column.type.sql)) for column in settings.output_schema]
+    return table_of(table_env, written, columns, event_time)
 
 
-class _Encode(ScalarFunction):  # type: ignore[misc]
-    """Turns n rows into at most one cell per worker: (key, number of rows, their records); other cells are null."""
-
-    def __init__(self, encoder: RowEncoder, worker_keys: list[int]) -> None:
-        self._encoder = encoder
-        self._keys = worker_keys
-
-    def open(self, function_context: Any) -> None:
-        self._first = 0  # where dealing goes on, so that shares differ by at most one row
-
-    def is_deterministic(self) -> bool:
-        return False  # the same rows are dealt differently each time
-
-    def eval(self, *columns: Any) -> pd.DataFrame:
-        encoded = self._encoder.encode(columns)
-        size = len(encoded)
-        # Arrays of objects: PyFlink cannot convert pandas' own nullable types, and pandas would look at each cell of a list.
-        key, rows, records = (np.full(size, None, object) for _ in range(3))
-        for cell, (worker, count, chunk) in enumerate(encoded.deal(len(self._keys), self._first)):
-            key[cell], rows[cell], records[cell] = self._keys[worker], count, chunk
-        self._first = (self._first + size) % len(self._keys)
-        return pd.DataFrame({"w": key, "n": rows, "b": records})
+def _carried(table_env: StreamTableEnvironment, table: Table, view: str) -> Table:
+    """Return a table that can become a stream: scripts need no event time, and Flink takes but one."""
+    if ROWTIME not in time_attributes(table).values():
+        return table
+    return with_plain_times(table_env, table, view, table.get_resolved_schema().get_column_names())
 
 
-def _encode(
-    table_env: StreamTableEnvironment,
-    table: Table,
-    extra: Sequence[Table],
-    settings: GroupSettings,
-    group: str,
-    keys: list[int],
+def _chunks(
+    table_env: StreamTableEnvironment, table: Table, extra: Sequence[Table], settings: GroupSettings, keys: list[int]
 ) -> DataStream:
-    added = settings.script_schema.columns[len(settings.input_schema.columns) :]
-    encoder = RowEncoder(settings.input_schema, settings.exact_doubles, added)
-    cells = _cells(table_env, table, encoder, [keys[index] for index in settings.fed], group)
-    queries = [f"SELECT p.w AS w, ROW(0, p.n, p.b) AS v FROM ({cells}) WHERE p.w IS NOT NULL"]
-    members = ", ".join(f"(CAST({key} AS BIGINT))" for key in keys)
-    for number, (each, schema) in enumerate(zip(extra, settings.extra_schemas), 1):
-        cells = _cells(table_env, each, RowEncoder(schema, settings.exact_doubles), [0], f"{group}_{number}")
-        queries.append(
-            f"SELECT m.w AS w, ROW({number}, p.n, p.b) AS v FROM ({cells}) CROSS JOIN (VALUES {members}) AS m(w) "
-            "WHERE p.w IS NOT NULL"
-        )
-    return _stream(table_env, table_env.sql_query(" UNION ALL ".join(queries)), _CHUNK)
+    for column in settings.script_schema.columns[len(settings.input_schema.columns) :]:
+        table = table.add_columns(lit(1.0).cast(DataTypes.FLOAT()).alias(column.name))
+    fed = [keys[index] for index in settings.fed]
+    if settings.kind == "stream":
+        gathering = Gathering(rows=settings.chunk_rows, wait_s=settings.chunk_wait_s)
+        chunks = rows_for_members(table_env, table, fed, Dealing.BY_CHUNK, gathering, members=keys)
+    else:
+        chunks = rows_for_members(table_env, table, fed, Dealing.BY_ROW, Gathering(), members=keys)
+    whole = [
+        rows_for_members(table_env, each, keys, Dealing.TO_ALL, Gathering(), number) for number, each in enumerate(extra, 1)
+    ]
+    return chunks.union(*whole) if whole else chunks
 
 
-def _cells(table_env: StreamTableEnvironment, table: Table, encoder: RowEncoder, keys: list[int], name: str) -> str:
-    """Return a query for the column p of cells, see `_Encode`."""
-    cell = DataTypes.ROW(
-        [
-            DataTypes.FIELD("w", DataTypes.BIGINT()),
-            DataTypes.FIELD("n", DataTypes.INT()),
-            DataTypes.FIELD("b", DataTypes.BYTES()),
-        ]
-    )
-    # Names that no built-in function has: Flink would take the built-in without a word.
-    function, view = f"akdl_encode_{name}", f"akdl_input_{name}"
-    encode = udf(_Encode(encoder, keys), result_type=cell, func_type="pandas")
-    table_env.create_temporary_function(function, encode)
-    table_env.create_temporary_view(view, table)
-    return f"SELECT {function}({', '.join(encoder.sql_arguments)}) AS p FROM {view}"
+def _starts(table_env: StreamTableEnvironment, chunks: DataStream, group: str) -> DataStream:
+    """Return the elements that say that the job starts, without the chunks.
 
-
-def _indexes(keys: list[int]) -> str:
-    members = ", ".join(f"({key}, {index})" for index, key in enumerate(keys))
-    return f"SELECT CAST(w AS BIGINT) AS w, ROW(i) AS v FROM (VALUES {members}) AS m(w, i)"
-
-
-def _alive_as_long(table_env: StreamTableEnvironment, chunks: DataStream, indexes: str, group: str) -> tuple[DataStream, str]:
-    """Return the chunks, and a query for the indexes that does not end before the chunks do.
-
-    A job that goes on from a checkpoint does not run again what had ended before it, and the addresses would be missing.
-    So the announcement also waits for elements that never come, from a branch of the chunks.
+    What hangs on them ends with the chunks and not before: a job that goes on from a checkpoint does not run again what had
+    ended before it, and the addresses would be missing.
     """
     view = f"akdl_chunks_{group}"
     table_env.create_temporary_view(view, table_env.from_data_stream(chunks))
-    again = _stream(table_env, table_env.sql_query(f"SELECT w, ROW(v.x, v.n, v.b) AS v FROM {view} WHERE v.x >= 0"), _CHUNK)
-    return again, f"{indexes} UNION ALL SELECT w, ROW(v.x) AS v FROM {view} WHERE v.x < 0"
+    starts = table_env.sql_query(f"SELECT `key`, chunk FROM {view} WHERE chunk.input = {START}")
+    # `to_data_stream` would give a type that keyed Python operators refuse.
+    return table_env.to_append_stream(starts, KEY_AND_CHUNK)
 
 
 def _keeps_rows(table_env: StreamTableEnvironment, settings: GroupSettings) -> bool:
     """Whether rows have to be kept until the script is done with them: for a checkpoint, or for the script's next start."""
     return has_checkpoints(table_env) or settings.replay == UNCOMMITTED or settings.on_return == RESTART
-
-
-def _announce(
-    table_env: StreamTableEnvironment, indexes: str, settings: GroupSettings, group: str, keys: list[int]
-) -> KeyedStream:
-    announced = _keyed(_stream(table_env, table_env.sql_query(indexes), _INDEX), _INDEX).process(
-        Announce(group, keys, settings.host_network, again=settings.kind == "stream"),
-        output_type=Types.ROW([Types.LONG(), _ADDRESS]),
-    )
-    _place(announced, f"{settings.operator}, addresses", group, settings.size)
-    return _keyed(announced, _ADDRESS)
 
 
 def has_checkpoints(table_env: StreamTableEnvironment) -> bool:
@@ -208,12 +138,7 @@ def is_streaming(table_env: StreamTableEnvironment) -> bool:
     return bool(table_env.get_config().get("execution.runtime-mode", "STREAMING").upper() != "BATCH")
 
 
-def _stream(table_env: StreamTableEnvironment, table: Table, value_type: Any) -> DataStream:
-    # to_data_stream would give a type that keyed Python operators refuse.
-    return table_env.to_append_stream(table, Types.ROW_NAMED(["w", "v"], [Types.LONG(), value_type]))
-
-
-def _keyed(stream: DataStream, value_type: Any) -> KeyedStream:
+def keyed(stream: DataStream, value_type: Any) -> KeyedStream:
     """Key a stream of (key, value) rows in the JVM; `key_by` would take the whole payload to Python and back."""
     selector = get_gateway().jvm.org.apache.flink.streaming.api.functions.python.KeyByKeySelector()
     key_type = Types.ROW([Types.LONG()]).get_java_type_info()
@@ -226,22 +151,22 @@ def _place(stream: DataStream, name: str, group: str, parallelism: int) -> None:
     stream._j_data_stream.getTransformation().setCoLocationGroupKey(group)
 
 
-def _take_chunks_unsorted(slices: DataStream) -> None:
+def _sent_at_once(stream: DataStream) -> DataStream:
+    """Let no element wait in a buffer that is not full, as they do in batch mode until the end."""
+    stream._j_data_stream.getTransformation().setBufferTimeout(0)
+    return stream
+
+
+def _take_chunks_unsorted(written: DataStream) -> None:
     """Let chunks through as they come, in batch mode, where Flink sorts keyed inputs by their key.
 
     A subtask has one key, so there is nothing to sort, but it took as long as the feed itself. Without a key selector in the
     JVM an input passes unsorted; PyFlink has the key in the row. Flink takes such an input whole before it takes the sorted
-    one, the addresses, and their watermark: so the end of input still comes after the last row, whatever the plan before it is.
+    one and its watermark: so the end of input still comes after the last row, whatever the plan before it is. The sorted input
+    has nothing else to do: addresses come with the chunks, so that the script begins while its rows arrive.
     """
-    two_inputs = slices._j_data_stream.getTransformation()
+    two_inputs = written._j_data_stream.getTransformation()
     two_inputs.setStateKeySelectors(two_inputs.getStateKeySelector1(), None)
-
-
-def _type_info(sql: str) -> TypeInformation:
-    """Return the stream type of a transport type of the decoder."""
-    if sql.startswith("ARRAY<"):
-        return Types.OBJECT_ARRAY(_TYPE_INFOS[sql[len("ARRAY<") : -1]])
-    return _TYPE_INFOS[sql]
 
 
 def _one_key_per_subtask(size: int) -> list[int]:

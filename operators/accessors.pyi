@@ -356,10 +356,10 @@ class StreamParams(WithParams):
         """Most seconds that rows wait on their way to the script, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
 
     def setChunkRows(self, value: int) -> Self:
-        """Most rows that travel together; the job takes the smallest of all its operators. (default 8000)"""
+        """Most rows that travel together. (default 8000)"""
 
     def getChunkRows(self) -> int:
-        """Most rows that travel together; the job takes the smallest of all its operators. (default 8000)"""
+        """Most rows that travel together. (default 8000)"""
 
     def setReplay(self, value: str) -> Self:
         """Rows that a checkpoint keeps for the script that starts after a failure: "untaken", those that the script had not taken from its dataset; "uncommitted", those that it had not committed with `task_config.commit()`. (default 'untaken')"""
@@ -1222,10 +1222,10 @@ class PredictStreamParams(WithParams):
         """Most seconds that rows wait on their way to the model, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
 
     def setChunkRows(self, value: int) -> Self:
-        """Most rows that travel together; the job takes the smallest of all its operators. (default 8000)"""
+        """Most rows that travel together. (default 8000)"""
 
     def getChunkRows(self) -> int:
-        """Most rows that travel together; the job takes the smallest of all its operators. (default 8000)"""
+        """Most rows that travel together. (default 8000)"""
 
 class SavedModelPredictStreamParams(WithParams):
     """Parameters of operators that predict a stream with a SavedModel."""
@@ -1404,10 +1404,10 @@ class SavedModelPredictStreamParams(WithParams):
         """Most seconds that rows wait on their way to the model, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
 
     def setChunkRows(self, value: int) -> Self:
-        """Most rows that travel together; the job takes the smallest of all its operators. (default 8000)"""
+        """Most rows that travel together. (default 8000)"""
 
     def getChunkRows(self) -> int:
-        """Most rows that travel together; the job takes the smallest of all its operators. (default 8000)"""
+        """Most rows that travel together. (default 8000)"""
 
 class RandomTableParams(WithParams):
     """Parameters of random tables."""

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from bridge.equal_steps import MODES, OFF
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, split_watermark
-from bridge.settings import DRAIN, ON_RETURNS, REPLAYS, UNTAKEN
+from bridge.settings import DRAIN, EQUAL_STEP_MODES, OFF, ON_RETURNS, REPLAYS, UNTAKEN
 from operators.param import Param
 
 _OWN_VARIABLES = {"PATH", "PYTHONPATH", "TF_CONFIG", "TMPDIR"}
@@ -203,7 +202,7 @@ EQUAL_STEPS = Param(
     "equalSteps", "str",
     'Give all workers the same number of rows: "pad" adds rows of weight 0 to short shares, "repeat" adds copies of rows, '
     '"drop" leaves out rows of long shares, "off" leaves shares as they are.',
-    _one_of(*MODES), OFF,
+    _one_of(*EQUAL_STEP_MODES), OFF,
 )  # fmt: skip
 WEIGHT_COL = Param(
     "weightCol", "str",
@@ -234,7 +233,7 @@ CHUNK_WAIT = Param(
 )  # fmt: skip
 CHUNK_ROWS = Param(
     "chunkRows", "int",
-    "Most rows that travel together; the job takes the smallest of all its operators.", _count(1), 8000,
+    "Most rows that travel together.", _count(1), 8000,
 )  # fmt: skip
 REPLAY = Param(
     "replay", "str",

@@ -28,7 +28,7 @@ OK, NOTE, WRONG = "ok", "note", "WRONG"
 
 _FLINK = (2, 3)
 _PYTHONS = ((3, 9), (3, 12))  # those that apache-flink comes for, the first and the last
-_PACKAGES = ("apache-flink", "pandas", "pyarrow", "crc32c", "psutil", "grpcio", "protobuf", "numpy")
+_PACKAGES = ("apache-flink", "pandas", "pyarrow", "psutil", "grpcio", "protobuf", "numpy")
 _ENVIRONMENTS = {"TF115_PYTHON_ENV_PATH": "TensorFlow 1 operators", "TF231_PYTHON_ENV_PATH": "TensorFlow 2 operators"}
 _CONNECT_S = 5.0
 _RED, _PLAIN = "\033[31m", "\033[0m"

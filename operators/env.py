@@ -26,12 +26,11 @@ logger = logging.getLogger(__name__)
 MAX_PARALLELISM = 128
 _CONNECT_S = 10.0
 
-_ARROW_ROWS = "python.fn-execution.arrow.batch.size"
 _BUNDLE_MS = "python.fn-execution.bundle.time"
 
 # What jobs need of Flink; a user's own configuration wins.
 _DEFAULTS = {
-    _ARROW_ROWS: "8000",  # rows per call of the encoder: chunks of about 1 MB
+    "python.fn-execution.arrow.batch.size": "8000",  # for vectorized functions of the user's own, and results in pandas
     "python.fn-execution.bundle.size": "80000",
     # Else each row is copied between the steps of a task, which took a third of its time.
     "pipeline.object-reuse": "true",
@@ -193,13 +192,12 @@ def prepare_for_batch(table_env: StreamTableEnvironment) -> None:
         config.set(key, value)
 
 
-def prepare_for_stream(table_env: StreamTableEnvironment, chunk_wait_s: float, chunk_rows: int) -> None:
-    """Give an environment the settings that a stream operator needs, where they are not shorter and smaller already.
+def prepare_for_stream(table_env: StreamTableEnvironment, chunk_wait_s: float) -> None:
+    """Give an environment the settings that a stream operator needs, where they are not shorter already.
 
     Args:
         table_env: The environment.
         chunk_wait_s: How long rows may wait for others to travel with.
-        chunk_rows: How many may travel together.
 
     Raises:
         ConfigurationError: It is in batch mode.
@@ -210,8 +208,8 @@ def prepare_for_stream(table_env: StreamTableEnvironment, chunk_wait_s: float, c
             "this environment is in batch mode, but stream operators need one in streaming mode: take getMLEnv().stenv, or "
             "batch operators"
         )
-    for key, wanted in ((_BUNDLE_MS, int(chunk_wait_s * 1000)), (_ARROW_ROWS, chunk_rows)):
-        config.set(key, str(max(1, min(wanted, int(config.get(key, str(wanted)))))))
+    wanted = int(chunk_wait_s * 1000)
+    config.set(_BUNDLE_MS, str(max(1, min(wanted, int(config.get(_BUNDLE_MS, str(wanted)))))))
 
 
 def _use(make: Callable[[dict[str, str]], tuple[Any, Any]], debug_mode: bool) -> MLEnv:

@@ -6,10 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bridge.equal_steps import OFF, PAD
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Kind, Schema, split_watermark
-from bridge.settings import GroupSettings
+from bridge.settings import OFF, PAD, GroupSettings
 from operators.python_env import find_python
 from operators.user_files import read_files
 
@@ -85,6 +84,7 @@ def _stream_settings(values: Mapping[str, Any]) -> dict[str, Any]:
         "watermark": split_watermark(values["outputSchemaStr"])[1],
         "replay": values["replay"],
         "on_return": values["onReturn"],
+        "chunk_rows": values["chunkRows"],
         "chunk_wait_s": values["chunkWait"],
         "queue_bytes": 2 << 20,  # rows that wait there come late: no more than keeps the process busy
     }

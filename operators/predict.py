@@ -75,6 +75,7 @@ class PredictOp(WithParams, Operator[Any]):
         self._fix()
 
     def _settings(self, data: Operator[Any], model: str) -> PredictionSettings:
+        from bridge.flink.arrow_operators import Gathering
         from bridge.prediction import PredictionSettings
 
         name, values, columns = type(self).__name__, self._values_of_all(), data.getColNames()
@@ -122,7 +123,10 @@ class PredictOp(WithParams, Operator[Any]):
             intra_op_parallelism=values["intraOpParallelism"],
             start_timeout_s=values["startTimeout"],
         )
-        return PredictionSettings(process, model, input_schema, output_schema, result, error_column)
+        gathering = Gathering()
+        if "chunkWait" in values:
+            gathering = Gathering(rows=values["chunkRows"], wait_s=values["chunkWait"])
+        return PredictionSettings(process, model, input_schema, output_schema, result, error_column, gathering)
 
     def _paired(self, parameter: str, keys: list[str] | None, other: str, names: list[str]) -> None:
         if keys is not None and len(keys) != len(names):

@@ -22,7 +22,7 @@ class _PredictStreamOp(PredictOp, StreamOperator):
         table_env = environment_of(data.getOutputTable())
         if models is not None and environment_of(models.getOutputTable()) is not table_env:
             raise ConfigurationError(f"{type(self).__name__}: all inputs have to be of one environment")
-        prepare_for_stream(table_env, values["chunkWait"], values["chunkRows"])
+        prepare_for_stream(table_env, values["chunkWait"])
         return data, models
 
 

@@ -25,7 +25,7 @@ class _ScriptStreamOp(ScriptOp, StreamOperator):
                 "table"
             )
         values = self._values_of_all()
-        self._link(ops, lambda table_env: prepare_for_stream(table_env, values["chunkWait"], values["chunkRows"]))
+        self._link(ops, lambda table_env: prepare_for_stream(table_env, values["chunkWait"]))
         return self
 
 

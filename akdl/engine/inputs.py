@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from akdl.features import feature_spec, unsharded
+from akdl.features import ColumnKind, feature_spec, unsharded
 from akdl.wire import TableColumn
 
 dtype_str_map = {
@@ -90,24 +90,29 @@ def get_columns_parser(
         exact_doubles: As in `task_config.tf_context.exact_doubles`.
 
     Returns:
-        The function; None where a feature is anything else than one column of the same type.
+        The function; None where a feature is anything else than one column of the same type, as a number, string or list.
 
     Raises:
         ValueError: See `get_example_parser`.
     """
     _check_roles(feature_specs, label_col, weight_col)
-    types = feature_spec(columns, exact_doubles)
+    # An exact DOUBLE is a string of bytes in rows, and a number in columns.
+    types = feature_spec([each for each in columns if not (exact_doubles and ColumnKind(each).name == "DOUBLE")])
 
     def is_column(name: str, spec: Any) -> bool:
-        plain = isinstance(spec, tf.io.FixedLenFeature) and spec.default_value is None and set(spec.shape) <= {1}
         column = types.get(name)
-        return plain and isinstance(column, tf.io.FixedLenFeature) and column.dtype == _carried(spec).dtype
+        if column is None or column.dtype != _carried(spec).dtype:
+            return False
+        is_list = isinstance(column, tf.io.VarLenFeature)
+        if isinstance(spec, tf.io.VarLenFeature):
+            return is_list
+        return isinstance(spec, tf.io.FixedLenFeature) and spec.default_value is None and (is_list or set(spec.shape) <= {1})
 
     if not all(is_column(name, spec) for name, spec in feature_specs.items()):
         return None
 
     def parse(cells: Mapping[str, Any]) -> Tuple[Any, ...]:
-        shaped = {name: tf.reshape(cells[name], [-1, *spec.shape]) for name, spec in feature_specs.items()}
+        shaped = {name: _shaped(cells[name], name, spec) for name, spec in feature_specs.items()}
         return _split(shaped, feature_specs, label_col, weight_col, [-1])
 
     return parse
@@ -238,6 +243,24 @@ def _split(
     if weight_col is None:
         return features, label
     return features, label, tf.reshape(tf.cast(features.pop(weight_col), tf.float32), shape)
+
+
+def _shaped(cells: Any, name: str, spec: Any) -> Any:
+    """Return the cells of a column as a feature has them."""
+    if isinstance(spec, tf.io.VarLenFeature):
+        return cells
+    if not isinstance(cells, tf.SparseTensor):
+        return tf.reshape(cells, [-1, *spec.shape])
+    size = 1
+    for each in spec.shape:
+        size *= each
+    message = f"the feature {name!r} of shape {list(spec.shape)} takes {size} values of each row, the longest row has"
+    fits = tf.debugging.assert_equal(cells.dense_shape[1], tf.constant(size, tf.int64), message=message)
+    with tf.control_dependencies([fits]):
+        # Fails where a row is shorter than the longest one.
+        dense = tf.reshape(cells.values, tf.concat([cells.dense_shape[:1], tf.constant(spec.shape, tf.int64)], 0))
+    dense.set_shape([None, *spec.shape])
+    return dense
 
 
 def _feature(entry: Mapping[str, Any]) -> Any:

@@ -4,7 +4,7 @@ The configs are mappings with the keys of Alink's documentation:
 
 - `input_config`: `example_config` (see `akdl.engine.inputs.parse_feature_specs`) and `label_col`; or `example_parser`; or
   `columns_parser`, a function from batches as `tf_context.batches` gives them to (features, label), and `columns`, the names of
-  those that it takes. With the first and the last of these, a table of numbers needs no parsing.
+  those that it takes. With the first and the last of these, nothing is parsed where features are columns of their type.
   For Keras also `weight_col`, a number per row: what the row counts. An Estimator takes a weight from the features.
 - `train_config`: the arguments of `akdl.engine.inputs.get_dataset` (`raw_dataset_fn` may be left out: the rows of this
   worker), those of `akdl.engine.run_config.generate_run_config`, and `valid_raw_dataset_fn`, a function that returns a
@@ -274,7 +274,7 @@ def _input_fns(input_config: Config, train_config: Config, task_config: TaskConf
     if valid_raw is not None:
         valid_fn = get_dataset_fn(**dict(of_rows, raw_dataset_fn=valid_raw, num_epochs=1, shuffle_factor=0))
     takes_rows = (input_config.get("example_parser"), arguments.get("example_parser"), arguments.get("post_process_dataset"))
-    if raw is None and all(one is None for one in takes_rows) and context.is_numeric:
+    if raw is None and all(one is None for one in takes_rows):
         parser, columns = _columns_parsing(input_config, of_rows["feature_specs"], arguments.get("weight_col"), context)
         if parser is not None:
             batches_fn = functools.partial(context.batches, columns=columns)

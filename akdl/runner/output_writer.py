@@ -6,11 +6,12 @@ too slow to take them.
 
 import queue
 import threading
-from typing import Any, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Iterator, Mapping, Optional, Sequence
 
 from akdl.channel import Channel, ChannelError
-from akdl.columns import encode_columns
-from akdl.wire import Rows, TableColumn
+from akdl.columns import fill_rows
+from akdl.runner.example_rows import ExampleRows
+from akdl.wire import Output, TableColumn
 
 MESSAGE_BYTES = 1 << 20
 WAITING_MESSAGES = 8
@@ -43,10 +44,9 @@ class OutputWriter:
         self._channel = channel
         self._columns = list(columns)
         self._lock = threading.Lock()
-        self._examples: List[bytes] = []
-        self._bytes = 0
+        self._examples = ExampleRows(columns)
         self._rows = 0
-        self._messages: queue.Queue[Optional[Rows]] = queue.Queue(WAITING_MESSAGES)
+        self._messages: queue.Queue[Optional[Output]] = queue.Queue(WAITING_MESSAGES)
         self._sender: Optional[threading.Thread] = None
         self._error: Optional[Exception] = None
 
@@ -60,20 +60,23 @@ class OutputWriter:
 
         Args:
             example: A `tf.train.Example` whose features are named and typed like the columns of `outputSchemaStr`:
-                int64_list for BOOLEAN and integers, float_list for FLOAT and DOUBLE, bytes_list for text and bytes.
+                int64_list for BOOLEAN and integers, float_list for FLOAT and DOUBLE, bytes_list for strings and bytes.
                 A scalar column takes exactly one value. A column without a feature becomes null.
 
         Raises:
-            TypeError: Something else than an Example.
+            TypeError: Something else than an Example, or a feature of another kind than its column's.
+            ValueError: An unknown column, a wrong number of values, or null in a column that is NOT NULL.
             ChannelError: The Flink side is gone.
         """
         check_example(example)
-        serialized = example.SerializeToString()
         with self._lock:
-            self._examples.append(serialized)
-            self._bytes += len(serialized)
+            rows = self._examples
+            cells = rows.read(example, self._rows)
+            if not rows.fits(cells):
+                self._flush()
+            rows.append(cells)
             self._rows += 1
-            if self._bytes >= MESSAGE_BYTES:
+            if rows.size >= MESSAGE_BYTES:
                 self._flush()
             elif self._wait_s is not None:
                 self._start_sender()
@@ -91,11 +94,12 @@ class OutputWriter:
             TypeError: Values that do not fit the column's type.
             ChannelError: The Flink side is gone.
         """
-        message = encode_columns(values, self._columns)
+        output = Output()
+        fill_rows(output.rows, values, self._columns)
         with self._lock:
             self._flush()  # rows keep the order in which they were written
-            self._rows += message.rows
-            self._send(message)
+            self._rows += output.rows.rows
+            self._send(output)
 
     def commit(self, rows: int) -> None:
         """Say that the script is done with so many rows of its input, counted from its start, and with what it wrote of them.
@@ -105,7 +109,7 @@ class OutputWriter:
         """
         with self._lock:
             self._flush()
-            self._send(Rows(committed=rows))
+            self._send(Output(committed=rows))
 
     def flush(self) -> None:
         """Send what waits, without waiting for it to arrive."""
@@ -132,7 +136,7 @@ class OutputWriter:
         if self._examples:
             self._send(self._gathered())
 
-    def _send(self, message: Rows) -> None:
+    def _send(self, message: Output) -> None:
         self._start_sender()
         self._put(message)
 
@@ -141,7 +145,7 @@ class OutputWriter:
             self._sender = threading.Thread(target=self._drain, name="akdl-output", daemon=True)
             self._sender.start()
 
-    def _put(self, message: Optional[Rows]) -> None:
+    def _put(self, message: Optional[Output]) -> None:
         while True:
             if self._error is not None:
                 raise self._error
@@ -156,7 +160,7 @@ class OutputWriter:
         except ChannelError as error:
             self._error = error
 
-    def _queued(self) -> Iterator[Rows]:
+    def _queued(self) -> Iterator[Output]:
         while True:
             try:
                 message = self._messages.get(timeout=self._wait_s)
@@ -168,7 +172,7 @@ class OutputWriter:
                 return
             yield message
 
-    def _waited(self) -> Optional[Rows]:
+    def _waited(self) -> Optional[Output]:
         """Return the rows that have waited for others; None when there are none, or a message came before them."""
         if not self._lock.acquire(blocking=False):  # its holder may wait for this thread to make room
             return None
@@ -179,7 +183,7 @@ class OutputWriter:
         finally:
             self._lock.release()
 
-    def _gathered(self) -> Rows:
-        message = Rows(rows=len(self._examples), examples=self._examples)
-        self._examples, self._bytes = [], 0
-        return message
+    def _gathered(self) -> Output:
+        output = Output()
+        self._examples.take(output.rows)
+        return output

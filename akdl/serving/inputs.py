@@ -4,10 +4,10 @@ What a cell may be for an input of numbers or booleans:
 - a number, or a list or array of them. What comes flat takes the input's shape where the count fits, so an ARRAY of 784
   numbers does for [28, 28]. Numbers are converted where nothing but digits of a fraction is lost: 3.0 is an integer, 3.5
   and 300 are none for uint8.
-- text: numbers split at commas and white space, with their shape in front where it is not clear: "$2 3$1 2 3 4 5 6".
+- a string: numbers split at commas and white space, with their shape in front where it is not clear: "$2 3$1 2 3 4 5 6".
 - bytes: the raw little-endian elements in row-major order.
 
-For an input of strings: text, bytes, or lists of them.
+For an input of strings: strings, bytes, or lists of them.
 
 Most columns are converted as a whole. Where that does not work, cells are taken one by one, to name the bad ones.
 """
@@ -29,6 +29,7 @@ NUMBERS = {
     "bfloat16": "f4",  # numpy has no such type: float32 until the very end
 }  # fmt: skip
 _SHAPE = re.compile(r"\s*\$([^$]*)\$")
+_NULL = "expected a value, got null"
 _BOOLEANS = {"true": 1, "false": 0, "1": 1, "0": 0}
 
 
@@ -66,12 +67,13 @@ class InputConverter:
         tensor: The input.
         column: The column's name.
         batch_dim_in_cell: Whether a cell is a whole tensor with the batch dimension, and not one element of a batch.
+        utf8: Whether cells of bytes are strings.
 
     Raises:
         SignatureError: The input is of a kind that no column can feed.
     """
 
-    def __init__(self, tensor: TensorDescription, column: str, batch_dim_in_cell: bool = False) -> None:
+    def __init__(self, tensor: TensorDescription, column: str, batch_dim_in_cell: bool = False, utf8: bool = False) -> None:
         if not tensor.tensor:
             raise SignatureError(f"the input {tensor} is no plain tensor; sparse and ragged inputs cannot be fed from a column")
         if tensor.dtype not in NUMBERS and tensor.dtype != "string":
@@ -84,6 +86,7 @@ class InputConverter:
         self.column = column
         self.fixed_batch = None if batch_dim_in_cell or tensor.shape is None or tensor.shape[0] < 0 else tensor.shape[0]
         self._is_text = tensor.dtype == "string"
+        self._decodes = utf8 and not self._is_text
         self._dtype = np.dtype(object if self._is_text else NUMBERS[tensor.dtype])
         self._has_raw_form = tensor.dtype != "bfloat16"
         self._shape = tensor.shape if batch_dim_in_cell or tensor.shape is None else tensor.shape[1:]
@@ -95,9 +98,16 @@ class InputConverter:
         Args:
             cells: An array with rows on the first axis, or a sequence of cells. None, and what a masked array masks, is null.
         """
+        if self._decodes and isinstance(cells, list):
+            cells = [cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell for cell in cells]
         whole = self._whole(cells)
         if whole is not None:
             return Converted(whole, {})
+        nulls = [row for row, cell in enumerate(cells) if cell is None] if isinstance(cells, list) else []
+        if nulls:
+            whole = self._whole([cell for cell in cells if cell is not None])
+            if whole is not None:
+                return self._with_nulls(whole, nulls, len(cells))
         values: List[Optional[Array]] = []
         errors: Dict[int, str] = {}
         for row, cell in enumerate(_unmasked(cells)):
@@ -111,6 +121,14 @@ class InputConverter:
         if not errors and len({value.shape for value in found}) == 1:
             return Converted(np.stack(found), {})
         return Converted(values, errors)
+
+    def _with_nulls(self, present: Array, nulls: List[int], rows: int) -> Converted:
+        """Return all cells, those that are null as errors."""
+        values = np.zeros((rows, *present.shape[1:]), present.dtype)
+        valid = np.ones(rows, bool)
+        valid[nulls] = False
+        values[valid] = present
+        return Converted(values, dict.fromkeys(nulls, f"{self._where}: {_NULL}"))
 
     def _whole(self, cells: Any) -> Optional[Array]:
         """Return all cells in one array, or None where they have to be looked at one by one."""
@@ -127,9 +145,9 @@ class InputConverter:
             return None
         if hasattr(cells, "numpy"):  # an eager tensor
             cells = cells.numpy()
+        if isinstance(cells, np.ndarray) and self._is_text:
+            return _encoded(cells) if cells.dtype.kind in "USO" else None
         if isinstance(cells, np.ndarray) and cells.dtype != object:
-            if self._is_text:
-                return _encoded(cells) if cells.dtype.kind in "US" else None
             return cells
         cells = list(cells)
         if not cells:
@@ -162,7 +180,7 @@ class InputConverter:
 
     def _single(self, cell: Any) -> Array:
         if cell is None:
-            raise CellError("expected a value, got null")
+            raise CellError(_NULL)
         if isinstance(cell, np.ma.MaskedArray) and np.ma.is_masked(cell):  # type: ignore[no-untyped-call]
             raise CellError("expected values, got an array with null elements")
         if self._is_text:
@@ -204,12 +222,12 @@ class InputConverter:
                 wide = {"i": "i8", "u": "u8", "f": "f8"}[self._dtype.kind]
                 array = np.array([_integer(element) if wide != "f8" else float(element) for element in elements], wide)
         except (ValueError, KeyError, OverflowError):
-            raise CellError(f"cannot be read as {self._dtype} numbers: the text {_shown(text)}") from None
+            raise CellError(f"cannot be read as {self._dtype} numbers: the string {_shown(text)}") from None
         array = self._cast(array)
         if shape is None:
             return array.reshape(()) if array.size == 1 and self._shape is None else array
         if min(shape, default=0) < 0 or array.size != int(np.prod(shape, dtype=np.int64)):
-            raise CellError(f"the text has {array.size} numbers and says that their shape is {shape_text(shape)}")
+            raise CellError(f"the string has {array.size} numbers and says that their shape is {shape_text(shape)}")
         return array.reshape(shape)
 
     def _raw(self, content: bytes) -> Array:
@@ -284,12 +302,14 @@ def _objects(cell: Any) -> Array:
 
 def _encoded(array: Array) -> Array:
     """Return an array of bytes objects."""
+    if array.dtype == object and set(map(type, array.reshape(-1).tolist())) <= {bytes}:
+        return array
     result = np.empty(array.shape, object)
     for place, element in enumerate(array.flat):
         if isinstance(element, str):
             element = element.encode("utf-8")
         elif not isinstance(element, bytes):
-            raise CellError(f"expected text or bytes, got {'null' if element is None else type(element).__name__}")
+            raise CellError(f"expected a string or bytes, got {'null' if element is None else type(element).__name__}")
         result.flat[place] = element
     return result
 

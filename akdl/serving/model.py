@@ -5,8 +5,9 @@ batches, the model is called, and what it returns becomes columns (`akdl.serving
 is left out of its batch; when the model itself refuses a batch, the batch is halved until the bad rows are found.
 """
 
+import itertools
 import logging
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -35,6 +36,7 @@ class ServedModel:
         batch_size: Most rows in one call of the model. A signature with a fixed batch dimension has its own.
         intra_op_parallelism: Threads inside one operation. TensorFlow has one such pool for a process: the first model, or
             whatever used TensorFlow before, decides.
+        utf8_columns: Columns of strings whose cells come as bytes in UTF-8, which TensorFlow takes as they are.
 
     Raises:
         ModelError: There is no SavedModel, or it cannot be loaded.
@@ -52,13 +54,14 @@ class ServedModel:
         batch_dim_in_cell: bool = False,
         batch_size: int = 256,
         intra_op_parallelism: Optional[int] = None,
+        utf8_columns: Collection[str] = (),
     ) -> None:
         if batch_size < 1:
             raise ServingError(f"inferBatchSize is {batch_size}; it must be at least 1")
         folder = find_saved_model(folder)
         tags, self.signature = resolve(folder, tag, signature)
         self._batch_dim_in_cell = batch_dim_in_cell
-        self._inputs = self._input_converters(inputs)
+        self._inputs = self._input_converters(inputs, utf8_columns)
         self._outputs = self._output_converters(outputs)
         self._fixed_batch = self._one_fixed_batch()
         self._batch_size = self._fixed_batch or batch_size
@@ -141,7 +144,9 @@ class ServedModel:
     def __exit__(self, *error: Any) -> None:
         self.close()
 
-    def _input_converters(self, inputs: Union[None, Mapping[str, str], Sequence[str]]) -> List[InputConverter]:
+    def _input_converters(
+        self, inputs: Union[None, Mapping[str, str], Sequence[str]], utf8_columns: Collection[str]
+    ) -> List[InputConverter]:
         known = self.signature.inputs
         if inputs is None:
             inputs = [tensor.key for tensor in known]
@@ -154,7 +159,10 @@ class ServedModel:
                 "each input of the model must be fed by one column (selectedCols, inputSignatureDefs); fed are "
                 "{}, the signature is {}".format(", ".join(map(repr, keys)) or "none", self.signature)
             )
-        return [InputConverter(tensor, column, self._batch_dim_in_cell) for (column, _), tensor in zip(pairs, tensors)]
+        return [
+            InputConverter(tensor, column, self._batch_dim_in_cell, column in utf8_columns)
+            for (column, _), tensor in zip(pairs, tensors)
+        ]
 
     def _output_converters(self, outputs: Optional[Iterable[Union[str, OutputColumn]]]) -> List[OutputConverter]:
         known = self.signature.outputs
@@ -281,7 +289,7 @@ class FunctionRunner:
         self._loaded = tf.saved_model.load(folder, tags=list(tags))
         self._function = self._loaded.signatures[signature.key]
         self._dtypes = {tensor.key: tf.as_dtype(tensor.dtype) for tensor in signature.inputs}
-        self._keys = [tensor.key for tensor in outputs]
+        self._outputs = {tensor.key: _known_type(tensor) for tensor in outputs}
 
     def run(self, feeds: Dict[str, Array]) -> Dict[str, Array]:
         """Call the function."""
@@ -289,7 +297,7 @@ class FunctionRunner:
         if function is None:
             raise ServingError("the model is closed")
         results = function(**{key: constant(_in_dtype(array, dtypes[key])) for key, array in feeds.items()})
-        return {key: _known(results[key].numpy()) for key in self._keys}
+        return {key: np.asarray(results[key].numpy(), dtype) for key, dtype in self._outputs.items()}
 
     def close(self) -> None:
         """Let go of the model."""
@@ -330,12 +338,13 @@ class SessionRunner:
         self._dtypes = {tensor.key: tf.as_dtype(tensor.dtype) for tensor in signature.inputs}
         self._feeds = {tensor.key: tensor.tensor for tensor in signature.inputs}
         self._fetches = {tensor.key: tensor.tensor for tensor in outputs}
+        self._outputs = {tensor.key: _known_type(tensor) for tensor in outputs}
 
     def run(self, feeds: Dict[str, Array]) -> Dict[str, Array]:
         """Run the graph."""
         fed = {self._feeds[key]: _in_dtype(array, self._dtypes[key]) for key, array in feeds.items()}
         fetched = self._session.run(self._fetches, fed)
-        return {key: _known(np.asarray(value)) for key, value in fetched.items()}
+        return {key: np.asarray(value, self._outputs[key]) for key, value in fetched.items()}
 
     def close(self) -> None:
         """Close the session."""
@@ -365,9 +374,9 @@ def _in_dtype(array: Array, dtype: Any) -> Array:
     return array.astype(dtype.as_numpy_dtype) if dtype.name == "bfloat16" else array
 
 
-def _known(array: Array) -> Array:
-    """Return the array in a type that numpy has itself: bfloat16 is one that TensorFlow adds."""
-    return array.astype(np.float32) if array.dtype.kind == "V" or array.dtype.name == "bfloat16" else array
+def _known_type(tensor: TensorDescription) -> Any:
+    """Return the type of an output's array where it is not the tensor's own: bfloat16 is one that TensorFlow adds to numpy."""
+    return np.float32 if tensor.dtype == "bfloat16" else None
 
 
 def _gathered(parts: Sequence[Tuple[Sequence[int], Cells]], count: int) -> Cells:
@@ -376,6 +385,8 @@ def _gathered(parts: Sequence[Tuple[Sequence[int], Cells]], count: int) -> Cells
     arrays = [cells for _, cells in parts if not isinstance(cells, list)]
     if in_order and len(arrays) == len(parts) and len({array.shape[1:] for array in arrays}) == 1:
         return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    if in_order:
+        return list(itertools.chain.from_iterable(part for _, part in parts))
     cells: List[Any] = [None] * count
     for rows, part in parts:
         for row, cell in zip(rows, part):

@@ -159,7 +159,7 @@ class OutputConverter:
         return result
 
     def _bytes(self, array: Array) -> Cells:
-        return [bytes(element) for element in self._flat(array)]
+        return list(map(bytes, self._flat(array).tolist()))
 
     def _texts(self, array: Array) -> Cells:
         if self._type == "STRING":
@@ -171,13 +171,15 @@ class OutputConverter:
 
 def _joined(array: Array) -> Cells:
     flat = array.reshape(len(array), -1) if array.size else np.zeros((len(array), 0), array.dtype)
+    if flat.shape[1] == 1 and flat.dtype == object:
+        return _words(flat[:, 0])
     return [" ".join(_words(row)) for row in flat]
 
 
 def _words(row: Array) -> List[str]:
     if row.dtype == object:
         try:
-            return [element.decode("utf-8") for element in row]
+            return list(map(bytes.decode, row.tolist()))
         except UnicodeDecodeError as error:
             raise CellError(f"the bytes are no UTF-8 text ({error.reason} at byte {error.start}): declare BYTES") from None
     if row.dtype == bool:
@@ -199,5 +201,5 @@ def _parsed(flat: Array, target: Any) -> Array:
         try:
             result.flat[place] = int(element) if target.kind == "i" else float(element)
         except (ValueError, OverflowError):
-            raise CellError(f"the text {element!r} is no number of type {target}") from None
+            raise CellError(f"the string {element!r} is no number of type {target}") from None
     return result

@@ -17,6 +17,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -26,7 +27,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import grpc
 from google.protobuf import json_format
 
-from akdl.columns import decode_columns, encode_columns
+from akdl.columns import decode_columns, fill_rows, is_utf8
 from akdl.model_archive import ModelError
 from akdl.parent import exit_with_parent, take_settings
 from akdl.serving.errors import ServingError
@@ -145,6 +146,7 @@ class ModelServer:
             batch_dim_in_cell=serving.batch_dim_in_cell,
             batch_size=serving.batch_size or 256,
             intra_op_parallelism=serving.intra_op_parallelism or None,
+            utf8_columns=[column.name for column in serving.input_columns if is_utf8(column)],
         )
 
     def _look(self, watch: ModelFolderWatch) -> None:
@@ -198,13 +200,13 @@ class ModelServer:
         if self._live is None:
             return Prediction(failure=self._description.failure)
         try:
-            columns = decode_columns(rows, self._serving.input_columns)
+            columns = decode_columns(rows, self._serving.input_columns, utf8=True)
             results, bad = self._live.predict_collecting(columns, rows.rows)
-            return Prediction(
-                rows=encode_columns(results, self._serving.output_columns),
-                bad_rows=[BadRow(row=row, message=message) for row, message in bad],
-                notices=self._taken_notices() if self._notices else (),
-            )
+            prediction = Prediction(bad_rows=[BadRow(row=row, message=message) for row, message in bad])
+            fill_rows(prediction.rows, results, self._serving.output_columns)
+            if self._notices:
+                prediction.notices.extend(self._taken_notices())
+            return prediction
         except Exception as error:  # the client decides what becomes of it
             return Prediction(failure=_failure(error))
 
@@ -221,6 +223,7 @@ def main() -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # the GPU may be shared: take what the model needs, not all
     settings = take_settings(os.environ)
+    tempfile.gettempdir()  # keeps to it: later, when the folder has gone because the parent has, it would choose /tmp
     serving = json_format.Parse(settings["AKDL_SERVING"], Serving())
     server = ModelServer(serving, settings["AKDL_ADDRESS"], settings["AKDL_TOKEN"], settings.get("AKDL_WORK_DIR"))
     exit_with_parent(int(settings["AKDL_PARENT_FD"]), server.clean_up, 0)

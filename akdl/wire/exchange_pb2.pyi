@@ -9,10 +9,18 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 class ValueType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []
+    BOOL: _ClassVar[ValueType]
+    INT8: _ClassVar[ValueType]
+    INT16: _ClassVar[ValueType]
+    INT32: _ClassVar[ValueType]
     INT64: _ClassVar[ValueType]
     FLOAT32: _ClassVar[ValueType]
     FLOAT64: _ClassVar[ValueType]
     BYTES: _ClassVar[ValueType]
+BOOL: ValueType
+INT8: ValueType
+INT16: ValueType
+INT32: ValueType
 INT64: ValueType
 FLOAT32: ValueType
 FLOAT64: ValueType
@@ -23,16 +31,16 @@ class Empty(_message.Message):
     def __init__(self) -> None: ...
 
 class Chunk(_message.Message):
-    __slots__ = ["rows", "records", "end", "input"]
+    __slots__ = ["rows", "columns", "end", "input"]
     ROWS_FIELD_NUMBER: _ClassVar[int]
-    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
     rows: int
-    records: bytes
+    columns: bytes
     end: EndOfInput
     input: int
-    def __init__(self, rows: _Optional[int] = ..., records: _Optional[bytes] = ..., end: _Optional[_Union[EndOfInput, _Mapping]] = ..., input: _Optional[int] = ...) -> None: ...
+    def __init__(self, rows: _Optional[int] = ..., columns: _Optional[bytes] = ..., end: _Optional[_Union[EndOfInput, _Mapping]] = ..., input: _Optional[int] = ...) -> None: ...
 
 class EndOfInput(_message.Message):
     __slots__ = ["rows", "checksum"]
@@ -42,33 +50,37 @@ class EndOfInput(_message.Message):
     checksum: int
     def __init__(self, rows: _Optional[int] = ..., checksum: _Optional[int] = ...) -> None: ...
 
-class Rows(_message.Message):
-    __slots__ = ["rows", "examples", "columns", "committed"]
+class Output(_message.Message):
+    __slots__ = ["rows", "committed"]
     ROWS_FIELD_NUMBER: _ClassVar[int]
-    EXAMPLES_FIELD_NUMBER: _ClassVar[int]
-    COLUMNS_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
-    rows: int
-    examples: _containers.RepeatedScalarFieldContainer[bytes]
-    columns: _containers.RepeatedCompositeFieldContainer[ColumnValues]
+    rows: Rows
     committed: int
-    def __init__(self, rows: _Optional[int] = ..., examples: _Optional[_Iterable[bytes]] = ..., columns: _Optional[_Iterable[_Union[ColumnValues, _Mapping]]] = ..., committed: _Optional[int] = ...) -> None: ...
+    def __init__(self, rows: _Optional[_Union[Rows, _Mapping]] = ..., committed: _Optional[int] = ...) -> None: ...
 
-class ColumnValues(_message.Message):
-    __slots__ = ["name", "type", "values", "valid", "cell_lengths", "value_lengths"]
+class Rows(_message.Message):
+    __slots__ = ["rows", "columns"]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    columns: _containers.RepeatedCompositeFieldContainer[Column]
+    def __init__(self, rows: _Optional[int] = ..., columns: _Optional[_Iterable[_Union[Column, _Mapping]]] = ...) -> None: ...
+
+class Column(_message.Message):
+    __slots__ = ["name", "type", "valid", "cell_offsets", "value_offsets", "values"]
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
-    VALUES_FIELD_NUMBER: _ClassVar[int]
     VALID_FIELD_NUMBER: _ClassVar[int]
-    CELL_LENGTHS_FIELD_NUMBER: _ClassVar[int]
-    VALUE_LENGTHS_FIELD_NUMBER: _ClassVar[int]
+    CELL_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    VALUE_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: ValueType
-    values: bytes
     valid: bytes
-    cell_lengths: bytes
-    value_lengths: bytes
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[ValueType, str]] = ..., values: _Optional[bytes] = ..., valid: _Optional[bytes] = ..., cell_lengths: _Optional[bytes] = ..., value_lengths: _Optional[bytes] = ...) -> None: ...
+    cell_offsets: bytes
+    value_offsets: bytes
+    values: bytes
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[ValueType, str]] = ..., valid: _Optional[bytes] = ..., cell_offsets: _Optional[bytes] = ..., value_offsets: _Optional[bytes] = ..., values: _Optional[bytes] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ["rows_read", "waiting", "dataset_file", "dataset_complete"]
@@ -81,6 +93,12 @@ class Progress(_message.Message):
     dataset_file: str
     dataset_complete: bool
     def __init__(self, rows_read: _Optional[int] = ..., waiting: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ...) -> None: ...
+
+class Wishes(_message.Message):
+    __slots__ = ["dataset_file"]
+    DATASET_FILE_FIELD_NUMBER: _ClassVar[int]
+    dataset_file: bool
+    def __init__(self, dataset_file: bool = ...) -> None: ...
 
 class Share(_message.Message):
     __slots__ = ["path", "rows"]

@@ -1,48 +1,44 @@
 """`flink_stream_dataset`: TensorFlow reads rows with its own reader while they arrive, and again from the file."""
 
-import zlib
-
-import pandas as pd
 import pytest
 
+from akdl import features
 from akdl.context import Share, TFContext
-from akdl.dataset import Rows
-from akdl.wire import Chunk, EndOfInput, TableColumn
-from bridge.encoder import RowEncoder
-from bridge.schema import Schema
+from akdl.dataset import FileRows
+from akdl.testing import table_columns
+from tests.support.random_rows import chunk_of, ended
 
 pytestmark = pytest.mark.tf
-SCHEMA = Schema.parse("id BIGINT NOT NULL, word STRING, score FLOAT, many ARRAY<BIGINT NOT NULL>")
+TYPES = {"id": "BIGINT NOT NULL", "word": "STRING", "score": "FLOAT", "many": "ARRAY<BIGINT NOT NULL>"}
 
 
 def chunks(count, size):
-    """Chunks of rows with wide and narrow ids, nulls and lists, as the encoder makes them."""
-    encoder, checksum = RowEncoder(SCHEMA), 0
+    """Chunks of rows with wide and narrow ids, nulls and lists."""
+    found = []
     for number in range(count):
         ids = range(number * size, (number + 1) * size)
-        columns = [
-            pd.Series(ids, dtype="i8"),
-            pd.Series([None if i % 5 == 0 else f"word {i}" for i in ids], dtype=object),
-            pd.Series([i / 2 for i in ids], dtype="f4"),
-            pd.Series([list(range(i % 3)) for i in ids], dtype=object),
-            pd.Series([1 if i % 7 == 0 else 0 for i in ids], dtype="i8"),
-        ]
-        ((_, rows, records),) = encoder.encode(columns).deal(1, 0)
-        checksum = zlib.crc32(records, checksum)
-        yield Chunk(rows=rows, records=records)
-    yield Chunk(end=EndOfInput(rows=count * size, checksum=checksum))
+        cells = {
+            "id": list(ids),
+            "word": [None if i % 5 == 0 else f"word {i}".encode() for i in ids],
+            "score": [None if i % 7 == 0 else i / 2 for i in ids],
+            "many": [list(range(i % 3)) for i in ids],
+        }
+        found.append(chunk_of(cells, TYPES))
+    return ended(found)
 
 
 @pytest.fixture
 def context(tmp_path):
-    columns = [TableColumn(name=column.name, type=column.type.sql) for column in SCHEMA]
-    return TFContext(Rows(str(tmp_path), chunks(20, 100)), columns)
+    columns = table_columns(TYPES)
+    return TFContext(FileRows(str(tmp_path), chunks(20, 100), columns), columns)
 
 
-def test_batches_parse_to_what_was_encoded(context):
+def test_batches_are_what_was_sent(context):
     ids, words, many = [], [], []
-    for _ in range(2):  # the second time from the file
-        for parsed in context.batches(64, defaults={"word": "-", "score": -1.0}):
+    defaults = {"word": "-", "score": -1.0}
+    parsed_rows = features.batches(context.flink_stream_dataset(), 64, context.columns, defaults=defaults)
+    for batches in (context.batches(64, defaults=defaults), parsed_rows):
+        for parsed in batches:
             ids += parsed["id"].numpy().tolist()
             words += parsed["word"].numpy().tolist()
             many += parsed["many"].values.numpy().tolist()
@@ -63,7 +59,7 @@ def test_the_file_is_a_tfrecord_file_with_good_checksums(context):
 def test_a_null_without_a_default_is_an_error_that_names_the_column(context):
     import tensorflow as tf
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match="Feature: (word|score)"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="row 0 of .* column 'word' is null"):
         list(context.batches(64))
 
 

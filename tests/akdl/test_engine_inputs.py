@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from akdl.testing import encode_rows, table_columns
+from akdl.testing import batch_task_config, encode_rows, table_columns
 
 pytestmark = pytest.mark.tf
 
@@ -135,17 +136,43 @@ class TestGetColumnsParser:
     @pytest.mark.parametrize(
         ("name", "entry"),
         [
-            ("word", {"dtype": "string", "shape": []}),
-            ("many", {"dtype": "float", "feature_type": "VarLenFeature"}),
-            ("many", {"dtype": "float", "shape": [2]}),
+            ("many", {"dtype": "int", "feature_type": "VarLenFeature"}),
+            ("many", {"dtype": "float", "feature_type": "FixedLenSequenceFeature", "shape": []}),
+            ("weight", {"dtype": "float", "feature_type": "VarLenFeature"}),
             ("weight", {"dtype": "int", "shape": []}),
             ("weight", {"dtype": "float", "shape": [2]}),
             ("nowhere", {"dtype": "float", "shape": []}),
         ],
     )
     def test_others_have_to_be_parsed(self, inputs: Any, name: str, entry: Any) -> None:
-        parse = inputs.get_columns_parser(self.specs(inputs, **{name: entry}), "label", None, self.COLUMNS)
-        assert (parse is None) == (name != "word"), "a word is one column of the same type, if not a number"
+        assert inputs.get_columns_parser(self.specs(inputs, **{name: entry}), "label", None, self.COLUMNS) is None
+
+    @pytest.mark.parametrize(
+        ("name", "entry", "cells"),
+        [
+            ("word", {"dtype": "string", "shape": []}, [b"a", b""]),
+            ("many", {"dtype": "float", "feature_type": "VarLenFeature"}, [[1.0, 2.0], []]),
+            ("many", {"dtype": "double", "shape": [2, 1]}, [[1.0, 2.0], [3.0, 4.0]]),
+            ("many", {"dtype": "float", "shape": []}, [[1.0], [3.0]]),
+        ],
+    )
+    def test_strings_and_lists(self, inputs: Any, tf: Any, tmp_path: Path, name: str, entry: Any, cells: Any) -> None:
+        specs = self.specs(inputs, **{name: entry})
+        types = {**TYPES, name: {"word": "STRING", "many": "ARRAY<FLOAT>"}[name]}
+        rows = {"x": [0.5, 1], "flag": [0, 1], "label": [2, 3], name: cells}
+        context = batch_task_config(rows, types, str(tmp_path)).tf_context
+        (found,) = context.batches(5).map(inputs.get_columns_parser(specs, "label", None, self.COLUMNS))
+        wanted = inputs.get_example_parser(specs, "label")(tf.constant(encode_rows(rows, types)))
+        for one, other in zip(tf.nest.flatten(found, True), tf.nest.flatten(wanted, True)):
+            assert one.dtype == other.dtype and one.numpy().tolist() == other.numpy().tolist()
+
+    @pytest.mark.parametrize("cells", [[[1.0, 2.0], []], [[1.0], [2.0]], [[1.0, 2.0, 3.0], [4.0]], [[1.0, 2.0], None]])
+    def test_lists_of_a_wrong_length(self, inputs: Any, tf: Any, tmp_path: Path, cells: Any) -> None:
+        specs = self.specs(inputs, many={"dtype": "float", "shape": [2]})
+        rows = {"x": [0.5, 1], "flag": [0, 1], "label": [2, 3], "many": cells}
+        context = batch_task_config(rows, {**TYPES, "many": "ARRAY<FLOAT>"}, str(tmp_path)).tf_context
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            list(context.batches(5).map(inputs.get_columns_parser(specs, "label", None, self.COLUMNS)))
 
     def test_defaults_and_exact_doubles_have_to_be_parsed(self, inputs: Any, tf: Any) -> None:
         specs = {**self.specs(inputs), "weight": tf.io.FixedLenFeature([], tf.float32)}

@@ -11,10 +11,9 @@ import pytest
 
 from akdl import testing
 from akdl.context import TFContext
-from akdl.dataset import Rows
+from akdl.dataset import FileRows
 from akdl.model_archive import find_saved_model
-from bridge.schema import Schema
-from tests.akdl.test_row_batches import chunk, ended
+from tests.support.random_rows import chunk_of, ended
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
 
@@ -44,11 +43,10 @@ def arriving(task_config: Any, folder: Path) -> Any:
     """Return a config with the same rows, as they come through Flink."""
     (folder / "arriving").mkdir()
     x = np.linspace(-1, 1, 200)
-    schema = Schema.parse("x FLOAT NOT NULL, label BIGINT NOT NULL")
     parts = [slice(first, first + 30) for first in range(0, 200, 30)]
-    chunks = [chunk(schema, {"x": x[part].astype("f4"), "label": (x[part] > 0).astype("i8")}) for part in parts]
-    context = TFContext(Rows(str(folder / "arriving"), ended(chunks)), task_config.tf_context.columns)
-    assert context.is_numeric
+    chunks = [chunk_of({"x": x[part], "label": x[part] > 0}, TYPES) for part in parts]
+    columns = task_config.tf_context.columns
+    context = TFContext(FileRows(str(folder / "arriving"), ended(chunks), columns), columns)
     config = copy.copy(task_config)
     config.tf_context, config.saved_model_dir = context, str(folder / "arriving" / "model")
     return config

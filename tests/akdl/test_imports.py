@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ALLOWED = {
     "operators": ("bridge", "akdl.wire", "akdl.archive", "akdl.files", "akdl.model_archive", "akdl.serving"),
-    "bridge": ("akdl.wire", "akdl.packed", "akdl.runner.config", "akdl.archive", "akdl.files", "akdl.preflight"),
+    "bridge": ("akdl.wire", "akdl.cells", "akdl.runner.config", "akdl.archive", "akdl.files", "akdl.preflight"),
     "akdl": (),
 }
 OURS = tuple(ALLOWED)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from akdl.channel import ChannelError
-from akdl.dataset import Rows
+from akdl.dataset import FileRows
 from akdl.stream_rows import StreamRows
-from tests.akdl.test_dataset import Feed
+from tests.akdl.test_dataset import COLUMNS, Feed
 
 
 @pytest.fixture
@@ -15,13 +15,13 @@ def feed():
     return Feed()
 
 
-@pytest.fixture(params=[Rows, StreamRows])
+@pytest.fixture(params=[FileRows, StreamRows])
 def rows(request, feed, tmp_path):
-    return request.param(str(tmp_path), feed)
+    return request.param(str(tmp_path), feed, COLUMNS)
 
 
 def test_the_first_row_says_that_there_are_rows(feed, rows):
-    feed.chunk(2, b"ab")
+    feed.chunk(1, 2)
     assert not rows.is_empty()
     next(rows.segments())
     assert not rows.is_empty()  # they were taken, and the end has not come

@@ -10,9 +10,9 @@ import pytest
 from akdl.channel import ChannelError
 from akdl.runner.config import StreamTaskConfig
 from akdl.stream_rows import HELD_BYTES, StreamRows
-from akdl.wire import Chunk
-from tests.akdl.test_dataset import Feed, read
+from tests.akdl.test_dataset import COLUMNS, Feed, ids_in, ids_of
 from tests.support.leftovers import wait_until
+from tests.support.random_rows import chunk_of
 
 
 @pytest.fixture
@@ -22,20 +22,31 @@ def feed():
 
 @pytest.fixture
 def rows(feed, tmp_path):
-    return StreamRows(str(tmp_path), feed)
+    return StreamRows(str(tmp_path), feed, COLUMNS)
 
 
 def test_chunks_come_as_they_arrive_and_leave_no_file(feed, rows, tmp_path):
     segments = rows.segments()
-    feed.chunk(2, b"ab")
+    feed.chunk(1, 2)
     first = next(segments)
-    assert read(first) == b"ab" and (rows.taken, rows.passed) == (2, 0)
-    feed.chunk(1, b"c")
+    assert ids_in(first) == [1, 2] and (rows.taken, rows.passed) == (2, 0)
+    feed.chunk(3)
     second = next(segments)
-    assert read(second) == b"c" and (rows.taken, rows.passed) == (3, 2)
+    assert ids_in(second) == [3] and (rows.taken, rows.passed) == (3, 2)
     assert not os.path.exists(first)
     feed.end()
     assert list(segments) == [] and rows.passed == 3
+    assert os.listdir(tmp_path) == []
+
+
+def test_columns_come_as_they_arrive(feed, rows, tmp_path):
+    columns = rows.columns()
+    feed.chunk(1, 2)
+    assert ids_of(next(columns)) == [1, 2] and (rows.taken, rows.passed) == (2, 0)
+    feed.chunk(3)
+    assert ids_of(next(columns)) == [3] and (rows.taken, rows.passed) == (3, 2)
+    feed.end()
+    assert list(columns) == [] and rows.passed == 3
     assert os.listdir(tmp_path) == []
 
 
@@ -45,12 +56,12 @@ def test_a_slow_script_stops_the_reader(tmp_path):
     def chunks():
         for number in range(20):
             given.append(number)
-            yield Chunk(rows=1, records=b"x" * size)
+            yield chunk_of({"id": [b"x" * size]}, {"id": "BYTES"})
 
-    rows = StreamRows(str(tmp_path), chunks())
+    rows = StreamRows(str(tmp_path), chunks(), COLUMNS)
     wait_until(lambda: len(given) == 5, "one more than may be held is read")
     assert not threading.Event().wait(0.2) and len(given) == 5
-    next(rows.segments())
+    next(rows.columns())
     wait_until(lambda: len(given) > 5, "there is room again")
 
 
@@ -69,15 +80,15 @@ def test_a_stream_has_no_file(rows, attribute):
 
 def test_a_broken_line_is_an_error_after_the_rows_that_came(feed, rows):
     segments = rows.segments()
-    feed.chunk(1, b"a")
-    assert read(next(segments)) == b"a"
+    feed.chunk(1)
+    assert ids_in(next(segments)) == [1]
     feed.put(ValueError("cut"))
     with pytest.raises(ChannelError, match="did not arrive completely: cut"):
         next(segments)
 
 
 def test_missing_rows_are_an_error(feed, rows):
-    feed.chunk(1, b"a")
+    feed.chunk(1)
     feed.end(rows=2)
     with pytest.raises(ChannelError, match="the end mark speaks of 2 rows"):
         list(rows.segments())
@@ -85,7 +96,7 @@ def test_missing_rows_are_an_error(feed, rows):
 
 def test_progress_wakes_whoever_waits_for_it(feed, rows):
     assert rows.progress().rows_read == 0
-    feed.chunk(3, b"abc")
+    feed.chunk(1, 2, 3)
     next(rows.segments())
     rows.wait_for_progress(60)
     assert rows.progress().rows_read == 3
@@ -106,14 +117,14 @@ def task_config(rows):
 
 def test_commit_counts_chunks_left_behind_or_rows(feed, rows):
     config, segments = task_config(rows), rows.segments()
-    feed.chunk(2, b"ab")
+    feed.chunk(1, 2)
     next(segments)
     config.commit()  # the chunk is begun, nobody knows how far the script is
     assert config.output_writer.committed == []
     config.commit(1)
     config.commit(0)
     assert config.output_writer.committed == [1]
-    feed.chunk(3, b"cde")
+    feed.chunk(3, 4, 5)
     next(segments)
     config.commit()
     assert config.output_writer.committed == [1, 2]

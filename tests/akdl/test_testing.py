@@ -58,14 +58,29 @@ class TestCollectingWriter:
         assert writer.rows_written == 1
 
     def test_write_unknown_column(self) -> None:
-        with pytest.raises(ValueError, match="unknown column words; outputSchemaStr has n"):
+        with pytest.raises(ValueError, match="row 0: unknown column 'words'; outputSchemaStr has 'n'"):
             testing.CollectingWriter({"n": "INT"}).write(self.EXAMPLE)
 
     def test_write_wrong_count(self) -> None:
         example = Example()
         example.features.feature["n"].int64_list.value.extend([1, 2])
-        with pytest.raises(ValueError, match=r"column 'n' \(INT\): expected one value, got 2"):
+        with pytest.raises(ValueError, match=r"column 'n' \(INT\): expected an int64_list with 1 value, got .* with 2 values"):
             testing.CollectingWriter({"n": "INT"}).write(example)
+
+    def test_write_wrong_kind(self) -> None:
+        writer = testing.CollectingWriter({"n": "STRING", "words": "ARRAY<STRING>"})
+        with pytest.raises(
+            TypeError, match=r"row 0: column 'n' \(STRING\): expected a bytes_list with 1 value, got an int64_list"
+        ):
+            writer.write(self.EXAMPLE)
+        assert writer.rows == []
+
+    def test_write_exact_doubles(self) -> None:
+        example = Example()
+        example.features.feature["x"].bytes_list.value.append(np.float64(0.1).tobytes())
+        writer = testing.CollectingWriter({"x": "DOUBLE"})
+        writer.write(example)
+        assert writer.rows == [{"x": 0.1}]
 
     @pytest.mark.parametrize("writer", [testing.CollectingWriter(), OutputWriter(None, [])])  # type: ignore[arg-type]
     def test_write_what_is_no_example(self, writer: Any) -> None:

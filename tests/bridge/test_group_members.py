@@ -6,12 +6,11 @@ import json
 import os
 import threading
 
-import pandas as pd
+import pyarrow as pa
 import pytest
 
 from bridge.addresses import Address, own_host, release, reserve
-from bridge.decoder import RowDecoder
-from bridge.encoder import RowEncoder
+from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.member import Member
 from bridge.schema import Schema
@@ -60,13 +59,12 @@ class Groups:
             thread.start()
 
     def _drive(self, member, settings, rows):
-        decoder = RowDecoder(OUTPUT)
+        decoder = ColumnDecoder(OUTPUT, "the script")
         try:
-            found = []
-            for chunk in chunks(settings, rows):
-                found += [row for message in member.feed(*chunk) for row in zip(*decoder.decode(message))]
-            found += [row for message in member.finish() for row in zip(*decoder.decode(message))]
-            self.outcomes[member.label] = found
+            messages = [message for batch in batches(settings, rows) for message in member.feed(batch)]
+            messages += member.finish()
+            columns = [[cells.to_pylist() for cells in decoder.decode(message.rows)] for message in messages]
+            self.outcomes[member.label] = [row for each in columns for row in zip(*each)]
         except TaskError as error:
             self.outcomes[member.label] = error
 
@@ -94,12 +92,12 @@ class Groups:
             release("group", index, 0)
 
 
-def chunks(settings, rows, size=10):
-    added = settings.script_schema.columns[len(INPUT.columns) :]
-    encoder = RowEncoder(INPUT, ones=added)
+def batches(settings, rows, size=10):
+    added = [column.name for column in settings.script_schema.columns[len(INPUT.columns) :]]
     for start in range(0, rows, size):
-        ids = pd.Series(range(start, min(rows, start + size)))
-        yield encoder.encode([ids, pd.Series([0] * len(ids))]).deal(1, 0)[0][1:]
+        ids = pa.array(range(start, min(rows, start + size)), pa.int64())
+        ones = [pa.array([1.0] * len(ids), pa.float32())] * len(added)
+        yield pa.record_batch([ids, *ones], names=["id", *added])
 
 
 @pytest.fixture
@@ -259,6 +257,23 @@ def test_padding_has_no_weight(groups):
     assert outcomes["chief 0"][0][1] == "[[0, 1.0], [1, 1.0], [2, 1.0], [3, 1.0]]"
     assert outcomes["worker 0"][0][1] == "[[0, 1.0], [1, 1.0], [0, 0.0], [1, 0.0]]"
     assert outcomes["worker 1"][0][1] == "[[0, 0.0], [0, 0.0], [0, 0.0], [0, 0.0]]", "rows of another worker, without weight"
+
+
+def test_one_worker_alone_may_ask_for_the_files_of_all(groups, tmp_path):
+    """The others do not use their rows, so their files are made for it."""
+    script = HELPERS + (
+        "from tfrecords import examples\n"
+        "def main(config):\n"
+        f"    done = {str(tmp_path / 'done')!r}\n"
+        "    if config.task_type == 'chief':\n"
+        "        shares = config.tf_context.shares()\n"
+        "        write(config, [[share.rows, len(list(examples(share.path)))] for share in shares])\n"
+        "        open(done, 'w').close()\n"
+        "    while not os.path.exists(done):\n"
+        "        time.sleep(0.01)\n"
+    )
+    groups.start(script, 3, rows=[4, 25, 0])
+    assert groups.wait()["chief 0"][0][1] == "[[4, 4], [25, 25], [0, 0]]"
 
 
 def test_workers_have_gpus_of_their_own_and_servers_none(groups, monkeypatch):

@@ -7,16 +7,15 @@ import sys
 import threading
 import time
 
-import pandas as pd
 import psutil
+import pyarrow as pa
 import pytest
 
 from akdl.channel import Channel, ChannelError
 from akdl.wire import Hello
 from bridge import registry
 from bridge.addresses import Address
-from bridge.decoder import RowDecoder
-from bridge.encoder import RowEncoder
+from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.member import Member
 from bridge.schema import Schema
@@ -26,7 +25,7 @@ from tests.support.leftovers import DEADLINE_S, is_running, task_processes, wait
 
 pytestmark = pytest.mark.process
 INPUT, OUTPUT = Schema.parse("id BIGINT NOT NULL"), Schema.parse("worker INT, id BIGINT")
-RECORDS = RowEncoder(INPUT).encode([pd.Series(range(1000)), pd.Series([0] * 1000)]).deal(1, 0)[0][2]
+BATCH = pa.record_batch([pa.array(range(1000), pa.int64())], names=["id"])
 
 
 def settings(script, **changes):
@@ -57,13 +56,13 @@ def start():
 
 
 def decoded(messages):
-    decoder = RowDecoder(OUTPUT)
-    return [row for message in messages for row in zip(*decoder.decode(message))]
+    decoder = ColumnDecoder(OUTPUT, "the script")
+    return [row for message in messages for row in zip(*(cells.to_pylist() for cells in decoder.decode(message.rows)))]
 
 
 def test_rows_go_through_a_script(start):
     member = start("echo_ids.py")
-    rows = decoded(member.feed(1000, RECORDS)) + decoded(member.feed(1000, RECORDS)) + decoded(member.finish())
+    rows = decoded(member.feed(BATCH)) + decoded(member.feed(BATCH)) + decoded(member.finish())
     assert sorted(rows) == sorted((0, i) for i in list(range(1000)) * 2)
 
 
@@ -75,14 +74,14 @@ def test_a_script_that_only_writes_does_not_block_on_a_full_queue(start):
         "    assert config.dataset_length == 20000\n"
     )
     member = start(script, queue_bytes=100_000)
-    rows = [row for _ in range(20) for row in decoded(member.feed(1000, RECORDS))] + decoded(member.finish())
+    rows = [row for _ in range(20) for row in decoded(member.feed(BATCH))] + decoded(member.finish())
     assert [row[1] for row in rows] == list(range(200_000))
 
 
 def test_a_script_that_ends_early_is_a_success(start):
     member = start("def main(config):\n    pass\n", queue_bytes=10_000)
     for _ in range(50):
-        assert decoded(member.feed(1000, RECORDS)) == []
+        assert decoded(member.feed(BATCH)) == []
     assert decoded(member.finish()) == []
 
 
@@ -110,7 +109,7 @@ def test_a_failure_while_rows_are_fed_is_seen_by_the_feeder(start):
     with pytest.raises(TaskError, match="KeyError: 'early'"):
         end = time.monotonic() + DEADLINE_S  # the process takes rows until its script has failed, however many these are
         while time.monotonic() < end:
-            list(member.feed(1000, RECORDS))
+            list(member.feed(BATCH))
 
 
 def test_a_process_that_never_connects(start, tmp_path):

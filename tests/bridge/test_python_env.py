@@ -20,7 +20,7 @@ from akdl.files import sha256_of
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.python_env import means_tensorflow_1, open_interpreter
 from bridge.settings import PythonArchive
-from tests.bridge.test_member import RECORDS, decoded, start  # noqa: F401  a fixture
+from tests.bridge.test_member import BATCH, decoded, start  # noqa: F401  a fixture
 from tests.support.environments import make_environment, pack
 from tests.support.leftovers import wait_until
 
@@ -189,7 +189,7 @@ def test_a_member_runs_in_it(tmp_path, place, start):  # noqa: F811
     os.environ["NOT_MINE"] = "secret"
     try:
         member = start(script, python=archive_of(make_environment(tmp_path / "made")), env_vars=("MINE=x",))
-        assert decoded(member.feed(1000, RECORDS)) + decoded(member.finish()) == []
+        assert decoded(member.feed(BATCH)) + decoded(member.finish()) == []
     finally:
         del os.environ["NOT_MINE"]
 

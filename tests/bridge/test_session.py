@@ -4,7 +4,7 @@ import zlib
 
 import pytest
 
-from akdl.wire import Failure, Hello, Outcome, Rows, Success
+from akdl.wire import Chunk, Failure, Hello, Outcome, Output, Rows, Success
 from bridge.session import ProtocolError, Session
 
 
@@ -13,8 +13,8 @@ def test_input_goes_out_in_order_and_ends_with_count_and_checksum():
     assert not session.has_chunk
     assert session.offer(2, b"ab") and session.offer(1, b"c")
     session.end_input()
-    first, second, end = session.next_chunk(), session.next_chunk(), session.next_chunk()
-    assert (first.rows, first.records, second.rows, second.records) == (2, b"ab", 1, b"c")
+    first, second, end = (Chunk.FromString(session.next_chunk()) for _ in range(3))
+    assert (first.rows, first.columns, second.rows, second.columns) == (2, b"ab", 1, b"c")
     assert (end.end.rows, end.end.checksum) == (3, zlib.crc32(b"abc"))
     assert session.next_chunk() is None and not session.has_chunk
 
@@ -22,7 +22,7 @@ def test_input_goes_out_in_order_and_ends_with_count_and_checksum():
 def test_empty_input_still_ends():
     session = Session(attempt=0, queue_bytes=100)
     session.end_input()
-    assert session.next_chunk().end.rows == 0
+    assert Chunk.FromString(session.next_chunk()).end.rows == 0
 
 
 def test_input_is_bounded_in_bytes_but_one_chunk_always_passes():
@@ -55,9 +55,9 @@ def test_a_second_process_is_refused():
 
 def test_output_is_bounded_in_bytes_and_taken_at_once():
     session = Session(attempt=0, queue_bytes=10)
-    session.add_rows(Rows(rows=1, examples=[b"0123456789"]))
+    session.add_rows(Output(rows=Rows(rows=1), committed=2**60))
     assert not session.has_output_room and session.has_rows
-    assert [rows.rows for rows in session.take_rows()] == [1]
+    assert [output.rows.rows for output in session.take_rows()] == [1]
     assert session.has_output_room and not session.has_rows
 
 
@@ -71,7 +71,7 @@ def test_a_script_may_end_before_it_has_read_all():
 
 def test_lost_output_is_an_error():
     session = Session(attempt=0, queue_bytes=10)
-    session.add_rows(Rows(rows=1, examples=[b""]))
+    session.add_rows(Output(rows=Rows(rows=1)))
     with pytest.raises(ProtocolError, match="wrote 2 rows, 1 arrived"):
         session.finish(Outcome(success=Success(rows_written=2)))
 
@@ -81,6 +81,6 @@ def test_rows_after_the_end_of_the_script_are_refused():
     session.finish(Outcome(failure=Failure(type="ValueError")))
     assert session.failure.type == "ValueError"
     with pytest.raises(ProtocolError, match="after the script had ended"):
-        session.add_rows(Rows(rows=1, examples=[b""]))
+        session.add_rows(Output(rows=Rows(rows=1)))
     with pytest.raises(ProtocolError, match="ended twice"):
         session.finish(Outcome(success=Success()))

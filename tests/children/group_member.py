@@ -19,10 +19,10 @@ def run(script: str, task_file: str, output_file: str) -> None:
     with open(task_file, encoding="utf-8") as file:
         task = json.load(file)
     os.environ["TF_CONFIG"] = json.dumps(task["tf_config"])
-    shares = [Share(*share) for share in task["shares"]]
+    shares, columns = [Share(*share) for share in task["shares"]], table_columns(task["types"])
     task_config = BatchTaskConfig(
         output_writer=CollectingWriter(),  # type: ignore[arg-type]
-        tf_context=TFContext(StoredRows(*task["own"]), table_columns(task["types"]), shares=lambda: shares),  # type: ignore[arg-type]
+        tf_context=TFContext(StoredRows(*task["own"], columns), columns, shares=lambda: shares),  # type: ignore[arg-type]
         num_workers=task["num_workers"],
         cluster=task["tf_config"]["cluster"],
         task_type=task["tf_config"]["task"]["type"],

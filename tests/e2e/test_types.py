@@ -7,7 +7,6 @@ import math
 import pytest
 
 from bridge.exceptions import RowError, SchemaError
-from bridge.exchange import ELEMENT_ROWS
 from operators import BatchOperator, MemSourceBatchOp, getMLEnv, useLocalEnv
 from tests.e2e.jobs import script_op, sequence
 
@@ -58,9 +57,9 @@ def all_types(table_env, rows_of_each):
 
 @pytest.mark.parametrize("object_reuse", [True, False])
 def test_every_type_and_null_survives_the_round_trip(object_reuse):
-    """With more rows than one element between Flink's operators holds."""
+    """Also where Flink does not copy rows between operators, and the same row object comes again and again."""
     useLocalEnv(1, config={"pipeline.object-reuse": str(object_reuse).lower()})
-    table_env, rows_of_each = getMLEnv().btenv, ELEMENT_ROWS // 2
+    table_env, rows_of_each = getMLEnv().btenv, 70
     schema = "id INT, " + ", ".join(f"{name} {sql}" for name, (sql, _, _) in COLUMNS.items())
     result = BatchOperator.fromTable(all_types(table_env, rows_of_each)).link(script_op("echo_cells.py", schema))
     assert result.getColTypes() == [

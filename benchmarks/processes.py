@@ -1,0 +1,77 @@
+"""What the processes of a program use, by kind: processor time and memory. Linux only.
+
+"driver" is this process, in which a local job runs Flink's Python functions too; "jvm" is Flink; "tensorflow" is a process
+that runs a script or holds a model. Other processes count nowhere.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+KINDS = ("driver", "jvm", "tensorflow")
+_TENSORFLOW = {"akdl.entry", "akdl.serving.server"}
+
+
+def processes() -> Iterator[tuple[str, Any]]:
+    """Yield the kind and the `psutil.Process` of this process and of all that it has started."""
+    import psutil
+
+    own = psutil.Process()
+    yield "driver", own
+    for process in own.children(recursive=True):
+        try:
+            command = process.cmdline()
+        except psutil.Error:
+            continue  # it has just ended
+        if _TENSORFLOW & set(command):
+            yield "tensorflow", process
+        elif command and "java" in command[0]:
+            yield "jvm", process
+
+
+def processor_seconds() -> dict[str, float]:
+    """Return the processor seconds used so far by kind, and by "kind, kernel" the part of them in the kernel.
+
+    A TensorFlow process has ended when its job has: the system adds the seconds of a child that was waited for to those of
+    its parent's children, and the driver has no others that work. So a difference of two calls misses no process.
+    """
+    import psutil
+
+    used: dict[str, float] = collections.Counter()
+    for kind, process in processes():
+        try:
+            times = process.cpu_times()
+        except psutil.Error:
+            continue
+        ended = "tensorflow" if kind == "driver" else kind
+        used[kind] += times.user + times.system
+        used[f"{kind}, kernel"] += times.system
+        used[ended] += times.children_user + times.children_system
+        used[f"{ended}, kernel"] += times.children_system
+    return dict(used)
+
+
+def all_processes(used: Mapping[str, float]) -> float:
+    """Return the sum over all kinds of what `processor_seconds` returned."""
+    return sum(used.get(kind, 0.0) for kind in KINDS)
+
+
+def resident_mb() -> dict[str, float]:
+    """Return the resident memory by kind."""
+    import psutil
+
+    found: dict[str, float] = collections.Counter()
+    for kind, process in processes():
+        try:
+            found[kind] += process.memory_info().rss / 1e6
+        except psutil.Error:
+            continue
+    return dict(found)
+
+
+def peak_mb(pid: int) -> float:
+    """Return the most resident memory that a process has had; StopIteration or OSError when it has just ended."""
+    with open(f"/proc/{pid}/status") as status:
+        return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1024

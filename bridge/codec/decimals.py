@@ -1,0 +1,79 @@
+"""Decimal numbers as plain text and back. Pure."""
+
+from __future__ import annotations
+
+import decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bridge.codec.values import UnfitError, Values
+
+_DIGITS_OF_INT64 = 18
+_MOST_DIGITS = 38  # of a decimal128
+
+
+def plain_text(numbers: pa.Array) -> pa.Array:
+    """Return decimal numbers as text, all digits of the scale behind the point. As Flink casts them, never "1E-7"."""
+    scale = numbers.type.scale
+    text = _without_point(numbers)
+    if scale == 0:
+        return text
+    short = pc.less_equal(pc.binary_length(text), scale + 1).fill_null(False)  # zeros are missing, as in "-5" for -0.05
+    if pc.any(short).as_py():
+        some = text.filter(short)
+        digits = pc.ascii_lpad(pc.replace_substring(some, "-", ""), scale + 1, "0")
+        signed = pc.if_else(pc.starts_with(some, "-"), pc.binary_join_element_wise("-", digits, ""), digits)
+        text = pc.replace_with_mask(text, short, signed)
+    return pc.binary_replace_slice(text, -scale, -scale, ".")
+
+
+def from_text(values: Values, decimal_type: pa.DataType) -> pa.Array:
+    """Return numbers from text.
+
+    Raises:
+        UnfitError: Text that is no number, or one that the type does not hold exactly.
+    """
+    text = values.binary()
+    try:
+        digits = text.cast(pa.string())
+        if _cannot_overflow(values, digits, decimal_type.scale):
+            return digits.cast(decimal_type)
+    except pa.ArrowInvalid:
+        pass
+    return pa.array([_number(*each, decimal_type) for each in enumerate(text.to_pylist())], decimal_type)
+
+
+def _cannot_overflow(values: Values, text: pa.Array, scale: int) -> bool:
+    """Return whether Arrow's parser can be trusted: it overflows silently at exponents, and where it appends zeros."""
+    if b"e" in values.data or b"E" in values.data:
+        return False
+    before_point = _MOST_DIGITS - scale
+    if values.lengths.max(initial=0) <= before_point:
+        return True
+    form = rf"^[-+]?\d{{0,{before_point}}}(\.\d{{0,{scale}}})?$"
+    return pc.all(pc.match_substring_regex(text, form), min_count=0).as_py()  # type: ignore[no-any-return]
+
+
+def _without_point(numbers: pa.Array) -> pa.Array:
+    """Return the digits of all numbers, as text of whole numbers."""
+    size, buffers, offset = len(numbers), numbers.buffers(), numbers.offset
+    if numbers.type.precision > _DIGITS_OF_INT64:
+        return pa.Array.from_buffers(pa.decimal128(_MOST_DIGITS, 0), size, buffers, offset=offset).cast(pa.string())
+    low = np.frombuffer(buffers[1], "<i8", 2 * size, 16 * offset)[::2]
+    return pa.array(low, mask=None if numbers.null_count == 0 else np.asarray(numbers.is_null())).cast(pa.string())
+
+
+def _number(position: int, text: bytes | None, decimal_type: pa.DataType) -> decimal.Decimal | None:
+    if text is None:
+        return None
+    precision, scale = decimal_type.precision, decimal_type.scale
+    try:
+        number = decimal.Decimal(text.decode("ascii").strip())
+        exact = number.quantize(decimal.Decimal(1).scaleb(-scale), context=decimal.Context(prec=100))
+    except (UnicodeDecodeError, decimal.InvalidOperation):
+        raise UnfitError(position, "a decimal number as text", repr(text)) from None
+    if exact != number or len(exact.as_tuple().digits) > precision or not number.is_finite():
+        raise UnfitError(position, f"a number of {precision} digits, {scale} of them behind the point", repr(text))
+    return exact

@@ -1,0 +1,26 @@
+"""Record batches from and to the bytes that Flink's ArrowSerializer makes and takes: a stream of one batch. Pure."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from bridge.codec.types import arrow_type
+from bridge.schema import Schema
+
+_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+
+
+def read_batch(data: bytes) -> pa.RecordBatch:
+    """Return the batch of a stream; its arrays are views of `data`."""
+    return pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch()
+
+
+def write_batch(batch: pa.RecordBatch) -> bytes:
+    """Return a stream of one batch."""
+    # `serialize` allocates once, as much as it takes; a growing buffer would be copied again and again.
+    return b"".join([batch.schema.serialize(), batch.serialize(), _END])
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """Return the Arrow schema that Flink's ArrowSerializer has for rows of these columns."""
+    return pa.schema([pa.field(column.name, arrow_type(column.type), column.type.nullable) for column in schema])

@@ -1,0 +1,105 @@
+"""Dates, times and timestamps from numbers or text. Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from akdl.wire import BYTES
+from bridge.codec.types import precision_of
+from bridge.codec.values import UnfitError, Values
+from bridge.schema import ColumnType, Kind
+
+_YEARS_1_TO_9999 = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+_RANGES = {
+    Kind.DATE: (-719_162, 2_932_896),
+    Kind.TIME: (0, 86_400_000 - 1),
+    Kind.TIMESTAMP: _YEARS_1_TO_9999,
+    Kind.TIMESTAMP_LTZ: _YEARS_1_TO_9999,
+}
+# Arrow's parsers take more than this, such as "20240229" and other time zones.
+_CLOCK = r"\d\d:\d\d(:\d\d(\.\d{1,6})?)?"
+_FORMS = {
+    Kind.DATE: r"^\d{4}-\d\d-\d\d$",
+    Kind.TIME: f"^{_CLOCK}$",
+    Kind.TIMESTAMP: rf"^\d{{4}}-\d\d-\d\d[ T]{_CLOCK}$",
+    Kind.TIMESTAMP_LTZ: rf"^\d{{4}}-\d\d-\d\d[ T]{_CLOCK}(Z|\+00:00)?$",
+}
+_EXAMPLES = {
+    Kind.DATE: "2020-01-31",
+    Kind.TIME: "23:59:59.123",
+    Kind.TIMESTAMP: "2020-01-31 23:59:59.123456",
+    Kind.TIMESTAMP_LTZ: "2020-01-31 23:59:59.123456Z",
+}
+_DIGITS_OF_UNIT = {"s": 0, "ms": 3, "us": 6}
+
+
+def points_in_time(values: Values, column_type: ColumnType, arrow_type: pa.DataType) -> pa.Array:
+    """Return cells of DATE, TIME, TIMESTAMP or TIMESTAMP_LTZ.
+
+    Args:
+        values: Days, milliseconds of the day, or microseconds since 1970; or text.
+        column_type: The type in Flink.
+        arrow_type: The type of the cells in Arrow.
+
+    Raises:
+        UnfitError: A value that is out of range, has more digits behind the second than the type, or is other text.
+    """
+    kind = column_type.kind
+    numbers = _parsed(values, kind) if values.value_type == BYTES else values.numbers
+    values.check_range(numbers, *_RANGES[kind])
+    if kind is Kind.DATE:
+        return values.array(arrow_type, numbers.astype("<i4", copy=False))
+    digits, precision = 3 if kind is Kind.TIME else 6, precision_of(column_type)
+    if precision < digits:
+        step = 10 ** (digits - precision)
+        numbers = numbers.astype(np.int64, copy=False)
+        expected = f"{precision or 'no'} digits behind the second"
+        values.refuse_where(numbers // step * step != numbers, expected, lambda position: str(numbers[position]))
+    numbers = numbers // 10 ** (digits - _DIGITS_OF_UNIT[arrow_type.unit])
+    return values.array(arrow_type, numbers.astype("<i4" if kind is Kind.TIME else "<i8", copy=False))
+
+
+def _parsed(values: Values, kind: Kind) -> NDArray[np.int64]:
+    """Read text as days, milliseconds of the day or microseconds since 1970."""
+    text = values.binary()
+    try:
+        numbers = _parse(text, kind)
+    except pa.ArrowInvalid:
+        _refuse_first(text, kind)
+        raise
+    if kind is not Kind.TIME:
+        return numbers
+    milliseconds = numbers // 1000
+    values.refuse_where(
+        milliseconds * 1000 != numbers,
+        "at most 3 digits behind the second",
+        lambda position: repr(text[position].as_py()),
+    )
+    return milliseconds
+
+
+def _parse(text: pa.Array, kind: Kind) -> NDArray[np.int64]:
+    """Read all at once as days or microseconds."""
+    trimmed = pc.utf8_trim_whitespace(text.cast(pa.string()))
+    if not pc.all(pc.match_substring_regex(trimmed, _FORMS[kind]), min_count=0).as_py():
+        raise pa.ArrowInvalid(f"not all are a {kind.value}")
+    if kind is Kind.TIME:  # of which Arrow before 17 has no parser
+        trimmed = pc.binary_join_element_wise("1970-01-01", trimmed, " ")
+    if kind is Kind.TIMESTAMP_LTZ:
+        trimmed = pc.replace_substring_regex(trimmed, r"(Z|\+00:00)$", "")
+    points = (
+        trimmed.cast(pa.date32()).cast(pa.int32()) if kind is Kind.DATE else trimmed.cast(pa.timestamp("us")).cast(pa.int64())
+    )
+    numbers: NDArray[np.int64] = points.fill_null(0).to_numpy()
+    return numbers
+
+
+def _refuse_first(text: pa.Array, kind: Kind) -> None:
+    for position, value in enumerate(text.to_pylist()):
+        try:
+            _parse(pa.array([value], pa.binary()), kind)
+        except pa.ArrowInvalid:
+            raise UnfitError(position, f"a {kind.value} as text such as {_EXAMPLES[kind]!r}", repr(value)) from None

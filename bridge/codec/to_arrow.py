@@ -1,0 +1,236 @@
+"""The message `Rows` to Arrow arrays: what a script or a model wrote, checked against the columns that it should have. Pure.
+
+All checks are vector operations. Only when one fails, the first value that does not fit is searched for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from akdl.cells import packed_bits
+from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, Rows
+from akdl.wire import Column as ColumnMessage
+from bridge.codec.decimals import from_text
+from bridge.codec.ipc import arrow_schema
+from bridge.codec.temporal import points_in_time
+from bridge.codec.types import FORMS
+from bridge.codec.values import UnfitError, Values, read_offsets, read_values
+from bridge.exceptions import RowError
+from bridge.schema import Column, ColumnType, Kind, Schema
+
+_VALUE_NAMES = {
+    BOOL: "bool", INT8: "int8", INT16: "int16", INT32: "int32", INT64: "int64", FLOAT32: "float32", FLOAT64: "float64",
+    BYTES: "bytes",
+}  # fmt: skip
+
+
+class ColumnDecoder:
+    """Decodes messages of rows.
+
+    Args:
+        schema: The columns that the rows should have.
+        source: Who wrote the rows, for messages.
+    """
+
+    def __init__(self, schema: Schema, source: str = "the script") -> None:
+        self.arrow_schema = arrow_schema(schema)
+        """The names and types of the arrays."""
+        self._source = source
+        self._readers = [_Reader(column, field.type) for column, field in zip(schema, self.arrow_schema)]
+        self._names = schema.names
+        self._rows = 0
+
+    def decode(self, message: Rows) -> list[pa.Array]:
+        """Return the columns of a message in the order of the schema.
+
+        Raises:
+            RowError: A column, type, count or value that does not fit the schema.
+        """
+        given = {column.name: column for column in message.columns}
+        unknown = sorted(given.keys() - self._names)
+        if unknown:
+            raise RowError(
+                f"{self._source} wrote row {self._rows}: unknown column {', '.join(map(repr, unknown))}; "
+                f"outputSchemaStr has {', '.join(map(repr, self._names))}"
+            )
+        arrays = [self._read(reader, given.get(reader.name), message.rows) for reader in self._readers]
+        self._rows += message.rows
+        return arrays
+
+    def _read(self, reader: _Reader, message: ColumnMessage | None, rows: int) -> pa.Array:
+        try:
+            return reader.read(message, rows)
+        except UnfitError as bad:  # its position is that of the row
+            raise RowError(
+                f"{self._source} wrote row {self._rows + bad.position}: column {reader.name!r} ({reader.sql}): "
+                f"expected {bad.expected}, got {bad.got}"
+            ) from None
+
+
+class _Reader:
+    """Reads one column."""
+
+    def __init__(self, column: Column, arrow_type: pa.DataType) -> None:
+        self.name, self.sql = column.name, column.type.sql
+        self._type = column.type
+        self._arrow_type = arrow_type
+        self._element_type = arrow_type.value_type if column.type.is_array else arrow_type
+        self._forms = FORMS[column.type.kind]
+        self._convert = _CONVERT[column.type.kind]
+
+    def read(self, message: ColumnMessage | None, rows: int) -> pa.Array:
+        if message is None:
+            if not self._type.nullable:
+                self._refuse_null(0)
+            return pa.nulls(rows, self._arrow_type)
+        if message.type not in self._forms.accepted:
+            self._refuse_form(f"a batch of {_VALUE_NAMES[message.type]} values")
+        if bool(message.cell_offsets) is not self._type.is_array:
+            self._refuse_form(f"a batch {'without' if self._type.is_array else 'of'} arrays")
+        bits = message.valid
+        if bits and len(bits) != -(-rows // 8):
+            raise UnfitError(0, f"{rows} rows", f"{8 * len(bits)} bits that say which are null")
+        array = self._arrays(message, rows, bits) if self._type.is_array else self._cells(message, rows, bits)
+        if not self._type.nullable and array.null_count:
+            self._refuse_null(int(np.asarray(array.is_null()).argmax()))
+        return array
+
+    def _cells(self, message: ColumnMessage, rows: int, bits: bytes) -> pa.Array:
+        values = read_values(message, rows, bits)
+        if self._type.kind is Kind.DOUBLE and message.type == BYTES:
+            _refuse_lengths(values, values.lengths != 8)
+            values = _spread(values)
+        return self._convert(values, self._type, self._element_type)
+
+    def _arrays(self, message: ColumnMessage, rows: int, bits: bytes) -> pa.Array:
+        offsets = read_offsets(message.cell_offsets, rows, "arrays")
+        values = read_values(message, int(offsets[-1]))
+        try:
+            if self._type.kind is Kind.DOUBLE and message.type == BYTES:
+                _refuse_lengths(values, values.lengths % 8 != 0)
+                offsets = values.offsets[offsets] // 8  # an array is in one value as a whole, or in one for each element
+                values = Values(FLOAT64, len(values.data) // 8, values.data)
+            elements = self._convert(values, self._type, self._element_type)
+        except UnfitError as bad:
+            bad.position = int(np.searchsorted(offsets, bad.position, side="right")) - 1
+            raise
+        buffers = [pa.py_buffer(bits) if bits else None, pa.py_buffer(offsets)]
+        return pa.Array.from_buffers(self._arrow_type, rows, buffers, children=[elements])
+
+    def _refuse_null(self, row: int) -> NoReturn:
+        raise UnfitError(row, "a value, since the column is NOT NULL", "none")
+
+    def _refuse_form(self, got: str) -> NoReturn:
+        raise UnfitError(0, self._forms.expected + ("" if self._type.is_array else " with 1 value"), got)
+
+
+# Conversions of values to an array: of the cells, or of the elements of all arrays.
+
+
+def _booleans(values: Values, column_type: ColumnType, arrow_type: pa.DataType) -> pa.Array:
+    if values.value_type == BOOL:
+        return values.array(arrow_type, values.data)
+    values.check_range(values.numbers, 0, 1)
+    return values.array(arrow_type, packed_bits(values.numbers != 0))
+
+
+def _integers(values: Values, column_type: ColumnType, arrow_type: pa.DataType) -> pa.Array:
+    wanted = np.dtype(arrow_type.to_pandas_dtype())
+    if wanted.itemsize < values.numbers.itemsize:
+        values.check_range(values.numbers, np.iinfo(wanted).min, np.iinfo(wanted).max)
+    return values.array(arrow_type, values.numbers.astype(wanted, copy=False))
+
+
+def _floats(values: Values, column_type: ColumnType, arrow_type: pa.DataType) -> pa.Array:
+    if values.value_type == FLOAT32:
+        return values.array(arrow_type, values.data)
+    largest = np.finfo("f4").max
+    with np.errstate(over="ignore", invalid="ignore"):  # a signaling NaN is invalid
+        narrow = values.numbers.astype("<f4")
+    if not (np.abs(narrow) < largest).all():
+        beyond = np.isfinite(values.numbers) & (np.abs(values.numbers) > largest)
+        expected = "a number within the range of FLOAT"
+        values.refuse_where(beyond, expected, lambda position: str(values.numbers[position]))
+    return values.array(arrow_type, narrow)
+
+
+def _doubles(values: Values, column_type: ColumnType, arrow_type: pa.DataType) -> pa.Array:
+    return values.array(arrow_type, values.numbers.astype("<f8", copy=False))
+
+
+def _strings(values: Values, column_type: ColumnType, arrow_type: pa.DataType) -> pa.Array:
+    binary = values.binary()
+    try:
+        text = binary.cast(arrow_type)
+    except pa.ArrowInvalid:
+        _refuse_other_than_utf8(binary)
+        raise
+    if column_type.arguments:
+        (length,) = column_type.arguments
+        if values.lengths.max(initial=0) > length:  # a character has a byte at least
+            _check_lengths(values, pc.utf8_length(text).fill_null(0).to_numpy(), length, "characters")
+        if column_type.name == "CHAR":
+            text = pc.utf8_rpad(text, length)  # as Flink's CAST does
+    return text
+
+
+def _binaries(values: Values, column_type: ColumnType, arrow_type: pa.DataType) -> pa.Array:
+    if column_type.arguments:
+        _check_lengths(values, values.lengths, column_type.arguments[0], "bytes")
+    if column_type.name != "BINARY":
+        return values.binary()
+    padded = np.zeros((values.count, arrow_type.byte_width), np.uint8)  # with zeros, as Flink's CAST does
+    padded[np.arange(arrow_type.byte_width) < values.lengths[:, None]] = np.frombuffer(values.data, np.uint8)
+    return values.array(arrow_type, padded)
+
+
+def _decimals(values: Values, column_type: ColumnType, arrow_type: pa.DataType) -> pa.Array:
+    return from_text(values, arrow_type)
+
+
+_CONVERT: dict[Kind, Callable[[Values, ColumnType, pa.DataType], pa.Array]] = {
+    Kind.BOOLEAN: _booleans,
+    Kind.TINYINT: _integers,
+    Kind.SMALLINT: _integers,
+    Kind.INT: _integers,
+    Kind.BIGINT: _integers,
+    Kind.FLOAT: _floats,
+    Kind.DOUBLE: _doubles,
+    Kind.STRING: _strings,
+    Kind.BYTES: _binaries,
+    Kind.DECIMAL: _decimals,
+    Kind.DATE: points_in_time,
+    Kind.TIME: points_in_time,
+    Kind.TIMESTAMP: points_in_time,
+    Kind.TIMESTAMP_LTZ: points_in_time,
+}
+
+
+def _refuse_lengths(values: Values, bad: NDArray[np.bool_]) -> None:
+    values.refuse_where(bad, "8 bytes for each value", lambda position: f"{values.lengths[position]} bytes")
+
+
+def _spread(values: Values) -> Values:
+    """Return values of 8 bytes as numbers, with a place for each null."""
+    numbers = np.zeros(values.count)
+    numbers[values.lengths == 8] = np.frombuffer(values.data, "<f8")
+    return Values(FLOAT64, values.count, numbers.tobytes(), bits=values.bits)
+
+
+def _check_lengths(values: Values, lengths: NDArray[np.int32], largest: int, unit: str) -> None:
+    values.refuse_where(lengths > largest, f"at most {largest} {unit}", lambda position: str(lengths[position]))
+
+
+def _refuse_other_than_utf8(binary: pa.Array) -> None:
+    for position, value in enumerate(binary.to_pylist()):
+        try:
+            (value or b"").decode("utf-8")
+        except UnicodeDecodeError as error:
+            got = f"bytes that are none ({error.reason} at byte {error.start})"
+            raise UnfitError(position, "UTF-8 text", got) from None

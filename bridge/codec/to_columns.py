@@ -1,0 +1,153 @@
+"""Record batches to the message `Rows`: what goes to a script or a model. Pure.
+
+Buffers are copied once, as a whole. Only what Flink has in another form is cast: TIMESTAMP to microseconds, TIME to
+milliseconds, DECIMAL to text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from akdl.wire import BOOL, BYTES
+from akdl.wire.serialized import ColumnBuffers, serialized_rows
+from bridge.codec.decimals import plain_text
+from bridge.codec.types import FORMS
+from bridge.exceptions import RowError
+from bridge.schema import Column, Kind, Schema
+
+
+def to_columns(batch: pa.RecordBatch, schema: Schema) -> bytes:
+    """Return the rows of a batch as a serialized message `Rows`.
+
+    Args:
+        batch: Columns of the types of `bridge.codec.ipc.arrow_schema`. May be a slice.
+        schema: The columns, in the order of the batch.
+
+    Raises:
+        RowError: A cell that the message cannot hold.
+    """
+    columns = []
+    for column, cells in zip(schema, batch.columns):
+        try:
+            columns.append(_buffers(column, cells))
+        except pa.ArrowException as error:
+            row = next(row for row in range(len(cells)) if not _fits(column, cells.slice(row, 1)))
+            raise RowError(f"column {column.name!r} ({column.type.sql}): row {row} of a batch: {error}") from error
+    return serialized_rows(batch.num_rows, columns)
+
+
+def _buffers(column: Column, cells: pa.Array) -> ColumnBuffers:
+    kind = column.type.kind
+    value_type = FORMS[kind].sent
+    valid = _bits(cells.buffers()[0], cells.offset, len(cells)) if cells.null_count else b""
+    cell_offsets: Any = b""
+    if column.type.is_array:
+        cell_offsets, cells = _elements(cells)
+        if cells.null_count:
+            _refuse_null_elements(column, cell_offsets, cells)
+    cells = _cast(cells, kind)
+    value_offsets: Any = b""
+    if value_type == BYTES:
+        value_offsets, values = (_fixed_bytes if pa.types.is_fixed_size_binary(cells.type) else _bytes)(cells)
+    elif value_type == BOOL:
+        values = _bits(cells.buffers()[1], cells.offset, len(cells))
+    else:
+        width = cells.type.bit_width // 8
+        values = _part(cells.buffers()[1], cells.offset * width, len(cells) * width)
+    return ColumnBuffers(column.name, value_type, valid, cell_offsets, value_offsets, values)
+
+
+def _cast(values: pa.Array, kind: Kind) -> pa.Array:
+    """Return the values as they travel."""
+    if kind is Kind.DECIMAL:
+        return plain_text(values)
+    if kind is Kind.TIME:
+        return values.cast(pa.time32("ms"))
+    if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
+        return values.cast(pa.timestamp("us"))
+    return values
+
+
+def _elements(lists: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
+    """Return the elements of all arrays, and where those of each begin."""
+    offsets = _offsets(lists)
+    start, values = int(offsets[0]), lists.values
+    elements = values.slice(start, int(offsets[-1]) - start)
+    lengths = np.diff(offsets)
+    if _is_under_null(lists, lengths):
+        elements = lists.flatten()  # without those of null cells
+        lengths[np.asarray(lists.is_null())] = 0
+        return _from_zero(lengths), elements
+    return offsets - start if start else offsets, elements
+
+
+def _bytes(values: pa.Array) -> tuple[NDArray[np.int32], memoryview]:
+    """Return the bytes of all values back to back, and where each begins."""
+    offsets = _offsets(values)
+    if _is_under_null(values, np.diff(offsets)):
+        values = values.cast(pa.binary()).fill_null(b"")
+        offsets = _offsets(values)
+    start, end = int(offsets[0]), int(offsets[-1])
+    return offsets - start if start else offsets, _part(values.buffers()[2], start, end - start)
+
+
+def _fixed_bytes(values: pa.Array) -> tuple[NDArray[np.int32], Any]:
+    """The same of values of one width. Arrow's cast crashes at slices: apache/arrow#41306."""
+    size, width = len(values), values.type.byte_width
+    data = _part(values.buffers()[1], values.offset * width, size * width)
+    lengths = np.full(size, width, np.int32)
+    if values.null_count:
+        valid = np.asarray(values.is_valid())
+        lengths[~valid] = 0
+        data = np.frombuffer(data, np.uint8).reshape(size, width)[valid].tobytes()
+    return _from_zero(lengths), data
+
+
+def _is_under_null(values: pa.Array, lengths: NDArray[np.int32]) -> bool:
+    """Return whether null cells have elements or bytes; Arrow permits them, the message does not."""
+    return bool(values.null_count and lengths[np.asarray(values.is_null())].any())
+
+
+def _offsets(values: pa.Array) -> NDArray[np.int32]:
+    if len(values) == 0:
+        return np.zeros(1, np.int32)
+    return np.frombuffer(values.buffers()[1], "<i4", len(values) + 1, 4 * values.offset)
+
+
+def _from_zero(lengths: NDArray[np.int32]) -> NDArray[np.int32]:
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def _bits(bits: Any, start: int, count: int) -> Any:
+    """Return `count` bits from bit `start` of a buffer, in bytes of their own."""
+    if start % 8 == 0 and count % 8 == 0:
+        return _part(bits, start // 8, count // 8)
+    held = np.frombuffer(bits, np.uint8, -(-(start + count) // 8) - start // 8, start // 8)
+    return np.packbits(np.unpackbits(held, bitorder="little")[start % 8 :][:count], bitorder="little").tobytes()
+
+
+def _part(buffer: Any, start: int, size: int) -> memoryview:
+    return memoryview(buffer)[start : start + size] if size else memoryview(b"")
+
+
+def _refuse_null_elements(column: Column, offsets: NDArray[np.int32], elements: pa.Array) -> None:
+    position = int(np.asarray(elements.is_null()).argmax())
+    row = int(np.searchsorted(offsets, position, side="right")) - 1
+    raise RowError(
+        f"column {column.name!r} ({column.type.sql}): the array in row {row} of a batch holds a null, which a list "
+        "of a tf.train.Example cannot: remove or replace the nulls in SQL, for example with ARRAY_REMOVE"
+    )
+
+
+def _fits(column: Column, cells: pa.Array) -> bool:
+    try:
+        _buffers(column, cells)
+    except pa.ArrowException:
+        return False
+    return True

@@ -1,0 +1,81 @@
+"""The forms of each type: in Arrow, as Flink's JVM has it, and in the messages to and from a script. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64
+from akdl.wire.exchange_pb2 import ValueType
+from bridge.schema import ColumnType, Kind
+
+
+class Forms(NamedTuple):
+    """The forms of one kind of cell, or of element of an ARRAY.
+
+    Args:
+        arrow: The Arrow type for a column type.
+        sent: The value type in messages to a script.
+        accepted: The value types in messages from a script.
+        expected: What a script should write, for messages.
+    """
+
+    arrow: Callable[[ColumnType], pa.DataType]
+    sent: ValueType
+    accepted: frozenset[ValueType]
+    expected: str
+
+
+def precision_of(column_type: ColumnType) -> int:
+    """Return the number of digits behind the second of a TIME, TIMESTAMP or TIMESTAMP_LTZ."""
+    return column_type.arguments[0] if column_type.arguments else 0
+
+
+def arrow_type(column_type: ColumnType) -> pa.DataType:
+    """Return the type that Flink's ArrowSerializer has for a column."""
+    cell = FORMS[column_type.kind].arrow(column_type)
+    return pa.list_(pa.field("element", cell, column_type.element_nullable)) if column_type.is_array else cell
+
+
+def _always(arrow: pa.DataType) -> Callable[[ColumnType], pa.DataType]:
+    return lambda column_type: arrow
+
+
+def _binary(column_type: ColumnType) -> pa.DataType:
+    return pa.binary(column_type.arguments[0]) if column_type.name == "BINARY" else pa.binary()
+
+
+def _time(column_type: ColumnType) -> pa.DataType:
+    return pa.time32("ms" if precision_of(column_type) else "s")
+
+
+def _timestamp(column_type: ColumnType) -> pa.DataType:
+    precision = precision_of(column_type)
+    return pa.timestamp("s" if precision == 0 else "ms" if precision <= 3 else "us")
+
+
+_INTEGERS = frozenset({INT8, INT16, INT32, INT64})
+_INTEGER_LIST, _BYTES_LIST = "an int64_list", "a bytes_list"
+_TIME_LIST = "an int64_list (or a bytes_list of text)"
+_BYTES = frozenset({BYTES})
+
+FORMS: dict[Kind, Forms] = {
+    Kind.BOOLEAN: Forms(_always(pa.bool_()), BOOL, _INTEGERS | {BOOL}, _INTEGER_LIST),
+    Kind.TINYINT: Forms(_always(pa.int8()), INT8, _INTEGERS, _INTEGER_LIST),
+    Kind.SMALLINT: Forms(_always(pa.int16()), INT16, _INTEGERS, _INTEGER_LIST),
+    Kind.INT: Forms(_always(pa.int32()), INT32, _INTEGERS, _INTEGER_LIST),
+    Kind.BIGINT: Forms(_always(pa.int64()), INT64, _INTEGERS, _INTEGER_LIST),
+    Kind.FLOAT: Forms(_always(pa.float32()), FLOAT32, frozenset({FLOAT32, FLOAT64}), "a float_list"),
+    Kind.DOUBLE: Forms(
+        _always(pa.float64()), FLOAT64, frozenset({FLOAT32, FLOAT64, BYTES}), "a float_list (or a bytes_list of 8 bytes)"
+    ),
+    Kind.STRING: Forms(_always(pa.string()), BYTES, _BYTES, _BYTES_LIST),
+    Kind.BYTES: Forms(_binary, BYTES, _BYTES, _BYTES_LIST),
+    Kind.DECIMAL: Forms(lambda column_type: pa.decimal128(*column_type.arguments), BYTES, _BYTES, _BYTES_LIST),
+    Kind.DATE: Forms(_always(pa.date32()), INT32, _INTEGERS | _BYTES, _TIME_LIST),
+    Kind.TIME: Forms(_time, INT32, _INTEGERS | _BYTES, _TIME_LIST),
+    Kind.TIMESTAMP: Forms(_timestamp, INT64, _INTEGERS | _BYTES, _TIME_LIST),
+    Kind.TIMESTAMP_LTZ: Forms(_timestamp, INT64, _INTEGERS | _BYTES, _TIME_LIST),
+}

@@ -1,0 +1,139 @@
+"""The values of one column of a message: one per row, or the elements of all its arrays. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from akdl.cells import DTYPES, unpacked_bits
+from akdl.wire import BOOL, BYTES, Column
+from akdl.wire.exchange_pb2 import ValueType
+
+
+class UnfitError(Exception):
+    """A value that its column cannot hold."""
+
+    def __init__(self, position: int, expected: str, got: str) -> None:
+        super().__init__(position, expected, got)
+        self.position, self.expected, self.got = position, expected, got
+
+
+class Values:
+    """The values as they lie in the message.
+
+    Args:
+        value_type: How they lie there.
+        count: How many there should be.
+        data: The buffer `values`.
+        offsets: BYTES only, an array of int32: where each value begins, and the last one ends.
+        bits: Which of them are not null; empty when all are. What lies at a null says nothing.
+    """
+
+    def __init__(self, value_type: ValueType, count: int, data: bytes, offsets: Any = None, bits: bytes = b"") -> None:
+        self.value_type, self.count, self.data, self.offsets = value_type, count, data, offsets
+        self.bits = bits
+        self.validity = pa.py_buffer(bits) if bits else None
+
+    @cached_property
+    def numbers(self) -> NDArray[Any]:
+        """The numbers; not of BOOL and BYTES."""
+        return np.frombuffer(self.data, DTYPES[self.value_type])
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int32]:
+        """How many bytes each value has; BYTES only."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def is_valid(self) -> NDArray[np.bool_]:
+        """Which values are not null."""
+        if not self.bits:
+            return np.ones(self.count, bool)
+        return unpacked_bits(self.bits, self.count)  # type: ignore[no-any-return]
+
+    def binary(self) -> pa.Array:
+        """Return the values as an array without copying them; BYTES only."""
+        buffers = [self.validity, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
+        return pa.Array.from_buffers(pa.binary(), self.count, buffers)
+
+    def array(self, arrow_type: pa.DataType, data: Any) -> pa.Array:
+        """Return an array with this buffer of values, null where the values are."""
+        return pa.Array.from_buffers(arrow_type, self.count, [self.validity, pa.py_buffer(data)])
+
+    def refuse_where(self, bad: NDArray[np.bool_], expected: str, got: Callable[[int], str]) -> None:
+        """Refuse the first value, if any, that is bad and not null.
+
+        Raises:
+            UnfitError: With what `got` says of its position.
+        """
+        if bad.any():
+            bad = bad & self.is_valid
+            position = int(bad.argmax())
+            if bad[position]:
+                raise UnfitError(position, expected, got(position))
+
+    def check_range(self, numbers: NDArray[Any], smallest: int, largest: int) -> None:
+        """Refuse numbers outside of a range, `numbers` being those of the values.
+
+        Raises:
+            UnfitError: For the first.
+        """
+        if len(numbers) and (int(numbers.min()) < smallest or int(numbers.max()) > largest):
+            wide = numbers.astype(np.int64)
+            bad = (wide < smallest) | (wide > largest)
+            self.refuse_where(bad, f"a value from {smallest} to {largest}", lambda position: str(wide[position]))
+
+
+def read_values(message: Column, count: int, bits: bytes = b"") -> Values:
+    """Return the values of a column.
+
+    Args:
+        message: The column.
+        count: How many there should be.
+        bits: Which of them are not null, see `Values`.
+
+    Raises:
+        UnfitError: Buffers whose lengths do not agree; its position is 0.
+    """
+    data = message.values
+    if message.type == BYTES:
+        offsets = read_offsets(message.value_offsets, count, "values")
+        if offsets[-1] != len(data):
+            _disagree(f"{offsets[-1]} bytes", f"{len(data)}")
+        values = Values(BYTES, count, data, offsets, bits)
+        if bits and values.lengths[~values.is_valid].any():
+            _disagree("no bytes where a value is null", "some")
+        return values
+    if message.type == BOOL:
+        if len(data) != -(-count // 8):
+            _disagree(f"{count} values", f"{8 * len(data)}")
+    else:
+        width = np.dtype(DTYPES[message.type]).itemsize
+        if len(data) % width:
+            _disagree("whole numbers of bytes", f"{len(data)} bytes")
+        if len(data) != count * width:
+            _disagree(f"{count} values", f"{len(data) // width}")
+    return Values(message.type, count, data, None, bits)
+
+
+def read_offsets(data: bytes, count: int, unit: str) -> NDArray[np.int32]:
+    """Return where each of `count` values or cells begins, and the last one ends.
+
+    Raises:
+        UnfitError: They are no such offsets; its position is 0.
+    """
+    if len(data) != 4 * (count + 1):
+        _disagree(f"{count} {unit}", f"{len(data)} bytes that say where they begin")
+    offsets = np.frombuffer(data, "<i4")
+    if offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any():  # Arrow would read beyond its buffers
+        _disagree(f"offsets of {unit} that begin at 0 and do not go back", "others")
+    return offsets
+
+
+def _disagree(expected: str, got: str) -> NoReturn:
+    raise UnfitError(0, expected, got)

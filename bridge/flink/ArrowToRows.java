@@ -1,0 +1,146 @@
+import org.apache.flink.api.python.shaded.org.apache.arrow.memory.BufferAllocator;
+import org.apache.flink.api.python.shaded.org.apache.arrow.vector.TimeStampMicroVector;
+import org.apache.flink.api.python.shaded.org.apache.arrow.vector.TimeStampNanoVector;
+import org.apache.flink.api.python.shaded.org.apache.arrow.vector.TimeStampVector;
+import org.apache.flink.api.python.shaded.org.apache.arrow.vector.ValueVector;
+import org.apache.flink.api.python.shaded.org.apache.arrow.vector.complex.ListVector;
+import org.apache.flink.api.python.shaded.org.apache.arrow.vector.complex.MapVector;
+import org.apache.flink.api.python.shaded.org.apache.arrow.vector.ipc.ArrowStreamReader;
+import org.apache.flink.metrics.Gauge;
+import org.apache.flink.streaming.api.graph.StreamConfig;
+import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
+import org.apache.flink.streaming.api.operators.Output;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+import org.apache.flink.streaming.runtime.tasks.ProcessingTimeService;
+import org.apache.flink.streaming.runtime.tasks.StreamTask;
+import org.apache.flink.table.data.ArrayData;
+import org.apache.flink.table.data.RowData;
+import org.apache.flink.table.data.TimestampData;
+import org.apache.flink.table.data.columnar.ColumnarArrayData;
+import org.apache.flink.table.data.columnar.vector.ArrayColumnVector;
+import org.apache.flink.table.data.columnar.vector.ColumnVector;
+import org.apache.flink.table.data.columnar.vector.TimestampColumnVector;
+import org.apache.flink.table.runtime.arrow.ArrowReader;
+import org.apache.flink.table.runtime.arrow.ArrowUtils;
+import org.apache.flink.table.runtime.operators.TableStreamOperator;
+import org.apache.flink.table.types.logical.RowType;
+import org.apache.flink.types.Row;
+import org.apache.flink.types.RowKind;
+import java.io.ByteArrayInputStream;
+import java.util.List;
+
+/** Turns ROW(kinds, Arrow), see RowsToArrow, into rows. */
+public class ArrowToRows extends TableStreamOperator implements OneInputStreamOperator, Gauge {
+  private final RowType type;
+  private BufferAllocator allocator;
+  private StreamRecord out;
+
+  public ArrowToRows(
+      Object[] references, StreamTask task, StreamConfig config, Output output, ProcessingTimeService service)
+      throws Exception {
+    type = (RowType) references[0];
+    setup(task, config, output);
+    setProcessingTimeService(service);
+  }
+
+  public void open() throws Exception {
+    super.open();
+    out = new StreamRecord(null);
+    ArrowUtils.checkArrowUsable(); // sets what others who use Arrow in this JVM depend on, if it comes first
+    allocator = ArrowUtils.getRootAllocator().newChildAllocator("akdl", 0, Long.MAX_VALUE);
+    getMetricGroup().gauge("arrowBytes", this);
+  }
+
+  public void processElement(StreamRecord element) throws Exception {
+    Row chunk = (Row) element.getValue();
+    byte[] kinds = (byte[]) chunk.getField(0);
+    ArrowStreamReader stream = new ArrowStreamReader(new ByteArrayInputStream((byte[]) chunk.getField(1)), allocator);
+    try {
+      ArrowReader reader = new ArrowReader(columns(stream.getVectorSchemaRoot().getFieldVectors()));
+      while (stream.loadNextBatch()) {
+        int rows = stream.getVectorSchemaRoot().getRowCount();
+        for (int i = 0; i < rows; i++) {
+          RowData row = reader.read(i);
+          if (kinds != null) {
+            row.setRowKind(RowKind.fromByteValue(kinds[i]));
+          }
+          output.collect(out.replace(row));
+        }
+      }
+    } finally {
+      stream.close();
+    }
+  }
+
+  public void close() throws Exception {
+    try {
+      super.close();
+    } finally {
+      if (allocator != null) {
+        allocator.close(); // fails when memory has not been given back
+      }
+    }
+  }
+
+  /** The memory outside the heap that is in use, a metric. */
+  public Object getValue() {
+    return Long.valueOf(allocator.getAllocatedMemory());
+  }
+
+  private ColumnVector[] columns(List vectors) {
+    ColumnVector[] columns = new ColumnVector[vectors.size()];
+    for (int i = 0; i < columns.length; i++) {
+      ValueVector vector = (ValueVector) vectors.get(i);
+      boolean isArray = vector instanceof ListVector && !(vector instanceof MapVector);
+      ValueVector elements = isArray ? ((ListVector) vector).getDataVector() : vector;
+      if (!(elements instanceof TimeStampMicroVector || elements instanceof TimeStampNanoVector)) {
+        columns[i] = ArrowUtils.createColumnVector(vector, type.getTypeAt(i));
+      } else {
+        Times times = new Times((TimeStampVector) elements);
+        columns[i] = isArray ? (ColumnVector) new TimeArrays((ListVector) vector, times) : times;
+      }
+    }
+    return columns;
+  }
+
+  /** Timestamps with more than milliseconds; Flink's own reader fails at those before 1970. */
+  private static class Times implements TimestampColumnVector {
+    private final TimeStampVector vector;
+    private final long inMilli;
+
+    Times(TimeStampVector vector) {
+      this.vector = vector;
+      inMilli = vector instanceof TimeStampMicroVector ? 1000L : 1000000L;
+    }
+
+    public boolean isNullAt(int i) {
+      return vector.isNull(i);
+    }
+
+    public TimestampData getTimestamp(int i, int precision) {
+      long value = vector.get(i);
+      long nanos = Math.floorMod(value, inMilli) * (1000000L / inMilli);
+      return TimestampData.fromEpochMillis(Math.floorDiv(value, inMilli), (int) nanos);
+    }
+  }
+
+  /** Arrays of them. */
+  private static class TimeArrays implements ArrayColumnVector {
+    private final ListVector vector;
+    private final Times elements;
+
+    TimeArrays(ListVector vector, Times elements) {
+      this.vector = vector;
+      this.elements = elements;
+    }
+
+    public boolean isNullAt(int i) {
+      return vector.isNull(i);
+    }
+
+    public ArrayData getArray(int i) {
+      int start = vector.getElementStartIndex(i);
+      return new ColumnarArrayData(elements, start, vector.getElementEndIndex(i) - start);
+    }
+  }
+}

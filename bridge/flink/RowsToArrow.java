@@ -1,0 +1,326 @@
+import org.apache.flink.api.common.operators.ProcessingTimeService.ProcessingTimeCallback;
+import org.apache.flink.api.python.shaded.org.apache.arrow.memory.BufferAllocator;
+import org.apache.flink.api.python.shaded.org.apache.arrow.vector.BaseFixedWidthVector;
+import org.apache.flink.api.python.shaded.org.apache.arrow.vector.BaseVariableWidthVector;
+import org.apache.flink.api.python.shaded.org.apache.arrow.vector.FieldVector;
+import org.apache.flink.api.python.shaded.org.apache.arrow.vector.VectorSchemaRoot;
+import org.apache.flink.api.python.shaded.org.apache.arrow.vector.complex.ListVector;
+import org.apache.flink.api.python.shaded.org.apache.arrow.vector.complex.MapVector;
+import org.apache.flink.api.python.shaded.org.apache.arrow.vector.ipc.ArrowStreamWriter;
+import org.apache.flink.metrics.Gauge;
+import org.apache.flink.streaming.api.graph.StreamConfig;
+import org.apache.flink.streaming.api.operators.BoundedOneInput;
+import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
+import org.apache.flink.streaming.api.operators.Output;
+import org.apache.flink.streaming.api.watermark.Watermark;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+import org.apache.flink.streaming.runtime.tasks.ProcessingTimeService;
+import org.apache.flink.streaming.runtime.tasks.StreamTask;
+import org.apache.flink.table.data.RowData;
+import org.apache.flink.table.runtime.arrow.ArrowUtils;
+import org.apache.flink.table.runtime.arrow.ArrowWriter;
+import org.apache.flink.table.runtime.operators.TableStreamOperator;
+import org.apache.flink.table.types.logical.RowType;
+import org.apache.flink.types.Row;
+import java.io.ByteArrayOutputStream;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Gathers rows to chunks: Arrow streams of one batch each.
+ *
+ * <p>A chunk leaves when it is full, before a watermark or a checkpoint barrier passes, after `waitMs`, and at the end. With
+ * keys it leaves as (key, ROW(input, rows, Arrow)), for the subtask that owns the key: rows are dealt one by one, or chunk by
+ * chunk, or each chunk goes to all keys. Without keys it leaves as ROW(kinds, Arrow), where kinds is null if all rows are new.
+ *
+ * <p>Each of `members`, keys too, gets (key, ROW(START, its index, no bytes)) whenever the task starts. So who needs to be told
+ * that the job has started, or goes on from a checkpoint, is told by an element, and needs neither a state nor a timer for that.
+ */
+public class RowsToArrow extends TableStreamOperator
+    implements OneInputStreamOperator, BoundedOneInput, ProcessingTimeCallback, Gauge {
+  private static final int BY_ROW = 0;
+  private static final int TO_ALL = 2;
+  private static final Integer START = Integer.valueOf(-1);
+  private static final byte[] NOTHING = new byte[0];
+
+  private final RowType type;
+  private final long[] keys;
+  private final long[] members;
+  private final int dealing;
+  private final int input;
+  private final int mostRows;
+  private final int mostBytes;
+  private final int waitMs;
+  private BufferAllocator allocator;
+  private Chunk[] chunks;
+  private int next = 0;
+  private boolean timerIsSet = false;
+  private boolean hasSaidStart;
+  private StreamRecord out;
+
+  public RowsToArrow(
+      Object[] references, StreamTask task, StreamConfig config, Output output, ProcessingTimeService service)
+      throws Exception {
+    type = (RowType) references[0];
+    keys = (long[]) references[1];
+    dealing = ((Integer) references[2]).intValue();
+    input = ((Integer) references[3]).intValue();
+    mostRows = ((Integer) references[4]).intValue();
+    mostBytes = ((Integer) references[5]).intValue();
+    waitMs = ((Integer) references[6]).intValue();
+    members = (long[]) references[7];
+    setup(task, config, output);
+    setProcessingTimeService(service);
+  }
+
+  public void open() throws Exception {
+    super.open();
+    out = new StreamRecord(null);
+    ArrowUtils.checkArrowUsable(); // sets what others who use Arrow in this JVM depend on, if it comes first
+    allocator = ArrowUtils.getRootAllocator().newChildAllocator("akdl", 0, Long.MAX_VALUE);
+    chunks = new Chunk[dealing == BY_ROW ? keys.length : 1];
+    for (int i = 0; i < chunks.length; i++) {
+      chunks[i] = new Chunk(type, allocator);
+    }
+    getMetricGroup().gauge("arrowBytes", this);
+    hasSaidStart = members == null;
+    if (!hasSaidStart) { // at once, but not before all operators are open
+      getProcessingTimeService().registerTimer(getProcessingTimeService().getCurrentProcessingTime(), this);
+    }
+  }
+
+  public void processElement(StreamRecord element) throws Exception {
+    int place = dealing == BY_ROW ? turn() : 0;
+    Chunk chunk = chunks[place];
+    chunk.add((RowData) element.getValue());
+    if (chunk.rows >= mostRows || chunk.size() >= mostBytes) {
+      flush(place);
+    } else if (waitMs > 0 && !timerIsSet) {
+      timerIsSet = true;
+      getProcessingTimeService().registerTimer(getProcessingTimeService().getCurrentProcessingTime() + waitMs, this);
+    }
+  }
+
+  public void onProcessingTime(long time) throws Exception {
+    if (!hasSaidStart) {
+      sayStart();
+      return;
+    }
+    timerIsSet = false;
+    flushAll();
+  }
+
+  public void processWatermark(Watermark mark) throws Exception {
+    flushAll();
+    super.processWatermark(mark);
+  }
+
+  public void prepareSnapshotPreBarrier(long checkpoint) throws Exception {
+    flushAll();
+    super.prepareSnapshotPreBarrier(checkpoint);
+  }
+
+  public void endInput() throws Exception {
+    sayStart();
+    flushAll();
+  }
+
+  public void close() throws Exception {
+    try {
+      super.close();
+    } finally {
+      if (chunks != null) {
+        for (int i = 0; i < chunks.length; i++) {
+          if (chunks[i] != null) {
+            chunks[i].close();
+          }
+        }
+      }
+      if (allocator != null) {
+        allocator.close(); // fails when memory has not been given back
+      }
+    }
+  }
+
+  /** The memory outside the heap that is in use, a metric. */
+  public Object getValue() {
+    return Long.valueOf(allocator.getAllocatedMemory());
+  }
+
+  private void sayStart() {
+    if (hasSaidStart) {
+      return;
+    }
+    hasSaidStart = true;
+    for (int i = 0; i < members.length; i++) {
+      Row start = Row.of(new Object[] {START, Integer.valueOf(i), NOTHING});
+      emit(Row.of(new Object[] {Long.valueOf(members[i]), start}));
+    }
+  }
+
+  private void flushAll() throws Exception {
+    for (int i = 0; i < chunks.length; i++) {
+      flush(i);
+    }
+  }
+
+  private void flush(int place) throws Exception {
+    Chunk chunk = chunks[place];
+    if (chunk.rows == 0) {
+      return;
+    }
+    int rows = chunk.rows;
+    byte[] kinds = chunk.takeKinds();
+    byte[] arrow = chunk.take(mostBytes);
+    if (keys == null) {
+      emit(Row.of(new Object[] {kinds, arrow}));
+      return;
+    }
+    Row value = Row.of(new Object[] {Integer.valueOf(input), Integer.valueOf(rows), arrow});
+    if (dealing == TO_ALL) {
+      for (int i = 0; i < keys.length; i++) {
+        emit(Row.of(new Object[] {Long.valueOf(keys[i]), value}));
+      }
+      return;
+    }
+    int owner = dealing == BY_ROW ? place : turn();
+    emit(Row.of(new Object[] {Long.valueOf(keys[owner]), value}));
+  }
+
+  /** Return whose turn it is. */
+  private int turn() {
+    int owner = next;
+    next = next + 1 == keys.length ? 0 : next + 1;
+    return owner;
+  }
+
+  private void emit(Row row) {
+    output.collect(out.replace(row));
+  }
+
+  /** Rows that wait to leave together. */
+  private static class Chunk {
+    private final RowType type;
+    private final BufferAllocator allocator;
+    private final ByteArrayOutputStream bytes = new ByteArrayOutputStream(1 << 16);
+    private VectorSchemaRoot root;
+    private ArrowWriter writer;
+    private List varying; // vectors whose rows differ in size
+    private int rowBytes; // of the others, for one row
+    private boolean hasMaps = false;
+    private byte[] kinds;
+    int rows = 0;
+
+    Chunk(RowType type, BufferAllocator allocator) {
+      this.type = type;
+      this.allocator = allocator;
+      allocate();
+    }
+
+    private void allocate() {
+      root = VectorSchemaRoot.create(ArrowUtils.toArrowSchema(type), allocator);
+      writer = ArrowUtils.createRowDataArrowWriter(root, type);
+      varying = new ArrayList();
+      rowBytes = 0;
+      for (int i = 0; i < root.getFieldVectors().size(); i++) {
+        FieldVector vector = (FieldVector) root.getFieldVectors().get(i);
+        if (vector instanceof BaseFixedWidthVector) {
+          rowBytes += Math.max(1, ((BaseFixedWidthVector) vector).getTypeWidth());
+        } else {
+          varying.add(vector);
+          hasMaps |= hasMaps(vector);
+        }
+      }
+    }
+
+    void add(RowData row) {
+      byte kind = row.getRowKind().toByteValue();
+      if (kind != 0 || kinds != null) {
+        keepKind(kind);
+      }
+      writer.write(row);
+      rows++;
+    }
+
+    private void keepKind(byte kind) {
+      int length = kinds == null ? 0 : kinds.length;
+      if (rows >= length) {
+        byte[] longer = new byte[Math.max(64, 2 * rows)]; // zero is the kind of new rows
+        if (kinds != null) {
+          System.arraycopy(kinds, 0, longer, 0, length);
+        }
+        kinds = longer;
+      }
+      kinds[rows] = kind;
+    }
+
+    int size() {
+      long size = (long) rowBytes * rows;
+      for (int i = 0; i < varying.size(); i++) {
+        size += size((FieldVector) varying.get(i), rows);
+      }
+      return (int) Math.min(size, Integer.MAX_VALUE);
+    }
+
+    /** Return the bytes of so many values. The vector's own count cannot be asked for: it fails after nulls at its end. */
+    private static long size(FieldVector vector, int values) {
+      if (vector instanceof BaseVariableWidthVector) {
+        int last = ((BaseVariableWidthVector) vector).getLastSet();
+        return 4L * values + (last < 0 ? 0 : vector.getOffsetBuffer().getInt(4L * (last + 1)));
+      }
+      if (vector instanceof ListVector) { // or a map
+        int last = ((ListVector) vector).getLastSet();
+        int elements = last < 0 ? 0 : vector.getOffsetBuffer().getInt(4L * (last + 1));
+        return 4L * values + size(((ListVector) vector).getDataVector(), elements);
+      }
+      if (vector instanceof BaseFixedWidthVector) {
+        return (long) values * Math.max(1, ((BaseFixedWidthVector) vector).getTypeWidth());
+      }
+      long size = 0;
+      for (int i = 0; i < vector.getChildrenFromFields().size(); i++) {
+        size += size((FieldVector) vector.getChildrenFromFields().get(i), values);
+      }
+      return size;
+    }
+
+    byte[] takeKinds() {
+      if (kinds == null) {
+        return null;
+      }
+      byte[] taken = new byte[rows];
+      System.arraycopy(kinds, 0, taken, 0, Math.min(rows, kinds.length));
+      kinds = null;
+      return taken;
+    }
+
+    byte[] take(int mostBytes) throws Exception {
+      writer.finish();
+      ArrowStreamWriter stream = new ArrowStreamWriter(root, null, bytes);
+      stream.writeBatch(); // the schema goes before it
+      stream.end();
+      byte[] taken = bytes.toByteArray();
+      bytes.reset();
+      rows = 0;
+      // Flink's writer of maps cannot be used again, and a large row needed memory that the next ones do not.
+      if (hasMaps || taken.length > 2 * mostBytes) {
+        close();
+        allocate();
+      } else {
+        writer.reset();
+      }
+      return taken;
+    }
+
+    private static boolean hasMaps(FieldVector vector) {
+      boolean found = vector instanceof MapVector;
+      for (int i = 0; i < vector.getChildrenFromFields().size(); i++) {
+        found |= hasMaps((FieldVector) vector.getChildrenFromFields().get(i));
+      }
+      return found;
+    }
+
+    void close() {
+      root.close();
+    }
+  }
+}

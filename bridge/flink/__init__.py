@@ -1,0 +1,1 @@
+"""What runs inside Flink's jobs, and the graph that it is put into."""

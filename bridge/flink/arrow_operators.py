@@ -1,0 +1,280 @@
+"""The operators that run in the JVM: rows to Arrow, and Arrow to rows.
+
+They are Java text beside this module. Flink compiles it on its TaskManagers, as it does with the code generated for SQL.
+So neither a JDK nor a jar is needed. This is the only module that knows classes that are internal to Flink:
+
+- table.runtime.generated.GeneratedOperator, table.runtime.operators.CodeGenOperatorFactory and TableStreamOperator: an
+  operator from text;
+- table.runtime.arrow.ArrowUtils, ArrowWriter and ArrowReader: rows to Arrow vectors and back, of all types that Arrow has;
+- table.runtime.typeutils.InternalTypeInfo, table.data.RowData: rows as Flink's SQL engine has them, without conversion;
+- table.catalog.SchemaTranslator, ExternalCatalogTable and ContextResolvedTable, table.operations.ExternalModifyOperation and
+  ExternalQueryOperation, and the planner of a table environment: tables with updates to rows of this kind and back;
+- table.types.logical.utils.LogicalTypeParser and LogicalTypeUtils;
+- python.util.PythonConfigUtil.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib.resources
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyflink.common import Types
+from pyflink.datastream.data_stream import DataStream
+from pyflink.java_gateway import get_gateway
+from pyflink.table import StreamTableEnvironment, Table
+from pyflink.util.exceptions import TableException
+
+from bridge.exceptions import SchemaError
+
+KEYED_CHUNK = Types.ROW_NAMED(["input", "rows", "arrow"], [Types.INT(), Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
+KEY_AND_CHUNK = Types.ROW_NAMED(["key", "chunk"], [Types.LONG(), KEYED_CHUNK])
+START = -1  # in place of the number of an input: no chunk, the job has started or goes on from a checkpoint
+CHUNK = Types.ROW_NAMED(["kinds", "arrow"], [Types.PRIMITIVE_ARRAY(Types.BYTE()), Types.PRIMITIVE_ARRAY(Types.BYTE())])
+
+CHUNK_BYTES = 1 << 20
+_ALL_WRITERS_BYTES = 32 << 20  # of one subtask that deals rows one by one, which fills a chunk for each worker
+_MOST_ROWS = 1 << 16
+
+_UPDATES = "doesn't support consuming"  # what Flink says of a table with updates
+_TEXTS = importlib.resources.files(__package__)  # may lie in a wheel that was not unpacked
+
+
+class Dealing(enum.Enum):
+    """To whom chunks go; the values are those of RowsToArrow.java."""
+
+    BY_ROW = 0
+    BY_CHUNK = 1
+    TO_ALL = 2
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """When a chunk is full.
+
+    Args:
+        rows: Most rows in a chunk.
+        bytes: Most bytes in it; a single row may have more.
+        wait_s: How long rows wait for others.
+    """
+
+    rows: int = _MOST_ROWS
+    bytes: int = field(default_factory=lambda: CHUNK_BYTES)
+    wait_s: float = 1.0
+
+
+def rows_for_members(
+    table_env: StreamTableEnvironment,
+    table: Table,
+    keys: Sequence[int],
+    dealing: Dealing,
+    gathering: Gathering,
+    input_number: int = 0,
+    members: Sequence[int] | None = None,
+) -> DataStream:
+    """Return a stream of (key, ROW(input, rows, Arrow)) with the rows of a table.
+
+    Whenever the job starts, or goes on from a checkpoint, each member gets (key, ROW(START, its index, no bytes)), from each
+    subtask.
+
+    Args:
+        table_env: The environment of the table.
+        table: A table without updates.
+        keys: The keys that chunks are dealt to.
+        dealing: How.
+        gathering: When a chunk leaves.
+        input_number: What stands in front of each chunk.
+        members: The keys that are told of the start; `keys` if there are no others.
+
+    Raises:
+        SchemaError: A column of a type that Arrow does not have.
+    """
+    row_type = _carried_row_type(table)
+    if dealing is Dealing.BY_ROW:
+        share = max(_ALL_WRITERS_BYTES // len(keys), 1 << 16)
+        gathering = Gathering(gathering.rows, min(gathering.bytes, share), gathering.wait_s)
+    rows = table_env._j_tenv.toDataStream(table._j_table, _row_data_type(table))
+    told = _longs(keys if members is None else members)
+    return _to_arrow(rows, row_type, _longs(keys), dealing, gathering, input_number, told, KEY_AND_CHUNK)
+
+
+def chunks_of(table_env: StreamTableEnvironment, table: Table, gathering: Gathering) -> tuple[DataStream, bool]:
+    """Return a stream of ROW(kinds, Arrow) with the rows of a table, and whether any update or delete others.
+
+    Rows stay on the subtasks where they are, in their order.
+
+    Args:
+        table_env: The environment of the table.
+        table: The table.
+        gathering: When a chunk leaves.
+
+    Raises:
+        SchemaError: A column of a type that Arrow does not have.
+    """
+    row_type = _carried_row_type(table)
+    modes = get_gateway().jvm.org.apache.flink.table.connector.ChangelogMode
+    try:
+        rows, updates = _translated(table_env, table, modes.insertOnly()), False
+    except TableException as error:
+        if _UPDATES not in str(error):
+            raise
+        rows, updates = _translated(table_env, table, modes.all()), True
+    return _to_arrow(rows, row_type, None, Dealing.BY_CHUNK, gathering, 0, None, CHUNK), updates
+
+
+def table_of(
+    table_env: StreamTableEnvironment,
+    chunks: DataStream,
+    columns: Sequence[tuple[str, Any]],
+    schema: Any = None,
+    updates: bool = False,
+) -> Table:
+    """Return the table of a stream of ROW(kinds, Arrow).
+
+    Args:
+        table_env: The environment.
+        chunks: The stream.
+        columns: Name and logical type of each column, see `logical_type` and `column_types`.
+        schema: A PyFlink schema, such as one with a watermark; None for the plain columns.
+        updates: Whether rows update or delete others.
+    """
+    jvm = get_gateway().jvm
+    # As PyFlink does where it makes a table of a stream: the functions before get the job's configuration.
+    jvm.org.apache.flink.python.util.PythonConfigUtil.configPythonOperator(table_env._j_tenv.execEnv())
+    row_type = _new_row_type(columns)
+    info = jvm.org.apache.flink.table.runtime.typeutils.InternalTypeInfo.of(row_type)
+    rows = _with_operator(chunks._j_data_stream, "ArrowToRows", [row_type], info)
+    j_tenv, j_schema = table_env._j_tenv, None if schema is None else schema._j_schema
+    if not updates:
+        return Table(j_tenv.fromDataStream(rows) if schema is None else j_tenv.fromDataStream(rows, j_schema), table_env)
+    catalogs = j_tenv.getCatalogManager()
+    found = jvm.org.apache.flink.table.catalog.SchemaTranslator.createConsumingResult(
+        catalogs.getDataTypeFactory(), rows.getType(), j_schema
+    )
+    operation = jvm.org.apache.flink.table.operations.ExternalQueryOperation(
+        _anonymous_table(catalogs, "datastream_source", found.getSchema()),
+        rows,
+        found.getPhysicalDataType(),
+        found.isTopLevelRecord(),
+        jvm.org.apache.flink.table.connector.ChangelogMode.all(),
+    )
+    return Table(j_tenv.createTable(operation), table_env)
+
+
+def column_types(table: Table) -> list[tuple[str, Any]]:
+    """Return name and logical type of each column of a table; time attributes are plain timestamps."""
+    remove = get_gateway().jvm.org.apache.flink.table.types.logical.utils.LogicalTypeUtils.removeTimeAttributes
+    return [(field.getName(), remove(field.getType())) for field in _row_type(table).getFields()]
+
+
+def logical_type(sql: str) -> Any:
+    """Return the logical type that a SQL text such as "DECIMAL(10, 2) NOT NULL" names."""
+    jvm = get_gateway().jvm
+    loader = jvm.Thread.currentThread().getContextClassLoader()
+    return jvm.org.apache.flink.table.types.logical.utils.LogicalTypeParser.parse(sql, loader)
+
+
+def _to_arrow(
+    rows: Any, row_type: Any, keys: Any, dealing: Dealing, gathering: Gathering, input_number: int, members: Any, type_info: Any
+) -> DataStream:
+    limits = [gathering.rows, gathering.bytes, int(gathering.wait_s * 1000)]
+    references = [row_type, keys, dealing.value, input_number, *limits, members]
+    return DataStream(_with_operator(rows, "RowsToArrow", references, type_info.get_java_type_info()))
+
+
+def _longs(numbers: Sequence[int]) -> Any:
+    array = get_gateway().new_array(get_gateway().jvm.long, len(numbers))
+    for place, number in enumerate(numbers):
+        array[place] = number
+    return array
+
+
+def _with_operator(stream: Any, name: str, references: Sequence[Any], out_type: Any) -> Any:
+    """Append the operator in the Java text of this name to a Java stream."""
+    gateway = get_gateway()
+    jvm = gateway.jvm
+    array = gateway.new_array(jvm.Object, len(references))
+    for place, reference in enumerate(references):
+        array[place] = reference
+    text = _TEXTS.joinpath(f"{name}.java").read_text(encoding="utf-8")
+    configuration = jvm.org.apache.flink.configuration.Configuration()
+    generated = jvm.org.apache.flink.table.runtime.generated.GeneratedOperator(name, text, array, configuration)
+    factory = jvm.org.apache.flink.table.runtime.operators.CodeGenOperatorFactory(generated)
+    above = stream.getTransformation()
+    one_input = jvm.org.apache.flink.streaming.api.transformations.OneInputTransformation
+    transformation = one_input(above, name, factory, out_type, above.getParallelism())
+    if above.getMaxParallelism() > 0:
+        transformation.setMaxParallelism(above.getMaxParallelism())
+    environment = stream.getExecutionEnvironment()
+    environment.addOperator(transformation)
+    return jvm.org.apache.flink.streaming.api.datastream.DataStream(environment, transformation)
+
+
+def _translated(table_env: StreamTableEnvironment, table: Table, mode: Any) -> Any:
+    """Return the rows of a table as a Java stream: what `toDataStream` does, with a choice of the changes that may come."""
+    jvm = get_gateway().jvm
+    j_tenv = table_env._j_tenv
+    catalogs = j_tenv.getCatalogManager()
+    found = jvm.org.apache.flink.table.catalog.SchemaTranslator.createProducingResult(
+        catalogs.getDataTypeFactory(), table._j_table.getResolvedSchema(), _row_data_type(table)
+    )
+    operation = jvm.org.apache.flink.table.operations.ExternalModifyOperation(
+        _anonymous_table(catalogs, "datastream_sink", found.getSchema()),
+        table._j_table.getQueryOperation(),
+        mode,
+        found.getPhysicalDataType().get(),
+    )
+    (transformation,) = j_tenv.getPlanner().translate(jvm.java.util.Collections.singletonList(operation))
+    environment = j_tenv.execEnv()
+    environment.addOperator(transformation)
+    return jvm.org.apache.flink.streaming.api.datastream.DataStream(environment, transformation)
+
+
+def _anonymous_table(catalogs: Any, name: str, schema: Any) -> Any:
+    catalog = get_gateway().jvm.org.apache.flink.table.catalog
+    resolved = catalogs.resolveCatalogTable(catalog.ExternalCatalogTable(schema))
+    return catalog.ContextResolvedTable.anonymous(name, resolved)
+
+
+def _row_data_type(table: Table) -> Any:
+    """Return the type of the rows of a table as the SQL engine has them."""
+    jvm = get_gateway().jvm
+    loader = jvm.Thread.currentThread().getContextClassLoader()
+    row_data = jvm.java.lang.Class.forName("org.apache.flink.table.data.RowData", False, loader)
+    return table._j_table.getResolvedSchema().toPhysicalRowDataType().notNull().bridgedTo(row_data)
+
+
+def _row_type(table: Table) -> Any:
+    """Return the logical type of the rows of a table."""
+    return table._j_table.getResolvedSchema().toPhysicalRowDataType().getLogicalType()
+
+
+def _carried_row_type(table: Table) -> Any:
+    """Return the logical type of the rows of a table.
+
+    Raises:
+        SchemaError: A column of a type that Arrow does not have.
+    """
+    utils = get_gateway().jvm.org.apache.flink.table.runtime.arrow.ArrowUtils
+    for column in _row_type(table).getFields():
+        try:
+            utils.toArrowSchema(_new_row_type([(column.getName(), column.getType())]))
+        except Py4JJavaError:
+            raise SchemaError(
+                f"the column {column.getName()!r} has the type {column.getType().asSummaryString()}, which cannot be carried: "
+                "CAST it, or leave it out"
+            ) from None
+    return _row_type(table)
+
+
+def _new_row_type(columns: Sequence[tuple[str, Any]]) -> Any:
+    gateway = get_gateway()
+    jvm = gateway.jvm
+    types = gateway.new_array(jvm.org.apache.flink.table.types.logical.LogicalType, len(columns))
+    names = gateway.new_array(jvm.String, len(columns))
+    for place, (name, type_) in enumerate(columns):
+        names[place], types[place] = name, type_
+    return jvm.org.apache.flink.table.types.logical.RowType.of(types, names)

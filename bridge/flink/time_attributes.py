@@ -1,0 +1,48 @@
+"""Time attributes of tables that become streams. Flink takes one event time for a stream, others become plain timestamps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from pyflink.table import StreamTableEnvironment, Table
+
+from bridge.flink.arrow_operators import column_types
+from bridge.schema import quoted
+
+ROWTIME, PROCTIME = "ROWTIME", "PROCTIME"
+_MARK = re.compile(rf"\*({ROWTIME}|{PROCTIME})\*")
+
+
+def time_attributes(table: Table) -> dict[str, str]:
+    """Return `ROWTIME` or `PROCTIME` for each column that is a time attribute."""
+    found = {}
+    schema = table._j_table.getResolvedSchema()
+    for name, data_type in zip(schema.getColumnNames(), schema.getColumnDataTypes()):
+        mark = _MARK.search(data_type.getLogicalType().asSummaryString())
+        if mark is not None:
+            found[name] = mark.group(1)
+    return found
+
+
+def with_plain_times(
+    table_env: StreamTableEnvironment, table: Table, view: str, names: Collection[str], rowtime: str | None = None
+) -> Table:
+    """Return some columns of a table, in their order, of which one at most is an event time.
+
+    Args:
+        table_env: The environment of the table.
+        table: The table.
+        view: A name that no other view has.
+        names: The columns.
+        rowtime: The column that stays an event time; None for none.
+    """
+    times = time_attributes(table)
+    cells = []
+    for name, type_ in column_types(table):
+        if name in names:
+            is_plain = times.get(name) == ROWTIME and name != rowtime
+            cast = f"CAST({quoted(name)} AS {type_.asSerializableString()}) AS " if is_plain else ""
+            cells.append(cast + quoted(name))
+    table_env.create_temporary_view(view, table)
+    return table_env.sql_query(f"SELECT {', '.join(cells)} FROM {view}")

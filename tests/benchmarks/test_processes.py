@@ -1,0 +1,48 @@
+import subprocess
+import sys
+import time
+
+import pytest
+
+BUSY_S = 0.5
+BUSY = f"import time\nwhile time.process_time() < {BUSY_S}: pass\n"
+
+
+@pytest.fixture
+def processes(benchmark_module):
+    return benchmark_module("processes")
+
+
+@pytest.mark.process
+def test_the_seconds_of_a_child_that_has_ended_count(processes):
+    before = processes.processor_seconds()
+    subprocess.run([sys.executable, "-c", BUSY], check=True)
+    after = processes.processor_seconds()
+    assert BUSY_S - 0.1 <= after["tensorflow"] - before.get("tensorflow", 0.0) <= BUSY_S + 1
+
+
+def test_own_seconds_and_those_in_the_kernel_count(processes):
+    before, end = processes.processor_seconds(), time.process_time() + BUSY_S
+    while time.process_time() < end:
+        pass
+    after = processes.processor_seconds()
+    assert BUSY_S - 0.1 <= after["driver"] - before["driver"]
+    assert 0 <= after["driver, kernel"] <= after["driver"]
+    assert processes.all_processes(after) >= after["driver"]
+
+
+@pytest.mark.process
+def test_kinds_of_processes(processes, tmp_path):
+    java = tmp_path / "java"
+    java.symlink_to("/bin/sleep")
+    commands = [[str(java), "60"], [sys.executable, "-c", "import time; time.sleep(60)", "akdl.entry"], ["sleep", "60"]]
+    children = [subprocess.Popen(command) for command in commands]
+    try:
+        seen = {process.pid: kind for kind, process in processes.processes()}
+        assert [seen.get(child.pid) for child in children] == ["jvm", "tensorflow", None]
+        assert set(processes.resident_mb()) == set(processes.KINDS)
+        assert processes.peak_mb(children[1].pid) > 1
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()

@@ -1,0 +1,243 @@
+"""Rows of tables become Arrow chunks in the JVM and rows again, on a real mini cluster."""
+
+from __future__ import annotations
+
+import collections
+import os
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyflink.common import Row
+from pyflink.java_gateway import get_gateway
+from pyflink.util.exceptions import TableException
+
+from bridge.exceptions import SchemaError
+from bridge.flink.arrow_operators import (
+    CHUNK,
+    START,
+    Dealing,
+    Gathering,
+    chunks_of,
+    column_types,
+    logical_type,
+    rows_for_members,
+    table_of,
+)
+from operators import useLocalEnv
+from tests.support.leftovers import wait_until
+
+pytestmark = pytest.mark.flink
+
+
+@pytest.fixture(scope="module")
+def table_envs():
+    return useLocalEnv(1)
+
+
+@pytest.fixture(autouse=True)
+def _memory_is_given_back(table_envs):
+    utils = get_gateway().jvm.org.apache.flink.table.runtime.arrow.ArrowUtils
+    utils.checkArrowUsable()  # as all that use Arrow begin
+
+    def in_use():
+        return utils.getRootAllocator().getAllocatedMemory()
+
+    before = in_use()  # PyFlink keeps some of each job whose rows were collected and that failed
+    yield
+    wait_until(lambda: in_use() <= before, "memory outside the heap is given back")
+
+
+@pytest.fixture(params=["STREAMING", "BATCH"])
+def table_env(request, table_envs):
+    return table_envs.stenv if request.param == "STREAMING" else table_envs.btenv
+
+
+def numbers(table_env, count: int, columns: str = "id"):
+    name = f"numbers_{count}"
+    table_env.execute_sql(
+        f"CREATE TEMPORARY TABLE IF NOT EXISTS {name} (id BIGINT) WITH ('connector' = 'datagen', "
+        f"'number-of-rows' = '{count}', 'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '{count - 1}')"
+    )
+    return table_env.sql_query(f"SELECT {columns} FROM {name}")
+
+
+def batch(data) -> pa.RecordBatch:
+    return pa.ipc.open_stream(np.array(data, "i1").tobytes()).read_next_batch()  # PyFlink collects bytes as signed numbers
+
+
+def collected(chunks) -> list[tuple[int, int, pa.RecordBatch]]:
+    """Run the job and return (key, number of the input, rows) of each chunk."""
+    with chunks.execute_and_collect() as found:
+        got = [(key, number, rows, batch(data)) for key, (number, rows, data) in found if number != START]
+    assert all(rows == each.num_rows for _, _, rows, each in got)
+    return [(key, number, each) for key, number, _, each in got]
+
+
+def test_each_member_is_told_once_that_the_job_starts(table_env):
+    """Also one that gets no rows, such as a parameter server."""
+    chunks = rows_for_members(table_env, numbers(table_env, 5), [8], Dealing.BY_ROW, Gathering(), members=[7, 8])
+    with chunks.execute_and_collect() as found:
+        starts = [(key, index, list(data)) for key, (number, index, data) in found if number == START]
+    assert sorted(starts) == [(7, 0, []), (8, 1, [])]
+
+
+def test_rows_are_dealt_one_by_one_so_that_shares_differ_by_one(table_env):
+    found = collected(rows_for_members(table_env, numbers(table_env, 1003), [7, 8, 9], Dealing.BY_ROW, Gathering(rows=50)))
+    ids = collections.defaultdict(list)
+    for key, number, each in found:
+        assert number == 0 and each.num_rows <= 50
+        ids[key] += each.column(0).to_pylist()
+    assert {key: len(each) for key, each in ids.items()} == {7: 335, 8: 334, 9: 334}
+    assert sorted(sum(ids.values(), [])) == list(range(1003))
+    assert all(each == sorted(each) for each in ids.values())
+
+
+def test_whole_chunks_are_dealt_in_turn(table_envs):
+    table_env = table_envs.stenv
+    found = collected(rows_for_members(table_env, numbers(table_env, 1000), [7, 8], Dealing.BY_CHUNK, Gathering(rows=300)))
+    assert [(key, each.num_rows) for key, _, each in found] == [(7, 300), (8, 300), (7, 300), (8, 100)]
+
+
+def test_each_chunk_goes_to_all(table_envs):
+    table_env = table_envs.stenv
+    found = collected(rows_for_members(table_env, numbers(table_env, 5), [7, 8], Dealing.TO_ALL, Gathering(), 3))
+    assert [(key, number, each.column(0).to_pylist()) for key, number, each in found] == [
+        (7, 3, [0, 1, 2, 3, 4]),
+        (8, 3, [0, 1, 2, 3, 4]),
+    ]
+
+
+@pytest.mark.parametrize(
+    "cell", ["REPEAT('x', 1000)", "CAST(REPEAT('x', 1000) AS BYTES)", "ARRAY[REPEAT('x', 500), REPEAT('y', 500)]"]
+)
+def test_chunks_are_as_large_as_their_bytes(table_envs, cell):
+    table_env = table_envs.stenv
+    table = numbers(table_env, 1000, f"{cell} AS x")
+    sizes = [each.num_rows for _, _, each in collected(_by_chunk(table_env, table, Gathering(bytes=100_000)))]
+    assert sum(sizes) == 1000
+    assert all(90 <= size <= 101 for size in sizes[:-1])
+
+
+def test_a_chunk_leaves_with_a_row_larger_than_a_chunk(table_envs):
+    table_env = table_envs.stenv
+    table = numbers(table_env, 5, "id, CASE WHEN id = 2 THEN REPEAT('x', 1500000) ELSE 'y' END AS x")
+    found = collected(_by_chunk(table_env, table, Gathering(rows=1000, bytes=100_000)))
+    assert [each.column(0).to_pylist() for _, _, each in found] == [[0, 1, 2], [3, 4]]
+    assert len(found[0][2].column(1)[2].as_py()) == 1_500_000
+
+
+def test_nulls_wherever_a_chunk_grows(table_envs):
+    """Vectors grow at powers of two, later for what is null."""
+    cells = ["'x'", "ARRAY['x', 'y']", "MAP['x', id]", "ROW('x', ARRAY[id])", "x'00'"]
+    columns = ", ".join(f"CASE WHEN MOD(id, 1000) < 10 THEN {cell} END AS c{place}" for place, cell in enumerate(cells))
+    found = collected(_by_chunk(table_envs.stenv, numbers(table_envs.stenv, 70_000, columns), Gathering(bytes=1 << 30)))
+    assert sum(each.num_rows for _, _, each in found) == 70_000
+    for place in range(len(cells)):
+        assert sum(each.num_rows - each.column(place).null_count for _, _, each in found) == 700
+
+
+def test_rows_do_not_wait_longer_than_they_may(table_envs):
+    table_env = table_envs.stenv
+    table_env.execute_sql(
+        "CREATE TEMPORARY TABLE slow (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1', 'fields.id.min' = '0')"
+    )
+    chunks = _by_chunk(table_env, table_env.from_path("slow"), Gathering(wait_s=0.01))
+    with chunks.execute_and_collect() as found:
+        assert next(found)[1][0] == START
+        assert [next(found)[1][1] for _ in range(2)] == [1, 1]
+
+
+def test_a_type_that_arrow_does_not_have_is_refused(table_envs):
+    table_env = table_envs.stenv
+    with pytest.raises(SchemaError, match=r"the column 'i' has the type INTERVAL.*cannot be carried: CAST it, or leave it out"):
+        chunks_of(table_env, table_env.sql_query("SELECT 1 AS n, INTERVAL '1' DAY AS i"), Gathering())
+
+
+def test_members_get_no_updates(table_envs):
+    table_env = table_envs.stenv
+    updating = table_env.sql_query(f"SELECT MOD(id, 2) AS k, COUNT(*) AS n FROM {numbers(table_env, 4)} GROUP BY MOD(id, 2)")
+    with pytest.raises(TableException, match="doesn't support consuming update changes"):
+        rows_for_members(table_env, updating, [0], Dealing.BY_ROW, Gathering())
+
+
+EVERY_TYPE = {
+    "BOOLEAN": "TRUE", "TINYINT": "-1", "SMALLINT": "-2", "INT": "-3", "BIGINT": "-9007199254740993",
+    "FLOAT": "0.1", "DOUBLE": "0.1", "STRING": "'straße'", "VARCHAR(9)": "'ab '", "CHAR(4)": "'ab'", "BYTES": "x'00ff'",
+    "BINARY(3)": "x'00ff'", "DECIMAL(38, 18)": "-0.0000001", "DECIMAL(5, 0)": "12345", "DATE": "'1969-12-31'",
+    "TIME(0)": "'23:59:59'", "TIME(3)": "'23:59:59.123'", "TIMESTAMP(0)": "'1969-12-31 23:59:59'",
+    "TIMESTAMP(3)": "'1969-12-31 23:59:59.123'", "TIMESTAMP(6)": "'0001-01-01 00:00:00.123456'",
+    "TIMESTAMP(9)": "'2020-02-29 12:00:00.123456789'", "TIMESTAMP_LTZ(6)": "'2020-03-08 03:30:00.123456'",
+}  # fmt: skip
+
+
+def test_every_type_comes_back_as_it_was(table_env):
+    """Also in a time zone that skips an hour, and with nulls; arrays, maps and rows too."""
+    table_env.get_config().set("table.local-time-zone", "America/New_York")
+    cells = [f"CAST({literal} AS {sql})" for sql, literal in EVERY_TYPE.items()]
+    nulls = [f"CAST(NULL AS {sql})" for sql in EVERY_TYPE]
+    # Flink's own reader of Arrow fails at the times before 1970.
+    nested = [
+        "ARRAY[TIMESTAMP '1969-12-31 23:59:59.999999']",
+        "ARRAY['a', CAST(NULL AS STRING)]",
+        "MAP['k', 1]",
+        "ROW(1, 'x')",
+        "ARRAY[ARRAY[1], ARRAY[2, 3]]",
+    ]
+    names = [f"c{place}" for place in range(len(cells) + len(nested) + len(nulls))]
+    table = table_env.sql_query(
+        "SELECT " + ", ".join(f"{cell} AS {name}" for cell, name in zip([*cells, *nested, *nulls], names))
+    )
+    back = _there_and_back(table_env, table)
+    texts = ", ".join(f"CAST({name} AS STRING)" for name in names)
+    assert list(map(str, _types(back))) == list(map(str, _types(table)))
+    (before,), (after,) = (
+        [row for row in table_env.sql_query(f"SELECT {texts} FROM {each}").execute().collect()] for each in (table, back)
+    )
+    assert list(after) == list(before)
+
+
+def test_updates_stay_updates(table_envs):
+    table_env = table_envs.stenv
+    updating = table_env.sql_query(f"SELECT MOD(id, 2) AS k, COUNT(*) AS n FROM {numbers(table_env, 4)} GROUP BY MOD(id, 2)")
+    with _there_and_back(table_env, updating).execute().collect() as rows:
+        found = [(str(row.get_row_kind()), *row) for row in rows]
+    assert found == [("+I", 0, 1), ("+I", 1, 1), ("-U", 0, 1), ("+U", 0, 2), ("-U", 1, 1), ("+U", 1, 2)]
+
+
+def test_functions_between_get_the_configuration_of_the_job(table_envs):
+    """Such as that local jobs run them in this program."""
+    this, chunks = os.getpid(), chunks_of(table_envs.stenv, numbers(table_envs.stenv, 1), Gathering())[0]
+
+    def here(chunk):
+        assert os.getpid() == this
+        yield Row(*chunk)
+
+    table = table_of(table_envs.stenv, chunks.flat_map(here, CHUNK), [("id", logical_type("BIGINT"))])
+    assert [tuple(row) for row in table.execute().collect()] == [(0,)]
+
+
+def test_a_failure_gives_memory_back(table_envs):
+    """The fixture looks for it."""
+    table_env = table_envs.stenv
+    table = numbers(table_env, 10, "1 / (id - 9) AS x")
+    with pytest.raises(Exception, match="by zero"):
+        list(_by_chunk(table_env, table, Gathering()).execute_and_collect())
+
+
+def test_logical_types_are_read_from_sql():
+    assert logical_type("DECIMAL(10, 2) NOT NULL").asSummaryString() == "DECIMAL(10, 2) NOT NULL"
+
+
+def _by_chunk(table_env, table, gathering):
+    return rows_for_members(table_env, table, [0], Dealing.BY_CHUNK, gathering)
+
+
+def _there_and_back(table_env, table):
+    chunks, updates = chunks_of(table_env, table, Gathering())
+    passed = chunks.flat_map(lambda chunk: [Row(*chunk)], CHUNK)
+    return table_of(table_env, passed, column_types(table), None, updates)
+
+
+def _types(table):
+    return table._j_table.getResolvedSchema().getColumnDataTypes()

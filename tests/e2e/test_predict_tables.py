@@ -1,0 +1,96 @@
+"""What a predictor leaves of a table as it is: updates, times, the order of rows, columns of every type."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.exceptions import SchemaError
+from operators import (
+    BatchOperator,
+    StreamOperator,
+    TFSavedModelPredictBatchOp,
+    TFSavedModelPredictStreamOp,
+    getMLEnv,
+    useLocalEnv,
+)
+from tests.e2e.streams import counting
+from tests.serving import models
+
+pytestmark = [pytest.mark.flink, pytest.mark.tf]
+X = "ARRAY[CAST({} AS FLOAT), CAST(0 AS FLOAT), CAST(0 AS FLOAT)] AS x, CAST(0 AS BIGINT) AS k"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _local_env():
+    useLocalEnv(1)
+
+
+def predicted(table, **params):
+    """The table with p, which is twice the first number of x."""
+    values = {"modelPath": models.scaled(2.0), "outputSchemaStr": "p DOUBLE", "selectedCols": ["x", "k"], **params}
+    return StreamOperator.fromTable(table).link(TFSavedModelPredictStreamOp(**values)).getOutputTable()
+
+
+def test_updates_stay_updates():
+    table_env = getMLEnv().stenv
+    ids = counting(table_env, 4).getOutputTable()
+    counts = table_env.sql_query(f"SELECT MOD(id, 2) AS g, COUNT(*) AS n FROM {ids} GROUP BY MOD(id, 2)")
+    table = table_env.sql_query(f"SELECT g, n, {X.format('n')} FROM {counts}")
+    with predicted(table, reservedCols=["g", "n"]).execute().collect() as rows:
+        found = [(str(row.get_row_kind()), *row) for row in rows]
+    assert found == [
+        ("+I", 0, 1, 2.0), ("+I", 1, 1, 2.0), ("-U", 0, 1, 2.0), ("+U", 0, 2, 4.0), ("-U", 1, 1, 2.0), ("+U", 1, 2, 4.0),
+    ]  # fmt: skip
+
+
+def test_a_result_with_updates_can_be_aggregated_on():
+    table_env = getMLEnv().stenv
+    ids = counting(table_env, 100).getOutputTable()
+    counts = table_env.sql_query(f"SELECT MOD(id, 7) AS g, COUNT(*) AS n FROM {ids} GROUP BY MOD(id, 7)")
+    result = predicted(table_env.sql_query(f"SELECT g, n, {X.format('n')} FROM {counts}"), reservedCols=["g"])
+    with table_env.sql_query(f"SELECT SUM(p), COUNT(*) FROM {result}").execute().collect() as rows:
+        assert tuple(list(rows)[-1]) == (200.0, 7)
+
+
+def test_event_time_and_watermarks_go_through():
+    table_env = getMLEnv().stenv
+    table_env.execute_sql(
+        "CREATE TEMPORARY TABLE timed (id BIGINT, `at` AS TO_TIMESTAMP_LTZ(id * 1000, 3), `now` AS PROCTIME(), "
+        "WATERMARK FOR `at` AS `at` - INTERVAL '1' SECOND) WITH ('connector' = 'datagen', 'number-of-rows' = '20', "
+        "'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '19')"
+    )
+    table = table_env.sql_query(f"SELECT id, `at`, `now`, {X.format('id')} FROM timed")
+    result = predicted(table, reservedCols=["id", "at", "now"])
+    types = [str(each.getLogicalType().asSummaryString()) for each in result._j_table.getResolvedSchema().getColumnDataTypes()]
+    assert types == ["BIGINT", "TIMESTAMP_LTZ(3) *ROWTIME*", "TIMESTAMP_LTZ(3) NOT NULL *PROCTIME*", "DOUBLE"]
+    windows = table_env.sql_query(
+        f"SELECT window_start, SUM(p), COUNT(`now`) FROM TABLE(TUMBLE(TABLE {result}, DESCRIPTOR(`at`), INTERVAL '10' SECOND)) "
+        "GROUP BY window_start, window_end"
+    )
+    with windows.execute().collect() as rows:
+        assert sorted(tuple(row[1:]) for row in rows) == [(90.0, 10), (290.0, 10)]
+
+
+def test_rows_keep_their_order_and_columns_of_any_type_their_cells():
+    table_env = getMLEnv().stenv
+    ids = counting(table_env, 30_000).getOutputTable()
+    other = "MAP['k', id] AS m, CAST(ROW(id, 'x') AS ROW<f0 BIGINT, f1 STRING>) AS r, CAST(id AS DECIMAL(20, 2)) AS d, CAST(NULL AS ARRAY<STRING>) AS a"
+    result = predicted(
+        table_env.sql_query(f"SELECT id, {other}, {X.format('id')} FROM {ids}"), reservedCols=["id", "m", "r", "d", "a"]
+    )
+    view = table_env.sql_query(f"SELECT id, m['k'] = id AND t.r.f0 = id AND d = id AND a IS NULL AS same, p FROM {result} AS t")
+    with view.execute().collect() as rows:
+        found = [tuple(row) for row in rows]
+    assert found == [(number, True, 2.0 * number) for number in range(30_000)]
+
+
+def test_a_column_that_cannot_be_carried_is_refused_before_the_job():
+    table = getMLEnv().btenv.sql_query(f"SELECT INTERVAL '1' DAY AS i, {X.format('1')}")
+
+    def linked(reserved):
+        params = {"outputSchemaStr": "p DOUBLE", "selectedCols": ["x", "k"], "reservedCols": reserved}
+        return BatchOperator.fromTable(table).link(TFSavedModelPredictBatchOp(modelPath=models.scaled(2.0), **params))
+
+    with pytest.raises(SchemaError, match=r"the column 'i' has the type INTERVAL.*cannot be carried"):
+        linked(["i"])
+    assert linked([]).getColNames() == ["p"]
