@@ -121,7 +121,6 @@ public class RowsToArrow extends TableStreamOperator
   }
 
   public void endInput() throws Exception {
-    sayStart();
     flushAll();
   }
 
@@ -159,6 +158,7 @@ public class RowsToArrow extends TableStreamOperator
   }
 
   private void flushAll() throws Exception {
+    sayStart(); // a short input ends, with its watermark, before any timer
     for (int i = 0; i < chunks.length; i++) {
       flush(i);
     }

@@ -146,7 +146,7 @@ def table_of(
     jvm.org.apache.flink.python.util.PythonConfigUtil.configPythonOperator(table_env._j_tenv.execEnv())
     row_type = _new_row_type(columns)
     info = jvm.org.apache.flink.table.runtime.typeutils.InternalTypeInfo.of(row_type)
-    rows = _with_operator(chunks._j_data_stream, "ArrowToRows", [row_type], info)
+    rows = with_operator(chunks._j_data_stream, "ArrowToRows", _text("ArrowToRows"), [row_type], info)
     j_tenv, j_schema = table_env._j_tenv, None if schema is None else schema._j_schema
     if not updates:
         return Table(j_tenv.fromDataStream(rows) if schema is None else j_tenv.fromDataStream(rows, j_schema), table_env)
@@ -177,29 +177,22 @@ def logical_type(sql: str) -> Any:
     return jvm.org.apache.flink.table.types.logical.utils.LogicalTypeParser.parse(sql, loader)
 
 
-def _to_arrow(
-    rows: Any, row_type: Any, keys: Any, dealing: Dealing, gathering: Gathering, input_number: int, members: Any, type_info: Any
-) -> DataStream:
-    limits = [gathering.rows, gathering.bytes, int(gathering.wait_s * 1000)]
-    references = [row_type, keys, dealing.value, input_number, *limits, members]
-    return DataStream(_with_operator(rows, "RowsToArrow", references, type_info.get_java_type_info()))
+def with_operator(stream: Any, name: str, text: str, references: Sequence[Any], out_type: Any) -> Any:
+    """Return a Java stream with one more operator.
 
-
-def _longs(numbers: Sequence[int]) -> Any:
-    array = get_gateway().new_array(get_gateway().jvm.long, len(numbers))
-    for place, number in enumerate(numbers):
-        array[place] = number
-    return array
-
-
-def _with_operator(stream: Any, name: str, references: Sequence[Any], out_type: Any) -> Any:
-    """Append the operator in the Java text of this name to a Java stream."""
+    Args:
+        stream: The Java stream.
+        name: Of the operator, and of its class.
+        text: Java text of the class. Its constructor takes what it refers to, and the task, its configuration, the output and
+            the service of timers.
+        references: What it refers to, serializable objects of the JVM.
+        out_type: Java type information of what it emits.
+    """
     gateway = get_gateway()
     jvm = gateway.jvm
     array = gateway.new_array(jvm.Object, len(references))
     for place, reference in enumerate(references):
         array[place] = reference
-    text = _TEXTS.joinpath(f"{name}.java").read_text(encoding="utf-8")
     configuration = jvm.org.apache.flink.configuration.Configuration()
     generated = jvm.org.apache.flink.table.runtime.generated.GeneratedOperator(name, text, array, configuration)
     factory = jvm.org.apache.flink.table.runtime.operators.CodeGenOperatorFactory(generated)
@@ -211,6 +204,25 @@ def _with_operator(stream: Any, name: str, references: Sequence[Any], out_type: 
     environment = stream.getExecutionEnvironment()
     environment.addOperator(transformation)
     return jvm.org.apache.flink.streaming.api.datastream.DataStream(environment, transformation)
+
+
+def _to_arrow(
+    rows: Any, row_type: Any, keys: Any, dealing: Dealing, gathering: Gathering, input_number: int, members: Any, type_info: Any
+) -> DataStream:
+    limits = [gathering.rows, gathering.bytes, int(gathering.wait_s * 1000)]
+    references = [row_type, keys, dealing.value, input_number, *limits, members]
+    return DataStream(with_operator(rows, "RowsToArrow", _text("RowsToArrow"), references, type_info.get_java_type_info()))
+
+
+def _text(name: str) -> str:
+    return _TEXTS.joinpath(f"{name}.java").read_text(encoding="utf-8")
+
+
+def _longs(numbers: Sequence[int]) -> Any:
+    array = get_gateway().new_array(get_gateway().jvm.long, len(numbers))
+    for place, number in enumerate(numbers):
+        array[place] = number
+    return array
 
 
 def _translated(table_env: StreamTableEnvironment, table: Table, mode: Any) -> Any:

@@ -8,7 +8,9 @@ import os
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyflink.common import Row
+from pyflink.common import Row, Types
+from pyflink.datastream import ProcessFunction
+from pyflink.datastream.data_stream import DataStream
 from pyflink.java_gateway import get_gateway
 from pyflink.util.exceptions import TableException
 
@@ -23,6 +25,7 @@ from bridge.flink.arrow_operators import (
     logical_type,
     rows_for_members,
     table_of,
+    with_operator,
 )
 from operators import useLocalEnv
 from tests.support.leftovers import wait_until
@@ -80,6 +83,50 @@ def test_each_member_is_told_once_that_the_job_starts(table_env):
     with chunks.execute_and_collect() as found:
         starts = [(key, index, list(data)) for key, (number, index, data) in found if number == START]
     assert sorted(starts) == [(7, 0, []), (8, 1, [])]
+
+
+ENDS_AT_ONCE = """
+import org.apache.flink.streaming.api.graph.StreamConfig;
+import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
+import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
+import org.apache.flink.streaming.api.operators.Output;
+import org.apache.flink.streaming.api.watermark.Watermark;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+import org.apache.flink.streaming.runtime.tasks.ProcessingTimeService;
+import org.apache.flink.streaming.runtime.tasks.StreamTask;
+
+public class EndsAtOnce extends AbstractStreamOperator implements OneInputStreamOperator {
+  public EndsAtOnce(
+      Object[] references, StreamTask task, StreamConfig config, Output output, ProcessingTimeService service) {
+    setup(task, config, output);
+  }
+
+  public void open() throws Exception {
+    super.open();
+    output.emitWatermark(Watermark.MAX_WATERMARK); // the operators behind this one are open
+  }
+
+  public void processElement(StreamRecord element) {}
+}
+"""
+
+
+class Watermarks(ProcessFunction):
+    """Turns each element into the number of its input and the watermark before it."""
+
+    def process_element(self, value, ctx):
+        yield value[1][0], ctx.timer_service().current_watermark()
+
+
+def test_members_are_told_of_the_start_before_the_input_ends(table_envs):
+    """Else a group would take the end of a short input for that of a job without addresses."""
+    table_env = table_envs.stenv
+    rows = table_env.to_data_stream(numbers(table_env, 1))._j_data_stream
+    ended = DataStream(with_operator(rows, "EndsAtOnce", ENDS_AT_ONCE, [], rows.getType()))
+    chunks = rows_for_members(table_env, table_env.from_data_stream(ended), [7], Dealing.BY_ROW, Gathering())
+    seen = chunks.process(Watermarks(), output_type=Types.TUPLE([Types.INT(), Types.LONG()]))
+    with seen.execute_and_collect() as found:
+        assert [tuple(each) for each in found] == [(START, -(2**63))]
 
 
 def test_rows_are_dealt_one_by_one_so_that_shares_differ_by_one(table_env):
