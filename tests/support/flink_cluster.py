@@ -26,7 +26,8 @@ from tests.support.ports import free_ports
 
 FLINK_HOME = pathlib.Path(pyflink.__file__).parent
 STOP_S = 10.0
-LOG_LINES = 60
+LOG_LINES = 100
+_ROUTINE = re.compile(r"(Triggering|Completed) checkpoint")
 
 _without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -67,7 +68,7 @@ def flink_cluster(
     python: str = sys.executable,
     java_home: str | None = None,
 ) -> Iterator[FlinkCluster]:
-    """Start a cluster, wait until all its slots are there, and stop it at the end; its logs are shown on failure.
+    """Start a cluster, wait until all its slots are there, and stop it at the end, with its logs on stderr, for pytest to show.
 
     Args:
         tmp_path: An empty folder for configuration, logs and Flink's temporary files.
@@ -96,9 +97,8 @@ def flink_cluster(
             cluster = FlinkCluster(address, rest_port, job_manager.pid, pids, logs, variables)
             _wait_for_slots(cluster, [job_manager, *workers], task_managers * slots)
             yield cluster
-        except BaseException:
+        finally:
             _show(logs)
-            raise
 
 
 @contextmanager
@@ -122,9 +122,8 @@ def flink_application(
             _jvm(_command("taskmanager"), variables, logs / "taskmanager-0.log"),
         ):
             yield job_manager
-    except BaseException:
+    finally:
         _show(logs)
-        raise
 
 
 def flink_run(cluster: FlinkCluster, *arguments: str) -> str:
@@ -243,5 +242,5 @@ def _wait_for_slots(cluster: FlinkCluster, processes: list[subprocess.Popen[byte
 
 def _show(logs: pathlib.Path) -> None:
     for log in sorted(logs.glob("*.log")):
-        lines = log.read_text(errors="replace").splitlines()
+        lines = [line for line in log.read_text(errors="replace").splitlines() if not _ROUTINE.search(line)]
         sys.stderr.write(f"==== {log.name}, last {LOG_LINES} of {len(lines)} lines\n" + "\n".join(lines[-LOG_LINES:]) + "\n")
