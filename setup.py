@@ -28,6 +28,7 @@ DEVELOPMENT = [
     "crc32c>=2.4",  # what our checksums are compared with
     "dockerfile-parse",
     "grpcio-tools==1.59.5",  # see scripts/build_proto.py before moving this
+    "import-linter>=2",
     "jsonschema",
     "matplotlib",  # charts of benchmarks
     "mypy>=1.10",

@@ -7,7 +7,8 @@ from typing import Any, Callable, Iterable, Iterator, List, Tuple, TypeVar
 import grpc
 
 from akdl.wire import Chunk, Cluster, Empty, Hello, Outcome, Output, Progress, Shares, Task, Wishes
-from akdl.wire.service import SERVICE, TOKEN
+from akdl.wire.service import SERVICE
+from akdl.wire.token import TOKEN
 
 Answer = TypeVar("Answer")
 

@@ -28,7 +28,8 @@ from report import Figure, arguments, report
 from akdl.columns import decode_columns, encode_columns
 from akdl.serving.local import LocalPredictor
 from akdl.wire import Description, Empty, Prediction, Serving, TableColumn
-from akdl.wire.service import PREDICT_SERVICE, TOKEN
+from akdl.wire.service import PREDICT_SERVICE
+from akdl.wire.token import TOKEN
 
 WIDTH, BATCH = 100, 256
 SECONDS = 0.3  # of calls, for each kind in each round

@@ -22,7 +22,7 @@ class UserFile:
     Args:
         path: Path relative to the folder of user files in the work directory.
         content: The bytes of the file, unless it is large.
-        carried: Path of a large file on the driver's host, see `bridge.carried`; else empty.
+        carried: Path of a large file on the driver's host, see `bridge.host.carried`; else empty.
     """
 
     path: str
@@ -35,7 +35,7 @@ class PythonArchive:
     """A Python environment in an archive, which each host unpacks for as long as processes use it.
 
     Args:
-        path: The archive on the driver's host; on others its name counts, see `bridge.carried`.
+        path: The archive on the driver's host; on others its name counts, see `bridge.host.carried`.
         sha256: Its checksum: equal archives are unpacked once.
         origin: Where it comes from, for messages.
     """
@@ -68,7 +68,7 @@ class GroupSettings:
         intra_op_parallelism: Threads of one TensorFlow operation in one process.
         exact_doubles: DOUBLE columns keep all 8 bytes, as a bytes feature, instead of becoming float32.
         print_process_info: Show what the processes print on the driver's console.
-        equal_steps: How shares of different size are made equal: "off", "pad", "repeat" or "drop", see bridge.equal_steps.
+        equal_steps: How shares of different size are made equal: "off", "pad", "repeat" or "drop", see `group.equal_steps`.
         weight_column: Name of the feature that is 0 in rows that only fill up a share; None unless equal_steps is "pad".
         host_network: Network, such as "10.1.0.0/16", in which each host's address is looked for; None for any.
         gpus_per_worker: GPUs that each worker leases; None stands for one where one is free.

@@ -16,10 +16,10 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bridge.addresses import own_host
 from bridge.exceptions import BridgeError
-from bridge.gpus import inventory
-from bridge.python_env import open_interpreter, versions_of
+from bridge.group.addresses import own_host
+from bridge.host.gpus import inventory
+from bridge.host.interpreter import open_interpreter, versions_of
 from operators.java import OLDEST, ensure_java, version_of
 from operators.python_env import find_python
 from operators.slots import Rest

@@ -13,8 +13,8 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from bridge.carried import carry_own_packages
 from bridge.exceptions import ConfigurationError
+from bridge.host.carried import carry_own_packages
 from operators.java import know_planner, start_java
 
 if TYPE_CHECKING:

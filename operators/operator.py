@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from bridge.exceptions import ConfigurationError, SchemaError
-from bridge.flink_errors import readable
-from bridge.model_process import release
-from bridge.registry import stop_groups
+from bridge.flink.errors import readable
+from bridge.member.registry import stop_groups
 from bridge.schema import Schema, quoted
+from bridge.serving.model_process import release
 from operators.slots import Need, check_slots
 
 if TYPE_CHECKING:

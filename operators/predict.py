@@ -14,11 +14,11 @@ from akdl.files import FileError, is_remote, local_path
 from akdl.model_archive import ModelError
 from akdl.serving.local import result_columns
 from akdl.wire import Serving
-from bridge.carried import runs_elsewhere
 from bridge.exceptions import ConfigurationError, SchemaError
-from bridge.flink_errors import readable
-from bridge.model_process import ModelSettings
+from bridge.flink.errors import readable
+from bridge.host.carried import runs_elsewhere
 from bridge.schema import Kind, Schema, table_columns
+from bridge.serving.model_process import ModelSettings
 from operators.accessors import PredictParams, SavedModelPredictParams
 from operators.catalog import read_time
 from operators.model_table import pack_model_table, packed_model
@@ -28,7 +28,7 @@ from operators.plan import MODEL_SCHEMA
 from operators.python_env import find_python
 
 if TYPE_CHECKING:
-    from bridge.prediction import PredictionSettings
+    from bridge.serving.prediction import PredictionSettings
 
 _ENV_VARIABLE = "TF231_PYTHON_ENV_PATH"
 
@@ -57,8 +57,8 @@ class PredictOp(WithParams, Operator[Any]):
             model: A file that travels with the job, or a path on the hosts.
             models: A stream of models that take over one after the other.
         """
-        from bridge.model_delivery import deliver_models
-        from bridge.prediction import predict_table
+        from bridge.serving.model_delivery import deliver_models
+        from bridge.serving.prediction import predict_table
 
         table = data.getOutputTable()
         table_env = environment_of(table)
@@ -76,7 +76,7 @@ class PredictOp(WithParams, Operator[Any]):
 
     def _settings(self, data: Operator[Any], model: str) -> PredictionSettings:
         from bridge.flink.arrow_operators import Gathering
-        from bridge.prediction import PredictionSettings
+        from bridge.serving.prediction import PredictionSettings
 
         name, values, columns = type(self).__name__, self._values_of_all(), data.getColNames()
         self._check_known("selectedCols", values["selectedCols"], columns)

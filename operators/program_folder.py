@@ -20,7 +20,7 @@ def program_folder() -> str:
 
 
 def named_by_content(path: str, kind: str) -> tuple[str, str]:
-    """Return a path of a file that no other content has, as `bridge.carried` wants it, and the file's SHA-256.
+    """Return a path of a file that no other content has, as `bridge.host.carried` wants it, and the file's SHA-256.
 
     Args:
         path: The file. What is in the program's folder is moved, others get a link.

@@ -13,7 +13,7 @@ import zipfile
 from akdl.archive import SUFFIXES, is_archive
 from akdl.files import FileError, fetch, is_remote, local_path, shown
 from bridge.exceptions import ConfigurationError
-from bridge.python_env import interpreter_in
+from bridge.host.interpreter import interpreter_in
 from bridge.settings import PythonArchive
 from operators.program_folder import named_by_content, program_folder
 

@@ -7,9 +7,9 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from bridge.carried import runs_elsewhere
 from bridge.exceptions import ConfigurationError
-from bridge.flink_errors import readable
+from bridge.flink.errors import readable
+from bridge.host.carried import runs_elsewhere
 from operators.env import shows_process_output
 from operators.operator import Operator, environment_of, parallelism_of, schema_of
 from operators.param import WithParams
@@ -58,7 +58,7 @@ class ScriptOp(WithParams, Operator[Any]):
         )
         need = Need.of_group(name, settings.num_workers, settings.num_ps)
         check_slots(table_env.get_config(), [need], only_total=True)
-        from bridge.topology import run_script
+        from bridge.flink.script_graph import run_script
 
         group = re.sub(r"\W", "_", f"{name}_{secrets.token_hex(4)}")
         try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from bridge.exceptions import ConfigurationError, SchemaError
-from bridge.flink_errors import readable
+from bridge.flink.errors import readable
 from bridge.schema import ColumnType, Kind, Schema, quoted
 from operators.accessors import CsvParams, RandomStreamParams, RandomTableParams
 from operators.env import getMLEnv

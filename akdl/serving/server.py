@@ -11,7 +11,6 @@ it is said in notices, which travel with the next prediction to whoever asked fo
 
 import contextlib
 import fcntl
-import hmac
 import logging
 import os
 import shutil
@@ -48,7 +47,8 @@ from akdl.wire import (
     ServedTensor,
     Serving,
 )
-from akdl.wire.service import PREDICT_SERVICE, TOKEN
+from akdl.wire.service import PREDICT_SERVICE
+from akdl.wire.token import refuse_strangers
 
 logger = logging.getLogger(__name__)
 
@@ -183,9 +183,7 @@ class ModelServer:
 
     def _guarded(self, behaviour: Behaviour) -> Callable[[Any, Any], Any]:
         def call(request: Any, context: Any) -> Any:
-            given = dict(context.invocation_metadata()).get(TOKEN, "")
-            if not hmac.compare_digest(given, self._token):
-                context.abort(grpc.StatusCode.UNAUTHENTICATED, "this process has no token for this model")
+            refuse_strangers(context, self._token, "this process has no token for this model")
             while not self._ready.wait(_LOOK_AGAIN_S):
                 if not context.is_active():
                     context.abort(grpc.StatusCode.CANCELLED, "the client has gone")

@@ -5,4 +5,3 @@ group.proto and serving.proto.
 SERVICE = "akdl.wire.Exchange"
 GROUP_SERVICE = "akdl.wire.Group"
 PREDICT_SERVICE = "akdl.wire.Predict"
-TOKEN = "akdl-token"  # metadata key of the secret that proves who is calling

@@ -1,1 +1,1 @@
-"""What runs inside Flink's jobs, and the graph that it is put into."""
+"""What runs inside Flink's jobs, and the graph of a script operator that it is put into."""

@@ -10,7 +10,7 @@ So neither a JDK nor a jar is needed. This is the only module that knows classes
 - table.catalog.SchemaTranslator, ExternalCatalogTable and ContextResolvedTable, table.operations.ExternalModifyOperation and
   ExternalQueryOperation, and the planner of a table environment: tables with updates to rows of this kind and back;
 - table.types.logical.utils.LogicalTypeParser and LogicalTypeUtils;
-- python.util.PythonConfigUtil.
+- python.util.PythonConfigUtil, streaming.api.functions.python.KeyByKeySelector.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyflink.common import Types
-from pyflink.datastream.data_stream import DataStream
+from pyflink.datastream.data_stream import DataStream, KeyedStream
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment, Table
 from pyflink.util.exceptions import TableException
@@ -162,6 +162,13 @@ def table_of(
         jvm.org.apache.flink.table.connector.ChangelogMode.all(),
     )
     return Table(j_tenv.createTable(operation), table_env)
+
+
+def keyed(stream: DataStream, value_type: Any) -> KeyedStream:
+    """Key a stream of (key, value) rows in the JVM; `key_by` would take the whole payload to Python and back."""
+    selector = get_gateway().jvm.org.apache.flink.streaming.api.functions.python.KeyByKeySelector()
+    key_type = Types.ROW([Types.LONG()]).get_java_type_info()
+    return KeyedStream(stream._j_data_stream.keyBy(selector, key_type), value_type, stream)
 
 
 def column_types(table: Table) -> list[tuple[str, Any]]:

@@ -6,7 +6,7 @@ from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.table import StreamTableEnvironment
 
 from bridge.exceptions import BridgeError
-from bridge.flink_errors import readable
+from bridge.flink.errors import readable
 from operators import BatchOperator, resetEnv, useCustomEnv
 from tests.e2e.jobs import script_op
 

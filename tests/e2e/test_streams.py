@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from bridge.exceptions import BridgeError, ConfigurationError
-from bridge.flink_errors import readable
+from bridge.flink.errors import readable
 from operators import (
     BatchOperator,
     CsvSourceStreamOp,

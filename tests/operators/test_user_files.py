@@ -8,8 +8,8 @@ import shutil
 
 import pytest
 
-from bridge.environment import WorkFolder
 from bridge.exceptions import ConfigurationError
+from bridge.host.work_folder import WorkFolder
 from operators.user_files import LARGE_BYTES, read_files
 from tests.support.http import served
 

@@ -23,7 +23,8 @@ from google.protobuf import json_format
 from akdl.columns import decode_columns, encode_columns
 from akdl.serving.model_stream import publish
 from akdl.wire import Description, Empty, Notices, Offer, Prediction, Serving, TableColumn
-from akdl.wire.service import PREDICT_SERVICE, TOKEN
+from akdl.wire.service import PREDICT_SERVICE
+from akdl.wire.token import TOKEN
 from tests.serving import models
 from tests.support.leftovers import wait_until
 

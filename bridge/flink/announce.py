@@ -1,0 +1,57 @@
+"""How a group learns its addresses: each member announces itself to all through the dataflow.
+
+`Announce` runs with one subtask per member, on the same TaskManager as that member's exchange (co-location). It reserves
+ports there and sends its address to every member. No driver and no outside service takes part, so it works for detached jobs
+and again after every restart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyflink.common import Row
+from pyflink.datastream import ProcessFunction
+
+from bridge.group.addresses import Address, own_host, reserve
+
+ADDRESS = -2  # in place of the number of an input: no chunk, the address of a member
+
+
+class Announce(ProcessFunction):  # type: ignore[misc]
+    """Turns (key, ROW(START, index, no bytes)) into one (key of a member, ROW(ADDRESS, index, the address)) for every member.
+
+    It keeps nothing: the next start of the job, also one from a checkpoint, announces again.
+
+    Args:
+        group: Unique name of the group.
+        keys: The key of every member, by index.
+        host_network: Network in which each host's address is looked for; None for any.
+    """
+
+    def __init__(self, group: str, keys: Sequence[int], host_network: str | None) -> None:
+        self._group = group
+        self._keys = keys
+        self._host_network = host_network
+
+    def open(self, runtime_context: Any) -> None:
+        """Learn which attempt this is."""
+        self._attempt = runtime_context.get_attempt_number()
+        self._is_announced = False
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
+        """Reserve ports on this host and announce them."""
+        if self._is_announced:  # each subtask that gathers rows says that the job starts
+            return
+        self._is_announced = True
+        _, (_, index, _) = value
+        host = own_host(self._host_network)
+        address = json.dumps([host, *reserve(self._group, index, self._attempt)]).encode()
+        for key in self._keys:
+            yield Row(key, Row(ADDRESS, index, address))
+
+
+def announced_address(address: bytes) -> Address:
+    """Return the address in an element of `Announce`."""
+    return Address(*json.loads(address))

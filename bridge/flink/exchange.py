@@ -1,0 +1,187 @@
+"""The keyed function between Flink and one TensorFlow process: addresses and chunks in, chunks out.
+
+Each subtask has exactly one key, and the process of that key. PyFlink opens a function with the first element that
+reaches it. Its input ends with the timer at the end of time, because Python functions are not told otherwise.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyflink.common import Types
+from pyflink.datastream import KeyedCoProcessFunction
+from pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from pyflink.fn_execution.coder_impl_fast import InternalRow
+
+from akdl.wire import Output
+from bridge.codec.ipc import read_batch, write_batch
+from bridge.codec.to_arrow import ColumnDecoder
+from bridge.exceptions import BridgeError
+from bridge.flink.announce import ADDRESS, announced_address
+from bridge.flink.arrow_operators import START
+from bridge.group.addresses import Address, hold, release
+from bridge.group.roles import label
+from bridge.member.member import Member
+from bridge.settings import GroupSettings
+
+END_OF_INPUT = 2**63 - 1  # the watermark that follows the last row of a bounded input
+# Of output in one call at the end of input. What a call yields, the JVM keeps in memory until the call returns.
+SLICE_BYTES = 4 << 20
+_INSERT = 0  # the kind of a row that is new, for PyFlink
+LOOK_MS = 500  # how often a streaming job looks after a process while no rows come
+
+
+class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
+    """Owns the TensorFlow process of its subtask.
+
+    Input 1 says that the job starts, ROW(START, index, no bytes); input 2 are addresses, ROW(ADDRESS, index, the address), and
+    chunks, ROW(number of the extra input or 0, number of rows, an Arrow stream of them); output are chunks of what the script
+    writes, ROW(kinds, an Arrow stream).
+
+    Args:
+        settings: The group's settings.
+        group: Unique name of the group.
+        keys: The key of every member, by index.
+        is_streaming: Whether the job runs in streaming mode.
+    """
+
+    def __init__(self, settings: GroupSettings, group: str, keys: Sequence[int], is_streaming: bool) -> None:
+        self._settings = settings
+        self._group = group
+        self._keys = keys
+        self._is_streaming = is_streaming
+        self._look_ms = LOOK_MS
+
+    def open(self, runtime_context: Any) -> None:
+        """Start the process; TensorFlow can be imported while the first rows are on their way."""
+        self._index = runtime_context.get_index_of_this_subtask()
+        self._addresses: dict[int, Address] = {}
+        self._has_timers = False
+        self._ended = False
+        self._last_output: Iterator[Output] | None = None  # what the script writes after the end of input
+        self._beats = runtime_context.get_map_state(MapStateDescriptor("akdl_heartbeat", Types.LONG(), Types.LONG()))
+        self._rows = 0  # handed to this process
+        self._rows_ever = runtime_context.get_state(ValueStateDescriptor("akdl_rows", Types.LONG()))
+        source = f"{self._settings.operator}: {self._settings.main_script}"
+        self._decoder = ColumnDecoder(self._settings.output_schema, source)
+        self._attempt = runtime_context.get_attempt_number()
+        self._start_member()
+
+    def close(self) -> None:
+        """End the process, whatever it is doing."""
+        if hasattr(self, "_member"):  # else it could not be started
+            self._member.stop()
+        if hasattr(self, "_attempt"):
+            release(self._group, self._index, self._attempt)
+
+    def process_element1(self, value: Any, ctx: Any) -> Iterable[InternalRow]:
+        """Do nothing: the first element of all has opened this function, and so started the process."""
+        return ()
+
+    def process_element2(self, value: Any, ctx: Any) -> Iterator[InternalRow]:
+        """Learn the address of a member, or hand a chunk to the script; yields what the script has written meanwhile."""
+        self._check_key(ctx)
+        if not self._has_timers:
+            self._has_timers = True
+            if ctx.timer_service().current_watermark() == END_OF_INPUT:
+                raise BridgeError(f"{self._settings.operator}: the end of input came before the group was known")
+            ctx.timer_service().register_event_time_timer(END_OF_INPUT)
+            self._look_again(ctx)
+        what, number, content = value
+        if what == START:
+            return iter(())
+        if what == ADDRESS:
+            self._learn(number, announced_address(content))
+            return iter(())
+        return self._feed_chunk(what, number, content)
+
+    def _learn(self, index: int, address: Address) -> None:
+        """Learn the address of a member; the script starts when all are known."""
+        self._addresses[index] = address
+        if index == self._index:
+            hold(self._group, index, self._attempt, address)
+        if len(self._addresses) == len(self._keys):
+            self._complete_cluster()
+
+    def _feed_chunk(self, extra_input: int, rows: int, arrow: bytes) -> Iterator[InternalRow]:
+        if self._ended:
+            raise BridgeError(f"{self._settings.operator}: {rows} rows came after the end of input")
+        self._check_complete()
+        self._rows += rows
+        self._rows_ever.update(self._rows)
+        return self._chunks(self._member.feed(read_batch(arrow), extra_input))
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[InternalRow]:
+        """All input is here: wait for the script to end and yield what it still writes. Before: look after the process."""
+        self._check_key(ctx)  # timers of a savepoint come back with the keys of its job
+        if timestamp != END_OF_INPUT:
+            if self._ended:
+                return iter(())
+            self._look_again(ctx)
+            return self._chunks(self._member.poll())
+        if self._last_output is None:
+            self._last_output = self._end_input()
+        return self._slice(self._last_output, ctx)
+
+    def _start_member(self) -> None:
+        self._member = Member(self._settings, self._group, self._index, self._attempt, self._ask_flink)
+
+    def _complete_cluster(self) -> None:
+        self._member.set_cluster([address for _, address in sorted(self._addresses.items())])
+
+    def _end_input(self) -> Iterator[Output]:
+        """Say that all input is here, and return what the script still writes."""
+        self._ended = True
+        self._check_complete()
+        missing = [label(index, self._settings.num_workers) for index in range(len(self._keys)) if index not in self._addresses]
+        if missing:
+            raise BridgeError(
+                f"{self._settings.operator}: the input ended without the address of {', '.join(missing)}; if the job goes on "
+                "from a checkpoint of its last moments, when some of its tasks had ended already, start it from an earlier one"
+            )
+        return self._member.finish()
+
+    def _slice(self, messages: Iterator[Output], ctx: Any) -> Iterator[InternalRow]:
+        """Yield the next rows; the timer at the end of time is set again, and fires again, as long as there are more."""
+        size = 0
+        for message in messages:
+            yield from self._chunks([message])
+            size += message.ByteSize()
+            if size >= SLICE_BYTES:
+                ctx.timer_service().register_event_time_timer(END_OF_INPUT)
+                return
+
+    def _look_again(self, ctx: Any) -> None:
+        # In batch mode all rows come before any timer, and timers of this kind would be fired at once.
+        if self._is_streaming:
+            timers = ctx.timer_service()
+            timers.register_processing_time_timer(timers.current_processing_time() + self._look_ms)
+
+    def _chunks(self, messages: Iterable[Output]) -> Iterator[InternalRow]:
+        for message in messages:
+            if message.rows.rows:
+                batch = pa.record_batch(self._decoder.decode(message.rows), schema=self._decoder.arrow_schema)
+                # PyFlink's coder takes this as it is, but asks a Row for its fields and its kind.
+                yield InternalRow([None, write_batch(batch)], _INSERT)
+
+    def _check_key(self, ctx: Any) -> None:
+        key = ctx.get_current_key()
+        if key != self._keys[self._index]:
+            raise BridgeError(f"{self._settings.operator}: subtask {self._index} got the key {key} of another subtask")
+
+    def _check_complete(self) -> None:
+        """Refuse to go on from a checkpoint: the rows before it went to a process that is no more."""
+        before = self._rows_ever.value() or 0
+        if before != self._rows:
+            raise BridgeError(
+                f"{self._settings.operator}: Flink restarted the job from a checkpoint, but {before} rows before it went to a "
+                "process that has failed since and would be missing: run this job without checkpoints, then it restarts from "
+                "the beginning"
+            )
+
+    def _ask_flink(self) -> None:
+        """Read a state that cannot be cached, which only a living Flink task answers."""
+        self._beats.contains(time.monotonic_ns())

@@ -1,0 +1,167 @@
+"""The Flink graph of one script operator: gather, announce, exchange.
+
+    table --RowsToArrow--> (key, ROW(input, rows, Arrow)) --keyed----+--> Exchange --> ROW(kinds, Arrow) --ArrowToRows--> table
+                   |                                                 |
+                   +--> (key, ROW(START, ..)) --> Announce --keyed---+
+
+RowsToArrow and ArrowToRows run in the JVM, see `bridge.flink.arrow_operators`; rows are keyed there too. Announce and Exchange
+have one subtask per member and are co-located, so both run where the member's process runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from pyflink.datastream.data_stream import DataStream
+from pyflink.java_gateway import get_gateway
+from pyflink.table import DataTypes, StreamTableEnvironment, Table
+from pyflink.table import Schema as FlinkSchema
+from pyflink.table.expressions import lit
+
+from bridge.exceptions import ConfigurationError
+from bridge.flink.announce import Announce
+from bridge.flink.arrow_operators import (
+    CHUNK,
+    KEY_AND_CHUNK,
+    KEYED_CHUNK,
+    START,
+    Dealing,
+    Gathering,
+    keyed,
+    logical_type,
+    rows_for_members,
+    table_of,
+)
+from bridge.flink.exchange import Exchange
+from bridge.flink.stream_exchange import StreamExchange
+from bridge.flink.time_attributes import ROWTIME, time_attributes, with_plain_times
+from bridge.host.carried import carry, carry_own_packages
+from bridge.settings import RESTART, UNCOMMITTED, GroupSettings
+from bridge.table_env import has_checkpoints, is_streaming
+
+MAX_PARALLELISM = 128  # keys are chosen for it, so it is set on both keyed operators
+
+
+def run_script(
+    table_env: StreamTableEnvironment, table: Table, extra: Sequence[Table], settings: GroupSettings, group: str
+) -> Table:
+    """Return the table of rows that the script writes when it is fed with `table`.
+
+    Args:
+        table_env: The environment of `table`, in batch or streaming mode.
+        table: The input, with exactly the columns of `settings.input_schema`.
+        extra: Inputs that every process gets whole, with exactly the columns of `settings.extra_schemas`.
+        settings: What the group of processes is told.
+        group: Unique name of the group, made of letters, digits and `_`.
+    """
+    keys = _one_key_per_subtask(settings.size)
+    carry_own_packages(table_env)
+    for path in settings.carried:
+        carry(table_env, path)
+    tables = [_carried(table_env, each, f"akdl_input_{group}_{number}") for number, each in enumerate([table, *extra])]
+    chunks = _chunks(table_env, tables[0], tables[1:], settings, keys)
+    if settings.kind == "stream":
+        exchange: Exchange = StreamExchange(settings, group, keys, _keeps_rows(table_env, settings))
+    else:
+        exchange = Exchange(settings, group, keys, is_streaming(table_env))
+    starts = keyed(_sent_at_once(_starts(table_env, chunks, group)), KEYED_CHUNK)
+    announced = DataStream(starts._j_data_stream).process(
+        Announce(group, keys, settings.host_network), output_type=KEY_AND_CHUNK
+    )
+    # It is by key only that elements find their member: batch mode would sort them, and so wait for the last one.
+    announced._j_data_stream.getTransformation().setStateKeySelector(None)
+    _sent_at_once(announced)
+    _place(announced, f"{settings.operator}, addresses", group, settings.size)
+    written = starts.connect(keyed(chunks.union(announced), KEYED_CHUNK)).process(exchange, output_type=CHUNK)
+    _place(written, settings.operator, group, settings.size)
+    if not is_streaming(table_env):
+        _take_chunks_unsorted(written)
+    event_time = None
+    if settings.watermark is not None:
+        # Those of the input do not hold here: the script may write late, and other times.
+        event_time = FlinkSchema.new_builder().watermark(*settings.watermark).build()
+    columns = [(column.name, logical_type(column.type.sql)) for column in settings.output_schema]
+    return table_of(table_env, written, columns, event_time)
+
+
+def _carried(table_env: StreamTableEnvironment, table: Table, view: str) -> Table:
+    """Return a table that can become a stream: scripts need no event time, and Flink takes but one."""
+    if ROWTIME not in time_attributes(table).values():
+        return table
+    return with_plain_times(table_env, table, view, table.get_resolved_schema().get_column_names())
+
+
+def _chunks(
+    table_env: StreamTableEnvironment, table: Table, extra: Sequence[Table], settings: GroupSettings, keys: list[int]
+) -> DataStream:
+    for column in settings.script_schema.columns[len(settings.input_schema.columns) :]:
+        table = table.add_columns(lit(1.0).cast(DataTypes.FLOAT()).alias(column.name))
+    fed = [keys[index] for index in settings.fed]
+    if settings.kind == "stream":
+        gathering = Gathering(rows=settings.chunk_rows, wait_s=settings.chunk_wait_s)
+        chunks = rows_for_members(table_env, table, fed, Dealing.BY_CHUNK, gathering, members=keys)
+    else:
+        chunks = rows_for_members(table_env, table, fed, Dealing.BY_ROW, Gathering(), members=keys)
+    whole = [
+        rows_for_members(table_env, each, keys, Dealing.TO_ALL, Gathering(), number) for number, each in enumerate(extra, 1)
+    ]
+    return chunks.union(*whole) if whole else chunks
+
+
+def _starts(table_env: StreamTableEnvironment, chunks: DataStream, group: str) -> DataStream:
+    """Return the elements that say that the job starts, without the chunks.
+
+    What hangs on them ends with the chunks and not before: a job that goes on from a checkpoint does not run again what had
+    ended before it, and the addresses would be missing.
+    """
+    view = f"akdl_chunks_{group}"
+    table_env.create_temporary_view(view, table_env.from_data_stream(chunks))
+    starts = table_env.sql_query(f"SELECT `key`, chunk FROM {view} WHERE chunk.input = {START}")
+    # `to_data_stream` would give a type that keyed Python operators refuse.
+    return table_env.to_append_stream(starts, KEY_AND_CHUNK)
+
+
+def _keeps_rows(table_env: StreamTableEnvironment, settings: GroupSettings) -> bool:
+    """Whether rows have to be kept until the script is done with them: for a checkpoint, or for the script's next start."""
+    return has_checkpoints(table_env) or settings.replay == UNCOMMITTED or settings.on_return == RESTART
+
+
+def _place(stream: DataStream, name: str, group: str, parallelism: int) -> None:
+    """One subtask per member, each on the same TaskManager as its fellow of the other operator."""
+    stream.set_parallelism(parallelism).set_max_parallelism(MAX_PARALLELISM).name(name)
+    stream._j_data_stream.getTransformation().setCoLocationGroupKey(group)
+
+
+def _sent_at_once(stream: DataStream) -> DataStream:
+    """Let no element wait in a buffer that is not full, as they do in batch mode until the end."""
+    stream._j_data_stream.getTransformation().setBufferTimeout(0)
+    return stream
+
+
+def _take_chunks_unsorted(written: DataStream) -> None:
+    """Let chunks through as they come, in batch mode, where Flink sorts keyed inputs by their key.
+
+    A subtask has one key, so there is nothing to sort, but it took as long as the feed itself. Without a key selector in the
+    JVM an input passes unsorted; PyFlink has the key in the row. Flink takes such an input whole before it takes the sorted
+    one and its watermark: so the end of input still comes after the last row, whatever the plan before it is. The sorted input
+    has nothing else to do: addresses come with the chunks, so that the script begins while its rows arrive.
+    """
+    two_inputs = written._j_data_stream.getTransformation()
+    two_inputs.setStateKeySelectors(two_inputs.getStateKeySelector1(), None)
+
+
+def _one_key_per_subtask(size: int) -> list[int]:
+    """Search a key that each subtask owns. PyFlink hashes a Row around the key, so Flink itself is asked."""
+    if size > MAX_PARALLELISM:
+        raise ConfigurationError(f"numWorkers + numPSs is {size}, but one group has at most {MAX_PARALLELISM} processes")
+    gateway = get_gateway()
+    assign = gateway.jvm.org.apache.flink.runtime.state.KeyGroupRangeAssignment.assignKeyToParallelOperator
+    found: dict[int, int] = {}
+    for candidate in itertools.count():
+        if len(found) == size:
+            break
+        fields = gateway.new_array(gateway.jvm.Object, 1)
+        fields[0] = candidate
+        found.setdefault(assign(gateway.jvm.org.apache.flink.types.Row.of(fields), MAX_PARALLELISM, size), candidate)
+    return [found[index] for index in range(size)]

@@ -1,0 +1,133 @@
+"""The exchange of a stream: rows come back when the script writes them, and checkpoints keep what it has not done with."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyflink.common import Row, Types
+from pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
+
+from akdl.wire import Output
+from bridge.exceptions import BridgeError
+from bridge.flink.exchange import END_OF_INPUT, Exchange
+from bridge.flink.pending import Pending
+from bridge.settings import FAIL, RESTART, GroupSettings
+
+logger = logging.getLogger(__name__)
+
+# Named, as PyFlink asks the JVM for the names otherwise, which a Python worker does not have.
+_CHUNK = Types.ROW_NAMED(["rows", "arrow"], [Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
+
+
+class StreamExchange(Exchange):
+    """Owns the TensorFlow process of its subtask, and starts another one where the script returns and should not.
+
+    Args:
+        settings: The group's settings.
+        group: Unique name of the group.
+        keys: The key of every member, by index.
+        keeps_rows: Keep rows in Flink's state until the script has done with them.
+    """
+
+    def __init__(self, settings: GroupSettings, group: str, keys: Sequence[int], keeps_rows: bool) -> None:
+        super().__init__(settings, group, keys, is_streaming=True)
+        self._keeps_rows = keeps_rows
+        self._look_ms = max(1, int(settings.chunk_wait_s * 1000))
+
+    def open(self, runtime_context: Any) -> None:
+        """Start the process."""
+        self._pending: Pending | None = None
+        self._is_restored = False
+        if self._keeps_rows:
+            chunks = runtime_context.get_map_state(MapStateDescriptor("akdl_pending", Types.LONG(), _CHUNK))
+            done = runtime_context.get_state(ValueStateDescriptor("akdl_done", Types.LONG()))
+            self._pending = Pending(chunks, done)
+        super().open(runtime_context)
+
+    def process_element2(self, value: Any, ctx: Any) -> Iterator[Row]:
+        """Learn the address of a member, or hand a chunk to the script; yields what the script has written meanwhile."""
+        self._check_key(ctx)  # before rows of another key are restored
+        yield from self._restore()
+        yield from super().process_element2(value, ctx)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Row]:
+        """Yield what the script has written; at the end of input, wait for it to end."""
+        self._check_key(ctx)  # before rows of another key are restored
+        if timestamp != END_OF_INPUT and self._ended:
+            return
+        yield from self._restore()
+        yield from super().on_timer(timestamp, ctx)
+        if timestamp != END_OF_INPUT:
+            yield from self._settle()
+
+    def _feed_chunk(self, extra_input: int, rows: int, arrow: bytes) -> Iterator[Row]:
+        if self._pending is not None:
+            self._pending.add(rows, arrow)
+        yield from super()._feed_chunk(extra_input, rows, arrow)
+        yield from self._settle()
+
+    def _end_input(self) -> Iterator[Output]:
+        yield from super()._end_input()
+        self._drop_done()
+        while self._has_to_restart():
+            yield from self._restart()
+            yield from self._member.finish()
+            self._drop_done()
+
+    def _restore(self) -> Iterator[Row]:
+        """Give the script the rows that a checkpoint kept, before any other."""
+        if self._is_restored or self._pending is None:
+            return
+        self._is_restored = True
+        yield from self._chunks(self._feed(self._pending.restore()))
+
+    def _feed(self, batches: list[pa.RecordBatch]) -> Iterator[Output]:
+        for batch in batches:
+            yield from self._member.feed(batch)
+
+    def _settle(self) -> Iterator[Row]:
+        """Forget rows that are done, and do what is to be done when the script has returned."""
+        self._drop_done()
+        if self._member.has_returned and self._settings.on_return == FAIL:
+            raise self._member.error(
+                'the script returned before its input ended; onReturn="drain" would drop the rest, "restart" would start it '
+                "again"
+            )
+        while self._has_to_restart():
+            yield from self._chunks(self._restart())
+            self._drop_done()
+
+    def _drop_done(self) -> None:
+        if self._pending is not None:
+            self._pending.drop(self._member.rows_done)
+
+    def _has_to_restart(self) -> bool:
+        has_rows = self._pending is not None and self._pending.rows > 0
+        return self._settings.on_return == RESTART and self._member.has_returned and has_rows
+
+    def _restart(self) -> Iterator[Output]:
+        """Start the script again, with the rows that the former one left."""
+        assert self._pending is not None
+        if self._member.rows_done == 0:
+            raise self._member.error(
+                f"the script returned without being done with a single one of {self._pending.rows} rows; it would be started "
+                "again without end"
+            )
+        logger.info("%s, %s: the script returned, it is started again", self._settings.operator, self._member.label)
+        self._member.stop()
+        self._start_member()
+        self._complete_cluster()
+        yield from self._feed(self._pending.restore())
+
+    def _check_complete(self) -> None:
+        if self._keeps_rows:
+            return
+        before = self._rows_ever.value() or 0
+        if before != self._rows:
+            raise BridgeError(
+                f"{self._settings.operator}: the job goes on from a savepoint that has none of the rows that the script had "
+                "not taken: turn Flink's checkpoints on (execution.checkpointing.interval) before a savepoint is taken"
+            )

@@ -1,0 +1,124 @@
+"""What the members of a group know of each other, and what follows from it. Pure.
+
+Every member reports its state to member 0 and gets the last known state of all (bridge.group.line). From these each one
+finds out by itself whether the group is complete, whether its own work is done, and who holds up the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from akdl.wire import ENDED, FAILED, STARTING, MemberState, Share, Shares
+from bridge.group.roles import label
+from bridge.settings import GroupSettings
+
+LEFT_ALONE_S = 15.0  # how long workers stand still before a server that has left is taken to be the reason
+
+_PHASES = {STARTING: "its process has not connected", ENDED: "ended", FAILED: "failed"}
+
+
+class Group:
+    """The last known states of all members.
+
+    Args:
+        settings: The group's settings.
+    """
+
+    def __init__(self, settings: GroupSettings) -> None:
+        self._settings = settings
+        self._states: dict[int, MemberState] = {}
+        self.hosts: list[str] = []
+        """Host of every member by index, once they are known."""
+
+    def update(self, states: Iterable[MemberState]) -> None:
+        """Note newer states."""
+        self._states.update((state.index, state) for state in states)
+
+    def have_ended(self, members: Iterable[int]) -> bool:
+        """Whether the scripts of all these members have ended well and their processes are gone."""
+        return all(self._phase(index) == ENDED for index in members)
+
+    @property
+    def is_formed(self) -> bool:
+        """Whether the processes of all members have connected."""
+        return all(self._phase(index) != STARTING for index in range(self._settings.size))
+
+    @property
+    def unformed(self) -> list[str]:
+        """Names and hosts of the members whose process has not connected."""
+        return [self._name(index) for index in range(self._settings.size) if self._phase(index) == STARTING]
+
+    # Equal steps, and the files of all workers.
+
+    @property
+    def input_has_ended(self) -> bool:
+        """Whether every member that gets rows has got its last one."""
+        return all(index in self._states and self._states[index].input_ended for index in self._settings.fed)
+
+    @property
+    def share_sizes(self) -> list[int]:
+        """Rows of every member that gets any; final when the input has ended."""
+        return [self._states[index].rows for index in self._settings.fed if index in self._states]
+
+    @property
+    def sample(self) -> bytes | None:
+        """Some row as an Arrow stream; None when nobody has one."""
+        return next((state.sample for _, state in sorted(self._states.items()) if state.sample), None)
+
+    @property
+    def wants_files(self) -> bool:
+        """Whether some member's script has asked for the files of all workers."""
+        return any(state.wants_files for state in self._states.values())
+
+    @property
+    def shares(self) -> Shares | None:
+        """The files of all workers that get rows, in their order; None until all are complete."""
+        states = [self._states.get(index) for index in self._settings.fed]
+        if not all(state is not None and state.dataset_complete for state in states):
+            return None
+        return Shares(shares=[Share(path=state.dataset_file, rows=state.rows) for state in states if state is not None])
+
+    # Standstill.
+
+    def lagging(self, idle_s: float) -> int | None:
+        """Return the member that holds up the group when nobody has made progress for `idle_s` seconds; else None.
+
+        A script makes progress when it takes or writes rows or computes. Members that wait for Flink do not stand still,
+        and excuse others that may wait for them, unless Flink itself waits for one of the others.
+        """
+        running = [state for state in self._states.values() if state.phase not in (STARTING, ENDED, FAILED)]
+        stuck = [state for state in running if not state.waiting and state.index in self._settings.deciding]
+        if not stuck or any(state.idle_s < idle_s for state in running if not state.waiting):
+            return None
+        if any(state.waiting for state in running) and not any(state.input_full for state in stuck):
+            return None
+        # A script that waits for another one has read at least as far.
+        return min(stuck, key=lambda state: (state.rows_read, -state.idle_s)).index
+
+    def is_deserted_by(self, index: int) -> bool:
+        """Whether a member that should serve the others has left, and these stand still."""
+        deciding = self._settings.deciding
+        running = [state for state in self._states.values() if state.index in deciding and state.phase != ENDED]
+        stand_still = [state for state in running if not state.waiting and state.idle_s >= LEFT_ALONE_S]
+        return index not in deciding and bool(running) and len(stand_still) == len(running)
+
+    def describe(self) -> str:
+        """Return a line per member on what it was last known to do."""
+        return "\n".join(self._describe(index) for index in range(self._settings.size))
+
+    def _describe(self, index: int) -> str:
+        where, state = self._name(index), self._states.get(index)
+        if state is None:
+            return f"{where}: has not reported"
+        if state.phase in _PHASES:
+            return f"{where}: {_PHASES[state.phase]}{': ' + state.failure if state.failure else ''}"
+        rows = f"has read {state.rows_read} of {state.rows} rows" if index in self._settings.fed else "runs"
+        waits = ", waits for Flink" if state.waiting else ""
+        return f"{where}: {rows}{waits}, last progress {state.idle_s:.0f} s ago"
+
+    def _name(self, index: int) -> str:
+        name = label(index, self._settings.num_workers)
+        return f"{name} on {self.hosts[index]}" if self.hosts else name
+
+    def _phase(self, index: int) -> int:
+        return self._states[index].phase if index in self._states else STARTING

@@ -1,0 +1,1 @@
+"""One host: processes, their folders, variables, interpreters and GPUs."""

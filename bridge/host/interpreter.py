@@ -1,0 +1,252 @@
+"""The Python environment of TensorFlow processes on this host: an interpreter that is there, or an archive that is unpacked.
+
+An archive is unpacked once for all processes of this user that need it, in a folder named by its checksum. Each of them
+holds a shared lock from its start to its end, however that comes. A small process waits for the lock alone, removes the
+folder then, and ends; it is in a session of its own, so that it outlives whoever started it. A folder whose process was
+killed too, as with its container, goes when the next archive is unpacked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+
+import akdl.files
+from akdl.archive import ArchiveError, unpack_archive
+from bridge.exceptions import ConfigurationError
+from bridge.host.carried import arrived
+from bridge.host.file_lock import is_linked, try_lock
+from bridge.host.process import start_detached
+from bridge.host.variables import variables
+from bridge.host.work_folder import WorkFolder, private_folder
+from bridge.settings import PythonArchive
+
+logger = logging.getLogger(__name__)
+
+_LOOK_S = 120.0  # the longest that an interpreter may take to tell its versions; TensorFlow is not imported
+_UNPACK_S = 600.0  # the longest that conda-unpack may take
+_RETRY_S = 0.1  # the longest until one of several that want to unpack at once tries again; chance tells them apart
+_COMPLETE = ".akdl-complete"  # in the folder, once all is there
+_PACK = (
+    "pack it with conda-pack, or take a relocatable Python (such as uv installs) and install the packages into it; a venv is "
+    "only links to a Python elsewhere, and cannot be packed"
+)
+
+# The process that removes a folder: argv are the folder and its lock file.
+_REMOVE = """
+import fcntl, os, shutil, sys
+folder, path = sys.argv[1:]
+lock = os.open(path, os.O_RDWR)
+fcntl.flock(lock, fcntl.LOCK_EX)
+if os.path.exists(path) and os.path.samestat(os.fstat(lock), os.stat(path)):
+    shutil.rmtree(folder, ignore_errors=True)
+    os.unlink(path)
+"""
+
+
+class Interpreter:
+    """A Python interpreter on this host, held for a process that is about to start.
+
+    Attributes:
+        path: Of the interpreter.
+        fds: Descriptors that the process has to inherit; they keep the environment in place as long as it lives.
+    """
+
+    def __init__(self, path: str, fds: tuple[int, ...] = ()) -> None:
+        self.path = path
+        self.fds = fds
+
+    def release(self) -> None:
+        """Let go of the environment; the process that inherited `fds` keeps it."""
+        for fd in self.fds:
+            os.close(fd)
+        self.fds = ()
+
+    @contextlib.contextmanager
+    def starting(self, operator: str) -> Iterator[None]:
+        """While a process is started: say what is wrong when it cannot be.
+
+        Raises:
+            ConfigurationError: The system cannot run this interpreter.
+        """
+        try:
+            yield
+        except OSError as error:
+            raise ConfigurationError(f"{operator}: {_cannot_run(self.path, error)}") from None
+
+
+def open_interpreter(operator: str, python: str | PythonArchive | None) -> Interpreter:
+    """Return the interpreter of TensorFlow processes on this host, unpacked if need be.
+
+    Args:
+        operator: Name of the operator, for the error.
+        python: Path of one, an archive, or None for the one that runs this program.
+
+    Raises:
+        ConfigurationError: There is none at that path, or none that runs in the archive.
+    """
+    if isinstance(python, PythonArchive):
+        try:
+            return _open_archive(python)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{operator}: pythonEnv {python.origin}: {error}") from None
+    chosen = python or sys.executable
+    if os.path.isdir(chosen):  # a folder of this host that the driver did not see
+        chosen = interpreter_in(chosen) or os.path.join(chosen, "bin", "python")
+    if not os.access(chosen, os.X_OK):
+        raise ConfigurationError(
+            f"{operator}: pythonEnv names the interpreter {chosen}, which does not exist or cannot be run on this host"
+        )
+    return Interpreter(chosen)
+
+
+def means_tensorflow_1(operator: str) -> bool:
+    """Whether the name of an operator is one that has a sister for TensorFlow 2."""
+    return operator.startswith(("TensorFlow", "TFTableModelTrain")) and not operator.startswith("TensorFlow2")
+
+
+def interpreter_in(folder: str) -> str | None:
+    """Return the interpreter of an environment in a folder, or in the one folder that lies in it; None if there is none."""
+    names = os.listdir(folder)
+    for place in [folder, *(os.path.join(folder, name) for name in names if len(names) == 1)]:
+        python = os.path.join(place, "bin", "python")
+        if os.path.isfile(python) and os.access(python, os.X_OK):
+            return python
+    return None
+
+
+def _open_archive(archive: PythonArchive) -> Interpreter:
+    place = private_folder(os.path.join(tempfile.gettempdir(), f"akdl_envs_{os.geteuid()}"), "Python environments")
+    folder = os.path.join(place, archive.sha256[:32])
+    complete = os.path.join(folder, _COMPLETE)
+    while True:
+        lock = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            is_new = False
+            # Locks are not changed into one another in one step, so after each all is looked at again. Nobody waits for the
+            # lock alone: who was faster shares it again once all is there, for as long as a process lives.
+            if not os.path.exists(complete):
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    time.sleep(random.uniform(0, _RETRY_S))
+                    continue
+                if is_linked(lock) and not os.path.exists(complete):
+                    _unpack(archive, folder, place)
+                    is_new = True
+                fcntl.flock(lock, fcntl.LOCK_SH)
+            if is_linked(lock) and os.path.exists(complete):
+                if is_new:
+                    _remove_when_unused(folder)
+                python = interpreter_in(os.path.join(folder, "env"))
+                assert python is not None
+                held, lock = lock, -1
+                return Interpreter(python, (held,))
+        finally:
+            if lock >= 0:
+                os.close(lock)
+
+
+def _unpack(archive: PythonArchive, folder: str, place: str) -> None:
+    """Fill the folder, with its lock held alone."""
+    _sweep(place, folder)
+    started = time.monotonic()
+    target = os.path.join(folder, "env")
+    try:
+        shutil.rmtree(folder, ignore_errors=True)  # of somebody who was killed
+        os.makedirs(target, 0o700)
+        path = arrived(archive.path)
+        if not os.path.isfile(path):
+            raise ConfigurationError(f"the archive did not arrive with the job at {path}")
+        if akdl.files.sha256_of(path) != archive.sha256:
+            raise ConfigurationError("the archive has changed since the job was built")
+        try:
+            with open(path, "rb") as file:
+                unpack_archive(file, target, links=True)
+        except ArchiveError as error:
+            raise ConfigurationError(f"the archive cannot be unpacked: {error}; {_PACK}") from None
+        python = interpreter_in(target)
+        if python is None:
+            raise ConfigurationError(
+                "expected bin/python at the root of the archive or in its one folder, found "
+                f"{', '.join(sorted(os.listdir(target))[:10]) or 'nothing'}; {_PACK}"
+            )
+        _unpack_conda(python)
+        found = versions_of(python)
+        with open(os.path.join(folder, _COMPLETE), "wb"):
+            pass
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.unlink(f"{folder}.lock")
+        raise
+    logger.info("pythonEnv %s: unpacked %s in %.1f s: %s", archive.origin, path, time.monotonic() - started, found)
+
+
+def _remove_when_unused(folder: str) -> None:
+    start_detached([sys.executable, "-I", "-S", "-c", _REMOVE, folder, f"{folder}.lock"])
+
+
+def _sweep(place: str, but: str) -> None:
+    """Remove what nobody uses and nobody has removed."""
+    for name in os.listdir(place):
+        path = os.path.join(place, name)
+        folder = path[: -len(".lock")]
+        if not name.endswith(".lock") or folder == but:
+            continue
+        with contextlib.suppress(OSError):
+            lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                if try_lock(lock) and is_linked(lock):
+                    shutil.rmtree(folder, ignore_errors=True)
+                    os.unlink(path)
+            finally:
+                os.close(lock)
+
+
+def _unpack_conda(python: str) -> None:
+    """Let an environment of conda-pack put the paths of this place into its files."""
+    script = os.path.join(os.path.dirname(python), "conda-unpack")
+    if os.path.isfile(script):
+        _run([python, script], _UNPACK_S)
+
+
+def versions_of(python: str) -> str:
+    """Return the versions that an interpreter tells, after a look whether it has all that is needed."""
+    return _run([python, "-m", "akdl.preflight"], _LOOK_S)
+
+
+def _run(command: list[str], timeout_s: float) -> str:
+    """Run a command of the environment with the variables of our processes, and return what it prints."""
+    folder = WorkFolder(())
+    try:
+        done = subprocess.run(
+            command, cwd=folder.path, env=variables(None, os.environ, command[0], folder), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout_s,
+        )  # fmt: skip
+    except OSError as error:
+        raise ConfigurationError(_cannot_run(command[0], error)) from None
+    except subprocess.TimeoutExpired:
+        raise ConfigurationError(f"{' '.join(command)} did not end within {timeout_s:g} s") from None
+    finally:
+        folder.remove()
+    printed = done.stdout.decode("utf-8", "replace").strip()
+    if done.returncode:
+        raise ConfigurationError(f"{' '.join(command)} failed with status {done.returncode}: {printed[-2000:]}; {_PACK}")
+    return printed
+
+
+def _cannot_run(python: str, error: OSError) -> str:
+    return (
+        f"this host cannot run the interpreter {python} ({error.strerror}): is it made for this system and processor "
+        f"({os.uname().sysname} {os.uname().machine})?"
+    )

@@ -1,0 +1,52 @@
+"""The environment variables of a TensorFlow process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from bridge.host.work_folder import WorkFolder
+
+# Passed on from the worker's own environment. Everything else stays behind, so that no secret leaks by accident.
+_ALLOWED = {
+    "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TZ", "USER",
+    "ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "all_proxy", "http_proxy", "https_proxy", "no_proxy",
+    "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE",
+}  # fmt: skip
+_ALLOWED_PREFIXES = ("CUDA_", "KMP_", "LC_", "MKL_", "NCCL_", "NVIDIA_", "OMP_", "OPENBLAS_", "TF_", "XLA_")
+
+
+def variables(
+    intra_op_parallelism: int | None,
+    own: Mapping[str, str],
+    python: str,
+    folder: WorkFolder,
+    asked_for: Sequence[str] = (),
+) -> dict[str, str]:
+    """Return the environment of a TensorFlow process: what is allowed of `own`, what the user asked for, and what we set.
+
+    Args:
+        intra_op_parallelism: Threads of one TensorFlow operation; None for TensorFlow's choice.
+        own: The environment of the calling process.
+        python: The interpreter that will run; its folder comes first on PATH.
+        folder: The work folder of the process.
+        asked_for: "NAME" of a variable to pass on where it is set, or "NAME=value".
+    """
+    passed = {name: value for name, value in own.items() if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)}
+    for each in asked_for:
+        name, is_given, value = each.partition("=")
+        if is_given or name in own:
+            passed[name] = value if is_given else own[name]
+    passed.pop("TF_CONFIG", None)  # of some other cluster; ours is set when the group is complete
+    return {
+        "TF_CPP_MIN_LOG_LEVEL": "1",  # without the lines about instruction sets
+        **passed,
+        "PATH": os.path.dirname(python) + os.pathsep + passed.get("PATH", os.defpath),
+        "PYTHONPATH": folder.library,
+        "TMPDIR": folder.temporary,  # TensorFlow and scripts leave files there; these go with the folder
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONIOENCODING": "utf-8",
+        "GRPC_ENABLE_FORK_SUPPORT": "0",  # with it, a script that forks can hang in gRPC's own handlers
+        "TF_GRPC_REUSE_PORT": "true",  # our reservation of the port stays open while TensorFlow binds it
+        **({} if intra_op_parallelism is None else {"TF_NUM_INTRAOP_THREADS": str(intra_op_parallelism)}),
+    }

@@ -1,0 +1,116 @@
+"""The work folder of a TensorFlow process, which goes with it, and folders of one user alone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Sequence
+
+import akdl.wire
+from bridge.exceptions import ConfigurationError
+from bridge.host.carried import arrived
+from bridge.host.process import start_detached
+from bridge.settings import UserFile
+
+PRIVATE_FOLDER = ".akdl"  # inside the work folder; the rest of it belongs to the script
+STACKS_FILE = "stacks.txt"  # in there, for faulthandler
+
+# Its input ends when nobody holds the other end of the pipe any more, however they ended.
+_REMOVER = ["/bin/sh", "-c", """trap '' HUP INT TERM; read -r _; exec rm -rf -- "$0" """]
+
+
+class WorkFolder:
+    """A folder of one process alone: user files at its root, our own things in `.akdl`, all removed at the end.
+
+    Flink may kill the worker that made it at any moment, and then it goes all the same: a small process, there before the
+    folder is, removes it when the worker and the process have both ended.
+
+    Args:
+        user_files: The user's files.
+        path: An existing folder, which somebody else removes should this process be killed; by default a new one.
+
+    Attributes:
+        path: Of the folder.
+        private: Path of the folder inside it that belongs to us.
+        fds: Descriptors that the process has to inherit; as long as it lives, the folder stays.
+    """
+
+    def __init__(self, user_files: Sequence[UserFile], path: str | None = None) -> None:
+        self.path = os.path.join(tempfile.gettempdir(), f"akdl-{secrets.token_hex(6)}") if path is None else path
+        self.private = os.path.join(self.path, PRIVATE_FOLDER)
+        self.fds = (_remove_when_unused(self.path),) if path is None else ()
+        try:
+            if path is None:
+                os.mkdir(self.path, 0o700)
+            self._fill(user_files)
+        except BaseException:
+            self.remove()
+            raise
+
+    def remove(self) -> None:
+        """Delete the folder and all in it. Safe to call twice."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        fds, self.fds = self.fds, ()
+        for fd in fds:
+            os.close(fd)
+
+    @property
+    def library(self) -> str:
+        """A folder with nothing but the `akdl` package in it, for PYTHONPATH of another environment."""
+        return os.path.join(self.private, "lib")
+
+    @property
+    def temporary(self) -> str:
+        """The folder for temporary files of the process and of all that it starts."""
+        return os.path.join(self.private, "tmp")
+
+    def _fill(self, user_files: Sequence[UserFile]) -> None:
+        os.makedirs(self.library)
+        os.makedirs(self.temporary)
+        package = pathlib.Path(akdl.wire.__file__).parent.parent
+        os.symlink(package, os.path.join(self.library, "akdl"))
+        for file in user_files:
+            target = pathlib.Path(self.path, file.path)
+            if PRIVATE_FOLDER in target.parts or ".." in target.parts:
+                raise ConfigurationError(f"the user file {file.path!r} would leave its folder or lie among our own files")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if file.carried:
+                shutil.copyfile(arrived(file.carried), target)
+            else:
+                target.write_bytes(file.content)
+
+
+def _remove_when_unused(folder: str) -> int:
+    """Let a process remove a folder when the descriptor that is returned, and all that inherit it, are closed."""
+    reading, writing = os.pipe()
+    try:
+        start_detached([*_REMOVER, folder], stdin=reading)
+    except BaseException:
+        os.close(writing)
+        raise
+    finally:
+        os.close(reading)
+    return writing
+
+
+def private_folder(folder: str, purpose: str) -> str:
+    """Return a folder, made if need be, that belongs to this user alone.
+
+    Args:
+        folder: Its path.
+        purpose: What is kept there, for the error.
+
+    Raises:
+        ConfigurationError: Somebody else has made something there, or could look into it.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        raise ConfigurationError(f"{folder}, for {purpose}, is not a folder of this user alone (mode 0700): remove it")
+    return folder

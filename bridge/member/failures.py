@@ -1,0 +1,55 @@
+"""Why a process failed, in words; and whether the reason is rather to be found in another process of its group. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from akdl.preflight import UNUSABLE
+from akdl.wire import Failure
+from bridge.host.process import describe_exit
+
+# What TensorFlow raises, in every version, when a process that it talks to is gone or gives up.
+_TYPES = {"UnavailableError", "AbortedError", "CancelledError", "DeadlineExceededError"}
+_WORDS = re.compile(
+    r"connection (reset|refused)|socket closed|failed to connect|recvmsg|broken pipe|coordination service|"
+    r"peer|remote (task|worker)|worker .* (is down|may be)|collective ops? (is )?aborted",
+    re.IGNORECASE,
+)
+
+
+def comes_from_a_peer(failure: Failure | None, last_lines: Sequence[str]) -> bool:
+    """Whether a failure may be the echo of another process's failure.
+
+    Args:
+        failure: What the script reported; None when its process died without a word.
+        last_lines: What the process printed last.
+    """
+    if failure is None:
+        return any(_WORDS.search(line) for line in last_lines[-20:])
+    return failure.type in _TYPES or (failure.type.endswith("Error") and bool(_WORDS.search(failure.message)))
+
+
+def describe_failure(failure: Failure) -> str:
+    """Return what a script reported, without its traceback."""
+    what = failure.message if failure.type == "ScriptError" else f"{failure.type}: {failure.message}"
+    return f"the script failed: {what}"
+
+
+def describe_death(status: int, connected: bool) -> str:
+    """Return how a process ended that reported nothing.
+
+    Args:
+        status: As subprocess.Popen.returncode.
+        connected: Whether it had come as far as to connect.
+    """
+    if status == UNUSABLE:
+        return "its Python environment cannot be used, see the last line"
+    if connected:
+        return f"the process {describe_exit(status)} before the script had ended"
+    return f"the process {describe_exit(status)} before it could start the script; is its environment complete?"
+
+
+def paragraphs(*parts: str) -> str:
+    """Join what is not empty."""
+    return "\n".join(part.strip("\n") for part in parts if part.strip())

@@ -1,0 +1,101 @@
+"""How the TensorFlow process of a member is started: its task, interpreter, variables and GPUs."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+
+from akdl.preflight import TF1_OPERATOR
+from akdl.wire import ExtraInput, Task
+from bridge.exceptions import ConfigurationError
+from bridge.group.roles import label
+from bridge.host.gpus import Lease, inventory, lease
+from bridge.host.interpreter import means_tensorflow_1, open_interpreter
+from bridge.host.process import ChildProcess
+from bridge.host.variables import variables
+from bridge.host.work_folder import WorkFolder
+from bridge.schema import table_columns
+from bridge.settings import UNCOMMITTED, GroupSettings
+
+logger = logging.getLogger(__name__)
+
+
+def task_of(settings: GroupSettings, folder: WorkFolder) -> Task:
+    """Return what a process is told when it has connected."""
+    return Task(
+        operator=settings.operator,
+        kind=settings.kind,
+        work_dir=folder.path,
+        main_script=os.path.join(folder.path, settings.main_script),
+        user_params=settings.user_params,
+        num_workers=settings.num_workers,
+        exact_doubles=settings.exact_doubles,
+        input_columns=table_columns(settings.script_schema),
+        output_columns=table_columns(settings.output_schema),
+        output_wait_ms=int(settings.chunk_wait_s * 1000) if settings.kind == "stream" else 0,
+        commits=settings.replay == UNCOMMITTED,
+        extra_inputs=[ExtraInput(columns=table_columns(schema)) for schema in settings.extra_schemas],
+    )
+
+
+def launch(
+    settings: GroupSettings,
+    index: int,
+    attempt: int,
+    folder: WorkFolder,
+    address: str,
+    token: str,
+    on_line: Callable[[str], None],
+    on_exit: Callable[[], None],
+) -> ChildProcess:
+    """Start a process.
+
+    Args:
+        settings: The group's settings.
+        index: Number of the process in its group.
+        attempt: Number of the Flink attempt.
+        folder: Its work folder.
+        address: Where its bridge listens.
+        token: The secret that it has to tell its bridge.
+        on_line: See `ChildProcess`.
+        on_exit: See `ChildProcess`.
+
+    Raises:
+        ConfigurationError: There is no such interpreter, it does not run here, or there are too few GPUs.
+    """
+    python = open_interpreter(settings.operator, settings.python)
+    gpus = None
+    try:
+        environment = variables(settings.intra_op_parallelism, os.environ, python.path, folder, settings.env_vars)
+        environment.update(AKDL_ADDRESS=address, AKDL_TOKEN=token, AKDL_ATTEMPT=str(attempt), AKDL_WORK_DIR=folder.path)
+        if index == 0 and means_tensorflow_1(settings.operator):
+            environment[TF1_OPERATOR] = settings.operator
+        gpus = _lease_gpus(settings, index)
+        if gpus is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = gpus.visible
+        command = [python.path, "-m", "akdl.preflight", "akdl.entry"]
+        fds = [*folder.fds, *python.fds, *(gpus.fds if gpus is not None else ())]
+        with python.starting(settings.operator):
+            return ChildProcess(command, environment, folder.path, on_line, on_exit, settings.log_lines, fds)
+    finally:  # from its start on, the process itself holds what it needs
+        if gpus is not None:
+            gpus.release()
+        python.release()
+
+
+def _lease_gpus(settings: GroupSettings, index: int) -> Lease | None:
+    """Lease what was asked for of a worker, nothing for a parameter server; None where nothing is known of GPUs."""
+    name = f"{settings.operator}, {label(index, settings.num_workers)}"
+    try:
+        found = inventory(os.environ)
+        if found is None:
+            return None
+        # After a restart the former process may still be about to end.
+        wanted = settings.gpus_per_worker if index < settings.num_workers else 0
+        leased = lease(wanted, found, settings.stop_timeout_s)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{name}: {error}") from None
+    if found:
+        logger.info("%s: GPUs %s", name, ", ".join(leased.devices) or "none, as none was asked for or is free")
+    return leased

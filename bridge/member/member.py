@@ -1,0 +1,480 @@
+"""One member of a group: a TensorFlow process with its work folder, session and server, from start to removal.
+
+The Flink function feeds it and takes rows from it; both may wait, and while they wait they look once a second whether
+the Flink task is still wanted (`alive`), whether the process still runs, and how the group is.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TextIO
+
+import pyarrow as pa
+
+from akdl.wire import ENDED, FAILED, RUNNING, STARTING, GroupState, MemberState, Output, Shares, Wishes
+from bridge.codec.to_columns import to_columns
+from bridge.exceptions import TaskError
+from bridge.group.addresses import Address
+from bridge.group.equal_steps import Tail
+from bridge.group.line import REPORT_S, GroupLink, GroupServer
+from bridge.group.roles import label, tf_config
+from bridge.group.states import Group
+from bridge.host.process import ChildProcess
+from bridge.host.work_folder import STACKS_FILE, WorkFolder
+from bridge.member import registry
+from bridge.member.failures import comes_from_a_peer, describe_death, describe_failure, paragraphs
+from bridge.member.launch import launch, task_of
+from bridge.member.progress import Progress
+from bridge.member.server import BridgeServer
+from bridge.member.session import Session
+from bridge.settings import DRAIN, OFF, PAD, REPEAT, UNCOMMITTED, GroupSettings
+
+logger = logging.getLogger(__name__)
+
+HEARTBEAT_S = 1.0
+LAST_WORDS_S = 2.0
+ECHO_S = 5.0  # how long a failure that may be the echo of another member's is kept back, so that the other is heard first
+LOST_S = 30.0  # without an answer of member 0
+
+
+class Member:
+    """Process `index` of a group, started at once.
+
+    Args:
+        settings: The group's settings.
+        group: Unique name of the group, the same in all its members.
+        index: Number of this process: workers first, then parameter servers.
+        attempt: Number of the Flink attempt, from 0.
+        alive: Asks Flink for a sign of life; raises, or does not return, when the task has ended.
+    """
+
+    def __init__(self, settings: GroupSettings, group: str, index: int, attempt: int, alive: Callable[[], None]) -> None:
+        self._settings = settings
+        self._group = group
+        self._index = index
+        self._attempt = attempt
+        self.label = label(index, settings.num_workers)
+        self._alive = alive
+        self._changed = threading.Condition()
+        self._session = Session(attempt, settings.queue_bytes)
+        self._tail = Tail(settings.equal_steps, settings.weight_column)
+        self._rows = 0  # that came for this member, of which the tail may hold some back
+        self._input_ended = False
+        self._known = Group(settings)
+        self._phase = STARTING
+        self._failure = ""
+        self._wants_files = False  # the script has asked for the files of all workers
+        self._told = False  # member 0 knows that this one has ended
+        self._echo_since: float | None = None
+        self._stop_lock = threading.Lock()
+        self._stopped = False
+        self._heartbeat_due = time.monotonic() + HEARTBEAT_S
+        self._heartbeat_sent: float | None = None
+        self._started = time.monotonic()
+        self._progress = Progress(self._started)
+        self._log_file = _open_log_file(f"{settings.operator}-{group}-{self.label.replace(' ', '-')}-{attempt}")
+        self._folder = WorkFolder(settings.user_files)
+        self._server: BridgeServer | None = None
+        self._process: ChildProcess | None = None
+        self._group_server: GroupServer | None = None
+        self._link: GroupLink | None = None
+        registry.add(self)
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def set_cluster(self, addresses: Sequence[Address]) -> None:
+        """Tell the process its TF_CONFIG, so that `main` starts, and join the group.
+
+        Args:
+            addresses: Of every member, by index.
+        """
+        hub, own = addresses[0], addresses[self._index]
+        with self._changed:
+            self._known.hosts = [address.host for address in addresses]
+            cluster = [address.tensorflow for address in addresses]
+            self._session.cluster = tf_config(self._index, self._settings.num_workers, cluster)
+            self._progress = Progress(time.monotonic())
+            self._changed.notify_all()
+        if len(addresses) == 1:
+            return
+        token = self._settings.token
+        if self._index == 0:
+            self._group_server = GroupServer(own.host, own.group_port, token, self._attempt)
+        self._link = GroupLink(f"{hub.host}:{hub.group_port}", token, self._state, self._on_group)
+
+    def feed(self, batch: pa.RecordBatch, extra_input: int = 0) -> Iterator[Output]:
+        """Hand rows to the script, waiting while it is too slow, and yield what it wrote meanwhile.
+
+        Args:
+            batch: The rows, with the columns of `settings.script_schema` or of the extra input.
+            extra_input: 0 for the rows to work on, k for extra input k.
+
+        Raises:
+            RowError: A cell that cannot be carried.
+            TaskError: The script failed.
+        """
+        if extra_input:
+            yield from self._send(batch, extra_input)
+            return
+        with self._changed:
+            self._rows += batch.num_rows
+        for passed in self._tail.push(batch):
+            yield from self._send(passed)
+
+    def poll(self) -> Iterator[Output]:
+        """Yield what the script has written; for times when there is nothing to feed.
+
+        Raises:
+            TaskError: The script failed.
+        """
+        yield from self._until(lambda: True)
+
+    def finish(self) -> Iterator[Output]:
+        """End the script's input, yield what it still writes, and return when the script and its group have ended.
+
+        Raises:
+            TaskError: The script failed, or the group did not come together or to an end.
+        """
+        with self._changed:
+            self._input_ended = True
+        yield from self._even_out()
+        with self._changed:
+            self._session.end_input()
+        decides = self._index in self._settings.deciding
+        yield from self._until(
+            lambda: self._has_succeeded if decides else self._group_now().have_ended(self._settings.deciding)
+        )
+        self._log_end(decides)
+        assert self._process is not None
+        self._process.stop(self._settings.stop_timeout_s if self._has_outcome else 0.0)
+        with self._changed:
+            self._phase = ENDED
+        # Member 0 stays until it has told everybody; the others until member 0 knows.
+        every = range(self._settings.size)
+        yield from self._until(lambda: self._told if self._index else self._group_now().have_ended(every))
+        self.stop()
+
+    def stop(self) -> None:
+        """End the process and remove its folder. Safe to call twice and from any thread."""
+        with self._stop_lock:
+            if self._stopped:
+                return
+            if self._process is not None:
+                self._process.stop(0.0)
+            self._folder.remove()
+            if self._link is not None:
+                self._link.stop()
+            if self._group_server is not None:
+                self._group_server.stop()
+            if self._server is not None:
+                self._server.stop()
+            if self._log_file is not None:
+                self._log_file.close()
+            registry.discard(self)
+            self._stopped = True
+        with self._changed:
+            self._changed.notify_all()
+
+    @property
+    def has_returned(self) -> bool:
+        """Whether the script has returned, without an error."""
+        return self._has_succeeded
+
+    @property
+    def rows_done(self) -> int:
+        """How many rows of a stream need not be given to the script again, should it fail later on."""
+        session, settings = self._session, self._settings
+        with self._changed:
+            if self._has_succeeded and settings.on_return == DRAIN:
+                return session.rows_in
+            return session.rows_committed if settings.replay == UNCOMMITTED else session.progress.rows_read
+
+    @property
+    def group(self) -> str:
+        """The group this process belongs to."""
+        return self._group
+
+    @property
+    def unanswered_s(self) -> float:
+        """For how many seconds Flink has owed an answer to a heartbeat."""
+        sent = self._heartbeat_sent
+        return 0.0 if sent is None else time.monotonic() - sent
+
+    @property
+    def _name(self) -> str:
+        return f"{self._settings.operator}, {self.label}"
+
+    @property
+    def _has_outcome(self) -> bool:
+        return self._session.outcome is not None
+
+    @property
+    def _has_succeeded(self) -> bool:
+        return self._has_outcome and self._session.failure is None
+
+    def _start(self) -> None:
+        settings, token = self._settings, secrets.token_hex(16)
+        task = task_of(settings, self._folder)
+        self._server = BridgeServer(self._session, self._changed, self._shares, self._wishes, task, token, self._folder.private)
+        self._server.start()
+        self._process = launch(
+            settings, self._index, self._attempt, self._folder, self._server.address, token, self._on_line, self._on_exit
+        )
+
+    # Waiting.
+
+    def _until(self, condition: Callable[[], bool]) -> Iterator[Output]:
+        """Yield what the script writes until `condition` holds; it is asked with the lock held."""
+        done = False
+        while not done:
+            with self._changed:
+                done = condition()  # before the rows are taken: none can come after the outcome
+                taken = self._take_rows(wait=not done)
+            self._check()
+            yield from taken
+
+    def _take_rows(self, wait: bool) -> list[Output]:
+        """Take what the script wrote, with the lock held; if that is nothing and `wait`, let any change happen first."""
+        self._changed.notify_all()  # there may be new input, and there will be room for output
+        if wait and not self._session.has_rows:
+            self._changed.wait(HEARTBEAT_S)
+        return self._session.take_rows()
+
+    def _send(self, batch: pa.RecordBatch, extra_input: int = 0) -> Iterator[Output]:
+        settings = self._settings
+        schema = settings.extra_schemas[extra_input - 1] if extra_input else settings.script_schema
+        columns = to_columns(batch, schema)
+
+        def offer() -> bool:
+            # Rows of a stream may come before the last address, which would not come at all while they wait for the script.
+            is_early = settings.kind == "stream" and self._session.cluster is None
+            return self._session.offer(batch.num_rows, columns, extra_input, in_any_case=is_early)
+
+        yield from self._until(offer)
+
+    def _even_out(self) -> Iterator[Output]:
+        """Wait for the sizes of all shares and make this one as long or as short as it has to be."""
+        if self._settings.equal_steps == OFF or self._index not in self._settings.fed:
+            return
+        yield from self._until(lambda: self._group_now().input_has_ended or self._has_outcome)
+        if self._has_outcome:
+            return
+        with self._changed:
+            group = self._group_now()
+            sizes, sample, own = group.share_sizes, group.sample, self._rows
+        last = self._tail.finish(sizes, own, sample)
+        logger.info("%s: shares of %s rows, equalSteps is %s", self._name, sizes, self._settings.equal_steps)
+        for batch in last:
+            yield from self._send(batch)
+
+    def _log_end(self, decides: bool) -> None:
+        if decides and self._session.rows_discarded:
+            logger.info(
+                "%s: the script ended before it had read all; %d of %d rows were dropped",
+                self._name, self._session.rows_discarded, self._session.rows_in,
+            )  # fmt: skip
+        if not decides:
+            logger.info("%s: all that it served have ended; it is stopped", self._name)
+
+    # The group.
+
+    def _state(self) -> MemberState:
+        """Return what the others should know of this member."""
+        session = self._session
+        with self._changed:
+            ask_for_sample = self._input_ended and self._settings.equal_steps in (PAD, REPEAT)
+            if self._phase == STARTING and session.hello is not None:
+                self._phase = RUNNING
+            return MemberState(
+                index=self._index,
+                attempt=self._attempt,
+                phase=self._phase,
+                failure=self._failure,
+                # With what was added to even out the shares: for "pad" and "repeat" the largest stays the largest.
+                rows=session.rows_in if session.has_ended_input else self._rows,
+                input_ended=self._input_ended,
+                sample=self._tail.sample if ask_for_sample else b"",
+                rows_read=session.progress.rows_read,
+                idle_s=self._progress.idle_s(time.monotonic()),
+                waiting=session.progress.waiting or not session.has_output_room,
+                input_full=session.is_input_full,
+                dataset_file=session.progress.dataset_file,
+                dataset_complete=session.progress.dataset_complete,
+                wants_files=self._wants_files,
+            )
+
+    def _on_group(self, answer: GroupState, answered: MemberState) -> None:
+        with self._changed:
+            self._known.update(answer.members)
+            self._told = answered.phase == ENDED
+            self._changed.notify_all()
+
+    def _group_now(self) -> Group:
+        """Return what is known of the group, this member's own state included. With the lock held."""
+        self._known.update([self._state()])
+        return self._known
+
+    def _shares(self) -> Shares | None:
+        self._wants_files = True
+        return self._group_now().shares
+
+    def _wishes(self) -> Wishes:
+        return Wishes(dataset_file=self._group_now().wants_files)
+
+    # Failing.
+
+    def _check(self) -> None:
+        """Raise when the script has failed, the process has died or the Flink task is gone. Takes the lock for a moment."""
+        if self._stopped:
+            raise TaskError(f"{self._name}: stopped because its job has ended")
+        is_due = time.monotonic() >= self._heartbeat_due
+        error = None if self._phase == ENDED else self._failed_process()
+        if error is None and is_due:  # not with each chunk: what is looked for there takes seconds
+            error = self._failed_group()
+        if error is not None:
+            self.stop()
+            raise error
+        if is_due:
+            self._look_for_progress()
+            self._heartbeat_sent = time.monotonic()
+            self._alive()
+            self._heartbeat_sent = None
+            self._heartbeat_due = time.monotonic() + HEARTBEAT_S
+
+    def _failed_process(self) -> TaskError | None:
+        """Return the error of the script or its process; the echo of another member's failure only after a while."""
+        session, process = self._session, self._process
+        assert process is not None
+        # The exit is asked for first: a process reports its outcome before it exits, never after.
+        status = process.exit_status
+        failure = session.failure
+        if failure is None and (status is None or self._has_outcome):
+            return None
+        process.wait(LAST_WORDS_S)  # it is about to exit; then all that it printed is here
+        if failure is not None:
+            what = describe_failure(failure)
+        else:
+            assert status is not None
+            what = describe_death(status, session.hello is not None)
+        with self._changed:
+            self._phase, self._failure = FAILED, what.splitlines()[0]
+        others = ""
+        if self._settings.size > 1 and comes_from_a_peer(failure, process.last_lines):
+            self._echo_since = self._echo_since or time.monotonic()
+            if time.monotonic() - self._echo_since < ECHO_S:
+                return None
+            others = self._members()
+        return self.error(what, failure.traceback if failure is not None else "", others)
+
+    def _failed_group(self) -> TaskError | None:
+        """Return the error of a group that does not come together, has lost its first member, or stands still."""
+        if self._session.cluster is None:
+            return self._not_formed("the addresses of the others have not come") if self._is_late else None
+        with self._changed:
+            group = self._group_now()
+            formed, lagging, idle_s = group.is_formed, None, self._settings.stall_timeout_s
+            if idle_s and self._phase == RUNNING:
+                lagging = group.lagging(idle_s)
+                if lagging not in (None, self._index):
+                    lagging = group.lagging(idle_s + ECHO_S)  # the other knows better where it stands
+            deserted = self._phase == RUNNING and self._has_outcome and group.is_deserted_by(self._index)
+        if not formed:
+            return self._not_formed("") if self._is_late else None
+        if self._link is not None and self._link.unanswered_s > LOST_S:
+            return self.error(
+                f"the chief has not answered for {LOST_S:g} s at {self._link.address} ({self._link.last_error}): has its host "
+                "failed, or the network between the hosts?",
+                self._members(),
+            )
+        if deserted:
+            return self.error(
+                "the script returned, but the workers that it should serve still run and stand still: a script has to serve "
+                "in this role until it is stopped, for example with tf.distribute.Server(...).join(); without use for "
+                "parameter servers, set numPSs to 0",
+                self._members(),
+            )
+        return None if lagging is None else self._stalled(lagging, idle_s)
+
+    @property
+    def _is_late(self) -> bool:
+        return time.monotonic() - self._started > self._settings.start_timeout_s
+
+    def _not_formed(self, what: str) -> TaskError:
+        """Describe why the group is not complete in time."""
+        limit = f"within the {self._settings.start_timeout_s:g} s of startTimeout"
+        if self._session.hello is None:
+            return self.error(f"the process did not connect {limit}", self._members())
+        reasons = [what] if what else []
+        with self._changed:
+            unformed = self._group_now().unformed
+        if self._link is not None and self._link.unanswered_s > REPORT_S + HEARTBEAT_S:
+            reasons.append(
+                f"the chief does not answer at {self._link.address} ({self._link.last_error}): if a firewall lies between the "
+                "hosts, open their ports to each other; if a host has several addresses, choose with hostNetwork"
+            )
+        elif unformed and not what:
+            reasons.append(
+                f"{', '.join(unformed)} did not report or connect: look at the log of that process, and whether its host "
+                f"reaches {self._link.address if self._link else 'this one'}"
+            )
+        return self.error(f"the group was not complete {limit}: {'; '.join(reasons)}", self._members())
+
+    def _stalled(self, lagging: int, idle_s: float) -> TaskError:
+        assert self._process is not None
+        name = "this script" if lagging == self._index else label(lagging, self._settings.num_workers)
+        stacks = self._process.stacks(os.path.join(self._folder.private, STACKS_FILE))
+        return self.error(
+            f"no process of the group has made progress for {idle_s:g} s, and {name} lags behind; stallTimeout sets how long "
+            "to wait",
+            self._members(),
+            f"--- where {self.label} stands ---\n{stacks}",
+        )
+
+    def _look_for_progress(self) -> None:
+        assert self._process is not None
+        cpu_s = self._process.cpu_s
+        with self._changed:
+            self._progress.look(time.monotonic(), self._session.progress.rows_read + self._session.rows_out, cpu_s)
+
+    def _members(self) -> str:
+        """Describe all members of a group of several."""
+        if self._settings.size == 1:
+            return ""
+        with self._changed:
+            return f"--- the group ---\n{self._group_now().describe()}"
+
+    def error(self, what: str, *details: str) -> TaskError:
+        """Return an error of this process, with the last lines it printed."""
+        assert self._process is not None
+        printed = "\n".join(self._process.last_lines)
+        tail = f"--- last lines of the process ---\n{printed}" if printed.strip() else ""
+        return TaskError(paragraphs(f"{self._name} ({self._settings.main_script}): {what}", *details, tail))
+
+    def _on_exit(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _on_line(self, line: str) -> None:
+        prefixed = f"[{self._name}] {line}"
+        logger.info("%s", prefixed)
+        if self._log_file is not None:
+            self._log_file.write(line + "\n")
+        if self._settings.print_process_info:
+            print(prefixed, file=sys.stdout, flush=True)
+
+
+def _open_log_file(name: str) -> TextIO | None:
+    """Open a log file beside Flink's own where Flink says where that is, as on a TaskManager."""
+    folder = os.environ.get("FLINK_LOG_DIR", "")
+    if not os.path.isdir(folder):
+        return None
+    return open(os.path.join(folder, f"akdl-{name}.log"), "w", encoding="utf-8", buffering=1)

@@ -1,0 +1,110 @@
+"""The members that live in this Python process, and their end when nobody else can bring it about.
+
+In a local run Python functions live in the driver. When their job fails or is cancelled, nothing interrupts a function
+that waits there, and its question to Flink is never answered. Two things help: whoever runs a job stops its groups when
+it ends, and a thread stops members whose heartbeat Flink has left without an answer, and members whose worker has ended. A
+worker that loses its line to Flink closes no function, and a member that just then waits for Flink to call it, or to answer
+a request for state that PyFlink makes around its calls, would wait for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Collection
+from types import FrameType
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from apache_beam.runners.worker.sdk_worker import SdkHarness
+
+logger = logging.getLogger(__name__)
+
+ABANDONED_S = 10.0  # longer than a pause of a JVM that collects garbage under load
+LOOK_S = 1.0
+
+
+class Owned(Protocol):
+    """A member as its registry sees it."""
+
+    @property
+    def group(self) -> str:
+        """Name of its group."""
+
+    @property
+    def label(self) -> str:
+        """What it is called in messages."""
+
+    @property
+    def unanswered_s(self) -> float:
+        """For how many seconds Flink has not answered it."""
+
+    def stop(self) -> None:
+        """End its process. Safe to call twice."""
+
+
+_members: dict[Owned, weakref.ref[SdkHarness] | None] = {}  # and Beam's worker that each lives in
+_lock = threading.Lock()
+_watcher: threading.Thread | None = None
+
+
+def add(member: Owned) -> None:
+    """Note a member that has a process or is about to start one."""
+    global _watcher
+    with _lock:
+        _members[member] = _own_worker()
+        if _watcher is None:
+            _watcher = threading.Thread(target=_stop_abandoned, name="akdl-abandoned", daemon=True)
+            _watcher.start()
+
+
+def discard(member: Owned) -> None:
+    """Forget a member that has been stopped."""
+    with _lock:
+        _members.pop(member, None)
+
+
+def stop_groups(groups: Collection[str]) -> None:
+    """Stop every process of these groups that this Python process owns; for the end of their job, however it came."""
+    for member in _snapshot():
+        if member.group in groups:
+            member.stop()
+
+
+def _stop_abandoned() -> None:
+    while True:
+        time.sleep(LOOK_S)
+        for member in _snapshot():
+            if _has_ended(_members.get(member)):
+                logger.warning("%s: its worker has lost Flink, stopping it", member.label)
+                member.stop()
+            elif member.unanswered_s > ABANDONED_S:
+                logger.warning("%s: no sign of life from Flink for %g s, stopping it", member.label, ABANDONED_S)
+                member.stop()
+
+
+def _own_worker() -> weakref.ref[SdkHarness] | None:
+    """Return Beam's worker that this thread works for; None where a test calls."""
+    beam = sys.modules.get("apache_beam.runners.worker.sdk_worker")  # half a second to import, for programs without one
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and beam is not None:
+        worker = frame.f_locals.get("self")
+        if isinstance(worker, beam.SdkHarness):
+            return weakref.ref(worker)
+        frame = frame.f_back
+    return None
+
+
+def _has_ended(worker: weakref.ref[SdkHarness] | None) -> bool:
+    if worker is None:
+        return False
+    harness = worker()
+    return harness is None or not harness._alive
+
+
+def _snapshot() -> list[Owned]:
+    with _lock:
+        return list(_members)

@@ -1,0 +1,167 @@
+"""gRPC around a session: carries messages, waits where a rule says wait, and lets in one process only.
+
+Every call must bring the token of its process. The server listens on a unix socket inside the work folder, or on
+127.0.0.1 where the folder's path is too long for one.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+from apache_beam.utils import thread_pool_executor
+
+from akdl.wire import Cluster, Empty, Hello, Outcome, Output, Progress, Shares, Task, Wishes
+from akdl.wire.service import SERVICE
+from akdl.wire.token import refuse_strangers
+from bridge.member.session import ProtocolError, Session
+
+_LONGEST_SOCKET_PATH = 100  # Linux has 107 bytes, macOS 103
+_LOOK_AGAIN_S = 0.5  # how soon a waiting call notices that its process has gone
+
+
+class BridgeServer:
+    """Serves one session to one process.
+
+    Args:
+        session: The rules; guarded by `changed`.
+        changed: Lock of the session, notified whenever it changes.
+        shares: Returns the files of all workers, None as long as one is not complete; called with the lock held.
+        wishes: Returns what others want of the process; called with the lock held.
+        task: What the process is told when it connects.
+        token: The secret that every call must bring.
+        folder: Where the unix socket is made.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        changed: threading.Condition,
+        shares: Callable[[], Shares | None],
+        wishes: Callable[[], Wishes],
+        task: Task,
+        token: str,
+        folder: str,
+    ) -> None:
+        self._session = session
+        self._changed = changed
+        self._shares = shares
+        self._wishes = wishes
+        self._task = task
+        self._token = token
+        self._stopped = False
+        self._server = grpc.server(
+            # Beam's, as for PyFlink's own servers: one of the standard library takes no call once the program is at its
+            # end, of which gRPC's thread dies, and a program that leaves a job running would wait for ever.
+            thread_pool_executor.shared_unbounded_instance(),  # type: ignore[no-untyped-call]
+            options=[
+                ("grpc.max_send_message_length", -1),
+                ("grpc.max_receive_message_length", -1),
+                ("grpc.so_reuseport", 0),  # by default two servers would share a port without a word
+            ],
+        )
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, self._handlers()),))
+        self.address = self._listen(os.path.join(folder, "bridge.sock"))
+
+    def start(self) -> None:
+        """Begin to answer calls."""
+        self._server.start()
+
+    def stop(self) -> None:
+        """Cut all calls off. Safe to call twice."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        self._server.stop(grace=None).wait()
+
+    def _listen(self, socket_path: str) -> str:
+        if len(socket_path) <= _LONGEST_SOCKET_PATH:
+            address = "unix:" + socket_path
+            self._server.add_insecure_port(address)
+            return address
+        return f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+
+    def _handlers(self) -> dict[str, Any]:
+        def serialize(message: Any) -> bytes:
+            serialized: bytes = message if isinstance(message, bytes) else message.SerializeToString()
+            return serialized
+
+        kinds: dict[str, tuple[Any, Callable[[Any, Any], Any], Any]] = {
+            "Connect": (grpc.unary_unary_rpc_method_handler, self._connect, Hello),
+            "WaitForCluster": (grpc.unary_unary_rpc_method_handler, self._wait_for_cluster, Empty),
+            "Read": (grpc.unary_stream_rpc_method_handler, self._read, Empty),
+            "Write": (grpc.stream_unary_rpc_method_handler, self._write, Output),
+            "Report": (grpc.unary_unary_rpc_method_handler, self._report, Progress),
+            "WaitForShares": (grpc.unary_unary_rpc_method_handler, self._wait_for_shares, Empty),
+            "Finish": (grpc.unary_unary_rpc_method_handler, self._finish, Outcome),
+        }
+        return {
+            name: make(self._guarded(behaviour), request_deserializer=request.FromString, response_serializer=serialize)
+            for name, (make, behaviour, request) in kinds.items()
+        }
+
+    def _guarded(self, behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        def call(request: Any, context: Any) -> Any:
+            refuse_strangers(context, self._token, "this process has no token for this bridge")
+            try:
+                return behaviour(request, context)
+            except ProtocolError as error:
+                context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+
+        return call
+
+    def _connect(self, hello: Hello, context: Any) -> Task:
+        with self._changed:
+            self._session.connect(hello)
+            self._changed.notify_all()
+        return self._task
+
+    def _wait_for_cluster(self, request: Empty, context: Any) -> Cluster:
+        with self._changed:
+            self._wait(context, lambda: self._session.cluster is not None)
+            return Cluster(tf_config=self._session.cluster)
+
+    def _read(self, request: Empty, context: Any) -> Iterator[bytes]:
+        while not self._session.has_sent_end:
+            with self._changed:
+                self._wait(context, lambda: self._session.has_chunk or self._session.outcome is not None)
+                chunk = self._session.next_chunk()
+                self._changed.notify_all()
+            if chunk is None:  # the script has ended, nobody reads on
+                return
+            yield chunk
+
+    def _write(self, messages: Iterator[Output], context: Any) -> Empty:
+        for output in messages:
+            with self._changed:
+                self._wait(context, lambda: self._session.has_output_room)
+                self._session.add_rows(output)
+                self._changed.notify_all()
+        return Empty()
+
+    def _report(self, progress: Progress, context: Any) -> Wishes:
+        with self._changed:
+            self._session.report(progress)
+            self._changed.notify_all()
+            return self._wishes()
+
+    def _wait_for_shares(self, request: Empty, context: Any) -> Shares:
+        with self._changed:
+            self._wait(context, lambda: self._shares() is not None)
+            return self._shares() or Shares()
+
+    def _finish(self, outcome: Outcome, context: Any) -> Empty:
+        with self._changed:
+            self._session.finish(outcome)
+            self._changed.notify_all()
+        return Empty()
+
+    def _wait(self, context: Any, ready: Callable[[], bool]) -> None:
+        """Wait, with the lock held, until `ready`; abort the call when the server stops or the caller is gone."""
+        while not ready():
+            if self._stopped or not context.is_active():
+                context.abort(grpc.StatusCode.CANCELLED, "the Flink task is ending")
+            self._changed.wait(_LOOK_AGAIN_S)

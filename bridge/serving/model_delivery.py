@@ -1,0 +1,266 @@
+"""The Flink graph that brings a stream of models to every host that predicts.
+
+    model rows ──keyed──> Collect, one subtask ──whole models──> all subtasks of Deliver ──> the model process of each host
+
+Deliver has as many subtasks as the job has slots, so there is one wherever a task predicts; on each host one of them acts. It
+yields nothing, but is joined to the result of the prediction, as Flink only runs what leads to a result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import IO, Any
+
+from pyflink.common import Row, Types
+from pyflink.datastream import KeyedProcessFunction, ProcessFunction
+from pyflink.datastream.state import MapStateDescriptor
+from pyflink.table import StreamTableEnvironment, Table
+
+from bridge.codec.ipc import read_batch
+from bridge.exceptions import ConfigurationError, TaskError
+from bridge.flink.arrow_operators import KEYED_CHUNK, START, Dealing, keyed, rows_for_members
+from bridge.host.file_lock import try_lock
+from bridge.schema import quoted
+from bridge.serving.model_rows import DamagedModel, Model, ModelRow, ModelRows
+from bridge.serving.prediction import PredictionSettings, model_process
+from bridge.table_env import has_checkpoints
+
+logger = logging.getLogger(__name__)
+
+TIME_COLUMN = "alinkmodelstreamtimestamp"
+COUNT_COLUMN = "alinkmodelstreamcount"
+
+_EARLIER_S = 60.0  # for a worker of an earlier attempt to end
+_MODEL_ROW = Types.ROW_NAMED(["number", "text", "model", "rows"], [Types.LONG(), Types.STRING(), Types.STRING(), Types.LONG()])
+_PIECE = Types.ROW_NAMED(
+    ["name", "number", "last", "piece"], [Types.STRING(), Types.INT(), Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())]
+)
+
+
+def deliver_models(
+    table_env: StreamTableEnvironment, result: Table, models: Table, settings: PredictionSettings, parallelism: int
+) -> Table:
+    """Return the result of a prediction, in whose job the models of a stream take over from the first one.
+
+    Args:
+        table_env: The environment.
+        result: The result. Time attributes of it become plain timestamps.
+        models: The rows of the models.
+        settings: Of the prediction.
+        parallelism: The largest of the job.
+
+    Raises:
+        ConfigurationError: The columns are not those of models.
+    """
+    operator, group = settings.process.operator, settings.process.group
+    view = f"akdl_model_rows_{group}"
+    table_env.create_temporary_view(view, models)
+    query = f"SELECT {', '.join(_model_columns(operator, models))} FROM {view}"
+    collect = Collect(settings, has_checkpoints(table_env))
+    rows = rows_for_members(table_env, table_env.sql_query(query), [0], Dealing.BY_CHUNK, settings.gathering)
+    collected = keyed(rows, KEYED_CHUNK).process(collect, output_type=_PIECE).set_parallelism(1).name(f"{operator}, models")
+    delivered = (
+        collected.broadcast()
+        .process(Deliver(settings), output_type=Types.ROW_NAMED(["n"], [Types.LONG()]))
+        .set_parallelism(parallelism)
+        .name(f"{operator}, models to hosts")
+    )
+    table_env.create_temporary_view(f"akdl_result_{group}", result)
+    table_env.create_temporary_view(f"akdl_delivered_{group}", table_env.from_data_stream(delivered))
+    columns, nulls = [], []
+    schema = result.get_resolved_schema()
+    for name, data_type in zip(schema.get_column_names(), result._j_table.getResolvedSchema().getColumnDataTypes()):
+        logical = data_type.getLogicalType()
+        cast = f"AS {logical.copy(True).asSerializableString()}) AS {quoted(name)}"
+        is_time = "*" in logical.asSummaryString()
+        columns.append(f"CAST({quoted(name)} {cast}" if is_time else quoted(name))
+        nulls.append(f"CAST(NULL {cast}")
+    return table_env.sql_query(
+        f"SELECT {', '.join(columns)} FROM akdl_result_{group} UNION ALL "
+        f"SELECT {', '.join(nulls)} FROM akdl_delivered_{group} WHERE n < 0"
+    )
+
+
+class Collect(KeyedProcessFunction):  # type: ignore[misc]
+    """Turns rows into whole models, piece by piece: ROW(name, number of the piece, number of the last one, piece).
+
+    Args:
+        settings: Of the prediction.
+        keeps_rows: Keep the rows of the latest model in Flink's state, and those of models that are not whole yet.
+    """
+
+    def __init__(self, settings: PredictionSettings, keeps_rows: bool) -> None:
+        self._settings = settings
+        self._keeps_rows = keeps_rows
+
+    def open(self, runtime_context: Any) -> None:
+        """Make a place for pieces, which goes with the model process of this host, even if this one is killed."""
+        self._process = model_process(self._settings)
+        self._models = ModelRows(tempfile.mkdtemp(prefix="rows-", dir=self._process.folder))
+        self._kept: Any = None  # place in the stream to row
+        self._is_restored = False
+        self._places: set[int] = set()  # of the rows in the state
+        self._latest: set[int] = set()  # of those of the latest whole model
+        self._next = 0
+        if self._keeps_rows:
+            # A type with names: of one without, a worker on a cluster would ask a JVM that is not there.
+            self._kept = runtime_context.get_map_state(MapStateDescriptor("akdl_model_rows", Types.LONG(), _MODEL_ROW))
+
+    def close(self) -> None:
+        """Let go of the process."""
+        if hasattr(self, "_process"):
+            self._process.close()
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
+        """Take a chunk of rows; yields the models that are whole with them, at the start the one that a checkpoint kept."""
+        what, _, arrow = value
+        if self._kept is not None:
+            yield from self._restore()
+        if what == START:
+            return
+        for cells in zip(*(column.to_pylist() for column in read_batch(arrow).columns)):
+            row = ModelRow(*cells)
+            if self._kept is not None:
+                row = replace(row, place=self._next)
+                self._kept.put(self._next, Row(*cells))
+                self._places.add(self._next)
+                self._next += 1
+            yield from self._add(row)
+
+    def _add(self, row: ModelRow) -> Iterator[Row]:
+        try:
+            model = self._models.add(row)
+        except DamagedModel as error:
+            logger.error("%s: a model of the stream is refused: %s", self._settings.process.operator, error)
+            self._forget()
+            return
+        if model is not None:
+            yield from self._pieces(model)
+            self._latest = set(model.places)
+            self._forget()
+
+    def _pieces(self, model: Model) -> Iterator[Row]:
+        last = len(model.sizes) - 1
+        for number, piece in enumerate(model.pieces(), 1):
+            yield Row(model.name, number, last, piece)
+        model.remove()
+
+    def _restore(self) -> Iterator[Row]:
+        """Take the rows that a checkpoint kept, before any other."""
+        if self._is_restored:
+            return
+        self._is_restored = True
+        self._places = set(self._kept.keys())
+        for place in sorted(self._places):
+            self._next = place + 1
+            yield from self._add(replace(ModelRow(*self._kept.get(place)), place=place))
+
+    def _forget(self) -> None:
+        """Drop what is neither of the latest model nor of one that is not whole yet."""
+        gone = self._places - self._latest - self._models.places if self._kept is not None else set()
+        for place in gone:
+            self._kept.remove(place)
+        self._places -= gone
+
+
+class Deliver(ProcessFunction):  # type: ignore[misc]
+    """Lets the model process of this host go over to each model that comes.
+
+    Args:
+        settings: Of the prediction.
+    """
+
+    def __init__(self, settings: PredictionSettings) -> None:
+        self._settings = settings
+
+    def open(self, runtime_context: Any) -> None:
+        """Take hold of the process."""
+        self._file: IO[bytes] | None = None
+        self._lock: int | None = None
+        self._attempt = runtime_context.get_attempt_number()
+        self._process = model_process(self._settings)
+
+    def close(self) -> None:
+        """Let go of it."""
+        if hasattr(self, "_process"):
+            self._drop_file()
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
+            self._process.close()
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
+        """Take a piece; the model takes over with its last one."""
+        name, number, last, piece = value
+        if number == 1:
+            self._drop_file()
+            if self._acts():
+                self._file = tempfile.NamedTemporaryFile(dir=self._process.folder, prefix="model-", suffix=".zip")
+        if self._file is not None:
+            self._file.write(piece)
+            if number == last:
+                self._file.flush()
+                self._process.replace(self._file.name, name)
+                self._drop_file()
+        return iter(())
+
+    def _acts(self) -> bool:
+        """Whether this is the one on its host that acts: it holds a lock from its first model to its end."""
+        if self._lock is None:
+            self._lock = take_turn(os.path.join(self._process.folder, "delivery"), self._attempt)
+        return self._lock is not None
+
+    def _drop_file(self) -> None:
+        if self._file is not None:
+            file, self._file = self._file, None
+            with contextlib.suppress(FileNotFoundError):  # the folder went with the process
+                file.close()
+
+
+def take_turn(path: str, attempt: int) -> int | None:
+    """Return the descriptor of a file that is locked from now on, or None when another one of this attempt has it.
+
+    One of an earlier attempt may still be about to end, after Flink has started this attempt: its end is waited for. Without
+    that, nobody would act in the new attempt.
+
+    Args:
+        path: Of the file, which says in which attempt it was locked.
+        attempt: Flink's number of this attempt.
+
+    Raises:
+        TaskError: An earlier attempt does not end.
+    """
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + _EARLIER_S
+    while not try_lock(lock):
+        holder = os.pread(lock, 20, 0)  # nothing between its locking and its writing
+        if holder == b"%d" % attempt:
+            os.close(lock)
+            return None
+        if time.monotonic() > deadline:
+            os.close(lock)
+            raise TaskError(f"{path} is still locked by an earlier attempt, {_EARLIER_S:g} s after this one wanted it")
+        time.sleep(0.05)
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, b"%d" % attempt, 0)
+    return lock
+
+
+def _model_columns(operator: str, models: Table) -> list[str]:
+    """Return the columns of `_MODEL_ROW` as SQL."""
+    names = {name.lower(): quoted(name) for name in models.get_resolved_schema().get_column_names()}
+    stamps = {TIME_COLUMN, COUNT_COLUMN}
+    if set(names) not in ({"model_id", "model_info"}, {"model_id", "model_info"} | stamps):
+        raise ConfigurationError(
+            f"{operator}: the stream of models has the columns {', '.join(names)}; expected model_id and model_info, and "
+            f"perhaps {TIME_COLUMN} and {COUNT_COLUMN}"
+        )
+    columns = {"number": ("model_id", "BIGINT"), "text": ("model_info", "STRING")}
+    columns.update(model=(TIME_COLUMN, "STRING"), rows=(COUNT_COLUMN, "BIGINT"))
+    return [f"CAST({names.get(name, 'NULL')} AS {sql}) AS {quoted(column)}" for column, (name, sql) in columns.items()]

@@ -1,0 +1,156 @@
+"""The Flink graph of a predictor: one Python function adds the model's outputs to batches of rows.
+
+    table --RowsToArrow--> ROW(kinds, Arrow) --predict--> ROW(kinds, Arrow) --ArrowToRows--> table
+
+All other columns pass it untouched.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyflink.datastream import ProcessFunction
+from pyflink.fn_execution.coder_impl_fast import InternalRow
+from pyflink.table import Schema as FlinkSchema
+from pyflink.table import StreamTableEnvironment, Table
+
+from akdl.wire import Prediction
+from bridge.codec.ipc import read_batch, write_batch
+from bridge.codec.to_arrow import ColumnDecoder
+from bridge.codec.to_columns import to_columns
+from bridge.exceptions import RowError
+from bridge.flink.arrow_operators import CHUNK, Gathering, chunks_of, column_types, logical_type, table_of
+from bridge.flink.time_attributes import PROCTIME, ROWTIME, time_attributes, with_plain_times
+from bridge.host.carried import arrived, carry, carry_own_packages
+from bridge.schema import Schema, quoted
+from bridge.serving.model_process import ModelProcess, ModelSettings
+from bridge.settings import PythonArchive
+
+_INSERT = 0  # the kind of a row that is new, for PyFlink
+
+
+@dataclass(frozen=True)
+class PredictionSettings:
+    """What a predictor is told.
+
+    Args:
+        process: What its model process is told.
+        model: A file that travels with the job, see `bridge.host.carried`, or the path of the model on every host.
+        input_schema: The columns that feed the model, in order.
+        output_schema: The result columns.
+        result: Every column of the result: its name, and whether it is an output rather than an input that stays.
+        error_column: Name of a column for what is wrong with a row; None to fail the job at the first such row.
+        gathering: How many rows are predicted together.
+    """
+
+    process: ModelSettings
+    model: str
+    input_schema: Schema
+    output_schema: Schema
+    result: tuple[tuple[str, bool], ...]
+    error_column: str | None = None
+    gathering: Gathering = field(default_factory=Gathering)
+
+
+def predict_table(table_env: StreamTableEnvironment, table: Table, settings: PredictionSettings) -> Table:
+    """Return the table with the model's outputs.
+
+    Updates stay updates, and the time attributes of columns that stay are kept.
+    """
+    carry_own_packages(table_env)
+    if os.path.isfile(settings.model):
+        carry(table_env, settings.model)
+    if isinstance(settings.process.python, PythonArchive):
+        carry(table_env, settings.process.python.path)
+    group = settings.process.group
+    times = time_attributes(table)
+    stays = [name for name, is_output in settings.result if not is_output]
+    # Flink knows the time of processing anew behind the function, and has one event time for a stream.
+    proctimes = [name for name in stays if times.get(name) == PROCTIME and name not in settings.input_schema.names]
+    rowtime = next((name for name in stays if times.get(name) == ROWTIME), None)
+    needed = {*settings.input_schema.names, *stays} - set(proctimes)
+    carried = with_plain_times(table_env, table, f"akdl_rows_{group}", needed, rowtime)
+    chunks, updates = chunks_of(table_env, carried, settings.gathering)
+    types = dict(column_types(carried))
+    types.update((column.name, logical_type(column.type.sql)) for column in settings.output_schema)
+    columns = [(name, types[name]) for name, _ in settings.result if name not in proctimes]
+    if settings.error_column is not None:
+        columns.append((settings.error_column, logical_type("STRING")))
+    predicted = chunks.process(_Predict(settings, [name for name, _ in columns]), output_type=CHUNK)
+    predicted.name(settings.process.operator).set_parallelism(chunks._j_data_stream.getTransformation().getParallelism())
+    event_time = None
+    if rowtime is not None:
+        event_time = FlinkSchema.new_builder().watermark(rowtime, "SOURCE_WATERMARK()").build()
+    result = table_of(table_env, predicted, columns, event_time, updates)
+    if not proctimes:
+        return result
+    view = f"akdl_predicted_{group}"
+    table_env.create_temporary_view(view, result)
+    names = [name for name, _ in settings.result] + ([] if settings.error_column is None else [settings.error_column])
+    cells = [f"PROCTIME() AS {quoted(name)}" if name in proctimes else quoted(name) for name in names]
+    return table_env.sql_query(f"SELECT {', '.join(cells)} FROM {view}")
+
+
+def model_process(settings: PredictionSettings) -> ModelProcess:
+    """Return a task's hold on the process with the model on its host, which is started if need be.
+
+    Raises:
+        TaskError: See `ModelProcess`.
+    """
+    return ModelProcess(settings.process, arrived(settings.model))
+
+
+class _Predict(ProcessFunction):  # type: ignore[misc]
+    """Chunks to chunks with the model's outputs, and what is wrong with each row where a column is named for that.
+
+    Args:
+        settings: What the predictor is told.
+        columns: Names of the result's columns.
+    """
+
+    def __init__(self, settings: PredictionSettings, columns: list[str]) -> None:
+        self._settings = settings
+        self._columns = columns
+
+    def open(self, runtime_context: Any) -> None:
+        """Take hold of the process with the model."""
+        self._decoder = ColumnDecoder(self._settings.output_schema, "the model")
+        self._process = model_process(self._settings)
+
+    def close(self) -> None:
+        """Let go of the process."""
+        if hasattr(self, "_process"):
+            self._process.close()
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[InternalRow]:
+        """Predict the rows of a chunk."""
+        kinds, arrow = value
+        batch = read_batch(arrow)
+        fed = batch.select(self._settings.input_schema.names)
+        prediction = self._process.predict(to_columns(fed, self._settings.input_schema))
+        cells = dict(zip(batch.schema.names, batch.columns))
+        cells.update(self._errors(prediction, batch.num_rows))
+        cells.update(zip(self._settings.output_schema.names, self._decoder.decode(prediction.rows)))
+        predicted = pa.record_batch([cells[name] for name in self._columns], names=self._columns)
+        # PyFlink's coder takes this as it is, but asks a Row for its fields and its kind.
+        yield InternalRow([kinds, write_batch(predicted)], _INSERT)
+
+    def _errors(self, prediction: Prediction, rows: int) -> dict[str, pa.Array]:
+        """Return the column of errors, if there is one."""
+        if self._settings.error_column is None:
+            if prediction.bad_rows:
+                bad = prediction.bad_rows[0]
+                raise RowError(
+                    f"{self._settings.process.operator}: row {bad.row} of a batch cannot be predicted: {bad.message}; "
+                    "errorCol names a column for such messages, if the job should go on"
+                )
+            return {}
+        errors = np.full(rows, None, object)
+        for bad in prediction.bad_rows:
+            errors[bad.row] = bad.message
+        return {self._settings.error_column: pa.array(errors, pa.string())}

@@ -1,0 +1,77 @@
+"""Which rows a checkpoint keeps, over restarts."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from bridge.codec.ipc import write_batch
+from bridge.flink.pending import Pending
+
+
+class MapState(dict):
+    """As much of Flink's state as is used, kept over restarts."""
+
+    put = dict.__setitem__
+    remove = dict.__delitem__
+
+
+class ValueState:
+    def __init__(self):
+        self._value = None
+
+    def value(self):
+        return self._value
+
+    def update(self, value):
+        self._value = value
+
+
+@pytest.fixture
+def states():
+    return MapState(), ValueState()
+
+
+def chunk(rows):
+    return len(rows), write_batch(pa.record_batch([pa.array(list(rows))], names=["x"]))
+
+
+def restored(pending):
+    return ["".join(batch.column(0).to_pylist()) for batch in pending.restore()]
+
+
+def test_what_is_not_done_comes_again(states):
+    pending = Pending(*states)
+    assert restored(pending) == []
+    for rows in ("ab", "c", "def"):
+        pending.add(*chunk(rows))
+    pending.drop(3)
+    assert pending.rows == 3 and len(states[0]) == 1
+    assert restored(Pending(*states)) == ["def"]
+
+
+def test_a_chunk_that_is_partly_done_comes_without_its_beginning(states):
+    pending = Pending(*states)
+    pending.restore()
+    pending.add(*chunk("abc"))
+    pending.drop(1)
+    again = Pending(*states)
+    assert restored(again) == ["bc"]
+    # A script counts from its own start.
+    again.drop(1)
+    assert restored(Pending(*states)) == ["c"]
+    again.add(*chunk("d"))
+    again.drop(3)
+    assert again.rows == 0 and not states[0]
+
+
+def test_rows_are_numbered_on_after_a_restart_without_rows(states):
+    pending = Pending(*states)
+    pending.restore()
+    pending.add(*chunk("a"))
+    pending.drop(1)
+    again = Pending(*states)
+    assert restored(again) == []
+    again.add(*chunk("bc"))
+    again.drop(0)
+    assert again.rows == 2 and restored(Pending(*states)) == ["bc"]

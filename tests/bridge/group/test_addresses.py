@@ -1,0 +1,88 @@
+"""Addresses that others can use, and ports that nobody else is given."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from bridge.group import addresses
+from bridge.group.addresses import Address, hold, own_host, release, reserve
+
+
+def can_bind(address, **options):
+    with socket.socket() as probe:
+        for option in options:
+            probe.setsockopt(socket.SOL_SOCKET, getattr(socket, option), 1)
+        try:
+            probe.bind(("", address))
+        except OSError:
+            return False
+    return True
+
+
+def test_own_host_is_an_address_of_this_host():
+    with socket.create_server((own_host(), 0)):
+        pass
+
+
+def test_a_name_that_means_loopback_or_another_host_is_not_announced(monkeypatch):
+    out = addresses._address_towards("192.0.2.1") or "127.0.0.1"
+    for named in ("127.0.1.1", "203.0.113.9"):
+        monkeypatch.setattr(socket, "gethostbyname", lambda name, named=named: named)
+        assert own_host() == out
+
+
+def test_a_host_without_a_name_and_without_a_way_out_is_alone(monkeypatch):
+    def unknown(name):
+        raise OSError
+
+    monkeypatch.setattr(socket, "gethostbyname", unknown)
+    monkeypatch.setattr(addresses, "_address_towards", lambda target: None)
+    assert own_host() == "127.0.0.1"
+
+
+def test_a_network_chooses_among_addresses():
+    assert own_host("127.0.0.0/8").startswith("127.")
+    with pytest.raises(ConfigurationError, match="hostNetwork 203.0.113.0/24: the host .* has no address in it"):
+        own_host("203.0.113.0/24")
+
+
+def test_a_reserved_port_is_not_given_to_others_but_can_be_shared():
+    port, group_port = reserve("g", 0, 0)
+    try:
+        assert port != group_port
+        assert not can_bind(port) and not can_bind(group_port)
+        assert can_bind(port, SO_REUSEPORT=1), "as TensorFlow does"
+    finally:
+        release("g", 0, 0)
+    assert can_bind(port)
+
+
+def test_attempts_hold_ports_of_their_own():
+    first, second = reserve("g", 0, 0), reserve("g", 0, 1)
+    try:
+        release("g", 0, 0)
+        assert can_bind(first[0]) and not can_bind(second[0])
+    finally:
+        release("g", 0, 1)
+
+
+def test_ports_reserved_elsewhere_are_held_on():
+    address = Address("127.0.0.1", *reserve("g", 0, 0))
+    elsewhere = addresses._held.pop(("g", 0, 0))  # as if another process had reserved them
+    try:
+        hold("g", 0, 0, address)
+        for holder in elsewhere:
+            holder.close()
+        assert not can_bind(address.port) and not can_bind(address.group_port)
+        assert address.tensorflow == f"127.0.0.1:{address.port}"
+    finally:
+        release("g", 0, 0)
+
+
+def test_a_port_that_another_program_took_is_an_error():
+    with socket.create_server(("", 0)) as taken:
+        with pytest.raises(ConfigurationError, match="was taken by another program"):
+            hold("g", 0, 0, Address("127.0.0.1", taken.getsockname()[1], 0))

@@ -1,0 +1,78 @@
+"""Shares are made equal without losing or inventing a row by accident."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from bridge.codec.ipc import read_batch, write_batch
+from bridge.exceptions import BridgeError
+from bridge.group.equal_steps import HELD_ROWS, Tail
+
+
+def rows(count, start=0):
+    ids = pa.array(range(start, start + count), pa.int64())
+    return pa.record_batch([ids, pa.array([1.0] * count, pa.float32())], names=["id", "w"])
+
+
+def read(batches):
+    return [(row["id"], row["w"]) for batch in batches for row in batch.to_pylist()]
+
+
+def ids(batches):
+    return [number for number, _ in read(batches)]
+
+
+@pytest.mark.parametrize("mode", ["off", "pad", "repeat"])
+def test_rows_pass_at_once_where_none_can_be_too_many(mode):
+    tail, batch = Tail(mode, "w"), rows(2)
+    assert tail.push(batch) == [batch]
+    assert tail.finish([2, 2], 2, None) == []
+
+
+def test_repeat_goes_round_the_last_rows():
+    tail = Tail("repeat")
+    tail.push(rows(3))
+    tail.push(rows(2, start=3))
+    assert ids(tail.finish([10, 5], 5, None)) == [3, 4, 3, 4, 3]
+
+
+def test_pad_has_no_weight():
+    tail = Tail("pad", "w")
+    tail.push(rows(1, start=7))
+    assert read(tail.finish([3, 1], 1, None)) == [(7, 0.0), (7, 0.0)]
+
+
+def test_a_share_without_rows_takes_those_of_another():
+    assert ids(Tail("repeat").finish([2, 0], 0, write_batch(rows(1, start=9)))) == [9, 9]
+
+
+def test_no_rows_at_all():
+    assert Tail("pad", "w").finish([0, 0], 0, None) == []
+    assert Tail("drop").finish([0, 0], 0, None) == []
+
+
+@pytest.mark.parametrize("sizes", [(300, 300), (300, 299), (300, 300 - HELD_ROWS), (50, 0)])
+def test_drop_leaves_out_the_last_rows_and_keeps_the_order(sizes):
+    own, other = sizes
+    tail, passed = Tail("drop"), []
+    for start in range(0, own, 7):
+        size = min(7, own - start)
+        passed += tail.push(rows(size, start))
+    passed += tail.finish([own, other], own, None)
+    assert ids(passed) == list(range(other))
+
+
+def test_drop_refuses_shares_that_differ_by_more_than_round_robin_makes():
+    tail = Tail("drop")
+    for start in range(0, 300, 10):
+        tail.push(rows(10, start))
+    with pytest.raises(BridgeError, match="shares differ by 300 rows"):
+        tail.finish([300, 0], 300, None)
+
+
+def test_sample():
+    tail = Tail("pad", "w")
+    assert tail.sample == b""
+    tail.push(rows(2))
+    assert read([read_batch(tail.sample)]) == [(0, 1.0)]

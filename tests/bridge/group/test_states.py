@@ -1,0 +1,98 @@
+"""What follows from the states of members, without processes."""
+
+from __future__ import annotations
+
+import pytest
+
+from akdl.wire import ENDED, FAILED, RUNNING, STARTING, MemberState
+from bridge.group.states import LEFT_ALONE_S, Group
+from bridge.schema import Schema
+from bridge.settings import GroupSettings
+
+
+def group(*states, workers=2, servers=1, **changes):
+    schema = Schema.parse("id BIGINT")
+    made = Group(
+        GroupSettings(
+            operator="Op", kind="batch", num_workers=workers, num_ps=servers, input_schema=schema, output_schema=schema,
+            main_script="s.py", user_files=(), **changes,
+        )
+    )  # fmt: skip
+    made.update(states)
+    return made
+
+
+def state(index, phase=RUNNING, **values):
+    return MemberState(index=index, phase=phase, **values)
+
+
+def test_a_group_is_formed_when_all_have_connected():
+    assert not group(state(0), state(1)).is_formed, "the server has not reported"
+    assert not group(state(0), state(1), state(2, STARTING)).is_formed
+    assert group(state(0), state(1, ENDED), state(2, FAILED)).is_formed
+    assert group(state(0), state(1, STARTING)).unformed == ["worker 0", "ps 0"]
+
+
+def test_newer_states_replace_older_ones():
+    made = group(state(0), state(1), state(2))
+    assert not made.have_ended(range(2))
+    made.update([state(0, ENDED), state(1, ENDED)])
+    assert made.have_ended(range(2)) and not made.have_ended(range(3))
+
+
+def test_input_has_ended_when_all_that_get_rows_have_got_their_last():
+    assert not group(state(0, input_ended=True), state(1)).input_has_ended
+    assert group(state(0, input_ended=True), state(1, input_ended=True)).input_has_ended, "a server gets none"
+    assert group(state(1, input_ended=True), chief_coordinates=True).input_has_ended, "nor does a coordinating chief"
+
+
+def test_shares():
+    first = state(0, rows=3, dataset_file="/a", dataset_complete=True)
+    assert group(first, state(1, rows=4, dataset_file="/b")).shares is None
+    second = state(1, rows=4, dataset_file="/b", dataset_complete=True)
+    assert [(share.path, share.rows) for share in group(first, second).shares.shares] == [("/a", 3), ("/b", 4)]
+    assert group(first, second).share_sizes == [3, 4]
+    assert group(first, state(1, sample=b"x")).sample == b"x" and group(first).sample is None
+
+
+@pytest.mark.parametrize(
+    ("states", "lagging"),
+    [
+        ([state(0, idle_s=9), state(1, idle_s=11), state(2, idle_s=99)], None),  # the chief still works
+        ([state(0, idle_s=11, rows_read=5), state(1, idle_s=11, rows_read=4), state(2, idle_s=99)], 1),  # has read least
+        ([state(0, idle_s=12), state(1, idle_s=11), state(2, idle_s=99)], 0),  # stood still first
+        ([state(0, ENDED, idle_s=99), state(1, idle_s=11), state(2, idle_s=99)], 1),
+        ([state(0, idle_s=11), state(1, idle_s=11, waiting=True), state(2, idle_s=99)], None),  # the source may be slow
+        ([state(0, idle_s=11, input_full=True), state(1, idle_s=11, waiting=True), state(2, idle_s=99)], 0),  # no: 0 blocks it
+        ([state(0, idle_s=11), state(1, idle_s=11), state(2, idle_s=1)], None),  # the server computes
+        ([state(0, ENDED), state(1, ENDED), state(2, idle_s=99)], None),
+        ([state(0, STARTING, idle_s=11), state(1, STARTING, idle_s=11)], None),
+    ],
+)
+def test_who_lags(states, lagging):
+    assert group(*states).lagging(10) == lagging
+
+
+def test_only_the_chief_can_lag_when_it_coordinates():
+    states = [state(0, idle_s=11, rows_read=9), state(1, idle_s=99), state(2, idle_s=99)]
+    assert group(*states, chief_coordinates=True).lagging(10) == 0
+
+
+def test_a_server_has_deserted_workers_that_stand_still():
+    still, moves = LEFT_ALONE_S + 1, LEFT_ALONE_S - 1
+    assert group(state(0, idle_s=still), state(1, idle_s=still), state(2)).is_deserted_by(2)
+    assert group(state(0, idle_s=still), state(1, ENDED), state(2)).is_deserted_by(2)
+    assert not group(state(0, idle_s=still), state(1, idle_s=moves), state(2)).is_deserted_by(2)
+    assert not group(state(0, idle_s=still), state(1, idle_s=still, waiting=True), state(2)).is_deserted_by(2)
+    assert not group(state(0, ENDED), state(1, ENDED), state(2)).is_deserted_by(2)
+    assert not group(state(0, idle_s=still), state(1, idle_s=still), state(2)).is_deserted_by(1), "workers may end early"
+
+
+def test_description():
+    made = group(state(0, rows_read=2, rows=9, idle_s=1.6, waiting=True), state(1, FAILED, failure="it broke"))
+    made.hosts = ["host0", "host1", "host2"]
+    assert made.describe().splitlines() == [
+        "chief 0 on host0: has read 2 of 9 rows, waits for Flink, last progress 2 s ago",
+        "worker 0 on host1: failed: it broke",
+        "ps 0 on host2: has not reported",
+    ]

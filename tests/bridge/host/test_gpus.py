@@ -1,0 +1,246 @@
+"""Leases of GPUs, with a made-up inventory: who gets which, for how long, and what is said when there are too few."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from bridge.host import gpus
+from tests.support.leftovers import wait_until
+
+ROOT = pathlib.Path(__file__).parents[3]
+UUIDS = ("GPU-aaaa-1", "GPU-bbbb-2", "GPU-cccc-3")
+HOLDER = """
+import subprocess, sys
+from bridge.host.gpus import lease
+leased = lease(None, sys.argv[3:], folder=sys.argv[1])
+if sys.argv[2] == "alone":
+    child = None
+else:
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    child = subprocess.Popen(command, pass_fds=leased.fds, start_new_session=True)
+if sys.argv[2] == "leaves it to the child":
+    leased.release()
+print(leased.visible or "none", child.pid if child else 0, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return str(tmp_path / "leases")
+
+
+class Holder:
+    """A process that leases one GPU if it can."""
+
+    def __init__(self, folder, way, inventory):
+        command = [sys.executable, "-c", HOLDER, folder, way, *inventory]
+        self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.child = 0
+
+    def __enter__(self):
+        return self
+
+    def said(self):
+        """Wait until it has its lease; return what it got."""
+        device, child = self.process.stdout.readline().split()
+        self.child = int(child)
+        return device
+
+    def kill_child(self):
+        if self.child:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.child, signal.SIGKILL)
+
+    def __exit__(self, *error):
+        self.process.kill()
+        self.process.communicate()
+        self.kill_child()
+
+
+def is_free(folder, *inventory):
+    try:
+        gpus.lease(len(inventory), inventory, folder=folder).release()
+    except ConfigurationError:
+        return False
+    return True
+
+
+@pytest.mark.process
+def test_two_processes_never_get_the_same(folder):
+    with contextlib.ExitStack() as stack:
+        holders = [stack.enter_context(Holder(folder, "alone", "0123")) for _ in range(6)]
+        assert sorted(holder.said() for holder in holders) == ["0", "1", "2", "3", "none", "none"]
+    wait_until(lambda: is_free(folder, *"0123"), "all are free again")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("way", ["both hold it", "leaves it to the child"])
+def test_a_lease_lasts_as_long_as_the_child_whatever_becomes_of_the_parent(folder, way):
+    with Holder(folder, way, "0") as holder:
+        assert holder.said() == "0"
+        assert not is_free(folder, "0")
+        holder.process.kill()
+        holder.process.wait(20)
+        assert not is_free(folder, "0")
+        holder.kill_child()
+        wait_until(lambda: is_free(folder, "0"), "the GPU is free again")
+
+
+@pytest.mark.process
+def test_a_lease_lasts_as_long_as_the_parent_when_the_child_has_ended(folder):
+    with Holder(folder, "both hold it", "0") as holder:
+        assert holder.said() == "0"
+        holder.kill_child()
+        assert not is_free(folder, "0")
+        holder.process.kill()
+        wait_until(lambda: is_free(folder, "0"), "the GPU is free again")
+
+
+@pytest.mark.process
+def test_other_children_do_not_hold_it(folder):
+    leased = gpus.lease(1, ["0"], folder=folder)
+    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, close_fds=False)
+    leased.release()
+    wait_until(lambda: is_free(folder, "0"), "its copies are closed, which the start of a program does one by one")
+    child.communicate(timeout=20)
+
+
+def test_threads_of_one_process_compete_too(folder):
+    """Of four that want two of three at once, exactly one gets them, in any order of events."""
+    for _ in range(20):
+        together, got = threading.Barrier(4), []
+
+        def take(together=together, got=got):
+            together.wait()
+            with contextlib.suppress(ConfigurationError):
+                got.append(gpus.lease(2, UUIDS, folder=folder))
+
+        threads = [threading.Thread(target=take) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        (winner,) = got
+        winner.release()
+
+
+def test_waiting_for_one_that_becomes_free(folder):
+    first = gpus.lease(1, ["0"], folder=folder)
+    timer = threading.Timer(0.2, first.release)
+    timer.start()
+    with gpus.lease(1, ["0"], wait_s=20, folder=folder) as second:
+        assert second.devices == ("0",)
+    timer.join()
+
+
+def test_counts(folder):
+    with gpus.lease(None, UUIDS, folder=folder) as one, gpus.lease(2, UUIDS, folder=folder) as two:
+        assert (one.visible, two.visible) == ("GPU-aaaa-1", "GPU-bbbb-2,GPU-cccc-3")
+        assert len(two.fds) == 2
+        with gpus.lease(None, UUIDS, folder=folder) as none, gpus.lease(0, UUIDS, folder=folder) as zero:
+            assert none.visible == zero.visible == "" and none.fds == zero.fds == ()
+        assert repr(one) == "<Lease of GPU-aaaa-1>" and repr(none) == "<Lease of no GPU>"
+    assert repr(one) == "<Lease of GPU-aaaa-1, released here>"
+    two.release()  # a second time
+    assert is_free(folder, *UUIDS)
+
+
+def test_no_gpu_at_all(folder):
+    assert gpus.lease(None, [], folder=folder).devices == ()
+    with pytest.raises(ConfigurationError, match="2 GPUs are wanted for one process, but this host has none. The variable"):
+        gpus.lease(2, [], folder=folder)
+
+
+def test_what_is_said_when_there_are_too_few(folder):
+    with pytest.raises(ConfigurationError, match="3 GPUs are wanted for one process, but this host has only 2: 0, 1. Ask"):
+        gpus.lease(3, ["0", "1"], folder=folder)
+    with gpus.lease(1, ["0", "1"], folder=folder):
+        with pytest.raises(ConfigurationError) as raised:
+            gpus.lease(2, ["0", "1"], folder=folder)
+        assert is_free(folder, "1"), "a lease that fails keeps nothing"
+    assert "2 GPUs are wanted for one process, but this host has 1 free of 2; others have 0" in str(raised.value)
+    assert f"0 (leased by process {os.getpid()})" in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["MIG-GPU-aaaa/1/0", "..", "guard"])
+def test_names_that_are_no_file_names(folder, name):
+    with gpus.lease(1, [name], folder=folder) as leased:
+        assert leased.visible == name
+        assert not is_free(folder, name)
+
+
+def test_a_folder_that_others_can_write_to_is_refused(tmp_path):
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "link").symlink_to(tmp_path / "open")
+    for name in ("open", "link"):
+        with pytest.raises(ConfigurationError, match=f"{name}, for the leases of GPUs, is not a folder of this user alone"):
+            gpus.lease(1, ["0"], folder=str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("environment", "found"),
+    [
+        ({}, None),
+        ({"AKDL_GPUS": ""}, []),
+        ({"AKDL_GPUS": "0,1"}, ["0", "1"]),
+        ({"AKDL_GPUS": " 1, 0,1,"}, ["1", "0"]),
+        ({"AKDL_GPUS": "GPU-aaaa-1"}, ["GPU-aaaa-1"]),
+        ({"AKDL_GPUS": "guard,.."}, ["guard", ".."]),
+        ({"AKDL_GPUS": "0,1,2", "CUDA_VISIBLE_DEVICES": "2,0,7"}, ["2", "0"]),
+        ({"AKDL_GPUS": "0,1", "CUDA_VISIBLE_DEVICES": ""}, []),
+        ({"AKDL_GPUS": "0,1", "CUDA_VISIBLE_DEVICES": "3"}, []),
+        ({"CUDA_VISIBLE_DEVICES": "3,1"}, ["3", "1"]),
+        ({"CUDA_VISIBLE_DEVICES": ""}, []),
+        ({"CUDA_VISIBLE_DEVICES": "0,-1,1"}, ["0"]),
+        ({"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, []),
+    ],
+)
+def test_inventory_without_nvidia_smi(environment, found):
+    assert gpus.inventory({"PATH": "/does/not/exist", **environment}) == found
+
+
+@pytest.mark.parametrize("text", ["0;1", "0 1", "all of them"])
+def test_a_wrong_list_is_refused(text):
+    with pytest.raises(ConfigurationError, match="AKDL_GPUS: expected indexes or UUIDs of GPUs with commas between, got"):
+        gpus.inventory({"AKDL_GPUS": text})
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("answer", "visible", "found"),
+    [
+        ("echo '0, GPU-aaaa-1'; echo '1, GPU-bbbb-2'", None, ["GPU-aaaa-1", "GPU-bbbb-2"]),
+        ("echo '0, GPU-aaaa-1'; echo '1, GPU-bbbb-2'", "1", ["GPU-bbbb-2"]),
+        ("echo '0, GPU-aaaa-1'; echo '1, GPU-bbbb-2'", "GPU-b,0", ["GPU-bbbb-2", "GPU-aaaa-1"]),
+        ("echo '0, GPU-aaaa-1'", "MIG-dddd-4", ["MIG-dddd-4"]),
+        ("echo '0, GPU-aaaa-1'", "", []),
+        ("echo 'No devices were found'", None, []),
+        ("echo 'Failed to initialize NVML'; exit 9", None, []),
+    ],
+)
+def test_inventory_of_nvidia_smi(tmp_path, answer, visible, found):
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\n{answer}\n")
+    program.chmod(0o755)
+    environment = {"PATH": str(tmp_path)} if visible is None else {"PATH": str(tmp_path), "CUDA_VISIBLE_DEVICES": visible}
+    assert gpus.inventory(environment) == found
+
+
+@pytest.mark.process
+def test_an_nvidia_smi_that_hangs_is_given_up(tmp_path, monkeypatch):
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(gpus, "_QUERY_S", 0.2)
+    assert gpus.inventory({"PATH": str(tmp_path)}) == []

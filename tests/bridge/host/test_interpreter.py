@@ -1,0 +1,220 @@
+"""Archives of Python environments: unpacked once, checked, and gone when nobody uses them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import types
+
+import psutil
+import pytest
+
+import bridge.host.interpreter
+from akdl.files import sha256_of
+from bridge.exceptions import ConfigurationError, TaskError
+from bridge.host.interpreter import means_tensorflow_1, open_interpreter
+from bridge.settings import PythonArchive
+from tests.bridge.member.test_member import BATCH, decoded, start  # noqa: F401  a fixture
+from tests.support.environments import make_environment, pack
+from tests.support.leftovers import wait_until
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """Where environments are unpacked; empty at the end."""
+    monkeypatch.setattr(bridge.host.interpreter.tempfile, "gettempdir", lambda: str(tmp_path))
+    place = tmp_path / f"akdl_envs_{os.geteuid()}"
+    yield place
+    wait_until(lambda: not place.exists() or not any(place.iterdir()), "no environment is left")
+
+
+def archive_of(folder: pathlib.Path, suffix: str = "tar.gz", inside: str = "") -> PythonArchive:
+    path = pack(folder, f"{folder}.{suffix}", inside)
+    return PythonArchive(path, sha256_of(path), "there/env")
+
+
+@pytest.mark.parametrize("suffix", ["tar.gz", "zip"])
+@pytest.mark.parametrize("inside", ["", "env"])
+def test_unpacked_once_and_removed_with_its_last_user(tmp_path, place, suffix, inside, caplog):
+    caplog.set_level("INFO")
+    archive = archive_of(make_environment(tmp_path / "made"), suffix, inside)
+    first = open_interpreter("Op", archive)
+    assert first.path.startswith(str(place)) and os.path.islink(first.path)
+    assert (
+        f"pythonEnv there/env: unpacked {archive.path} in " in caplog.text
+        and f"Python {sys.version.split()[0]}, tensorflow" in caplog.text
+    )
+    child = subprocess.Popen([first.path, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=first.fds)
+    first.release()
+    first.release()
+    second = open_interpreter("Op", archive)
+    assert second.path == first.path and caplog.text.count("unpacked /") == 1
+    second.release()
+    assert os.path.exists(first.path), "the child still uses it"
+    child.kill()
+    child.communicate()
+    wait_until(lambda: not any(place.iterdir()), "the environment is removed")
+    again = open_interpreter("Op", archive)
+    assert os.path.exists(again.path) and caplog.text.count("unpacked /") == 2
+    again.release()
+
+
+def test_many_at_once(tmp_path, place):
+    archive = archive_of(make_environment(tmp_path / "made"))
+    (tmp_path / "count").mkdir()
+    opened, threads = [], []
+    for _ in range(8):
+        threads.append(threading.Thread(target=lambda: opened.append(open_interpreter("Op", archive))))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
+    assert len(opened) == 8 and len({each.path for each in opened}) == 1
+    for each in opened:
+        each.release()
+
+
+def test_who_is_late_does_not_wait_for_the_process_of_who_was_faster(tmp_path, place, monkeypatch):
+    archive = archive_of(make_environment(tmp_path / "made"))
+    folder = place / archive.sha256[:32]
+    place.mkdir(0o700)
+    faster = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(faster, fcntl.LOCK_SH)
+    wanted, opened = [], []
+
+    def flock(fd: int, operation: int) -> None:
+        wanted.append(operation)
+        fcntl.flock(fd, operation)
+
+    monkeypatch.setattr(bridge.host.interpreter, "fcntl", types.SimpleNamespace(**{**vars(fcntl), "flock": flock}))
+    late = threading.Thread(target=lambda: opened.append(open_interpreter("Op", archive)))
+    late.start()
+    wait_until(lambda: any(operation & fcntl.LOCK_EX for operation in wanted), "it wants to unpack")
+    make_environment(folder / "env")
+    (folder / ".akdl-complete").touch()
+    try:
+        wait_until(lambda: bool(opened), "it takes what is there")
+        opened[0].release()
+    finally:
+        os.close(faster)
+        late.join()
+    shutil.rmtree(place)
+
+
+def test_leftovers_of_the_killed(tmp_path, place):
+    """The process that removes is killed with its user: the next archive that is unpacked removes what is left."""
+    left = open_interpreter("Op", archive_of(make_environment(tmp_path / "one")))
+    # Right after its start, a process may have no command line yet.
+    wait_until(removers, "the remover runs")
+    (remover,) = removers()
+    remover.send_signal(signal.SIGKILL)
+    wait_until(lambda: not remover.is_running(), "the remover is gone")
+    left.release()
+    assert os.path.exists(left.path)
+    other = open_interpreter("Op", archive_of(make_environment(tmp_path / "two", tool="other")))
+    assert not os.path.exists(left.path)
+    other.release()
+
+
+def removers():
+    return [child for child in psutil.Process().children() if "akdl_envs" in " ".join(child.cmdline())]
+
+
+def test_conda_unpack_runs_in_its_place(tmp_path, place):
+    text = "import os\nopen(os.path.join(os.path.dirname(__file__), 'unpacked'), 'w').write(os.getcwd())\n"
+    opened = open_interpreter("Op", archive_of(make_environment(tmp_path / "made", conda_unpack=text)))
+    assert pathlib.Path(opened.path).with_name("unpacked").exists()
+    opened.release()
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"python3": "#!/nowhere/python\n"}, "this host cannot run the interpreter .*: is it made for this system and processor"),
+        ({"python3": "\x7fELF of another processor"}, r"this host cannot run the interpreter .*Exec format error"),
+        ({"python3": "#!/bin/sh\necho no libpython; exit 127\n"}, "failed with status 127: no libpython; pack it with conda-pack"),
+        ({"python3": f'#!/bin/sh\nexec {sys.executable} -S "$@"\n'}, "failed with status 87: .*tensorflow is missing.*pip install"),
+        ({"conda_unpack": "raise OSError('no room')"}, "conda-unpack failed with status 1: .*no room"),
+    ],
+)  # fmt: skip
+def test_archives_that_cannot_be_used(tmp_path, place, files, message):
+    archive = archive_of(make_environment(tmp_path / "made", **files))
+    with pytest.raises(ConfigurationError, match=f"(?s)^Op: pythonEnv there/env: .*{message}"):
+        open_interpreter("Op", archive)
+    assert not any(place.iterdir())
+
+
+def test_a_venv_that_leads_elsewhere(tmp_path, place):
+    folder = make_environment(tmp_path / "made")
+    (folder / "bin" / "python").unlink()
+    (folder / "bin" / "python").symlink_to(sys.executable)
+    with pytest.raises(
+        ConfigurationError, match="link 'bin/python' leaves its folder: .*; pack it with conda-pack, or .*a venv is only"
+    ):
+        open_interpreter("Op", archive_of(folder))
+
+
+def test_no_interpreter_in_it(tmp_path, place):
+    (tmp_path / "made" / "lib").mkdir(parents=True)
+    with pytest.raises(
+        ConfigurationError, match="expected bin/python at the root of the archive or in its one folder, found lib"
+    ):
+        open_interpreter("Op", archive_of(tmp_path / "made"))
+
+
+def test_an_archive_that_changed_or_is_lost(tmp_path, place):
+    archive = archive_of(make_environment(tmp_path / "made"))
+    with open(archive.path, "ab") as file:
+        file.write(b"x")
+    with pytest.raises(ConfigurationError, match="the archive has changed since the job was built"):
+        open_interpreter("Op", archive)
+    os.remove(archive.path)
+    with pytest.raises(ConfigurationError, match="the archive did not arrive with the job"):
+        open_interpreter("Op", archive)
+
+
+def test_a_member_runs_in_it(tmp_path, place, start):  # noqa: F811
+    script = (
+        "import os\ndef main(config):\n"
+        "    assert 'akdl_envs' in os.environ['TESTED_ENV'] and os.environ['MINE'] == 'x' and 'NOT_MINE' not in os.environ\n"
+        "    assert config.dataset_length == 1000\n"
+    )
+    os.environ["NOT_MINE"] = "secret"
+    try:
+        member = start(script, python=archive_of(make_environment(tmp_path / "made")), env_vars=("MINE=x",))
+        assert decoded(member.feed(BATCH)) + decoded(member.finish()) == []
+    finally:
+        del os.environ["NOT_MINE"]
+
+
+def test_a_member_without_what_it_needs(tmp_path, start):  # noqa: F811
+    folder = make_environment(tmp_path / "made", python3=f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    member = start("def main(config): pass\n", python=str(folder / "bin" / "python"))
+    with pytest.raises(
+        TaskError, match="(?s)its Python environment cannot be used.*grpcio is missing.*pip install.*grpcio>=1.34"
+    ):
+        list(member.finish())
+
+
+def test_an_interpreter_of_another_processor(tmp_path, start):  # noqa: F811
+    folder = make_environment(tmp_path / "made", python3="\x7fELF of another processor")
+    with pytest.raises(ConfigurationError, match="TestOp: this host cannot run the interpreter .*Exec format error"):
+        start("def main(config): pass\n", python=str(folder / "bin" / "python"))
+
+
+def test_names_of_operators():
+    ones = [
+        "TensorFlowBatchOp",
+        "TensorFlowStreamOp",
+        "TFTableModelTrainBatchOp",
+        "TensorFlow2BatchOp",
+        "TF2TableModelTrainBatchOp",
+    ]
+    assert [means_tensorflow_1(name) for name in ones] == [True, True, True, False, False]

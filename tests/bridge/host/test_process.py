@@ -1,0 +1,105 @@
+"""A child process and all the ways it may end."""
+
+import os
+import pathlib
+import signal
+import sys
+
+import psutil
+import pytest
+
+from bridge.host.process import ChildProcess, describe_exit
+from tests.support.leftovers import is_running, wait_until
+
+pytestmark = pytest.mark.process
+CHILD = str(pathlib.Path(__file__).parents[2] / "children" / "misbehave.py")
+
+
+class Started:
+    """A child of ours with what it said so far."""
+
+    def __init__(self, *arguments):
+        self.lines, self.exits = [], []
+        command = [sys.executable, CHILD, *map(str, arguments)]
+        self.child = ChildProcess(
+            command, dict(os.environ), "/", self.lines.append, lambda: self.exits.append(1), kept_lines=10
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.child.stop(0)
+        assert not psutil.pid_exists(self.child.pid)
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_exit_status_and_last_lines(status):
+    with Started("exit", status) as started:
+        assert started.child.wait(20)
+        assert started.child.exit_status == status
+        assert started.child.last_lines == ["way: exit"]
+        wait_until(lambda: started.exits == [1], "on_exit is called once")
+
+
+def test_killed_by_a_signal():
+    with Started("signal", signal.SIGKILL.value) as started:
+        assert started.child.wait(20)
+        assert started.child.exit_status == -signal.SIGKILL
+        assert "SIGKILL" in repr(started.child)
+
+
+def test_only_the_last_lines_are_kept_but_all_are_passed_on():
+    with Started("lines", 5000) as started:
+        assert started.child.wait(20)
+        assert started.child.last_lines == [f"line {number}" for number in range(4990, 5000)]
+        assert started.lines == ["way: lines", *(f"line {number}" for number in range(5000))]
+
+
+def test_stop_ends_a_child_that_sleeps_and_may_be_called_twice():
+    with Started("sleep") as started:
+        wait_until(lambda: "ready" in started.lines, "the child is ready")
+        started.child.stop(0)
+        started.child.stop(0)
+        assert started.child.exit_status == -signal.SIGTERM
+
+
+def test_a_child_that_ignores_sigterm_is_killed():
+    with Started("ignore-term") as started:
+        wait_until(lambda: "ready" in started.lines, "the child is ready")
+        started.child.stop(0)
+        assert started.child.exit_status == -signal.SIGKILL
+
+
+def test_patience_lets_a_child_end_by_itself():
+    with Started("exit", 0) as started:
+        started.child.stop(20)
+        assert started.child.exit_status == 0
+
+
+def test_what_the_child_started_ends_with_it():
+    with Started("grandchild") as started:
+        assert started.child.wait(20)
+        grandchild = int(started.lines[1].split()[1])
+        wait_until(lambda: not is_running(grandchild), "the grandchild is gone")
+
+
+def test_a_missing_program_leaves_nothing_open():
+    before = psutil.Process().num_fds()
+    with pytest.raises(FileNotFoundError):
+        ChildProcess(["/does/not/exist"], {}, "/", print, lambda: None, kept_lines=1)
+    assert psutil.Process().num_fds() == before
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (None, "running"),
+        (2, "exited with status 2"),
+        (-9, "too little memory"),
+        (-11, "native code"),
+        (-64, "signal 64"),
+    ],
+)
+def test_describe_exit(status, words):
+    assert words in describe_exit(status)

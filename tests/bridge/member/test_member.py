@@ -1,0 +1,218 @@
+"""A real process behind a member: fed, read, failing and stopped, without Flink and TensorFlow."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pyarrow as pa
+import pytest
+
+from akdl.channel import Channel, ChannelError
+from akdl.wire import Hello
+from bridge.codec.to_arrow import ColumnDecoder
+from bridge.exceptions import ConfigurationError, TaskError
+from bridge.group.addresses import Address
+from bridge.member.member import Member, registry
+from bridge.schema import Schema
+from bridge.settings import GroupSettings, UserFile
+from tests.e2e.jobs import SCRIPTS
+from tests.support.leftovers import DEADLINE_S, is_running, task_processes, wait_until
+
+pytestmark = pytest.mark.process
+INPUT, OUTPUT = Schema.parse("id BIGINT NOT NULL"), Schema.parse("worker INT, id BIGINT")
+BATCH = pa.record_batch([pa.array(range(1000), pa.int64())], names=["id"])
+
+
+def settings(script, **changes):
+    """Settings for a script of the tests, or for a text."""
+    if script.endswith(".py"):
+        files = tuple(UserFile(name, (SCRIPTS / name).read_bytes()) for name in (script, "tfrecords.py"))
+    else:
+        files, script = (UserFile("script.py", script.encode()),), "script.py"
+    changes = {"main_script": script, "user_files": files, **changes}
+    return GroupSettings(
+        operator="TestOp", kind="batch", num_workers=1, num_ps=0, input_schema=INPUT, output_schema=OUTPUT, **changes
+    )
+
+
+@pytest.fixture
+def start():
+    members = []
+
+    def start_member(script, alive=lambda: None, **changes):
+        member = Member(settings(script, **changes), "group", 0, 0, alive)
+        members.append(member)
+        member.set_cluster([Address("127.0.0.1", 1, 2)])
+        return member
+
+    yield start_member
+    for member in members:
+        member.stop()
+
+
+def decoded(messages):
+    decoder = ColumnDecoder(OUTPUT, "the script")
+    return [row for message in messages for row in zip(*(cells.to_pylist() for cells in decoder.decode(message.rows)))]
+
+
+def test_rows_go_through_a_script(start):
+    member = start("echo_ids.py")
+    rows = decoded(member.feed(BATCH)) + decoded(member.feed(BATCH)) + decoded(member.finish())
+    assert sorted(rows) == sorted((0, i) for i in list(range(1000)) * 2)
+
+
+def test_a_script_that_only_writes_does_not_block_on_a_full_queue(start):
+    script = (
+        "def main(config):\n"
+        "    for start in range(0, 200000, 1000):\n"
+        "        config.output_writer.write_batch({'worker': [0] * 1000, 'id': list(range(start, start + 1000))})\n"
+        "    assert config.dataset_length == 20000\n"
+    )
+    member = start(script, queue_bytes=100_000)
+    rows = [row for _ in range(20) for row in decoded(member.feed(BATCH))] + decoded(member.finish())
+    assert [row[1] for row in rows] == list(range(200_000))
+
+
+def test_a_script_that_ends_early_is_a_success(start):
+    member = start("def main(config):\n    pass\n", queue_bytes=10_000)
+    for _ in range(50):
+        assert decoded(member.feed(BATCH)) == []
+    assert decoded(member.finish()) == []
+
+
+def test_sys_exit_0_is_a_success(start):
+    assert decoded(start("import sys\ndef main(config):\n    sys.exit(0)\n").finish()) == []
+
+
+def test_threads_that_a_script_leaves_do_not_hold_the_job(start):
+    script = "import threading, time\ndef main(config):\n    threading.Thread(target=time.sleep, args=(600,)).start()\n"
+    assert decoded(start(script).finish()) == []
+
+
+def test_a_failure_has_the_traceback_of_the_script_only(start):
+    member = start("print('first words')\n\ndef main(config):\n    1 / 0\n")
+    with pytest.raises(TaskError) as caught:
+        list(member.finish())
+    text = str(caught.value)
+    assert text.startswith("TestOp, chief 0 (script.py): the script failed: ZeroDivisionError: division by zero\nTraceback")
+    assert 'script.py", line 4, in main' in text and "entry.py" not in text
+    assert text.endswith("--- last lines of the process ---\nfirst words")
+
+
+def test_a_failure_while_rows_are_fed_is_seen_by_the_feeder(start):
+    member = start("def main(config):\n    raise KeyError('early')\n", queue_bytes=10_000)
+    with pytest.raises(TaskError, match="KeyError: 'early'"):
+        end = time.monotonic() + DEADLINE_S  # the process takes rows until its script has failed, however many these are
+        while time.monotonic() < end:
+            list(member.feed(BATCH))
+
+
+def test_a_process_that_never_connects(start, tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexec sleep 600\n")
+    python.chmod(0o755)
+    with pytest.raises(TaskError, match="did not connect within the 0.5 s of startTimeout"):
+        list(start("", python=str(python), start_timeout_s=0.5).finish())
+
+
+def test_no_such_interpreter(start):
+    with pytest.raises(ConfigurationError, match="TestOp: pythonEnv names the interpreter /no/such/python"):
+        start("", python="/no/such/python")
+
+
+def test_a_file_that_would_leave_the_folder():
+    with pytest.raises(ConfigurationError, match="would leave its folder"):
+        files = (UserFile("../evil.py", b""),)
+        Member(GroupSettings("TestOp", "batch", 1, 0, INPUT, OUTPUT, "../evil.py", files), "group", 0, 0, lambda: None)
+
+
+def test_a_stranger_without_the_token_is_refused(start):
+    member = start("import time\ndef main(config):\n    time.sleep(600)\n")
+    wait_until(lambda: member._session.hello is not None, "the process has connected")
+    with pytest.raises(ChannelError, match="UNAUTHENTICATED"):
+        Channel(member._server.address, "guess").connect(Hello())
+
+
+def test_a_task_that_flink_has_left_is_stopped(start, monkeypatch):
+    """The question to Flink is never answered, as in a local run whose job was cancelled."""
+    monkeypatch.setattr(registry, "ABANDONED_S", 0.5)
+    hold = threading.Event()
+    member = start("import time\ndef main(config):\n    time.sleep(600)\n", alive=hold.wait)
+    waiting = threading.Thread(target=lambda: pytest.raises(TaskError, lambda: list(member.finish())))
+    waiting.start()
+    wait_until(lambda: not task_processes(), "the process is gone")
+    hold.set()
+    waiting.join(20)
+    assert not waiting.is_alive()
+
+
+def test_stop_groups_ends_the_members_of_a_group(start):
+    member = start("import time\ndef main(config):\n    time.sleep(600)\n")
+    wait_until(lambda: len(task_processes()) == 1, "the process runs")
+    registry.stop_groups(frozenset({"another"}))
+    assert len(task_processes()) == 1
+    registry.stop_groups(frozenset({"group"}))
+    assert task_processes() == []
+    with pytest.raises(TaskError, match="its job has ended"):
+        list(member.finish())
+
+
+PARENT = """
+import sys, time
+from bridge.group.addresses import Address
+from bridge.member.member import Member
+from tests.bridge.member.test_member import decoded, settings
+script = '''
+import signal, subprocess
+def main(config):
+    config.output_writer.write_batch({"worker": [0], "id": [subprocess.Popen(["sleep", "600"]).pid]})
+    config.output_writer.flush()
+    signal.pause()
+'''
+member = Member(settings(script), "group", 0, 0, lambda: None)
+member.set_cluster([Address("127.0.0.1", 1, 2)])
+rows = []
+while not rows:
+    rows = decoded(member.poll())
+    time.sleep(0.05)
+print(member._session.hello.pid, rows[0][1], member._folder.path, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_process_ends_with_its_parent_even_after_sigkill():
+    """The test starts a parent, the parent starts the process; the parent is killed and can clean nothing up."""
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        *pids, folder = parent.stdout.readline().split()
+        assert len(pids) == 2 and all(psutil.pid_exists(int(pid)) for pid in pids) and os.path.isdir(folder)
+        parent.send_signal(signal.SIGKILL)
+        parent.wait(20)
+        wait_until(lambda: not any(map(is_running, map(int, pids))), "the process is gone, and what its script has started")
+        wait_until(lambda: not os.path.exists(folder), "its folder is gone")
+    finally:
+        parent.kill()
+        parent.wait()
+        parent.stdin.close()
+        parent.stdout.close()
+
+
+@pytest.mark.parametrize("main", ["main.py", "pkg/train.py"])
+def test_imports_among_user_files(start, main):
+    """The main script is there under its own name; inside a package, relative imports work."""
+    texts = {
+        "main.py": "import helper\ndef main(config):\n    import main as me\n    assert me.main is main and helper.me is me\n",
+        "helper.py": "import main as me\n",
+        "pkg/__init__.py": "",
+        "pkg/train.py": "from . import common\nfrom .sub.deep import X\nimport pkg.train, train\ndef main(config): assert X == 1 and train.X == pkg.train.X\n",
+        "pkg/common.py": "from .sub import deep\n",
+        "pkg/sub/__init__.py": "",
+        "pkg/sub/deep.py": "from .. import common\nX = 1\n",
+    }  # fmt: skip
+    files = tuple(UserFile(path, text.encode()) for path, text in texts.items())
+    member = start("", main_script=main, user_files=files)
+    assert list(member.finish()) == []

@@ -1,0 +1,295 @@
+"""Groups of real processes on this host: how they come together, end, fail and stand still; without Flink and TensorFlow."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+
+import pyarrow as pa
+import pytest
+
+from bridge.codec.to_arrow import ColumnDecoder
+from bridge.exceptions import ConfigurationError, TaskError
+from bridge.group.addresses import Address, own_host, release, reserve
+from bridge.member.member import Member
+from bridge.schema import Schema
+from bridge.settings import GroupSettings, UserFile
+from tests.e2e.jobs import SCRIPTS
+from tests.support.leftovers import DEADLINE_S, task_processes, wait_until
+
+pytestmark = pytest.mark.process
+INPUT, OUTPUT = Schema.parse("id BIGINT NOT NULL"), Schema.parse("role STRING, value STRING")
+HELPERS = """
+import json, os, time
+from akdl.wire import Example
+def write(config, value):
+    example = Example()
+    role = "{} {}".format(config.task_type, config.task_index)
+    for name, text in (("role", role), ("value", json.dumps(value))):
+        example.features.feature[name].bytes_list.value.append(text.encode())
+    config.output_writer.write(example)
+"""
+COUNT = HELPERS + "def main(config):\n    write(config, config.dataset_length)\n"
+SERVE = "    if config.task_type == 'ps':\n        time.sleep(600)\n"
+
+
+class Groups:
+    """Starts groups of which every member is fed and finished by a thread of its own, as Flink does it."""
+
+    def __init__(self):
+        self.members, self.outcomes, self._threads, self._ports = [], {}, [], []
+
+    def start(self, script, workers, servers=0, rows=(), only=None, addresses=None, **changes):
+        files = (UserFile("script.py", script.encode()), UserFile("tfrecords.py", (SCRIPTS / "tfrecords.py").read_bytes()))
+        settings = GroupSettings(
+            operator="TestOp", kind="batch", num_workers=workers, num_ps=servers, input_schema=INPUT, output_schema=OUTPUT,
+            main_script="script.py", user_files=files, **changes,
+        )  # fmt: skip
+        if addresses is None:
+            addresses = [Address(own_host(), *reserve("group", index, 0)) for index in range(settings.size)]
+            self._ports += range(settings.size)
+        for index in only or range(settings.size):
+            member = Member(settings, "group", index, 0, lambda: None)
+            self.members.append(member)
+            member.set_cluster(addresses)
+            share = rows[index] if index < len(rows) else 0
+            thread = threading.Thread(target=self._drive, args=(member, settings, share), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _drive(self, member, settings, rows):
+        decoder = ColumnDecoder(OUTPUT, "the script")
+        try:
+            messages = [message for batch in batches(settings, rows) for message in member.feed(batch)]
+            messages += member.finish()
+            columns = [[cells.to_pylist() for cells in decoder.decode(message.rows)] for message in messages]
+            self.outcomes[member.label] = [row for each in columns for row in zip(*each)]
+        except TaskError as error:
+            self.outcomes[member.label] = error
+
+    def wait(self):
+        for thread in self._threads:
+            thread.join(DEADLINE_S)
+            assert not thread.is_alive(), f"{self.outcomes}"
+        return self.outcomes
+
+    def wait_for_error(self):
+        """Return the first error, and end all that is left, as Flink does."""
+
+        def errors():
+            return [(name, outcome) for name, outcome in list(self.outcomes.items()) if isinstance(outcome, TaskError)]
+
+        wait_until(lambda: bool(errors()), "a member has failed")
+        (first, *_) = errors()
+        self.stop()
+        return first[0], str(first[1])
+
+    def stop(self):
+        for member in self.members:
+            member.stop()
+        for index in self._ports:
+            release("group", index, 0)
+
+
+def batches(settings, rows, size=10):
+    added = [column.name for column in settings.script_schema.columns[len(INPUT.columns) :]]
+    for start in range(0, rows, size):
+        ids = pa.array(range(start, min(rows, start + size)), pa.int64())
+        ones = [pa.array([1.0] * len(ids), pa.float32())] * len(added)
+        yield pa.record_batch([ids, *ones], names=["id", *added])
+
+
+@pytest.fixture
+def groups():
+    made = Groups()
+    yield made
+    made.stop()
+
+
+def test_servers_are_stopped_when_all_workers_have_ended(groups):
+    script = HELPERS + "def main(config):\n" + SERVE + "    write(config, config.dataset_length)\n"
+    groups.start(script, 2, 2, rows=[5, 25])
+    assert groups.wait() == {"chief 0": [("chief 0", "5")], "worker 0": [("worker 0", "25")], "ps 0": [], "ps 1": []}
+    assert task_processes() == []
+
+
+def test_a_server_may_end_by_itself(groups):
+    groups.start(COUNT.replace("    write(", "    config.task_type == 'ps' or write("), 1, 1, rows=[7])
+    assert groups.wait() == {"chief 0": [("chief 0", "7")], "ps 0": []}
+
+
+def test_a_coordinating_chief_ends_the_group_and_knows_all_files(groups):
+    script = HELPERS + (
+        "def main(config):\n"
+        "    if config.task_type != 'chief':\n"
+        "        time.sleep(600)\n"
+        "    shares = config.tf_context.shares()\n"
+        "    write(config, [[share.rows, os.path.getsize(share.path) > 0] for share in shares])\n"
+    )
+    groups.start(script, 3, 1, rows=[0, 4, 9], chief_coordinates=True)
+    outcomes = groups.wait()
+    assert outcomes == {"chief 0": [("chief 0", "[[4, true], [9, true]]")], "worker 0": [], "worker 1": [], "ps 0": []}
+
+
+def test_the_error_of_one_is_heard_and_not_its_echo(groups):
+    script = HELPERS + (
+        "def main(config):\n"
+        "    if config.task_index == 1:\n"
+        "        raise KeyError('the reason')\n"
+        "    class UnavailableError(Exception): pass\n"
+        "    time.sleep(0 if config.task_type == 'chief' else 600)\n"
+        "    raise UnavailableError('connection reset by peer')\n"
+    )
+    groups.start(script, 3)
+    name, text = groups.wait_for_error()
+    assert name == "worker 1" and "TestOp, worker 1 (script.py): the script failed: KeyError: 'the reason'\nTraceback" in text
+
+
+def test_an_echo_without_a_reason_comes_with_what_is_known_of_the_others(groups):
+    script = HELPERS + (
+        "def main(config):\n"
+        "    if config.task_type == 'chief':\n"
+        "        raise RuntimeError('Connection reset by peer')\n"
+        "    time.sleep(600)\n"
+    )
+    groups.start(script, 2, rows=[0, 5])
+    name, text = groups.wait_for_error()
+    assert name == "chief 0" and "RuntimeError: Connection reset by peer" in text
+    assert f"--- the group ---\nchief 0 on {own_host()}: failed: the script failed: RuntimeError" in text
+    assert f"worker 0 on {own_host()}: has read 0 of 5 rows, last progress" in text
+
+
+def test_a_server_that_leaves_workers_waiting_is_reported(groups, monkeypatch):
+    monkeypatch.setattr("bridge.group.states.LEFT_ALONE_S", 2.0)
+    groups.start(HELPERS + "def main(config):\n    config.task_type == 'ps' or time.sleep(600)\n", 1, 1)
+    name, text = groups.wait_for_error()
+    assert name == "ps 0" and "the script returned, but the workers that it should serve still run and stand still" in text
+
+
+STUCK = HELPERS + (
+    "def hold_all_up():\n"
+    "    time.sleep(600)\n"
+    "def main(config):\n"
+    "    if config.task_index == 1:\n"
+    "        hold_all_up()\n"
+    "    assert config.dataset_length == 20\n"
+    "    time.sleep(600)\n"
+)
+
+
+def test_a_group_that_stands_still_names_who_lags_and_where(groups):
+    groups.start(STUCK, 3, rows=[20, 20, 20], stall_timeout_s=2.0)
+    name, text = groups.wait_for_error()
+    assert name == "worker 1"
+    assert "no process of the group has made progress for 2 s, and this script lags behind" in text
+    assert "worker 1 on" in text and "has read 0 of 20 rows, last progress" in text
+    assert 'script.py", line' in text and "in hold_all_up" in text
+
+
+def test_who_computes_excuses_who_waits(groups, tmp_path):
+    script = HELPERS + (
+        "def main(config):\n"
+        f"    marker = {str(tmp_path / 'computed')!r}\n"
+        "    end = time.monotonic() + 6\n"
+        "    while config.task_type == 'chief' and time.monotonic() < end:\n"
+        "        pass\n"
+        "    if config.task_type == 'chief':\n"
+        "        open(marker, 'w').close()\n"
+        "    while not os.path.exists(marker):\n"
+        "        time.sleep(0.1)\n"
+    )
+    groups.start(script, 2, stall_timeout_s=3.0)
+    assert groups.wait() == {"chief 0": [], "worker 0": []}
+
+
+def test_a_member_that_never_comes_is_named(groups):
+    groups.start(COUNT, 3, only=[0, 2], start_timeout_s=3.0)
+    name, text = groups.wait_for_error()
+    assert (
+        f"the group was not complete within the 3 s of startTimeout: worker 0 on {own_host()} did not report or connect" in text
+    )
+    assert f"worker 0 on {own_host()}: has not reported" in text
+
+
+def test_a_chief_that_cannot_be_reached_is_named(groups):
+    nobody = [Address("127.0.0.1", *reserve("group", index, 0)) for index in range(2)]
+    groups.start(COUNT, 2, only=[1], addresses=nobody, start_timeout_s=3.0)
+    name, text = groups.wait_for_error()
+    for index in range(2):
+        release("group", index, 0)
+    assert name == "worker 0" and f"the chief does not answer at 127.0.0.1:{nobody[0].group_port} (UNAVAILABLE" in text
+    assert "hostNetwork" in text
+
+
+def test_a_member_of_another_attempt_is_refused(groups):
+    groups.start(HELPERS + "def main(config):\n    time.sleep(600)\n", 2, only=[0], start_timeout_s=60)
+    (chief,) = groups.members
+    settings = chief._settings
+    stale = Member(settings, "group", 1, 7, lambda: None)
+    try:
+        hub = Address(*chief._link.address.split(":"), 0)
+        stale.set_cluster([Address(hub.host, 1, int(hub.port)), Address(hub.host, 2, 3)])
+        wait_until(lambda: "belongs to attempt 7, this is 0" in stale._link.last_error, "the stale member is refused")
+        with chief._changed:
+            assert not chief._group_now().is_formed
+    finally:
+        stale.stop()
+
+
+@pytest.mark.parametrize("mode, expected", [("repeat", [23, 23, 23]), ("drop", [3, 3, 3]), ("off", [23, 3, 20])])
+def test_shares_are_made_equal(groups, mode, expected):
+    groups.start(COUNT, 3, rows=[23, 3, 20], equal_steps=mode)
+    outcomes = groups.wait()
+    assert [int(rows[0][1]) for _, rows in sorted(outcomes.items())] == expected
+
+
+def test_padding_has_no_weight(groups):
+    script = HELPERS + (
+        "from tfrecords import examples\n"
+        "def main(config):\n"
+        "    rows = list(examples(config.dataset_file))\n"
+        "    assert [column.name for column in config.tf_context.columns] == ['id', 'w']\n"
+        "    write(config, [[row['id'].int64_list.value[0], row['w'].float_list.value[0]] for row in rows])\n"
+    )
+    groups.start(script, 3, rows=[4, 2, 0], equal_steps="pad", weight_column="w")
+    outcomes = groups.wait()
+    assert outcomes["chief 0"][0][1] == "[[0, 1.0], [1, 1.0], [2, 1.0], [3, 1.0]]"
+    assert outcomes["worker 0"][0][1] == "[[0, 1.0], [1, 1.0], [0, 0.0], [1, 0.0]]"
+    assert outcomes["worker 1"][0][1] == "[[0, 0.0], [0, 0.0], [0, 0.0], [0, 0.0]]", "rows of another worker, without weight"
+
+
+def test_one_worker_alone_may_ask_for_the_files_of_all(groups, tmp_path):
+    """The others do not use their rows, so their files are made for it."""
+    script = HELPERS + (
+        "from tfrecords import examples\n"
+        "def main(config):\n"
+        f"    done = {str(tmp_path / 'done')!r}\n"
+        "    if config.task_type == 'chief':\n"
+        "        shares = config.tf_context.shares()\n"
+        "        write(config, [[share.rows, len(list(examples(share.path)))] for share in shares])\n"
+        "        open(done, 'w').close()\n"
+        "    while not os.path.exists(done):\n"
+        "        time.sleep(0.01)\n"
+    )
+    groups.start(script, 3, rows=[4, 25, 0])
+    assert groups.wait()["chief 0"][0][1] == "[[4, 4], [25, 25], [0, 0]]"
+
+
+def test_workers_have_gpus_of_their_own_and_servers_none(groups, monkeypatch):
+    devices = {f"fake{os.getpid()}{letter}" for letter in "abc"}
+    monkeypatch.setenv("AKDL_GPUS", ",".join(devices))
+    script = HELPERS + "def main(config):\n    write(config, os.environ['CUDA_VISIBLE_DEVICES'])\n    config.dataset_length\n"
+    groups.start(script, 2, 1, gpus_per_worker=1)
+    outcomes = groups.wait()
+    seen = {name: json.loads(rows[0][1]) for name, rows in outcomes.items()}
+    assert seen["ps 0"] == "" and {seen["chief 0"], seen["worker 0"]} < devices and seen["chief 0"] != seen["worker 0"]
+
+
+def test_more_gpus_than_there_are_is_an_error_of_that_process(groups, monkeypatch):
+    monkeypatch.setenv("AKDL_GPUS", f"fake{os.getpid()}")
+    with pytest.raises(
+        ConfigurationError, match="^TestOp, chief 0: 2 GPUs are wanted for one process, but this host has only 1"
+    ):
+        groups.start(COUNT, 1, gpus_per_worker=2)
+    assert not task_processes()

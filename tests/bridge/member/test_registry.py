@@ -1,0 +1,42 @@
+"""Members that Flink has left without a word are stopped."""
+
+from __future__ import annotations
+
+import pytest
+from apache_beam.runners.worker.sdk_worker import SdkHarness
+
+from bridge.member import registry
+from tests.support.leftovers import wait_until
+
+pytestmark = pytest.mark.process
+
+
+class Worker(SdkHarness):
+    """Beam's worker as far as a member knows it; the real one loses its line to Flink once in many cancelled jobs."""
+
+    def __init__(self) -> None:
+        self._alive = True
+
+    def open_function(self, member: Member) -> None:
+        registry.add(member)
+
+
+class Member:
+    """Waits for Flink to call."""
+
+    group, label, unanswered_s, is_stopped = "group", "chief 0", 0.0, False
+
+    def stop(self) -> None:
+        self.is_stopped = True
+        registry.discard(self)
+
+
+def test_a_member_ends_with_its_worker() -> None:
+    gone, there = Worker(), Worker()
+    orphan, other = Member(), Member()
+    gone.open_function(orphan)
+    there.open_function(other)
+    gone._alive = False
+    wait_until(lambda: orphan.is_stopped, "the member of the worker that has ended is stopped")
+    assert not other.is_stopped
+    other.stop()

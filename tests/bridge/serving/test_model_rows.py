@@ -1,0 +1,126 @@
+"""Rows of consecutive models become whole models, whatever their order, or one clear error."""
+
+from __future__ import annotations
+
+import io
+import os
+import pathlib
+import random
+import zipfile
+
+import pytest
+
+from akdl.model_archive import CHUNK_BYTES, pack
+from bridge.serving.model_rows import DamagedModel, Model, ModelRow, ModelRows
+
+
+@pytest.fixture
+def models(tmp_path: pathlib.Path) -> ModelRows:
+    (tmp_path / "pieces").mkdir()
+    return ModelRows(str(tmp_path / "pieces"))
+
+
+def rows_of(tmp_path: pathlib.Path, seed: int, size: int = 3_000_000) -> list[ModelRow]:
+    folder = tmp_path / f"export{seed}"
+    folder.mkdir()
+    (folder / "saved_model.pb").write_bytes(random.Random(seed).randbytes(size))
+    return [ModelRow(number, text) for number, text in pack(str(folder))]
+
+
+def added(models: ModelRows, rows: list[ModelRow]) -> list[bytes]:
+    """Return the zip files of what has become whole."""
+    found = [model for model in map(models.add, rows) if model is not None]
+    return [content(model) for model in found]
+
+
+def content(model: Model) -> bytes:
+    archive = b"".join(model.pieces())
+    model.remove()
+    with zipfile.ZipFile(io.BytesIO(archive)) as file:
+        assert file.testzip() is None
+        return file.read("saved_model.pb")
+
+
+def stamped(rows: list[ModelRow], model: str) -> list[ModelRow]:
+    return [ModelRow(row.number, row.text, model, len(rows)) for row in rows]
+
+
+def test_one_model_after_the_other_in_any_order_of_its_rows(tmp_path, models):
+    for seed in range(4):
+        rows = rows_of(tmp_path, seed)
+        assert len(rows) > 3
+        random.Random(seed).shuffle(rows)
+        assert added(models, rows) == [random.Random(seed).randbytes(3_000_000)]
+    assert os.listdir(tmp_path / "pieces") == []
+
+
+def test_the_end_of_the_last_piece_may_be_anywhere(tmp_path, models):
+    spare = len(b"".join(added_archive(tmp_path)))
+    for seed, total in enumerate((CHUNK_BYTES, CHUNK_BYTES + 1, CHUNK_BYTES + 21, 2 * CHUNK_BYTES)):
+        size = total - spare + 10_000
+        rows = rows_of(tmp_path, seed, size)
+        assert added(models, rows) == [random.Random(seed).randbytes(size)]
+
+
+def added_archive(tmp_path: pathlib.Path) -> list[bytes]:
+    """The pieces of a model of 10,000 bytes."""
+    (tmp_path / "first").mkdir()
+    rows = rows_of(tmp_path / "first", 9, 10_000)
+    model = Model("m", str(tmp_path / "first"))
+    for row in rows:
+        model.add(row)
+    return list(model.pieces())
+
+
+def test_mixed_models_whose_rows_say_where_they_belong(tmp_path, models):
+    first, second, third = (stamped(rows_of(tmp_path, seed), f"2024-01-0{seed + 1}") for seed in range(3))
+    mixed = first + second[:-1] + third[:-1]
+    random.Random(1).shuffle(mixed)
+    assert added(models, mixed) == [random.Random(0).randbytes(3_000_000)]
+    assert added(models, third[:2]) == [], "again, as a source may bring them"
+    assert added(models, third[-1:]) == [random.Random(2).randbytes(3_000_000)]
+    assert added(models, second) == [], "too late: a newer one was whole before"
+    assert os.listdir(tmp_path / "pieces") == []
+
+
+def test_a_model_that_lost_a_row_is_told_when_the_next_begins(tmp_path, models):
+    first, second = rows_of(tmp_path, 0), rows_of(tmp_path, 1)
+    assert added(models, first[:1] + first[2:]) == []
+    with pytest.raises(DamagedModel, match="number 1 of the stream is not whole when the next one begins: model_id 1 and"):
+        models.add(second[0])
+    assert added(models, second[1:]) == [random.Random(1).randbytes(3_000_000)]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (ModelRow(2, "no base64!"), r"is damaged: model_id 2 has 'no base64!'"),
+        (ModelRow(2, None), r"it has a row with model_id 2 and None"),
+        (ModelRow(None, "eA=="), r"it has a row with model_id None and 'eA=='"),
+        (ModelRow(-1, "eA=="), r"it has a row with model_id -1"),
+        (ModelRow(0, '[{"name": "x"}]'), r"model_id 0 should have the name of a zip file, got '\[\{"),
+    ],
+)
+def test_what_is_no_row_of_a_model(tmp_path, models, row, message):
+    first, second = rows_of(tmp_path, 0), rows_of(tmp_path, 1)
+    begin = [] if row.number == 0 else first[:2]
+    assert added(models, begin) == []
+    with pytest.raises(DamagedModel, match=message):
+        models.add(row)
+    assert added(models, first[max(len(begin), 1) + 1 :]) == [], "the rest of it is dropped without another word"
+    assert added(models, second) == [random.Random(1).randbytes(3_000_000)]
+
+
+def test_a_number_beyond_the_count(tmp_path, models):
+    rows = stamped(rows_of(tmp_path, 0), "1")
+    with pytest.raises(DamagedModel, match="1 is no model: it has a row with model_id 9"):
+        models.add(ModelRow(9, rows[1].text, "1", 4))
+    assert added(models, rows) == []
+
+
+def test_places_of_rows_that_wait(tmp_path, models):
+    rows = [ModelRow(row.number, row.text, place=place) for place, row in enumerate(rows_of(tmp_path, 0), 7)]
+    added(models, rows[:2])
+    assert models.places == {7, 8}
+    added(models, rows[2:])
+    assert models.places == set()
