@@ -26,17 +26,17 @@ import traceback
 from types import ModuleType
 from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
-from akdl.channel import Channel, ChannelError
-from akdl.context import Share, TFContext
-from akdl.dataset import FileRows
-from akdl.extra_inputs import open_extra_inputs, text_path
-from akdl.model_archive import ModelError
-from akdl.parent import exit_with_parent, take_settings
+from akdl.process.channel import Channel, ChannelError
+from akdl.process.parent import exit_with_parent, take_settings
+from akdl.rows.file_rows import FileRows
+from akdl.rows.stream_rows import StreamRows
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, TrainTaskConfig
+from akdl.runner.context import Share, TFContext
+from akdl.runner.extra_inputs import open_extra_inputs, text_path
 from akdl.runner.output_writer import OutputWriter
 from akdl.serving.check import write_checked_model
-from akdl.stream_rows import StreamRows
-from akdl.user_module import (
+from akdl.storage.model_archive import ModelError
+from akdl.user_code.module import (
     ESTIMATOR_FUNCTIONS,
     KERAS,
     MAIN,

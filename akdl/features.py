@@ -6,7 +6,7 @@ then, so `dataset.batch(n)` comes first:
     dataset = task_config.tf_context.flink_stream_dataset()
     dataset = features.batches(dataset, 1024, task_config.tf_context.columns)
 
-`task_config.tf_context.batches(1024)` gives the same batches in a fraction of the time, see `akdl.row_batches`.
+`task_config.tf_context.batches(1024)` gives the same batches in a fraction of the time, see `akdl.rows.batches`.
 
 TensorFlow is imported inside the functions: a script may do without it, and must be able to set it up before it is loaded.
 """

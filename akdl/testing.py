@@ -13,17 +13,17 @@ import os
 import struct
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union, cast
 
-from akdl.columns import encode_columns
-from akdl.context import Share, TFContext
-from akdl.examples import records
 from akdl.features import FLOAT32, INT64, ColumnKind
+from akdl.rows.example_rows import ExampleRows
+from akdl.rows.examples import records
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TrainTaskConfig
-from akdl.runner.example_rows import ExampleRows
+from akdl.runner.context import Share, TFContext
 from akdl.runner.output_writer import check_example
 from akdl.wire import Example, Rows, TableColumn
+from akdl.wire.columns import encode_columns
 
 if TYPE_CHECKING:
-    from akdl.dataset import FileRows
+    from akdl.rows.file_rows import FileRows
     from akdl.runner.output_writer import OutputWriter
 
 Cells = Union[Mapping[str, Sequence[Any]], Sequence[bytes]]

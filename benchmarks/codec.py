@@ -22,9 +22,9 @@ import pyarrow as pa
 from crc32c import crc32c
 from report import Figure, arguments, report
 
-from akdl.columns import encode_columns
-from akdl.examples import ExampleEncoder
+from akdl.rows.examples import ExampleEncoder
 from akdl.wire import Example, Rows
+from akdl.wire.columns import encode_columns
 from bridge.codec.ipc import arrow_schema, write_batch
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns

@@ -20,12 +20,12 @@ import numpy as np
 from report import Figure, arguments, report
 
 from akdl import features
-from akdl.cells import Cells, write_cells
-from akdl.context import TFContext
-from akdl.dataset import FileRows
-from akdl.examples import ExampleEncoder
-from akdl.stream_rows import StreamRows
+from akdl.rows.examples import ExampleEncoder
+from akdl.rows.file_rows import FileRows
+from akdl.rows.stream_rows import StreamRows
+from akdl.runner.context import TFContext
 from akdl.wire import Chunk, EndOfInput, Rows, TableColumn
+from akdl.wire.cells import Cells, write_cells
 
 ROWS, CHUNK_ROWS, BATCH = 1_000_000, 8000, 1024
 WIDTH = 16  # bytes of a string, numbers of an array

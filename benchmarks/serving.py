@@ -25,9 +25,9 @@ import tensorflow as tf
 from google.protobuf import json_format
 from report import Figure, arguments, report
 
-from akdl.columns import decode_columns, encode_columns
-from akdl.serving.local import LocalPredictor
+from akdl.serving.row_predictor import LocalPredictor
 from akdl.wire import Description, Empty, Prediction, Serving, TableColumn
+from akdl.wire.columns import decode_columns, encode_columns
 from akdl.wire.service import PREDICT_SERVICE
 from akdl.wire.token import TOKEN
 

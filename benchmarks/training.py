@@ -32,9 +32,9 @@ def alone(path: str) -> None:
     import tensorflow as tf
 
     from akdl import features
-    from akdl.context import TFContext
     from akdl.models.tf.dnn.dnn_batch import main
     from akdl.runner.config import BatchTaskConfig
+    from akdl.runner.context import TFContext
     from akdl.testing import CollectingWriter, StoredRows, table_columns
 
     class FromFile(TFContext):

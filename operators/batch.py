@@ -15,7 +15,7 @@ class _ScriptBatchOp(ScriptOp, BatchOperator):
 
         Args:
             ops: The table whose rows are shared among the workers; then any number of tables that every process gets whole,
-                see `akdl.extra_inputs`.
+                see `akdl.runner.extra_inputs`.
         """
         if not ops or not all(isinstance(op, BatchOperator) for op in ops):
             got = ", ".join(type(op).__name__ for op in ops) or "none"

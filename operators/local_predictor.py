@@ -10,14 +10,14 @@ import zipfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from akdl.files import FileError, fetch
+from akdl.storage.files import FileError, fetch
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Column, Schema
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from akdl.serving.local import LocalPredictor as _Model
+    from akdl.serving.row_predictor import LocalPredictor as _Model
 
 DESCRIPTION = "pipeline.json"  # in a saved pipeline model: its stages, beside the zip files of their models
 
@@ -28,7 +28,7 @@ class LocalPredictor:
     Its methods may be called from several threads at once.
 
     Args:
-        path: What `PipelineModel.save` has written, at any address of `akdl.files`.
+        path: What `PipelineModel.save` has written, at any address of `akdl.storage.files`.
         inputSchemaStr: Columns of the rows: "name type, name type".
     """
 
@@ -128,7 +128,7 @@ def read_pipeline(path: str, folder: str) -> list[dict[str, Any]]:
 
 def _load(stage: dict[str, Any], columns: Sequence[Column]) -> tuple[_Model, Sequence[Column]]:
     """Return the model of a stage and the columns that it makes of these."""
-    from akdl.serving.local import LocalPredictor as Model
+    from akdl.serving.row_predictor import LocalPredictor as Model
 
     params, outputs = stage["params"], Schema.parse(stage["params"]["outputSchemaStr"])
     model = Model(

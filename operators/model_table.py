@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from akdl.files import fetch
-from akdl.model_archive import ModelError, find_saved_model, unpack
+from akdl.storage.files import fetch
+from akdl.storage.model_archive import ModelError, find_saved_model, unpack
 from bridge.exceptions import ConfigurationError
 from operators.operator import BatchOperator
 from operators.program_folder import named_by_content, program_folder
@@ -38,7 +38,7 @@ def packed_model(address: str) -> str:
     """Return a file of a SavedModel that can travel with jobs.
 
     Args:
-        address: The model's folder, or a zip or tar file of one: any address of `akdl.files`.
+        address: The model's folder, or a zip or tar file of one: any address of `akdl.storage.files`.
 
     Raises:
         FileError: It cannot be had.

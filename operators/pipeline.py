@@ -8,8 +8,8 @@ import tempfile
 import zipfile
 from typing import Any, TypeVar, Union, cast
 
-from akdl.files import FileError
-from akdl.model_archive import ModelError
+from akdl.storage.files import FileError
+from akdl.storage.model_archive import ModelError
 from bridge.exceptions import ConfigurationError
 from operators.accessors import PredictParams, SavedModelPredictParams, TrainerParams
 from operators.batch import TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
@@ -162,7 +162,7 @@ class PipelineModel:
 
     @staticmethod
     def load(path: str) -> PipelineModel:
-        """Read what `save` has written, at any address of `akdl.files`.
+        """Read what `save` has written, at any address of `akdl.storage.files`.
 
         Raises:
             ConfigurationError: The file is no pipeline model.

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf import json_format
 
-from akdl.files import FileError, is_remote, local_path
-from akdl.model_archive import ModelError
-from akdl.serving.local import result_columns
+from akdl.serving.row_predictor import result_columns
+from akdl.storage.files import FileError, is_remote, local_path
+from akdl.storage.model_archive import ModelError
 from akdl.wire import Serving
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.errors import readable

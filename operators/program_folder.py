@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 
-from akdl.files import sha256_of
+from akdl.storage.files import sha256_of
 
 
 @functools.cache

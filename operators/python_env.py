@@ -10,8 +10,8 @@ import tarfile
 import tempfile
 import zipfile
 
-from akdl.archive import SUFFIXES, is_archive
-from akdl.files import FileError, fetch, is_remote, local_path, shown
+from akdl.storage.archive import SUFFIXES, is_archive
+from akdl.storage.files import FileError, fetch, is_remote, local_path, shown
 from bridge.exceptions import ConfigurationError
 from bridge.host.interpreter import interpreter_in
 from bridge.settings import PythonArchive
@@ -23,7 +23,7 @@ def find_python(operator: str, python_env: str, elsewhere: bool = False) -> str 
 
     Args:
         operator: Name of the operator, for errors.
-        python_env: Folder with `bin/python`, interpreter, or archive; an archive at any address of `akdl.files`.
+        python_env: Folder with `bin/python`, interpreter, or archive; an archive at any address of `akdl.storage.files`.
         elsewhere: Whether the job runs on other hosts: a path that is not here is looked for there.
 
     Raises:

@@ -17,8 +17,8 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from akdl.archive import ArchiveError, is_archive, unpack_archive
-from akdl.files import FileError, fetch, is_remote, local_path, shown
+from akdl.storage.archive import ArchiveError, is_archive, unpack_archive
+from akdl.storage.files import FileError, fetch, is_remote, local_path, shown
 from bridge.exceptions import ConfigurationError
 from bridge.settings import UserFile
 from operators.program_folder import named_by_content, program_folder
@@ -53,12 +53,12 @@ class _Source:
 def read_files(operator: str, user_files: list[str], main_script: str) -> tuple[tuple[UserFile, ...], str]:
     """Read the user's files as they are now, and return them with the path of the main script among them.
 
-    Files keep their name, folders their name and what is below; archives (`akdl.archive.SUFFIXES`) are unpacked. Files of
-    one name but different content are kept apart by the folders that they come from: `train/data.csv`, `test/data.csv`.
+    Files keep their name, folders their name and what is below; archives (`SUFFIXES` of `akdl.storage.archive`) are unpacked.
+    Files of one name but different content are kept apart by the folders that they come from: `train/a.csv`, `test/a.csv`.
 
     Args:
         operator: Name of the operator, for errors.
-        user_files: Any addresses of `akdl.files`.
+        user_files: Any addresses of `akdl.storage.files`.
         main_script: Another one, or the path that a file among `user_files` has for the script.
 
     Raises:

@@ -24,7 +24,6 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
-from akdl.context import TFContext
 from akdl.engine.early_stopping import stop_if_no_decrease_hook, stop_if_no_increase_hook
 from akdl.engine.estimator_group import is_group, train_in_group
 from akdl.engine.exporters import improves, served_by_default
@@ -40,8 +39,9 @@ from akdl.engine.inputs import (
 from akdl.engine.run_config import generate_run_config
 from akdl.engine.strategy import is_parameter_server_strategy
 from akdl.features import parse_examples
-from akdl.model_archive import find_saved_model
 from akdl.runner.config import TaskConfig
+from akdl.runner.context import TFContext
+from akdl.storage.model_archive import find_saved_model
 from akdl.tf_version import require_estimator, tf_version
 
 Config = Mapping[str, Any]

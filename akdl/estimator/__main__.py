@@ -10,12 +10,12 @@ import os
 import sys
 from typing import Any, Dict, List, Optional
 
-from akdl.command_line import INTERRUPTED, WRONG, say
-from akdl.config_file import ConfigError, read_config, set_value
 from akdl.estimator.functions import Functions
 from akdl.estimator.parameters import with_defaults
 from akdl.tf_version import EstimatorMissing, require_estimator
-from akdl.user_module import UserModuleError, load_module
+from akdl.user_code.command_line import INTERRUPTED, WRONG, say
+from akdl.user_code.config_file import ConfigError, read_config, set_value
+from akdl.user_code.module import UserModuleError, load_module
 
 
 def main(arguments: Optional[List[str]] = None) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping
 
 from akdl.features import unsharded
 from akdl.tf_version import require_estimator
-from akdl.user_module import UserModuleError, file_of
+from akdl.user_code.module import UserModuleError, file_of
 
 ARGUMENTS: Mapping[str, List[str]] = {
     "model_fn": ["features", "labels", "mode", "params"],

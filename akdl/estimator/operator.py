@@ -19,11 +19,11 @@ import os
 from types import ModuleType
 from typing import Any, Dict, Union
 
-from akdl.config_file import read_config
 from akdl.estimator.parameters import with_defaults
-from akdl.model_archive import write_model
+from akdl.storage.model_archive import write_model
 from akdl.tf_version import require_estimator
-from akdl.user_module import load_module
+from akdl.user_code.config_file import read_config
+from akdl.user_code.module import load_module
 
 PARAMETERS_FILE = "parameters.json"
 
@@ -41,8 +41,8 @@ def main(task_config: Any, module: Union[ModuleType, str]) -> None:
         module: The module with the functions, or the name of its file among the user files.
 
     Raises:
-        akdl.config_file.ConfigError: Parameters are wrong; with all mistakes.
-        akdl.user_module.UserModuleError: A function is missing or has a wrong signature.
+        akdl.user_code.config_file.ConfigError: Parameters are wrong; with all mistakes.
+        akdl.user_code.module.UserModuleError: A function is missing or has a wrong signature.
         ValueError: This worker got no rows.
         RuntimeError: This TensorFlow has no Estimator.
     """

@@ -16,7 +16,7 @@ All other keys belong to the user's functions.
 
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-from akdl.config_file import ConfigError, named
+from akdl.user_code.config_file import ConfigError, named
 
 DEFAULTS: Mapping[str, Any] = {
     "save_checkpoints_steps": None,

@@ -65,8 +65,8 @@ def train(
         None on other roles than the chief. A parameter server does not come back.
 
     Raises:
-        akdl.config_file.ConfigError: Parameters are wrong.
-        akdl.user_module.UserModuleError: A function is missing or has a wrong signature.
+        akdl.user_code.config_file.ConfigError: Parameters are wrong.
+        akdl.user_code.module.UserModuleError: A function is missing or has a wrong signature.
         RuntimeError: This TensorFlow has no Estimator.
     """
     module_of_estimators = require_estimator("akdl.estimator")

@@ -11,10 +11,10 @@ import re
 import sys
 from typing import Any, Dict, List, Optional
 
-from akdl.command_line import FAILED, INTERRUPTED, WRONG, say
-from akdl.config_file import ConfigError, read_config, set_value
 from akdl.keras.config import EVALUATE, TASKS, TRAIN
-from akdl.user_module import UserModuleError, load_module
+from akdl.user_code.command_line import FAILED, INTERRUPTED, WRONG, say
+from akdl.user_code.config_file import ConfigError, read_config, set_value
+from akdl.user_code.module import UserModuleError, load_module
 
 
 def main(arguments: Optional[List[str]] = None) -> int:

@@ -9,8 +9,8 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 import numpy as np
 import tensorflow as tf
 
-from akdl.keras.group import Group
 from akdl.keras.objects import ObjectError, find, learning_rate, name_and_args, set_learning_rate
+from akdl.keras.workers import Group
 
 Logs = Dict[str, float]
 

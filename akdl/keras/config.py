@@ -9,8 +9,8 @@ import os
 import re
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 
-from akdl.config_file import ConfigError, named
-from akdl.keras.user_module import UserModule
+from akdl.keras.functions import UserModule
+from akdl.user_code.config_file import ConfigError, named
 
 TRAIN, EVALUATE, PREDICT = TASKS = ("train", "evaluate", "predict")
 SCHEMA_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "task_config.schema.json")
@@ -44,7 +44,7 @@ def prepare(
         look: Returns further mistakes in a config that fits the schema, such as `akdl.keras.objects.unknown_names`.
 
     Raises:
-        akdl.config_file.ConfigError: With all mistakes at once.
+        akdl.user_code.config_file.ConfigError: With all mistakes at once.
     """
     mistakes: List[str] = []
     filled = fill_in(config, placeholders, mistakes)

@@ -6,14 +6,14 @@ import logging
 import os
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
-from akdl.config_file import read_config
 from akdl.keras.config import EVALUATE, prepare
 from akdl.keras.data import Source, label_of
-from akdl.keras.group import Group
+from akdl.keras.functions import UserModule
 from akdl.keras.loop import Evaluation, Metrics, predict_function
 from akdl.keras.objects import Heads, unknown_names
 from akdl.keras.saving import load_model
-from akdl.keras.user_module import UserModule
+from akdl.keras.workers import Group
+from akdl.user_code.config_file import read_config
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ def evaluate(
         worker_datasets: Each worker's datasets have rows of their own.
 
     Raises:
-        akdl.config_file.ConfigError: The config is wrong; with all mistakes.
+        akdl.user_code.config_file.ConfigError: The config is wrong; with all mistakes.
         ValueError: A model or a dataset does not fit.
     """
     user = UserModule(module)

@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from akdl.keras.data import Part, Source, without_rows
-from akdl.keras.group import Group
 from akdl.keras.objects import Heads, ObjectError, make_loss, make_metric, metric_name
+from akdl.keras.workers import Group
 from akdl.tf_version import tf_version
 
 # Operations that keep a state of their own, which no checkpoint has.

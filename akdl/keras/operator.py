@@ -15,10 +15,10 @@ import os
 from types import ModuleType
 from typing import Any, Dict, Mapping, Union
 
-from akdl.config_file import ConfigError, read_config
 from akdl.keras.config import PREDICT, TASKS, TRAIN, placeholders_in
-from akdl.model_archive import write_model
-from akdl.user_module import load_module
+from akdl.storage.model_archive import write_model
+from akdl.user_code.config_file import ConfigError, read_config
+from akdl.user_code.module import load_module
 
 DATASET_FILE = "DATASET_FILE"
 
@@ -41,7 +41,7 @@ def main(task_config: Any, module: Union[ModuleType, str], config: Union[None, s
         config: The task config, instead of the user parameter.
 
     Raises:
-        akdl.config_file.ConfigError: The config is wrong; with all mistakes.
+        akdl.user_code.config_file.ConfigError: The config is wrong; with all mistakes.
     """
     if isinstance(module, str):
         module = load_module(os.path.join(task_config.work_dir, module))

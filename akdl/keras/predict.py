@@ -9,14 +9,14 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 import numpy as np
 import tensorflow as tf
 
-from akdl.config_file import ConfigError, read_config
 from akdl.keras.config import PREDICT, prepare
 from akdl.keras.data import Part, Source, without_rows
-from akdl.keras.group import Group
+from akdl.keras.functions import UserModule
 from akdl.keras.loop import predict_function
 from akdl.keras.objects import Heads
 from akdl.keras.saving import load_model
-from akdl.keras.user_module import UserModule
+from akdl.keras.workers import Group
+from akdl.user_code.config_file import ConfigError, read_config
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def predict(
         report: Gets a line at the end; None logs it.
 
     Raises:
-        akdl.config_file.ConfigError: The config is wrong; with all mistakes.
+        akdl.user_code.config_file.ConfigError: The config is wrong; with all mistakes.
         ValueError: A model or a dataset does not fit.
     """
     read = read_config(config) if isinstance(config, str) else config
@@ -104,7 +104,7 @@ def predict_batches(
         worker_datasets: Each worker's dataset has rows of its own.
 
     Raises:
-        akdl.config_file.ConfigError: The config is wrong; with all mistakes.
+        akdl.user_code.config_file.ConfigError: The config is wrong; with all mistakes.
         ValueError: A model or a dataset does not fit.
     """
     user = UserModule(module)

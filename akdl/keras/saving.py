@@ -6,9 +6,9 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from akdl.keras.group import Group
-from akdl.keras.user_module import CallbackError, UserModule
-from akdl.model_archive import find_saved_model
+from akdl.keras.functions import CallbackError, UserModule
+from akdl.keras.workers import Group
+from akdl.storage.model_archive import find_saved_model
 from akdl.tf_version import tf_version
 
 

@@ -9,7 +9,6 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 import numpy as np
 import tensorflow as tf
 
-from akdl.config_file import read_config
 from akdl.keras import checkpoint
 from akdl.keras.callbacks import (
     CheckpointSettings,
@@ -21,11 +20,12 @@ from akdl.keras.callbacks import (
 )
 from akdl.keras.config import TRAIN, prepare
 from akdl.keras.data import Part, Source, label_of
-from akdl.keras.group import Group
+from akdl.keras.functions import UserModule
 from akdl.keras.loop import Evaluation, Metrics, Objective, TrainStep, VariableGroups
 from akdl.keras.objects import Heads, ObjectError, learning_rate, make_optimizer, set_learning_rate, unknown_names
 from akdl.keras.saving import require_empty, save_model
-from akdl.keras.user_module import UserModule
+from akdl.keras.workers import Group
+from akdl.user_code.config_file import read_config
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ def train(
         report: Gets a line per epoch, on the chief; None logs it.
 
     Raises:
-        akdl.config_file.ConfigError: The config is wrong; with all mistakes.
+        akdl.user_code.config_file.ConfigError: The config is wrong; with all mistakes.
         ValueError: What the callbacks return does not fit.
     """
     user = UserModule(module)

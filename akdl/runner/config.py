@@ -8,17 +8,17 @@ expects. `dataset_file` and `dataset_length` wait until the whole share of this 
 from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence
 
 if TYPE_CHECKING:
-    from akdl.context import TFContext
-    from akdl.extra_inputs import ExtraInput
+    from akdl.rows.stream_rows import StreamRows
+    from akdl.runner.context import TFContext
+    from akdl.runner.extra_inputs import ExtraInput
     from akdl.runner.output_writer import OutputWriter
-    from akdl.stream_rows import StreamRows
 
 
 class TaskConfig:
     """What every kind of task knows.
 
     Args:
-        tf_context: Access to the rows and their columns, see `akdl.context.TFContext`.
+        tf_context: Access to the rows and their columns, see `akdl.runner.context.TFContext`.
         num_workers: Number of workers, the chief among them; parameter servers do not count.
         cluster: The `cluster` entry of TF_CONFIG: role name to list of "host:port".
         task_type: The `task.type` entry of TF_CONFIG: "chief", "worker" or "ps".
@@ -26,7 +26,7 @@ class TaskConfig:
         work_dir: A folder of this process alone, removed when the task ends.
         user_params: The operator's `userParams` with the JSON types that the user wrote. "ALINK:bc_k" is the path of extra
             input k as plain text.
-        extra_inputs: The inputs that every process gets whole, in their order, see `akdl.extra_inputs`.
+        extra_inputs: The inputs that every process gets whole, in their order, see `akdl.runner.extra_inputs`.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class _FileTaskConfig(TaskConfig):
         Waits until the last row is in it.
 
         Raises:
-            akdl.channel.ChannelError: The rows did not arrive completely.
+            akdl.process.channel.ChannelError: The rows did not arrive completely.
         """
         return self.tf_context.rows.file()
 

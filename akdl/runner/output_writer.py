@@ -8,10 +8,10 @@ import queue
 import threading
 from typing import Any, Iterator, Mapping, Optional, Sequence
 
-from akdl.channel import Channel, ChannelError
-from akdl.columns import fill_rows
-from akdl.runner.example_rows import ExampleRows
+from akdl.process.channel import Channel, ChannelError
+from akdl.rows.example_rows import ExampleRows
 from akdl.wire import Output, TableColumn
+from akdl.wire.columns import fill_rows
 
 MESSAGE_BYTES = 1 << 20
 WAITING_MESSAGES = 8

@@ -14,10 +14,10 @@ import subprocess
 import sys
 from typing import Any, Dict, List, Sequence
 
-from akdl.model_archive import ModelError, find_saved_model, write_model
 from akdl.serving.errors import ServingError
 from akdl.serving.model import FunctionRunner, SessionRunner, runs_eagerly
 from akdl.serving.signature import Signature, TensorDescription, read_signatures
+from akdl.storage.model_archive import ModelError, find_saved_model, write_model
 
 TIMEOUT_S = 600.0  # TensorFlow's start and a model of some GB from a slow disk
 _LAST_LINES = 20
@@ -92,12 +92,12 @@ def describe_in_clean_process(folder: str, timeout_s: float = TIMEOUT_S) -> Dict
 
 
 def write_checked_model(folder: str, output_writer: Any, timeout_s: float = TIMEOUT_S) -> None:
-    """Check the SavedModel in `folder` in a clean process and send it as rows, see `akdl.model_archive.write_model`.
+    """Check the SavedModel in `folder` in a clean process and send it as rows, see `akdl.storage.model_archive.write_model`.
 
     The manifest says what the check has found. Nothing is sent unless it is a model.
 
     Raises:
-        ModelError: See `describe_in_clean_process` and `akdl.model_archive.pack`.
+        ModelError: See `describe_in_clean_process` and `akdl.storage.model_archive.pack`.
     """
     write_model(folder, output_writer, describe_in_clean_process(folder, timeout_s))
 

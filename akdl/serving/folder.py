@@ -5,8 +5,8 @@ import shutil
 import tempfile
 from typing import Iterable, Optional, Tuple, Union
 
-from akdl.files import FileError, fetch
-from akdl.model_archive import ModelError, unpack, unpack_file
+from akdl.storage.files import FileError, fetch
+from akdl.storage.model_archive import ModelError, unpack, unpack_file
 
 Model = Union[str, Iterable[Tuple[int, str]]]
 
@@ -15,8 +15,8 @@ class ModelFolder:
     """The folder of a model; a temporary one where the model has to be unpacked.
 
     Args:
-        model: Folder of a SavedModel or a zip or tar file of one, by any address of `akdl.files`, or the rows of a model
-            table.
+        model: Folder of a SavedModel or a zip or tar file of one, by any address of `akdl.storage.files`, or the rows of a
+            model table.
 
     Attributes:
         path: The folder.

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 from akdl.serving.errors import BadRow, ServingError
 from akdl.serving.folder import ModelFolder
 from akdl.serving.model import ServedModel
-from akdl.serving.outputs import Cells
+from akdl.serving.output_cells import Cells
 
 _TRIAL_ROWS = 256
 

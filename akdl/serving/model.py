@@ -1,8 +1,8 @@
 """A SavedModel that is loaded once and predicts batches of rows.
 
-Rows on their way through it: columns become arrays (`akdl.serving.inputs`), rows whose values have one shape are stacked to
-batches, the model is called, and what it returns becomes columns (`akdl.serving.outputs`). A row that cannot be predicted
-is left out of its batch; when the model itself refuses a batch, the batch is halved until the bad rows are found.
+Rows on their way through it: columns become arrays (`input_cells`), rows whose values have one shape are stacked to batches,
+the model is called, and what it returns becomes columns (`output_cells`). A row that cannot be predicted is left out of its
+batch; when the model itself refuses a batch, the batch is halved until the bad rows are found.
 """
 
 import itertools
@@ -11,11 +11,11 @@ from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, Nam
 
 import numpy as np
 
-from akdl.model_archive import ModelError, find_saved_model
 from akdl.serving.errors import BadRow, RowsError, ServingError, SignatureError
-from akdl.serving.inputs import Array, Converted, InputConverter
-from akdl.serving.outputs import Cells, OutputColumn, OutputConverter
+from akdl.serving.input_cells import Array, Converted, InputConverter
+from akdl.serving.output_cells import Cells, OutputColumn, OutputConverter
 from akdl.serving.signature import Signature, TensorDescription, find_tensor, resolve, tensors_text
+from akdl.storage.model_archive import ModelError, find_saved_model
 from akdl.tf_version import is_tensorflow_2
 
 logger = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class ServedModel:
 
         Args:
             columns: At least the columns of `inputs`: arrays with rows on the first axis, or sequences of cells; see
-                `akdl.serving.inputs` for what a cell may be. None is null.
+                `akdl.serving.input_cells` for what a cell may be. None is null.
             rows: How many there are; by default what the columns have.
 
         Returns:

@@ -19,8 +19,8 @@ import tempfile
 import time
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from akdl.model_archive import find_saved_model
 from akdl.serving.errors import ServingError
+from akdl.storage.model_archive import find_saved_model
 
 _ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
 _UNFINISHED = re.compile(r"[._]|temp-|.*\.(tmp|part|incomplete)$")

@@ -26,14 +26,13 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import grpc
 from google.protobuf import json_format
 
-from akdl.columns import decode_columns, fill_rows, is_utf8
-from akdl.model_archive import ModelError
-from akdl.parent import exit_with_parent, take_settings
+from akdl.process.parent import exit_with_parent, take_settings
 from akdl.serving.errors import ServingError
 from akdl.serving.live_model import LiveModel
 from akdl.serving.model import ServedModel
 from akdl.serving.model_stream import ModelFolderWatch
-from akdl.serving.outputs import OutputColumn
+from akdl.serving.output_cells import OutputColumn
+from akdl.storage.model_archive import ModelError
 from akdl.wire import (
     BadRow,
     Description,
@@ -47,6 +46,7 @@ from akdl.wire import (
     ServedTensor,
     Serving,
 )
+from akdl.wire.columns import decode_columns, fill_rows, is_utf8
 from akdl.wire.service import PREDICT_SERVICE
 from akdl.wire.token import refuse_strangers
 

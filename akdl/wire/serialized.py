@@ -6,8 +6,8 @@ where joining the pieces takes 0.1 ms. What comes out is the same.
 
 from typing import Any, List, NamedTuple, Sequence
 
-from akdl.varints import varint
 from akdl.wire import Chunk, Column, Rows
+from akdl.wire.varints import varint
 
 _LENGTH_DELIMITED = 2
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from akdl.cells import packed_bits
 from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, Rows
 from akdl.wire import Column as ColumnMessage
+from akdl.wire.cells import packed_bits
 from bridge.codec.decimals import from_text
 from bridge.codec.ipc import arrow_schema
 from bridge.codec.temporal import points_in_time

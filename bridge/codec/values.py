@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from akdl.cells import DTYPES, unpacked_bits
 from akdl.wire import BOOL, BYTES, Column
+from akdl.wire.cells import DTYPES, unpacked_bits
 from akdl.wire.exchange_pb2 import ValueType
 
 

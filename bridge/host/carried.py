@@ -15,7 +15,7 @@ import tempfile
 import zipimport
 from typing import Any
 
-from akdl.archive import unpack_archive
+from akdl.storage.archive import unpack_archive
 
 _OPTION = "python.files"
 _OWN_PACKAGES = ("akdl", "bridge", "operators")

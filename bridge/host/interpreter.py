@@ -20,8 +20,8 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-import akdl.files
-from akdl.archive import ArchiveError, unpack_archive
+import akdl.storage.files
+from akdl.storage.archive import ArchiveError, unpack_archive
 from bridge.exceptions import ConfigurationError
 from bridge.host.carried import arrived
 from bridge.host.file_lock import is_linked, try_lock
@@ -168,7 +168,7 @@ def _unpack(archive: PythonArchive, folder: str, place: str) -> None:
         path = arrived(archive.path)
         if not os.path.isfile(path):
             raise ConfigurationError(f"the archive did not arrive with the job at {path}")
-        if akdl.files.sha256_of(path) != archive.sha256:
+        if akdl.storage.files.sha256_of(path) != archive.sha256:
             raise ConfigurationError("the archive has changed since the job was built")
         try:
             with open(path, "rb") as file:
@@ -222,7 +222,7 @@ def _unpack_conda(python: str) -> None:
 
 def versions_of(python: str) -> str:
     """Return the versions that an interpreter tells, after a look whether it has all that is needed."""
-    return _run([python, "-m", "akdl.preflight"], _LOOK_S)
+    return _run([python, "-m", "akdl.process.preflight"], _LOOK_S)
 
 
 def _run(command: list[str], timeout_s: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from akdl.preflight import UNUSABLE
+from akdl.process.preflight import UNUSABLE
 from akdl.wire import Failure
 from bridge.host.process import describe_exit
 

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Callable
 
-from akdl.preflight import TF1_OPERATOR
+from akdl.process.preflight import TF1_OPERATOR
 from akdl.wire import ExtraInput, Task
 from bridge.exceptions import ConfigurationError
 from bridge.group.roles import label
@@ -74,7 +74,7 @@ def launch(
         gpus = _lease_gpus(settings, index)
         if gpus is not None:
             environment["CUDA_VISIBLE_DEVICES"] = gpus.visible
-        command = [python.path, "-m", "akdl.preflight", "akdl.entry"]
+        command = [python.path, "-m", "akdl.process.preflight", "akdl.entry"]
         fds = [*folder.fds, *python.fds, *(gpus.fds if gpus is not None else ())]
         with python.starting(settings.operator):
             return ChildProcess(command, environment, folder.path, on_line, on_exit, settings.log_lines, fds)

@@ -24,7 +24,7 @@ from typing import Any
 import grpc
 from google.protobuf import json_format
 
-from akdl.preflight import UNUSABLE
+from akdl.process.preflight import UNUSABLE
 from akdl.wire import Description, Empty, Failure, Notice, Notices, Offer, Prediction, Serving
 from akdl.wire.service import PREDICT_SERVICE
 from akdl.wire.token import TOKEN
@@ -214,7 +214,7 @@ class ModelProcess:
             )
             with open(os.path.join(self._folder, "log"), "wb") as log, python.starting(settings.operator):
                 self._process = subprocess.Popen(
-                    [python.path, "-m", "akdl.preflight", "akdl.serving.server"],
+                    [python.path, "-m", "akdl.process.preflight", "akdl.serving.server"],
                     env=environment, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                     pass_fds=[pipe, *python.fds], start_new_session=True,
                 )  # fmt: skip

@@ -12,8 +12,22 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ALLOWED = {
-    "operators": ("bridge", "akdl.wire", "akdl.archive", "akdl.files", "akdl.model_archive", "akdl.serving"),
-    "bridge": ("akdl.wire", "akdl.cells", "akdl.runner.config", "akdl.archive", "akdl.files", "akdl.preflight"),
+    "operators": (
+        "bridge",
+        "akdl.wire",
+        "akdl.storage.archive",
+        "akdl.storage.files",
+        "akdl.storage.model_archive",
+        "akdl.serving",
+    ),
+    "bridge": (
+        "akdl.wire",
+        "akdl.wire.cells",
+        "akdl.runner.config",
+        "akdl.storage.archive",
+        "akdl.storage.files",
+        "akdl.process.preflight",
+    ),
     "akdl": (),
 }
 OURS = tuple(ALLOWED)
@@ -28,17 +42,17 @@ def in_fresh_interpreter(code: str) -> str:
     "module",
     [
         "akdl",
-        "akdl.archive",
+        "akdl.storage.archive",
         "akdl.estimator.__main__",
         "akdl.estimator.operator",
         "akdl.features",
-        "akdl.files",
+        "akdl.storage.files",
         "akdl.keras.__main__",
         "akdl.keras.operator",
-        "akdl.model_archive",
+        "akdl.storage.model_archive",
         "akdl.runner.config",
         "akdl.serving.check",
-        "akdl.serving.local",
+        "akdl.serving.row_predictor",
         "akdl.serving.model_stream",
         "akdl.serving.server",
         "akdl.testing",

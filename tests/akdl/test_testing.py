@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from akdl import testing
-from akdl.context import Share
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TrainTaskConfig
+from akdl.runner.context import Share
 from akdl.runner.output_writer import OutputWriter
 from akdl.wire import Example
 

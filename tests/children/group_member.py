@@ -12,8 +12,8 @@ import sys
 
 
 def run(script: str, task_file: str, output_file: str) -> None:
-    from akdl.context import Share, TFContext
     from akdl.runner.config import BatchTaskConfig
+    from akdl.runner.context import Share, TFContext
     from akdl.testing import CollectingWriter, StoredRows, table_columns
 
     with open(task_file, encoding="utf-8") as file:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from akdl import testing
-from akdl.user_module import load_module
+from akdl.user_code.module import load_module
 from bridge.exceptions import TaskError
 from operators import (
     BatchOperator,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from akdl.model_archive import unpack
+from akdl.storage.model_archive import unpack
 from bridge.exceptions import TaskError
 from operators import BatchOperator, TF2TableModelTrainBatchOp, getMLEnv, useLocalEnv
 from tests.e2e.jobs import points, script_op, sequence

@@ -10,7 +10,7 @@ import tempfile
 import numpy as np
 import pytest
 
-from akdl.files import sha256_of
+from akdl.storage.files import sha256_of
 from bridge.exceptions import ConfigurationError, RowError, TaskError
 from operators import (
     BatchOperator,

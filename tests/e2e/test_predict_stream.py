@@ -9,8 +9,8 @@ import shutil
 import numpy as np
 import pytest
 
-from akdl.model_archive import pack
 from akdl.serving.model_stream import publish
+from akdl.storage.model_archive import pack
 from bridge.exceptions import ConfigurationError
 from operators import (
     BatchOperator,

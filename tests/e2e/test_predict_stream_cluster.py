@@ -9,7 +9,7 @@ import tempfile
 import psutil
 import pytest
 
-from akdl.model_archive import pack
+from akdl.storage.model_archive import pack
 from operators import MemSourceBatchOp, TFTableModelPredictStreamOp, getMLEnv, resetEnv, useRemoteEnv
 from tests.e2e.stream_jobs import SentModels, check_once, running
 from tests.e2e.streams import counting

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from akdl.estimator.functions import Functions
-from akdl.user_module import UserModuleError
+from akdl.user_code.module import UserModuleError
 from tests.estimator.support import linear_module
 
 WARNINGS = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from akdl.estimator.__main__ import main
-from akdl.user_module import load_module
+from akdl.user_code.module import load_module
 from tests.estimator.support import EXAMPLES, run_group, signature
 
 MNIST = EXAMPLES / "estimator_mnist"

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from akdl import entry, testing
-from akdl.config_file import ConfigError
 from akdl.estimator import operator
-from akdl.model_archive import find_saved_model, unpack
+from akdl.storage.model_archive import find_saved_model, unpack
+from akdl.user_code.config_file import ConfigError
 from tests.estimator.support import QUIET, linear_module, signature
 
 pytestmark = [

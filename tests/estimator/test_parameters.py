@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from akdl.config_file import ConfigError
 from akdl.estimator.parameters import with_defaults
+from akdl.user_code.config_file import ConfigError
 
 
 def test_the_defaults() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from akdl.config_file import ConfigError
 from akdl.estimator.parameters import with_defaults
+from akdl.user_code.config_file import ConfigError
 from tests.estimator.support import QUIET, linear_module, signature
 
 pytestmark = [

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from akdl.user_module import load_module
+from akdl.user_code.module import load_module
 from tests.estimator.support import EXAMPLES, run_group, signature
 
 pytestmark = [

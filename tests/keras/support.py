@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from akdl.user_module import load_module
+from akdl.user_code.module import load_module
 from tests.support.ports import free_ports
 from tests.support.tf_group import ROOT
 
@@ -95,8 +95,8 @@ def save(model: Any, path: Path) -> str:
 
 def load(path: Any) -> Any:
     """Return a SavedModel as something to call."""
+    from akdl.keras.functions import UserModule
     from akdl.keras.saving import load_model
-    from akdl.keras.user_module import UserModule
 
     return load_model(UserModule(user_module()), str(path), "model")
 

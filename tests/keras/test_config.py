@@ -9,10 +9,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from akdl.config_file import ConfigError, read_config, set_value
 from akdl.keras import config as config_module
 from akdl.keras.config import check, placeholders_in, prepare
-from akdl.keras.user_module import UserModule
+from akdl.keras.functions import UserModule
+from akdl.user_code.config_file import ConfigError, read_config, set_value
 
 TRAIN = {"batch_size": 4, "optimizer": "sgd", "loss": "mse"}
 EVALUATE = {"models": [{"name": "m", "path": "p"}], "batch_size": 4, "metrics": ["AUC"]}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from akdl.keras.user_module import UserModule
+from akdl.keras.functions import UserModule
 from tests.keras.support import user_module
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning")]

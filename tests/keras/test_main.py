@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from akdl.keras.__main__ import main
-from akdl.user_module import load_module
+from akdl.user_code.module import load_module
 from tests.keras.support import SCRIPTS, load, mlp_config
 from tests.support.tf_group import ROOT
 

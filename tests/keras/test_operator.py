@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from akdl import testing
-from akdl.config_file import ConfigError
 from akdl.keras import operator
-from akdl.model_archive import unpack
+from akdl.storage.model_archive import unpack
+from akdl.user_code.config_file import ConfigError
 from tests.keras.support import SCRIPTS, load, script
 from tests.support.tf_group import run_group
 

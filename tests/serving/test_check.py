@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from akdl.model_archive import MANIFEST, ModelError, unpack
 from akdl.serving.check import describe, describe_in_clean_process, write_checked_model
+from akdl.storage.model_archive import MANIFEST, ModelError, unpack
 from tests.serving import models
 
 pytestmark = [

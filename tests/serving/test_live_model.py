@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from akdl.model_archive import ModelError
 from akdl.serving.errors import ServingError, SignatureError
 from akdl.serving.live_model import LiveModel
 from akdl.serving.model import ServedModel
-from akdl.serving.outputs import OutputColumn
+from akdl.serving.output_cells import OutputColumn
+from akdl.storage.model_archive import ModelError
 from tests.serving import models
 
 pytestmark = pytest.mark.tf

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from akdl.model_archive import ModelError
 from akdl.serving.errors import RowsError, ServingError, SignatureError
 from akdl.serving.model import ServedModel, SessionRunner
-from akdl.serving.outputs import OutputColumn
+from akdl.serving.output_cells import OutputColumn
+from akdl.storage.model_archive import ModelError
 from tests.akdl.test_imports import in_fresh_interpreter
 from tests.serving import models
 

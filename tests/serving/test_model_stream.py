@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from akdl.model_archive import ModelError
 from akdl.serving import model_stream
 from akdl.serving.errors import ServingError
 from akdl.serving.model_stream import ModelFolderWatch, publish, published
+from akdl.storage.model_archive import ModelError
 
 
 @pytest.fixture(autouse=True)

@@ -20,9 +20,9 @@ import grpc
 import pytest
 from google.protobuf import json_format
 
-from akdl.columns import decode_columns, encode_columns
 from akdl.serving.model_stream import publish
 from akdl.wire import Description, Empty, Notices, Offer, Prediction, Serving, TableColumn
+from akdl.wire.columns import decode_columns, encode_columns
 from akdl.wire.service import PREDICT_SERVICE
 from akdl.wire.token import TOKEN
 from tests.serving import models

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from akdl.cells import Cells, write_cells
 from akdl.wire import Chunk, EndOfInput, Rows
+from akdl.wire.cells import Cells, write_cells
 
 _ELEMENTS = {
     "BOOLEAN": "?", "TINYINT": "i1", "SMALLINT": "i2", "INT": "i4", "BIGINT": "i8", "FLOAT": "f4", "DOUBLE": "f8", "DATE": "i4",

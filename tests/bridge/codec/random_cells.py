@@ -13,8 +13,8 @@ import itertools
 import numpy as np
 import pyarrow as pa
 
-from akdl.cells import Cells, write_cells
 from akdl.wire import BYTES
+from akdl.wire.cells import Cells, write_cells
 from bridge.codec.types import arrow_type
 from bridge.schema import Kind, Schema
 

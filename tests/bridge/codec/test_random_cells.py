@@ -6,8 +6,8 @@ import random
 import pyarrow as pa
 import pytest
 
-from akdl.cells import read_cells
 from akdl.wire import Rows
+from akdl.wire.cells import read_cells
 from bridge.codec.ipc import arrow_schema, read_batch, write_batch
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from akdl.cells import Cells, write_cells
 from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT64, Column, Rows
+from akdl.wire.cells import Cells, write_cells
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import RowError
 from bridge.schema import Schema

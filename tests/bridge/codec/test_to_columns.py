@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from akdl.cells import read_cells
 from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, Rows
+from akdl.wire.cells import read_cells
 from bridge.codec.ipc import arrow_schema
 from bridge.codec.to_columns import to_columns
 from bridge.exceptions import RowError

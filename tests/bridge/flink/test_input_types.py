@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from akdl.cells import read_cells
 from akdl.wire import BYTES, Rows
+from akdl.wire.cells import read_cells
 from bridge.codec.to_columns import to_columns
 from bridge.exceptions import RowError
 from bridge.flink.arrow_operators import Dealing, Gathering, rows_for_members

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 import bridge.host.interpreter
-from akdl.files import sha256_of
+from akdl.storage.files import sha256_of
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.host.interpreter import means_tensorflow_1, open_interpreter
 from bridge.settings import PythonArchive

@@ -11,7 +11,7 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from akdl.channel import Channel, ChannelError
+from akdl.process.channel import Channel, ChannelError
 from akdl.wire import Hello
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import ConfigurationError, TaskError

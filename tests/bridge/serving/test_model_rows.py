@@ -10,7 +10,7 @@ import zipfile
 
 import pytest
 
-from akdl.model_archive import CHUNK_BYTES, pack
+from akdl.storage.model_archive import CHUNK_BYTES, pack
 from bridge.serving.model_rows import DamagedModel, Model, ModelRow, ModelRows
 
 

@@ -3,7 +3,7 @@
 import os
 
 from akdl.keras import operator
-from akdl.user_module import load_module
+from akdl.user_code.module import load_module
 
 
 def main(task_config):

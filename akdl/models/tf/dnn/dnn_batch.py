@@ -2,9 +2,9 @@
 
 import os
 
-from akdl.model_archive import write_model
 from akdl.models.tf.dnn.model import train_and_export
 from akdl.runner.config import BatchTaskConfig
+from akdl.storage.model_archive import write_model
 
 
 def main(task_config: BatchTaskConfig) -> None:

@@ -1,0 +1,98 @@
+"""The callbacks of the user's module: calling them by the argument names of a config."""
+
+import inspect
+from typing import Any, Callable, List, Mapping, Optional
+
+from akdl.user_code.module import UserModuleError, file_of
+
+# Callback to the config key that its arguments come from; None where the runner passes them.
+CALLBACKS: Mapping[str, Optional[str]] = {
+    "awf_create_model_fn": "model_args",
+    "awf_create_train_dataset_fn": "train_data_args",
+    "awf_create_val_dataset_fn": "val_data_args",
+    "awf_create_test_dataset_fn": "test_data_args",
+    "awf_create_predict_dataset_fn": "predict_data_args",
+    "awf_model_to_save_fn": None,
+    "awf_load_model_fn": None,
+    "awf_group_trainable_vars_fn": None,
+}
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class CallbackError(UserModuleError):
+    """A callback of the user's module is missing, or does not fit what it is called with."""
+
+
+class UserModule:
+    """The callbacks of a user's module.
+
+    Args:
+        module: The module; a namespace with the functions does as well.
+
+    Raises:
+        CallbackError: A function's name starts with `awf_` and is no callback, most likely a typing error.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.file = file_of(module)
+        unknown = [name for name in vars(module) if name.startswith("awf_") and name not in CALLBACKS]
+        if unknown:
+            raise CallbackError(
+                f"{self.file} defines {', '.join(sorted(unknown))}; there is no such callback, known are {', '.join(CALLBACKS)}"
+            )
+
+    def has(self, name: str) -> bool:
+        """Return whether the module defines a callback."""
+        return callable(getattr(self.module, name, None))
+
+    def takes(self, name: str, argument: str) -> bool:
+        """Return whether the signature of a callback names an argument; False without the callback."""
+        return self.has(name) and argument in inspect.signature(getattr(self.module, name)).parameters
+
+    def mistakes(self, name: str, config: Mapping[str, Any], injected: Mapping[str, Any]) -> List[str]:
+        """Return what keeps a callback from being called with the arguments that the config has for it.
+
+        Args:
+            name: The callback, one with arguments from a config.
+            config: The task config.
+            injected: What the runner itself passes, where the signature names it.
+        """
+        key = CALLBACKS[name]
+        if not self.has(name):
+            return [f"{self.file} has to define {name}"]
+        given = config.get(key or "") or {}
+        parameters = inspect.signature(getattr(self.module, name)).parameters
+        takes_any = any(one.kind == inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+        by_name = {key: one for key, one in parameters.items() if one.kind in _BY_NAME}
+        passed = set(given) | {key for key in injected if key in by_name}
+        missing = [one.name for one in by_name.values() if one.default is one.empty and one.name not in passed]
+        unknown = [] if takes_any else [argument for argument in given if argument not in by_name]
+        both = [argument for argument in given if argument in injected and argument in by_name]
+        what = f"{name}({', '.join(parameters)}) in {self.file}"
+        found = []
+        if missing:
+            found.append(f"{key}: missing {', '.join(missing)} of {what}")
+        if unknown:
+            found.append(f"{key}: unknown argument {', '.join(unknown)} for {what}")
+        if both:
+            found.append(f"{key}: {', '.join(both)} of {what} is passed by the runner, leave it out")
+        return found
+
+    def create(self, name: str, config: Mapping[str, Any], **injected: Any) -> Any:
+        """Call a callback with the arguments from the config, and those of the runner that its signature names.
+
+        Raises:
+            CallbackError: Arguments are missing or unknown; the message names them.
+        """
+        mistakes = self.mistakes(name, config, injected)
+        if mistakes:
+            raise CallbackError("; ".join(mistakes))
+        function = getattr(self.module, name)
+        taken = {key: value for key, value in injected.items() if self.takes(name, key)}
+        return function(**dict(config.get(CALLBACKS[name] or "") or {}, **taken))
+
+    def function(self, name: str) -> Optional[Callable[..., Any]]:
+        """Return a callback, None when the module does not define it."""
+        return getattr(self.module, name) if self.has(name) else None

@@ -1,0 +1,126 @@
+"""`python -m akdl.process.preflight module`: look whether this Python has what our processes need, then run the module.
+
+It runs before anything else is imported, in the same process, and looks at what is installed without importing it. Where
+something is missing, it prints what to install and exits with status `UNUSABLE`. Without a module it prints the versions.
+"""
+
+import importlib.util
+import os
+import runpy
+import shlex
+import sys
+from typing import Dict, Optional, Tuple
+
+UNUSABLE = 87  # exit status of a process whose Python environment cannot run it
+TF1_OPERATOR = "AKDL_TF1_OPERATOR"  # variable with the name of an operator that is meant for TensorFlow 1
+OLDEST_PYTHON = (3, 7)
+
+# Module, names of the packages that may bring it, oldest version.
+_NEEDED: Tuple[Tuple[str, Tuple[str, ...], Tuple[int, ...]], ...] = (
+    (
+        "tensorflow",
+        (
+            "tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-macos", "tensorflow-intel",
+            "tf-nightly", "tf-nightly-cpu",
+        ),
+        (1, 15),
+    ),
+    ("numpy", ("numpy",), (1, 16)),
+    ("grpc", ("grpcio",), (1, 34)),
+    ("google.protobuf", ("protobuf",), (3, 20)),
+)  # fmt: skip
+
+
+def versions() -> Dict[str, Optional[str]]:
+    """Return the version of each package that is needed; "" where only its module is found, None where it is missing."""
+    return {packages[0]: _version(module, packages) for module, packages, _ in _NEEDED}
+
+
+def missing(found: Dict[str, Optional[str]]) -> Dict[str, str]:
+    """Return what has to be installed, as pip wants it, and what is wrong without it.
+
+    Args:
+        found: See `versions`.
+    """
+    result = {}
+    for _, packages, oldest in _NEEDED:
+        name, text = packages[0], ".".join(map(str, oldest))
+        version = found[name]
+        if version is None:
+            result[f"{name}>={text}"] = f"{name} is missing"
+        elif version and _parsed(version) < oldest:
+            result[f"{name}>={text}"] = f"{name} {version} is too old"
+    return result
+
+
+def main() -> None:
+    """See the module."""
+    if sys.version_info < OLDEST_PYTHON:
+        _refuse("it is Python {}.{}, and 3.7 is the oldest that works".format(*sys.version_info), "take a newer one")
+    found = versions()
+    wrong = missing(found)
+    if wrong:
+        install = " ".join([shlex.quote(sys.executable), "-m pip install", *map(shlex.quote, sorted(wrong))])
+        _refuse(", ".join(wrong.values()), f"install what it needs ({install}), or choose another environment with pythonEnv")
+    operator = os.environ.pop(TF1_OPERATOR, "")
+    if operator and not (found["tensorflow"] or "1.").startswith("1."):
+        version = found["tensorflow"]
+        _say(f"{operator} is meant for TensorFlow 1 and runs with {version}: scripts find TensorFlow 1 in tf.compat.v1")
+    if len(sys.argv) == 1:
+        parts = [f"{name} {version or '(version unknown)'}" for name, version in found.items()]
+        print(", ".join(["Python {}.{}.{}".format(*sys.version_info), *parts]))
+        return
+    module = sys.argv[1]
+    sys.argv[:2] = [module]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _version(module: str, packages: Tuple[str, ...]) -> Optional[str]:
+    for package in packages:
+        version = _installed(package)
+        if version is not None:
+            return version
+    try:
+        return None if importlib.util.find_spec(module) is None else ""
+    except ImportError:  # of the package around it
+        return None
+
+
+def _installed(package: str) -> Optional[str]:
+    if sys.version_info < (3, 8):
+        import pkg_resources
+
+        try:
+            return str(pkg_resources.get_distribution(package).version)
+        except pkg_resources.DistributionNotFound:
+            return None
+    import importlib.metadata
+
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _parsed(version: str) -> Tuple[int, ...]:
+    numbers = []
+    for part in version.split("."):
+        digits = "".join(character for character in part if character.isdigit())
+        if not digits:
+            break
+        numbers.append(int(digits))
+    return tuple(numbers)
+
+
+def _refuse(what: str, remedy: str) -> None:
+    _say(f"the Python environment of {sys.executable} cannot be used: {what}; {remedy}")
+    sys.exit(UNUSABLE)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"akdl: {text}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    main()

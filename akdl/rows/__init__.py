@@ -1,0 +1,1 @@
+"""The rows that a script gets: files of chunks, batches of tensors, Examples."""

@@ -1,0 +1,95 @@
+"""Rows of columns cut out, chosen and joined, by operations on whole columns. Pure.
+
+These columns have no nulls. Their offsets may have 64 bits: many rows joined can hold more bytes than one message.
+"""
+
+from typing import Any, List, NamedTuple, Sequence
+
+import numpy as np
+
+from akdl.wire.byte_ranges import joined_ranges, packed_offsets
+from akdl.wire.cells import Cells
+
+Array = Any
+
+
+class Table(NamedTuple):
+    """Some rows.
+
+    Args:
+        rows: How many.
+        columns: The cells of each column, `valid` is None.
+    """
+
+    rows: int
+    columns: List[Cells]
+
+    def cut(self, start: int, end: int) -> "Table":
+        """Return the rows from `start` to before `end`."""
+        if (start, end) == (0, self.rows):
+            return self
+        return Table(end - start, [_cut(cells, start, end) for cells in self.columns])
+
+    def choose(self, rows: Array) -> "Table":
+        """Return rows by their numbers, in this order."""
+        return Table(len(rows), [chosen(cells, rows) for cells in self.columns])
+
+
+def join(tables: Sequence[Table]) -> Table:
+    """Return the rows of tables one after the other."""
+    if len(tables) == 1:
+        return tables[0]
+    columns = zip(*(table.columns for table in tables))
+    return Table(sum(table.rows for table in tables), [concatenated(column) for column in columns])
+
+
+def chosen(cells: Cells, rows: Array) -> Cells:
+    """Return cells by the numbers of their rows, in this order."""
+    values, _, cell_offsets, value_offsets = cells
+    if cell_offsets is None:
+        if value_offsets is None:
+            return Cells(values[rows])
+        data, value_offsets = _chosen_ranges(values, value_offsets, rows)
+        return Cells(data, value_offsets=value_offsets)
+    if value_offsets is None:
+        data, cell_offsets = _chosen_ranges(values, cell_offsets, rows)
+        return Cells(data, cell_offsets=cell_offsets)
+    lengths, chosen_offsets = _chosen_ranges(np.diff(value_offsets), cell_offsets, rows)
+    data, _ = _chosen_ranges(values, value_offsets[cell_offsets], rows)
+    return Cells(data, cell_offsets=chosen_offsets, value_offsets=packed_offsets(lengths))
+
+
+def concatenated(pieces: Sequence[Cells]) -> Cells:
+    """Return cells of one column one after the other."""
+    values = np.concatenate([piece.values for piece in pieces])
+    cell_offsets = None if pieces[0].cell_offsets is None else _joined_offsets([piece.cell_offsets for piece in pieces])
+    value_offsets = None if pieces[0].value_offsets is None else _joined_offsets([piece.value_offsets for piece in pieces])
+    return Cells(values, None, cell_offsets, value_offsets)
+
+
+def _cut(cells: Cells, start: int, end: int) -> Cells:
+    cell_offsets, value_offsets = cells.cell_offsets, cells.value_offsets
+    if cell_offsets is not None:
+        cell_offsets, start, end = _cut_offsets(cell_offsets, start, end)
+    if value_offsets is not None:
+        value_offsets, start, end = _cut_offsets(value_offsets, start, end)
+    return Cells(cells.values[start:end], None, cell_offsets, value_offsets)
+
+
+def _cut_offsets(offsets: Array, start: int, end: int) -> Any:
+    """Return the offsets of ranges `start` to `end`, from 0, and where what they speak of begins and ends."""
+    some = offsets[start : end + 1]
+    return some - some[0], int(some[0]), int(some[-1])
+
+
+def _chosen_ranges(values: Array, offsets: Array, rows: Array) -> Any:
+    """Return the values of ranges by their numbers, back to back, and the offsets of these ranges."""
+    starts, lengths = offsets[rows].astype(np.int64), np.diff(offsets)[rows].astype(np.int64)
+    width = values.dtype.itemsize
+    data = joined_ranges(np.ascontiguousarray(values).view(np.uint8), starts * width, lengths * width)
+    return data.view(values.dtype), packed_offsets(lengths)
+
+
+def _joined_offsets(pieces: Sequence[Array]) -> Array:
+    ends = np.cumsum([0, *(int(piece[-1]) for piece in pieces)])
+    return np.concatenate([ends[:1], *(piece[1:] + end for piece, end in zip(pieces, ends))])

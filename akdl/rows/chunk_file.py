@@ -1,0 +1,101 @@
+"""The rows of one input on disk: its chunks as they came, and the TFRecord file of the same rows as far as it was asked for."""
+
+import io
+import os
+import threading
+from array import array
+from typing import Union
+
+from akdl.rows.examples import ExampleEncoder
+from akdl.wire import Rows
+
+
+class ChunkFile:
+    """Chunks of columns, written by one thread and read by many.
+
+    Per chunk it holds three numbers of 8 bytes in memory: there may be millions of chunks.
+
+    Args:
+        folder: Where the files go.
+        name: Of the input.
+        encoder: Makes the Examples of the TFRecord file.
+    """
+
+    def __init__(self, folder: str, name: str, encoder: ExampleEncoder) -> None:
+        self.path = os.path.join(folder, f"{name}.tfrecords")
+        """The TFRecord file, which is there after `make_frames`."""
+        self._encoder = encoder
+        self._columns_path = os.path.join(folder, f"{name}.columns")
+        self._making = threading.Lock()
+        self._is_begun = False
+        self._ends = array("Q", [0])  # where each chunk ends
+        self._rows = array("Q", [0])  # rows up to the end of each chunk
+        self._frame_ends = array("Q", [0])  # where its frames end
+
+    def __len__(self) -> int:
+        """Return the number of chunks."""
+        return len(self._ends) - 1
+
+    def append(self, rows: int, columns: bytes) -> None:
+        """Add a chunk."""
+        _write_at(self._columns_path, self._ends[-1], columns)
+        self._rows.append(self._rows[-1] + rows)
+        self._ends.append(self._ends[-1] + len(columns))
+
+    def rows(self, chunks: int) -> int:
+        """Return the number of rows in so many chunks, from the first on."""
+        return self._rows[chunks]
+
+    def some(self, start: int, size: int) -> int:
+        """Return after which chunk to stop, to take chunks from `start` on that have about so many bytes; at least one."""
+        end = start + 1
+        while end < len(self) and self._ends[end + 1] - self._ends[start] <= size:
+            end += 1
+        return end
+
+    def columns(self, chunk: int) -> Rows:
+        """Return a chunk."""
+        return Rows.FromString(_read(self._columns_path, self._ends[chunk], self._ends[chunk + 1]))
+
+    def has_frames(self, chunks: int) -> bool:
+        """Return whether the TFRecord file has the rows of so many chunks."""
+        return self._is_begun and len(self._frame_ends) > chunks
+
+    def make_frames(self, chunks: int) -> None:
+        """Write the rows of so many chunks to the TFRecord file, unless they are there; many threads may ask for that."""
+        with self._making:
+            if not self._is_begun:
+                _write_at(self.path, 0, b"")
+                self._is_begun = True
+            while len(self._frame_ends) <= chunks:
+                frames = self._encoder.frames(self.columns(len(self._frame_ends) - 1))
+                _write_at(self.path, self._frame_ends[-1], frames)
+                self._frame_ends.append(self._frame_ends[-1] + len(frames))
+
+    def frames(self, start: int, end: int) -> bytes:
+        """Return the frames of the chunks from `start` to before `end`, and write them to the TFRecord file if need be."""
+        self.make_frames(end)
+        return _read(self.path, self._frame_ends[start], self._frame_ends[end])
+
+
+def write_all(file: io.RawIOBase, data: Union[bytes, memoryview]) -> None:
+    """Write to an unbuffered file, which may take a part only."""
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
+
+
+def _write_at(path: str, place: int, data: Union[bytes, memoryview]) -> None:
+    """Write to a file from a place on, where nothing is but what an error has left."""
+    with open(path, "r+b" if place else "wb", buffering=0) as file:
+        file.seek(place)
+        write_all(file, data)
+
+
+def _read(path: str, start: int, end: int) -> bytes:
+    with open(path, "rb") as file:
+        file.seek(start)
+        data = file.read(end - start)
+    if len(data) < end - start:
+        raise EOFError(f"{path} ends before {end}")
+    return data

@@ -1,0 +1,289 @@
+"""Rows as TFRecord frames of tf.train.Example, by vector operations only. Pure.
+
+The features, with null as an absent feature: BOOLEAN and integers -> int64_list; FLOAT and DOUBLE -> float_list (DOUBLE
+narrowed to float32, or kept as 8 little-endian bytes in a bytes_list, an ARRAY<DOUBLE> as one value of 8 bytes per element);
+text, bytes and DECIMAL (as text) -> bytes_list; DATE -> days, TIME -> milliseconds of the day, TIMESTAMP -> microseconds
+since 1970-01-01 (TIMESTAMP_LTZ: since 1970-01-01 00:00 UTC), int64_list; ARRAY -> a list.
+
+A frame is the record's length (8 bytes, little-endian), the masked CRC-32C of these 8 bytes, the record, and the masked
+CRC-32C of the record (TensorFlow documentation, "TFRecord and tf.train.Example"). Frames back to back are a TFRecord file.
+
+Integers and lengths are varints of one width per column and batch, padded where a shorter one would do; every protobuf reader
+takes these. Where all cells have one width, so have the frames: they are a table of bytes, most of which stand in every row.
+"""
+
+from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from akdl.features import FLOAT32, INT64, ColumnKind
+from akdl.rows.checksums import BLOCK, add_to_crc, crc_of_each, masked
+from akdl.wire import Rows, TableColumn
+from akdl.wire.byte_ranges import SPILL, copy_ranges, items, packed_offsets, windows
+from akdl.wire.cells import Cells, read_cells
+from akdl.wire.varints import padded, varint, width_of
+
+Array = Any
+
+HEAD = 12  # bytes of a frame before its record
+TAIL = 4  # bytes after it, the masked CRC-32C of the record
+
+_BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3  # numbers of the fields of tf.train.Feature
+_NUMBERS = {INT64: _INT64_LIST, FLOAT32: _FLOAT_LIST}
+_WIDE = 4096  # bytes of a record from which on its checksum is not made of its columns
+
+
+class ExampleEncoder:
+    """Encodes batches of rows.
+
+    Args:
+        columns: The columns of the table, in order.
+        exact_doubles: DOUBLE keeps its 8 bytes in a bytes_list instead of being narrowed to float32.
+    """
+
+    def __init__(self, columns: Sequence[TableColumn], exact_doubles: bool = False) -> None:
+        self._fields = [_Field(column, exact_doubles) for column in columns]
+
+    def frames(self, rows: Rows) -> memoryview:
+        """Return the frames of rows back to back."""
+        found = {column.name: column for column in rows.columns}
+        there = [field for field in self._fields if field.name in found]
+        parts: List[_Part] = [field.encoded(read_cells(found[field.name], rows.rows)) for field in there]
+        if all(isinstance(part, _Alike) for part in parts):
+            return _alike_frames(parts, rows.rows)  # type: ignore[arg-type]
+        return _joined_frames(parts, rows.rows)
+
+
+def records(frames: Union[bytes, memoryview]) -> Iterator[bytes]:
+    """Yield the record of each frame."""
+    start = 0
+    while start < len(frames):
+        end = start + HEAD + int.from_bytes(frames[start : start + 8], "little")
+        yield bytes(frames[start + HEAD : end])
+        start = end + TAIL
+
+
+class _Alike(NamedTuple):
+    """Features of one width, in every row: `template`, with `values` [rows, n] at its end."""
+
+    template: bytes
+    values: Array
+
+
+class _Bodies(NamedTuple):
+    """Ranges of `data`."""
+
+    data: Array
+    starts: Array
+    lengths: Array
+
+
+class _Varying(NamedTuple):
+    """Features of some rows, or of many widths: an item of bytes each, with a range of bytes at its end."""
+
+    rows: Optional[Array]  # their numbers, None for all
+    heads: Array
+    bodies: Optional[_Bodies]
+
+
+_Part = Union[_Alike, _Varying]
+
+
+class _Field:
+    """Encodes one column."""
+
+    def __init__(self, column: TableColumn, exact_doubles: bool) -> None:
+        kind = ColumnKind(column)
+        self.name = column.name
+        self._is_array = kind.is_array
+        self._is_exact = exact_doubles and kind.name == "DOUBLE"
+        self._list = _BYTES_LIST if self._is_exact else _NUMBERS.get(kind.feature, _BYTES_LIST)
+        name = column.name.encode("utf-8")
+        self._name = b"\x0a" + varint(len(name)) + name
+
+    def encoded(self, cells: Cells) -> _Part:
+        """Return the features of a column."""
+        rows = None if cells.valid is None or cells.valid.all() else np.flatnonzero(cells.valid)
+        if cells.cell_offsets is not None:
+            return self._of_ranges(rows, _chosen(self._elements(cells, cells.cell_offsets), rows), self._is_exact)
+        if cells.value_offsets is not None:
+            return self._of_ranges(rows, _chosen(_ranges(cells.values, cells.value_offsets), rows), True)
+        return self._of_table(rows, self._numbers(cells.values if rows is None else cells.values[rows]))
+
+    def _elements(self, cells: Cells, cell_offsets: Array) -> _Bodies:
+        """Return the bytes of the list of each cell of an ARRAY column."""
+        if cells.value_offsets is not None:
+            values = _ranges(cells.values, cells.value_offsets)
+            heads = _by_length(lambda lengths: _side_by_side([b"\x0a", padded(lengths, width_of(lengths))]), values.lengths)
+            ends = packed_offsets(values.lengths + heads.itemsize)
+            data = np.empty(ends[-1] + SPILL, np.uint8)
+            _put(_Varying(None, heads, values), data, ends[:-1])
+            return _ranges(data, ends[cell_offsets])
+        numbers = self._numbers(cells.values)
+        return _ranges(numbers.reshape(-1), cell_offsets.astype(np.int64) * numbers.shape[1])
+
+    def _numbers(self, values: Array) -> Array:
+        """Return the bytes of each number inside a packed list, shape [values, width]."""
+        if self._list == _INT64_LIST:
+            unsigned = values.astype(np.int64).view(np.uint64)
+            return padded(unsigned, width_of(unsigned))
+        with np.errstate(over="ignore"):  # beyond float32 is infinity, as in any conversion to float32
+            plain = np.ascontiguousarray(values, "<f8" if self._is_exact else "<f4")
+        return plain.view(np.uint8).reshape(len(plain), plain.itemsize)
+
+    def _of_table(self, rows: Optional[Array], values: Array) -> _Part:
+        """Return features of one value each, all of one width."""
+        (template,) = self._heads(np.array([values.shape[1]]), True)
+        if rows is None:
+            return _Alike(template.tobytes(), values)
+        return _Varying(rows, items(_side_by_side([template.tobytes(), values])), None)
+
+    def _of_ranges(self, rows: Optional[Array], bodies: _Bodies, is_value: bool) -> _Part:
+        """Return features with these ranges of bytes as their only value, or as their packed list or whole list."""
+        tagged = is_value or self._list != _BYTES_LIST
+        width = int(bodies.lengths[0]) if len(bodies.lengths) else 0
+        if rows is None and width and (bodies.lengths == width).all():
+            (template,) = self._heads(np.array([width]), tagged)
+            values = windows(bodies.data, width)[bodies.starts]
+            return _Alike(template.tobytes(), values.view(np.uint8).reshape(-1, width))
+        return _Varying(rows, _by_length(lambda lengths: self._heads(lengths, tagged), bodies.lengths), bodies)
+
+    def _heads(self, lengths: Array, tagged: bool) -> Array:
+        """Return all that stands before bodies of these lengths in features of this name, of one width.
+
+        Args:
+            lengths: Of the bodies.
+            tagged: The list has a tag and a length before them: they are one value, or a packed list.
+        """
+        longest = int(lengths.max()) if len(lengths) else 0
+        tag: List[Any] = [b"\x0a", padded(lengths, width_of(lengths))] if tagged else []
+        inner = lengths + sum(_size(part) for part in tag)
+        outer = width_of(np.array([longest + len(self._name) + 40]))
+        feature = inner + 1 + outer
+        entry = feature + len(self._name) + 1 + outer
+        of_list = [bytes([self._list << 3 | 2]), padded(inner, outer)]
+        return _side_by_side([b"\x0a", padded(entry, outer), self._name + b"\x12", padded(feature, outer), *of_list, *tag])
+
+
+# Frames.
+
+
+def _alike_frames(parts: Sequence[_Alike], rows: int) -> memoryview:
+    body = sum(len(part.template) + part.values.shape[1] for part in parts)
+    start = b"\x0a" + varint(body)
+    length = len(start) + body
+    frames = np.empty((rows, HEAD + length + TAIL), np.uint8)
+    frames[:, :HEAD] = _heads_of_frames(np.array([length]))
+    frames[:, HEAD : HEAD + len(start)] = np.frombuffer(start, np.uint8)
+    place, common, places = HEAD + len(start), start, []
+    for part in parts:
+        end = place + len(part.template)
+        frames[:, place:end] = np.frombuffer(part.template, np.uint8)
+        place, width = end, part.values.shape[1]
+        frames[:, place : place + width] = part.values
+        places.append(place - HEAD)
+        common += part.template + bytes(width)
+        place += width
+    if length < _WIDE:
+        crc = np.full(rows, crc_of_each(*_padded_record(common))[0], np.uint32)
+        for part, place in zip(parts, places):
+            add_to_crc(crc, part.values, place, length)
+    else:
+        # The frame before stands before each record, but nothing before the first one.
+        data = np.concatenate([np.empty(BLOCK, np.uint8), frames.reshape(-1)])
+        starts = BLOCK + HEAD + np.arange(rows) * frames.shape[1]
+        crc = crc_of_each(data, starts, np.full(rows, length))
+    frames[:, -TAIL:] = masked(crc).astype("<u4").view(np.uint8).reshape(-1, TAIL)
+    return frames.reshape(-1).data
+
+
+def _joined_frames(parts: Sequence[_Part], rows: int) -> memoryview:
+    bodies = np.zeros(rows, np.int64)
+    for part in parts:
+        _add(bodies, part)
+    starts_of_records = _by_length(lambda lengths: _side_by_side([b"\x0a", padded(lengths, width_of(lengths))]), bodies)
+    lengths = bodies + starts_of_records.itemsize
+    ends = BLOCK + packed_offsets(HEAD + lengths + TAIL)
+    data = np.empty(ends[-1] + SPILL, np.uint8)
+    begins = ends[:-1] + HEAD  # of records
+    places = begins + starts_of_records.itemsize
+    for part in parts:
+        if isinstance(part, _Alike):
+            whole = items(_side_by_side([part.template, part.values]))
+            windows(data, whole.itemsize)[places] = whole
+        else:
+            _put(part, data, places if part.rows is None else places[part.rows])
+        _add(places, part)
+    # Bodies may have been written over the end of a frame and the beginning of the next one, see `copy_ranges`.
+    windows(data, starts_of_records.itemsize)[begins] = starts_of_records
+    windows(data, HEAD)[ends[:-1]] = _by_length(_heads_of_frames, lengths)
+    crc = masked(crc_of_each(data, begins, lengths)).astype("<u4")
+    windows(data, TAIL)[ends[1:] - TAIL] = crc.view(f"V{TAIL}")
+    return data[BLOCK : ends[-1]].data
+
+
+def _heads_of_frames(lengths: Array) -> Array:
+    """Return the bytes that stand before records of these lengths, shape [records, HEAD]."""
+    result = np.empty((len(lengths), HEAD), np.uint8)
+    result[:, :8] = lengths.astype("<u8").view(np.uint8).reshape(-1, 8)
+    # Records in memory are shorter than 2**32, so the upper four bytes are zero.
+    crc = np.full(len(lengths), crc_of_each(*_padded_record(bytes(8)))[0], np.uint32)
+    add_to_crc(crc, result[:, :4], 0, 8)
+    result[:, 8:] = masked(crc).astype("<u4").view(np.uint8).reshape(-1, 4)
+    return result
+
+
+def _padded_record(record: bytes) -> Tuple[Array, Array, Array]:
+    """Return the arguments of `crc_of_each` for one record."""
+    return np.frombuffer(bytes(BLOCK) + record, np.uint8), np.array([BLOCK]), np.array([len(record)])
+
+
+def _add(sizes: Array, part: _Part) -> None:
+    """Add the widths of features to those of their rows."""
+    if isinstance(part, _Alike):
+        sizes += len(part.template) + part.values.shape[1]
+        return
+    widths = part.heads.itemsize if part.bodies is None else part.heads.itemsize + part.bodies.lengths
+    if part.rows is None:
+        sizes += widths
+    else:
+        sizes[part.rows] += widths
+
+
+def _put(part: _Varying, data: Array, places: Array) -> None:
+    """Write heads, and bodies after them."""
+    width = part.heads.itemsize
+    if part.bodies is not None:
+        copy_ranges(part.bodies.data, part.bodies.starts, part.bodies.lengths, data, places + width)
+    windows(data, width)[places] = part.heads  # afterwards, see `copy_ranges`
+
+
+# Ranges and tables of bytes.
+
+
+def _ranges(data: Array, offsets: Array) -> _Bodies:
+    return _Bodies(data, offsets[:-1].astype(np.int64), np.diff(offsets).astype(np.int64))
+
+
+def _chosen(bodies: _Bodies, rows: Optional[Array]) -> _Bodies:
+    return bodies if rows is None else _Bodies(bodies.data, bodies.starts[rows], bodies.lengths[rows])
+
+
+def _by_length(make: Callable[[Array], Array], lengths: Array) -> Array:
+    """Return what is made of each length, as items; each length is made once where that is less work."""
+    longest = int(lengths.max()) if len(lengths) else 0
+    return items(make(np.arange(longest + 1)))[lengths] if longest < len(lengths) else items(make(lengths))
+
+
+def _side_by_side(parts: Sequence[Union[bytes, Array]]) -> Array:
+    """Put constants and tables side by side; there is at least one table."""
+    result = np.empty((max(len(part) for part in parts if not isinstance(part, bytes)), sum(map(_size, parts))), np.uint8)
+    place = 0
+    for part in parts:
+        result[:, place : place + _size(part)] = np.frombuffer(part, np.uint8) if isinstance(part, bytes) else part
+        place += _size(part)
+    return result
+
+
+def _size(part: Union[bytes, Array]) -> int:
+    return len(part) if isinstance(part, bytes) else int(part.shape[1])

@@ -1,0 +1,275 @@
+"""Rows on their way from the channel into a script.
+
+Chunks are appended to a file as they come, as columns, and no row is touched. Readers follow: `columns` gives the chunks as
+they are; `segments` lets TensorFlow's own TFRecord reader follow, by the path of a small file with the rows of the chunks that
+have arrived since, and at last nothing more. Examples are made when they are first asked for, and kept in the TFRecord file.
+"""
+
+import os
+import threading
+import time
+import zlib
+from contextlib import contextmanager
+from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
+
+from akdl.process.channel import ChannelError
+from akdl.rows.chunk_file import ChunkFile, write_all
+from akdl.rows.examples import ExampleEncoder
+from akdl.wire import Chunk, Progress, Rows, TableColumn
+
+SEGMENT_BYTES = 2 << 20  # of columns. Chunks that are there share a segment: opening one costs about 0.1 ms
+
+
+class FileRows:
+    """The rows of this worker, written to files by a thread of their own.
+
+    Args:
+        folder: Where the files and segments live.
+        chunks: The stream to read, see `akdl.process.channel.Channel.read`.
+        columns: Columns of the table.
+        exact_doubles: See `akdl.rows.examples.ExampleEncoder`.
+        extra_columns: The columns of each input that comes besides, in their order.
+    """
+
+    is_stream = False
+
+    def __init__(
+        self,
+        folder: str,
+        chunks: Iterable[Chunk],
+        columns: Sequence[TableColumn],
+        exact_doubles: bool = False,
+        extra_columns: Sequence[Sequence[TableColumn]] = (),
+    ) -> None:
+        self._folder = folder
+        self._input = ChunkFile(folder, "dataset", ExampleEncoder(columns, exact_doubles))
+        self._extra_inputs = [
+            ChunkFile(folder, f"extra-{number}", ExampleEncoder(each, exact_doubles))
+            for number, each in enumerate(extra_columns, 1)
+        ]
+        self._changed = threading.Condition()
+        self._count = 0
+        self._taken = 0  # rows that the script has got, or is about to read from a file that it has got
+        self._waiting = 0  # readers that wait for rows
+        self._complete = False
+        self._error: Optional[Exception] = None
+        self._readers = 0
+        self._makes_file = False
+        threading.Thread(target=self._fill, args=(chunks,), name="akdl-rows", daemon=True).start()
+
+    @property
+    def count(self) -> int:
+        """Rows that have arrived so far."""
+        return self._count
+
+    def progress(self) -> Progress:
+        """Return how far the script has come, to be reported."""
+        with self._changed:
+            waiting, path = self._waiting > 0, self._input.path
+            return Progress(rows_read=self._taken, waiting=waiting, dataset_file=path, dataset_complete=self._has_file())
+
+    def wait_for_progress(self, timeout_s: float) -> None:
+        """Return when it is worthwhile to ask for `progress` again: after so many seconds."""
+        time.sleep(timeout_s)
+
+    def file(self) -> str:
+        """Wait for the last row and return the path of the TFRecord file, which is made of the rows while they arrive.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+        """
+        for _, end in self._ranges():
+            self._input.make_frames(end)
+        self._input.make_frames(0)  # where there are no rows
+        return self._input.path
+
+    def make_file(self) -> None:
+        """Make the TFRecord file of the rows while they arrive, in a thread of its own: others read it. Safe to call twice."""
+        if not self._makes_file:
+            self._makes_file = True
+            threading.Thread(target=self._make_file, name="akdl-file", daemon=True).start()
+
+    def extra_files(self) -> List[str]:
+        """Wait for the last row and return the paths of the TFRecord files of the extra inputs, in their order.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+        """
+        self._wait_complete()
+        for each in self._extra_inputs:
+            each.make_frames(len(each))
+        return [each.path for each in self._extra_inputs]
+
+    def length(self) -> int:
+        """Wait for the last row and return the number of rows.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+        """
+        self._wait_complete()
+        return self._count
+
+    def is_empty(self) -> bool:
+        """Wait for the first row, or for the end, and return whether there is no row.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+        """
+        with self._changed:
+            with self._noted_as_waiting():
+                self._changed.wait_for(lambda: self._count or self._complete or self._error is not None)
+            check_unbroken(self._error)
+            return not self._count
+
+    def segments(self) -> Iterator[str]:
+        """Yield paths of TFRecord files that together hold each row once; a path is valid until the next is asked for.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+        """
+        with self._changed:
+            whole = self._has_file()
+            if whole:
+                self._taken = self._count
+        if whole:
+            yield self._input.path
+            return
+        with self._segment() as segment:
+            for start, end in self._ranges():
+                _write_anew(segment, self._input.frames(start, end))
+                yield segment
+
+    def columns(self) -> Iterator[Rows]:
+        """Yield the rows as they arrive, each once, a chunk at a time.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+        """
+        for start, end in self._ranges():
+            for chunk in range(start, end):
+                yield self._input.columns(chunk)
+
+    def _fill(self, chunks: Iterable[Chunk]) -> None:
+        try:
+            self._append(chunks)
+        except Exception as error:  # whatever it was, the reader of the rows must hear of it
+            self._fail(error)
+
+    def _append(self, chunks: Iterable[Chunk]) -> None:
+        inputs, checksum = [self._input, *self._extra_inputs], 0
+        for chunk in chunks:
+            if chunk.HasField("end"):
+                check_end(chunk, self._count, checksum)
+                with self._changed:
+                    self._complete = True
+                    self._changed.notify_all()
+                return
+            columns = chunk.columns  # asked for once: protobuf copies it each time
+            checksum = zlib.crc32(columns, checksum)
+            inputs[chunk.input].append(chunk.rows, columns)
+            if not chunk.input:
+                with self._changed:
+                    self._count += chunk.rows
+                    self._changed.notify_all()
+        raise ChannelError(f"the rows of this worker stopped after {self._count} without an end mark")
+
+    def _make_file(self) -> None:
+        try:
+            for _, end in self._ranges(for_script=False):
+                self._input.make_frames(end)
+            self._input.make_frames(0)
+        except Exception as error:  # that of `_fill`, or of writing the file: others wait for it
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
+
+    def _has_file(self) -> bool:
+        """Whether the TFRecord file has all rows. With the lock held."""
+        return self._complete and self._error is None and self._input.has_frames(len(self._input))
+
+    def _wait_complete(self) -> None:
+        with self._changed:
+            with self._noted_as_waiting():
+                self._changed.wait_for(lambda: self._complete or self._error is not None)
+            check_unbroken(self._error)
+            self._taken = self._count
+
+    @contextmanager
+    def _noted_as_waiting(self) -> Iterator[None]:
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+
+    @contextmanager
+    def _segment(self) -> Iterator[str]:
+        """Give a reader the path of its segments, and remove what is there when it has ended."""
+        with self._changed:
+            self._readers += 1
+            path = os.path.join(self._folder, f"segment-{self._readers}.tfrecords")
+        try:
+            yield path
+        finally:
+            if os.path.exists(path):
+                os.remove(path)
+
+    def _ranges(self, for_script: bool = True) -> Iterator[Tuple[int, int]]:
+        """Yield (first, last + 1) of new chunks, some at a time, until the last.
+
+        Args:
+            for_script: It is the script that waits, and takes these rows.
+        """
+        taken = 0
+        while True:
+            with self._changed:
+                self._waiting += for_script
+                try:
+                    while len(self._input) == taken and not self._complete and self._error is None:
+                        self._changed.wait()
+                finally:
+                    self._waiting -= for_script
+                check_unbroken(self._error)
+                if len(self._input) == taken:
+                    return
+                start, taken = taken, self._input.some(taken, SEGMENT_BYTES)
+                if for_script:
+                    self._taken = max(self._taken, self._input.rows(taken))
+            yield start, taken
+
+
+def check_unbroken(error: Optional[Exception]) -> None:
+    """Tell a reader of rows that they broke off.
+
+    Args:
+        error: What stopped their arrival; None as long as nothing has.
+
+    Raises:
+        ChannelError: There is an error.
+    """
+    if error is not None:
+        raise ChannelError(f"the rows of this worker did not arrive completely: {error}") from error
+
+
+def check_end(chunk: Chunk, count: int, checksum: int) -> None:
+    """Compare what has arrived with what the end mark says was sent.
+
+    Raises:
+        ChannelError: They differ.
+    """
+    if (chunk.end.rows, chunk.end.checksum) != (count, checksum):
+        raise ChannelError(
+            f"the end mark speaks of {chunk.end.rows} rows with checksum {chunk.end.checksum:08x}, "
+            f"{count} rows with {checksum:08x} arrived"
+        )
+
+
+def _write_anew(path: str, data: bytes) -> None:
+    # A new file each time: TensorFlow may still hold the former one open, and must not see it change.
+    if os.path.exists(path):
+        os.remove(path)
+    with open(path, "wb", buffering=0) as file:
+        write_all(file, data)

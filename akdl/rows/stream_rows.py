@@ -1,0 +1,196 @@
+"""Rows of a stream on their way from the channel into a script: each is given once, and few are held at a time.
+
+Chunks are columns. `columns` gives them as they are. TensorFlow's own TFRecord reader gets their rows as small files that live
+until it has read them, so that no row is touched in Python and memory stays as it is for weeks.
+"""
+
+import os
+import threading
+import zlib
+from contextlib import contextmanager
+from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence
+
+from akdl.process.channel import ChannelError
+from akdl.rows.chunk_file import write_all
+from akdl.rows.examples import ExampleEncoder
+from akdl.rows.file_rows import check_end, check_unbroken
+from akdl.wire import Chunk, Progress, Rows, TableColumn
+
+HELD_BYTES = 4 << 20  # rows that wait here for the script; one chunk always may. About 15 % faster than 1 MB
+
+
+class _Held(NamedTuple):
+    """A chunk."""
+
+    rows: int
+    columns: bytes
+
+
+class StreamRows:
+    """The rows of this worker, read from the channel by a thread of their own, no faster than the script takes them.
+
+    Args:
+        folder: Where the files live.
+        chunks: The stream to read, see `akdl.process.channel.Channel.read`.
+        columns: Columns of the table.
+        exact_doubles: See `akdl.rows.examples.ExampleEncoder`.
+    """
+
+    is_stream = True
+
+    def __init__(
+        self, folder: str, chunks: Iterable[Chunk], columns: Sequence[TableColumn], exact_doubles: bool = False
+    ) -> None:
+        self._folder = folder
+        self._encoder = ExampleEncoder(columns, exact_doubles)
+        self._changed = threading.Condition()
+        self._held: List[_Held] = []
+        self._held_bytes = 0
+        self._taken = 0
+        self._passed = 0
+        self._reported = 0
+        self._waiting = 0
+        self._scanned = False
+        self._complete = False
+        self._error: Optional[Exception] = None
+        threading.Thread(target=self._fill, args=(chunks,), name="akdl-rows", daemon=True).start()
+
+    @property
+    def taken(self) -> int:
+        """Rows that the dataset has given out, or is about to: all rows of the chunks that it has begun to read."""
+        return self._taken
+
+    @property
+    def passed(self) -> int:
+        """Rows of the chunks that the dataset has left behind: it has given out all of them."""
+        return self._passed
+
+    def progress(self) -> Progress:
+        """Return how far the script has come, to be reported."""
+        with self._changed:
+            self._reported = self._taken
+            return Progress(rows_read=self._taken, waiting=self._waiting > 0)
+
+    def wait_for_progress(self, timeout_s: float) -> None:
+        """Return when the script has taken rows since `progress` was last asked for, or after so many seconds."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._taken != self._reported, timeout_s)
+
+    def file(self) -> str:
+        """Refuse: a stream has no file.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError("rows of a stream are not kept in files: read them from dataset_fn()")
+
+    def length(self) -> int:
+        """Refuse: nobody knows how long a stream is.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError("nobody knows how many rows a stream will have: read them from dataset_fn()")
+
+    def is_empty(self) -> bool:
+        """Wait for the first row, or for the end, and return whether there is no row.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._taken or self._held or self._complete or self._error is not None)
+            if self._taken or self._held:
+                return False
+            check_unbroken(self._error)
+            return True
+
+    def segments(self) -> Iterator[str]:
+        """Yield paths of TFRecord files that together hold each row once; a path is valid until the next is asked for.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+            RuntimeError: They were asked for before.
+        """
+        for number, chunks in enumerate(self._scan()):
+            with self._file(number, chunks) as path:
+                yield path
+
+    def columns(self) -> Iterator[Rows]:
+        """Yield the rows as they arrive, each once, a chunk at a time.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+            RuntimeError: They were asked for before.
+        """
+        for chunks in self._scan():
+            for chunk in chunks:
+                yield Rows.FromString(chunk.columns)
+
+    def _scan(self) -> Iterator[List[_Held]]:
+        """Yield all chunks, those together that are there at the same time."""
+        with self._changed:
+            if self._scanned:
+                raise RuntimeError(
+                    "the rows of a stream can be scanned once: take one iterator and go on with it, `rows = iter(dataset)`"
+                )
+            self._scanned = True
+        while True:
+            chunks = self._take()
+            if not chunks:
+                return
+            yield chunks
+
+    @contextmanager
+    def _file(self, number: int, chunks: Iterable[_Held]) -> Iterator[str]:
+        # A new file each time: TensorFlow may still hold the former one open.
+        path = os.path.join(self._folder, f"rows-{number}.tfrecords")
+        try:
+            with open(path, "wb", buffering=0) as file:
+                for chunk in chunks:
+                    write_all(file, self._encoder.frames(Rows.FromString(chunk.columns)))
+            yield path
+        finally:
+            if os.path.exists(path):
+                os.remove(path)
+
+    def _take(self) -> List[_Held]:
+        """Wait for chunks and take all that are there; none when there will be no more."""
+        with self._changed:
+            self._passed = self._taken
+            self._waiting += 1
+            self._changed.wait_for(lambda: self._held or self._complete or self._error is not None)
+            self._waiting -= 1
+            chunks, self._held, self._held_bytes = self._held, [], 0
+            if not chunks:
+                check_unbroken(self._error)
+            self._taken += sum(chunk.rows for chunk in chunks)
+            self._changed.notify_all()
+            return chunks
+
+    def _fill(self, chunks: Iterable[Chunk]) -> None:
+        try:
+            self._read(chunks)
+        except Exception as error:  # whatever it was, the reader of the rows must hear of it
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+
+    def _read(self, chunks: Iterable[Chunk]) -> None:
+        count, checksum = 0, 0
+        for chunk in chunks:
+            if chunk.HasField("end"):
+                check_end(chunk, count, checksum)
+                with self._changed:
+                    self._complete = True
+                    self._changed.notify_all()
+                return
+            count += chunk.rows
+            columns = chunk.columns  # asked for once: protobuf copies it each time
+            checksum = zlib.crc32(columns, checksum)
+            with self._changed:
+                self._changed.wait_for(lambda: not self._held or self._held_bytes < HELD_BYTES)
+                self._held.append(_Held(chunk.rows, columns))
+                self._held_bytes += len(columns)
+                self._changed.notify_all()
+        raise ChannelError(f"the rows of this worker stopped after {count} without an end mark")

@@ -1,0 +1,205 @@
+"""The values of a model's output to cells of a column, by the column's declared SQL type. Pure.
+
+- A number or BOOLEAN takes one element. Text elements are read as numbers, such as the classes of an Estimator.
+- ARRAY takes all elements, flat, in row-major order.
+- STRING takes any output: the elements with one space between them, booleans as "true" and "false".
+- BYTES takes one element of strings, and of numbers all elements as raw little-endian bytes.
+
+A float is no integer column: whoever wants one rounds it in SQL.
+"""
+
+import re
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+
+import numpy as np
+
+from akdl.serving.errors import CellError, SignatureError
+from akdl.serving.input_cells import NUMBERS, Array
+from akdl.serving.signature import TensorDescription
+
+_TYPE = re.compile(r"\s*(ARRAY\s*<)?\s*([A-Z_]+)", re.IGNORECASE)
+_NUMBER_TYPES = {"TINYINT": "i1", "SMALLINT": "i2", "INT": "i4", "BIGINT": "i8", "FLOAT": "f4", "DOUBLE": "f8"}
+_TYPES = {"BOOLEAN", "STRING", "BYTES", *_NUMBER_TYPES}
+_ALIASES = {
+    "BOOL": "BOOLEAN", "BYTE": "TINYINT", "SHORT": "SMALLINT", "INTEGER": "INT", "LONG": "BIGINT", "REAL": "FLOAT",
+    "CHAR": "STRING", "VARCHAR": "STRING", "BINARY": "BYTES", "VARBINARY": "BYTES",
+}  # fmt: skip
+
+Cells = Union[Array, List[Any]]
+
+
+class OutputColumn(NamedTuple):
+    """A column of predictions.
+
+    Args:
+        name: Of the column.
+        type: Flink SQL type such as "DOUBLE" or "ARRAY<FLOAT>"; Alink's names do too. None gives arrays as they are.
+        key: The output's name in the signature; the column's name when not given.
+    """
+
+    name: str
+    type: Optional[str]
+    key: Optional[str] = None
+
+
+class OutputConverter:
+    """Converts one output.
+
+    Args:
+        column: The column to make.
+        tensor: The output.
+        batch_dim_in_cell: Whether a cell is a whole tensor with the batch dimension, and not one element of a batch.
+
+    Raises:
+        SignatureError: The column's type cannot hold the output.
+    """
+
+    def __init__(self, column: OutputColumn, tensor: TensorDescription, batch_dim_in_cell: bool = False) -> None:
+        self.name = column.name
+        self.key = tensor.key
+        self._where = f"output {tensor.key!r} to column {column.name!r} ({column.type})"
+        if not tensor.tensor:
+            raise SignatureError(f"the output {tensor} is no plain tensor; sparse and ragged outputs fit no column")
+        if column.type is None:
+            self._convert: Callable[[Array], Cells] = lambda array: array
+            return
+        found = _TYPE.match(column.type)
+        name = found.group(2).upper() if found else ""
+        self._type = _ALIASES.get(name, name)
+        self._is_array = bool(found and found.group(1))
+        source = "text" if tensor.dtype == "string" else np.dtype(NUMBERS.get(tensor.dtype, "V")).kind
+        if self._type not in _TYPES or source == "V":
+            raise SignatureError(
+                f"the column {column.name!r} has the type {column.type!r} for the output {tensor}; possible are "
+                + ", ".join(sorted(_TYPES))
+                + " and ARRAY<...> of them, for outputs of numbers, booleans and strings"
+            )
+        self._convert = self._converter(source)
+        shape = tensor.shape if batch_dim_in_cell or tensor.shape is None else tensor.shape[1:]
+        size = None if shape is None or min(shape, default=0) < 0 else int(np.prod(shape, dtype=np.int64))
+        if self._takes_one(source) and size not in (None, 1):
+            raise SignatureError(
+                f"the column {column.name!r} has the type {column.type!r}, which holds one value, but the output {tensor} has "
+                f"{size} in each row: declare an ARRAY or STRING"
+            )
+        if not self._fits(source):
+            raise SignatureError(
+                f"the column {column.name!r} has the type {column.type!r}, which cannot hold the output {tensor}"
+            )
+
+    def convert(self, array: Array) -> Tuple[Cells, Dict[int, str]]:
+        """Convert a batch.
+
+        Args:
+            array: Rows on the first axis.
+
+        Returns:
+            A cell for each row, None for a bad one; and what is wrong with these, by row.
+        """
+        try:
+            return self._convert(array), {}
+        except CellError:
+            return self._one_by_one(array)
+
+    def _one_by_one(self, array: Array) -> Tuple[Cells, Dict[int, str]]:
+        cells: List[Any] = []
+        errors: Dict[int, str] = {}
+        for row in range(len(array)):
+            cell = None
+            try:
+                cell = self._convert(array[row : row + 1])[0]
+            except CellError as error:
+                errors[row] = f"{self._where}: {error}"
+            cells.append(cell)
+        return cells, errors
+
+    def _takes_one(self, source: str) -> bool:
+        return not self._is_array and self._type != "STRING" and (self._type != "BYTES" or source == "text")
+
+    def _fits(self, source: str) -> bool:
+        if self._type in {"STRING", "BYTES"}:
+            return True
+        if self._type == "BOOLEAN":
+            return source in "b"
+        return source != "f" or self._type in {"FLOAT", "DOUBLE"}
+
+    def _converter(self, source: str) -> Callable[[Array], Cells]:
+        if self._type == "BYTES" and not self._is_array:
+            return self._bytes if source == "text" else _raw
+        if self._type in {"STRING", "BYTES"}:
+            return self._texts if self._is_array else _joined
+        return self._numbers
+
+    def _flat(self, array: Array) -> Array:
+        flat = array.reshape(len(array), -1) if array.size else np.zeros((len(array), 0), array.dtype)
+        if self._is_array:
+            return flat
+        if flat.shape[1] != 1:
+            raise CellError(f"expected one value in each row, got {flat.shape[1]}: declare an ARRAY or STRING")
+        return flat[:, 0]
+
+    def _numbers(self, array: Array) -> Cells:
+        flat = self._flat(array)
+        if self._type == "BOOLEAN":
+            return flat.astype(bool)
+        target = np.dtype(_NUMBER_TYPES[self._type])
+        if flat.dtype == object:
+            flat = _parsed(flat, target)
+        if flat.dtype == target:
+            return flat
+        with np.errstate(over="ignore"):
+            result = flat.astype(target)
+        if target.kind == "f":
+            fits = np.isfinite(result) | ~np.isfinite(flat.astype("f8"))
+        else:
+            info = np.iinfo(target)
+            fits = flat <= info.max if flat.dtype.kind in "bu" else (flat >= info.min) & (flat <= info.max)
+        if not np.all(fits):
+            raise CellError(f"the number {flat[~fits].flat[0]} does not fit into {self._type}")
+        return result
+
+    def _bytes(self, array: Array) -> Cells:
+        return list(map(bytes, self._flat(array).tolist()))
+
+    def _texts(self, array: Array) -> Cells:
+        if self._type == "STRING":
+            return [_words(row) for row in self._flat(array)]
+        if array.dtype == object:
+            return [list(map(bytes, row)) for row in self._flat(array)]
+        return [[element.tobytes() for element in row] for row in self._flat(_little(array))]
+
+
+def _joined(array: Array) -> Cells:
+    flat = array.reshape(len(array), -1) if array.size else np.zeros((len(array), 0), array.dtype)
+    if flat.shape[1] == 1 and flat.dtype == object:
+        return _words(flat[:, 0])
+    return [" ".join(_words(row)) for row in flat]
+
+
+def _words(row: Array) -> List[str]:
+    if row.dtype == object:
+        try:
+            return list(map(bytes.decode, row.tolist()))
+        except UnicodeDecodeError as error:
+            raise CellError(f"the bytes are no UTF-8 text ({error.reason} at byte {error.start}): declare BYTES") from None
+    if row.dtype == bool:
+        return ["true" if element else "false" for element in row]
+    return [str(element) for element in row]  # of numpy's own scalars: the shortest text that gives the same float32
+
+
+def _raw(array: Array) -> Cells:
+    return [row.tobytes() for row in _little(array)]
+
+
+def _little(array: Array) -> Array:
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+
+
+def _parsed(flat: Array, target: Any) -> Array:
+    result = np.empty(flat.shape, target)
+    for place, element in enumerate(flat.flat):
+        try:
+            result.flat[place] = int(element) if target.kind == "i" else float(element)
+        except (ValueError, OverflowError):
+            raise CellError(f"the string {element!r} is no number of type {target}") from None
+    return result

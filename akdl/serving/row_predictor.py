@@ -1,0 +1,181 @@
+"""Prediction in a plain Python process, without Flink or Java, with the parameters of the predict operators.
+
+For example:
+
+    with LocalPredictor("exported/", ["id", "x"], [("y", "DOUBLE")], selected_cols=["x"]) as predictor:
+        predictor.map((7, [1.0, 2.0]))  # (7, [1.0, 2.0], 0.25)
+"""
+
+from typing import Any, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from akdl.serving.errors import BadRow, RowsError, ServingError
+from akdl.serving.folder import Model, ModelFolder
+from akdl.serving.model import ServedModel
+from akdl.serving.output_cells import OutputColumn
+
+Row = Tuple[Any, ...]
+
+
+class LocalPredictor:
+    """Predicts rows with a SavedModel. Its methods may be called from several threads at once.
+
+    Args:
+        model: Folder of a SavedModel, a zip or tar file of one, or the rows of a model table in any order:
+            (model_id, model_info) each.
+        input_columns: Names of the values of a row, in order.
+        output_schema: Result columns, (name, SQL type) each, such as ("logits", "ARRAY<FLOAT>").
+        selected_cols: Columns that feed the model; by default all.
+        input_signature_defs: The signature's inputs that they feed, in the same order; by default of the same names.
+        output_signature_defs: The signature's outputs that the result columns show, in the same order; by default of the
+            same names.
+        signature_def_key: Name of the signature.
+        graph_def_tag: Tag of the graph.
+        reserved_cols: Input columns that stay; by default all.
+        infer_batch_size: Most rows in one call of the model.
+        intra_op_parallelism: See `ServedModel`.
+        batch_dim_in_cell: See `ServedModel`.
+
+    Raises:
+        ModelError: There is no usable model.
+        SignatureError: It has not what the arguments name; the message lists what it has.
+        ServingError: Arguments that do not fit together.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        input_columns: Sequence[str],
+        output_schema: Sequence[Tuple[str, str]],
+        *,
+        selected_cols: Optional[Sequence[str]] = None,
+        input_signature_defs: Optional[Sequence[str]] = None,
+        output_signature_defs: Optional[Sequence[str]] = None,
+        signature_def_key: str = "serving_default",
+        graph_def_tag: str = "serve",
+        reserved_cols: Optional[Sequence[str]] = None,
+        infer_batch_size: int = 256,
+        intra_op_parallelism: Optional[int] = None,
+        batch_dim_in_cell: bool = False,
+    ) -> None:
+        self._input_columns = list(input_columns)
+        selected = _known("selectedCols", selected_cols, self._input_columns)
+        reserved = _known("reservedCols", reserved_cols, self._input_columns)
+        if len(set(selected)) != len(selected):
+            raise ServingError("selectedCols names a column twice: {}".format(", ".join(map(repr, selected))))
+        keys = _paired("inputSignatureDefs", input_signature_defs, selected, "selectedCols")
+        names = [name for name, _ in output_schema]
+        output_keys = _paired("outputSignatureDefs", output_signature_defs, names, "outputSchemaStr")
+        self._selected = [(name, self._input_columns.index(name)) for name in selected]
+        self._result = result_columns(self._input_columns, reserved, names)
+        self._folder = ModelFolder(model)
+        try:
+            self._model = ServedModel(
+                self._folder.path,
+                graph_def_tag,
+                signature_def_key,
+                dict(zip(selected, keys)),
+                [OutputColumn(name, type_, key) for (name, type_), key in zip(output_schema, output_keys)],
+                batch_dim_in_cell=batch_dim_in_cell,
+                batch_size=infer_batch_size,
+                intra_op_parallelism=intra_op_parallelism,
+            )
+        except BaseException:
+            self._folder.remove()
+            raise
+
+    @property
+    def output_columns(self) -> List[str]:
+        """Names of the result's values, in order."""
+        return [name for name, _ in self._result]
+
+    def map(self, row: Sequence[Any]) -> Row:
+        """Predict one row: its values in the order of the input columns. ARRAYs come back as lists.
+
+        Raises:
+            RowsError: It cannot be predicted.
+        """
+        return self.map_batch([row])[0]
+
+    def predict(self, values: Union[Sequence[Any], "np.ndarray[Any, Any]"]) -> List[Any]:
+        """Predict one row, a sequence or an array of one dimension; a list comes back.
+
+        Raises:
+            RowsError: It cannot be predicted.
+        """
+        if isinstance(values, np.ndarray):
+            if values.ndim != 1:
+                raise ServingError(f"expected one row, an array of one dimension, got the shape {list(values.shape)}")
+            return list(self.map(values.tolist()))
+        return list(self.map(values))
+
+    def map_batch(self, rows: Sequence[Sequence[Any]]) -> List[Row]:
+        """Predict many rows.
+
+        Raises:
+            RowsError: Some cannot be predicted.
+        """
+        results, bad = self.map_batch_collecting(rows)
+        if bad:
+            raise RowsError(bad)
+        return results
+
+    def map_batch_collecting(self, rows: Sequence[Sequence[Any]]) -> Tuple[List[Row], List[BadRow]]:
+        """Predict many rows; bad ones have None as their predictions, and come back with what is wrong as well."""
+        width = len(self._input_columns)
+        for number, row in enumerate(rows):
+            if len(row) != width:
+                raise RowsError([(number, f"expected {width} values ({', '.join(self._input_columns)}), got {len(row)}")])
+        columns = {name: [row[place] for row in rows] for name, place in self._selected}
+        predicted, bad = self._model.predict_collecting(columns, len(rows))
+        cells = {
+            name: column.tolist() if isinstance(column, np.ndarray) else list(map(_plain, column))
+            for name, column in predicted.items()
+        }
+        parts = [cells[name] if place is None else [row[place] for row in rows] for name, place in self._result]
+        return list(zip(*parts)), bad
+
+    def close(self) -> None:
+        """Let go of the model. Safe to call twice."""
+        self._model.close()
+        self._folder.remove()
+
+    def __enter__(self) -> "LocalPredictor":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+
+def result_columns(inputs: Sequence[str], reserved: Sequence[str], outputs: Sequence[str]) -> List[Tuple[str, Optional[int]]]:
+    """Return the result columns: name, and its place among the inputs, None for an output.
+
+    Reserved columns come in the order of the input, then outputs; an output called like an input column takes its place.
+    """
+    front: List[Tuple[str, Optional[int]]] = []
+    for place, name in enumerate(inputs):
+        if name in outputs:
+            front.append((name, None))
+        elif name in reserved:
+            front.append((name, place))
+    return front + [(name, None) for name in outputs if name not in inputs]
+
+
+def _known(parameter: str, names: Optional[Sequence[str]], columns: Sequence[str]) -> List[str]:
+    unknown = [name for name in names or () if name not in columns]
+    if unknown:
+        raise ServingError(
+            "{} names {}; the columns are {}".format(parameter, ", ".join(map(repr, unknown)), ", ".join(map(repr, columns)))
+        )
+    return list(columns if names is None else names)
+
+
+def _paired(parameter: str, keys: Optional[Sequence[str]], names: Sequence[str], other: str) -> List[str]:
+    if keys is not None and len(keys) != len(names):
+        raise ServingError(f"{parameter} has {len(keys)} names, {other} has {len(names)}; they belong together one by one")
+    return list(names if keys is None else keys)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value

@@ -1,0 +1,1 @@
+"""Files at any address, archives, and archives that are models."""

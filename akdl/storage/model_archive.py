@@ -1,0 +1,318 @@
+"""A SavedModel on its way through a table: model directory <-> numbered rows (model_id, model_info).
+
+The format is that of Alink's TensorFlow model tables, so models trained there load here. Row 0 is the name of a zip file;
+rows 1..n are the base64 text of its consecutive chunks of `CHUNK_BYTES`, the last one shorter. The zip holds the contents
+of the SavedModel directory at its root. Ours adds `MANIFEST`, with which `unpack` proves that every file arrived as it
+was; archives without it load too. Tables have no order, so rows may come in any.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+import operator
+import os
+import shutil
+import stat
+import tempfile
+import zipfile
+from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
+
+from akdl.storage.archive import ArchiveError, unpack_archive
+
+CHUNK_BYTES = 1 << 20  # Alink's; a reader of ours relies on it to place a chunk before it has the ones in front
+MANIFEST = "akdl_manifest.json"
+SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+
+_ROWS_PER_PIECE = 4  # of `write_model`: 1.4 MB of text each
+_MOST_CHUNKS = 1 << 20  # 1 TiB; a larger id is no chunk number
+_COPY_BYTES = 1 << 20
+_EARLIEST = (1980, 1, 1, 0, 0, 0)  # of zip; one date for all files makes equal models equal archives
+
+
+class ModelError(ValueError):
+    """There is no usable model where one was expected; the message says what there is instead."""
+
+
+def find_saved_model(folder: str) -> str:
+    """Return the one SavedModel directory in `folder`: itself, or a directory directly below it, such as a timestamp.
+
+    Raises:
+        ModelError: There is none, or there are several; the message lists what was found.
+    """
+    if not os.path.isdir(folder):
+        raise ModelError(f"expected a SavedModel in {folder}, which is no folder")
+    if _is_saved_model(folder):
+        return folder
+    names = sorted(os.listdir(folder))
+    found = [name for name in names if _is_saved_model(os.path.join(folder, name))]
+    if len(found) == 1:
+        return os.path.join(folder, found[0])
+    if found:
+        raise ModelError("expected one SavedModel in {}, found {}: {}".format(folder, len(found), ", ".join(found)))
+    raise ModelError(
+        "expected a SavedModel ({}) in {} or one folder below, found {}: export the trained model there".format(
+            " or ".join(SAVED_MODEL_FILES), folder, ", ".join(names) or "nothing"
+        )
+    )
+
+
+def pack(folder: str, details: Optional[Mapping[str, Any]] = None) -> Iterator[Tuple[int, str]]:
+    """Yield the rows of the SavedModel that `find_saved_model` finds in `folder`.
+
+    Memory stays at a few chunks however large the model is; the zip goes through a temporary file. Equal directories
+    give equal rows.
+
+    Args:
+        folder: See `find_saved_model`.
+        details: What else the manifest says, as JSON values: see `akdl.serving.check`.
+
+    Raises:
+        ModelError: No SavedModel, or a symbolic link to a folder inside it.
+    """
+    model = find_saved_model(folder)
+    yield 0, os.path.basename(os.path.abspath(model)) + ".zip"
+    with tempfile.TemporaryFile(prefix="akdl-model-") as spool:
+        _write_zip(model, spool, details or {})
+        spool.seek(0)
+        for number, chunk in enumerate(iter(lambda: spool.read(CHUNK_BYTES), b""), 1):
+            yield number, base64.b64encode(chunk).decode("ascii")
+
+
+def unpack(rows: Iterable[Tuple[int, str]], target: str) -> str:
+    """Write the model that the rows hold into the folder `target` and return its SavedModel directory.
+
+    `target` appears with the whole model or not at all. Chunks are put in place on disk as they come.
+
+    Args:
+        rows: (model_id, model_info), in any order.
+        target: A folder that does not exist or is empty.
+
+    Raises:
+        ModelError: The rows are no model, or a damaged one: a chunk is missing, double or unreadable, an entry would leave
+            the folder, or a file is not as the manifest says.
+    """
+
+    def fill(folder: str) -> None:
+        with tempfile.TemporaryFile(dir=os.path.dirname(folder)) as spool:
+            _spool(rows, spool)
+            _extract(spool, folder)
+
+    return _made(target, fill)
+
+
+def unpack_file(path: str, target: str) -> str:
+    """Write the model that an archive file holds into the folder `target` and return its SavedModel directory.
+
+    Args:
+        path: A zip, tar, tar.gz or tar.bz2 file with a SavedModel at its root or in one folder.
+        target: A folder that does not exist or is empty. It appears with the whole model or not at all.
+
+    Raises:
+        ModelError: The file is no such archive, or a damaged one; see `unpack`.
+    """
+
+    def fill(folder: str) -> None:
+        with open(path, "rb") as file:
+            _extract(file, folder, path)
+
+    return _made(target, fill)
+
+
+def write_model(folder: str, output_writer: Any, details: Optional[Mapping[str, Any]] = None) -> None:
+    """Send the SavedModel in `folder` as rows of a table with the columns model_id BIGINT and model_info STRING.
+
+    Args:
+        folder: See `find_saved_model`.
+        output_writer: `task_config.output_writer`, or anything with its `write_batch`.
+        details: See `pack`.
+
+    Raises:
+        ModelError: See `pack`.
+    """
+    piece: List[Tuple[int, str]] = []
+    for row in pack(folder, details):
+        piece.append(row)
+        if len(piece) == _ROWS_PER_PIECE:
+            _send(piece, output_writer)
+            piece = []
+    if piece:
+        _send(piece, output_writer)
+
+
+def _made(target: str, fill: Callable[[str], None]) -> str:
+    """Let `fill` write a folder that then appears as `target`; return the SavedModel in it."""
+    target = os.path.abspath(target)
+    if os.path.exists(target) and (not os.path.isdir(target) or os.listdir(target)):
+        raise ModelError(f"the model cannot be written to {target}: it exists and is not an empty folder")
+    parent = os.path.dirname(target)
+    os.makedirs(parent, exist_ok=True)
+    work = tempfile.mkdtemp(prefix=".akdl-model-", dir=parent)
+    try:
+        inner = os.path.join(work, "model")
+        os.mkdir(inner)
+        fill(inner)
+        found = os.path.relpath(find_saved_model(inner), inner)
+        os.rename(inner, target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return os.path.normpath(os.path.join(target, found))
+
+
+def _is_saved_model(folder: str) -> bool:
+    return any(os.path.isfile(os.path.join(folder, name)) for name in SAVED_MODEL_FILES)
+
+
+def _send(rows: List[Tuple[int, str]], output_writer: Any) -> None:
+    ids, texts = zip(*rows)
+    output_writer.write_batch({"model_id": list(ids), "model_info": list(texts)})
+
+
+# Directory to zip.
+
+
+def _write_zip(folder: str, file: IO[bytes], details: Mapping[str, Any]) -> None:
+    files: Dict[str, Dict[str, Any]] = {}
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in _contents(folder):
+            if name.endswith("/"):
+                archive.writestr(_entry(name, 0, stat.S_IFDIR | 0o755), b"")
+                continue
+            path = os.path.join(folder, *name.split("/"))
+            entry = _entry(name, os.path.getsize(path), stat.S_IFREG | 0o644)
+            with open(path, "rb") as source, archive.open(entry, "w") as packed:
+                files[name] = _copy(source, packed)
+        text = json.dumps({**details, "files": files}, sort_keys=True, indent=1)
+        archive.writestr(_entry(MANIFEST, len(text), stat.S_IFREG | 0o644), text)
+
+
+def _contents(folder: str) -> Iterator[str]:
+    """Yield the files, and with a slash at the end the empty folders, in a fixed order; names have forward slashes."""
+    for parent, folders, files in os.walk(folder):
+        folders.sort()
+        inside = os.path.relpath(parent, folder).replace(os.sep, "/")
+        prefix = "" if inside == "." else inside + "/"
+        for name in folders:
+            if os.path.islink(os.path.join(parent, name)):
+                raise ModelError(f"{prefix}{name} in {folder} is a link to a folder: put the files themselves there")
+        if prefix and not folders and not files:
+            yield prefix
+        for name in sorted(files):
+            if prefix + name != MANIFEST:  # a leftover: ours is written anew
+                yield prefix + name
+
+
+def _entry(name: str, size: int, mode: int) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name, _EARLIEST)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.create_system = 3  # Unix, whose modes follow
+    entry.external_attr = mode << 16
+    entry.file_size = size  # known beforehand, so that zipfile uses its format for large files where it must
+    return entry
+
+
+def _copy(source: IO[bytes], target: IO[bytes]) -> Dict[str, Any]:
+    """Copy a file and return its line of the manifest."""
+    size, digest = 0, hashlib.sha256()
+    for piece in iter(lambda: source.read(_COPY_BYTES), b""):
+        target.write(piece)
+        digest.update(piece)
+        size += len(piece)
+    return {"size": size, "sha256": digest.hexdigest()}
+
+
+# Rows to directory.
+
+
+def _spool(rows: Iterable[Tuple[int, str]], spool: IO[bytes]) -> None:
+    """Write each chunk where it belongs in the zip file, and check that all are there."""
+    seen: Set[int] = set()
+    short: Set[int] = set()
+    for row_id, text in rows:
+        number = _number(row_id, text)
+        if number in seen:
+            raise ModelError(f"the model row with model_id {number} occurs twice")
+        seen.add(number)
+        if number == 0:
+            if not isinstance(text, str) or not text.endswith(".zip"):
+                raise ModelError(f"the row with model_id 0 should hold the name of a zip file, got {_shown(text)}")
+            continue
+        chunk = _decode(number, text)
+        if len(chunk) < CHUNK_BYTES:
+            short.add(number)
+        spool.seek((number - 1) * CHUNK_BYTES)
+        spool.write(chunk)
+    if not seen:
+        raise ModelError("expected the rows of a model, got no rows")
+    last = max(seen)
+    if len(seen) != last + 1:
+        missing = [str(number) for number in range(min(last, len(seen) + 1)) if number not in seen]
+        raise ModelError(
+            "the rows are no whole model: {} of {} are missing, among them model_id {}".format(
+                last + 1 - len(seen), last + 1, ", ".join(missing[:5])
+            )
+        )
+    if last == 0:
+        raise ModelError("the rows are no whole model: there is a file name and no content")
+    short.discard(last)
+    if short:
+        raise ModelError(f"the chunk with model_id {min(short)} is shorter than {CHUNK_BYTES} bytes")
+
+
+def _number(row_id: Any, text: Any) -> int:
+    try:
+        number = operator.index(row_id)
+    except TypeError:
+        number = -1
+    if not 0 <= number < _MOST_CHUNKS:
+        raise ModelError(
+            "the rows are no model: expected rows of (model_id, model_info) numbered from 0, "
+            f"got {row_id!r} with {_shown(text)}"
+        )
+    return number
+
+
+def _decode(number: int, text: Any) -> bytes:
+    try:
+        chunk = base64.b64decode(text, validate=True)
+    except (binascii.Error, TypeError, ValueError) as error:
+        raise ModelError(
+            f"the row with model_id {number} should hold a chunk as base64 text, got {_shown(text)} ({error})"
+        ) from error
+    if not 0 < len(chunk) <= CHUNK_BYTES:
+        raise ModelError(f"the chunk with model_id {number} holds {len(chunk)} bytes, expected 1 to {CHUNK_BYTES}")
+    return chunk
+
+
+def _shown(text: Any) -> str:
+    return repr(text) if len(repr(text)) <= 40 else repr(text)[:40] + "..."
+
+
+def _extract(archive: IO[bytes], folder: str, name: str = "the archive that holds the model") -> None:
+    try:
+        files = unpack_archive(archive, folder, copy=_copy)
+    except ArchiveError as error:
+        raise ModelError(f"{name}: expected a zip or tar file with a SavedModel, but {error}") from error
+    if files.pop(MANIFEST, None) is not None:
+        path = os.path.join(folder, MANIFEST)
+        with open(path, "rb") as file:
+            text = file.read()
+        os.remove(path)
+        try:
+            manifest = json.loads(text.decode("utf-8"))
+        except ValueError as error:
+            raise ModelError(f"{name}: its manifest {MANIFEST} is damaged: {error}") from error
+        _check_manifest(manifest, files)
+
+
+def _check_manifest(manifest: Any, files: Dict[str, Dict[str, Any]]) -> None:
+    expected = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(expected, dict):
+        raise ModelError(f"the model's manifest {MANIFEST} has no list of files")
+    if set(expected) != set(files):
+        raise ModelError(
+            "the model's files are not those of its manifest: {}".format(", ".join(sorted(set(expected) ^ set(files))))
+        )
+    for name, line in expected.items():
+        if line != files[name]:
+            raise ModelError(f"the model's file {name} is not as its manifest says: {line}, got {files[name]}")

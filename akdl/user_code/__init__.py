@@ -1,0 +1,1 @@
+"""What users write: modules of scripts, config files and command lines."""

@@ -1,0 +1,133 @@
+"""A column of the message `Rows` as arrays, and arrays as a column. Pure.
+
+The layout is Arrow's, see `proto/exchange.proto`; buffers are viewed or copied as a whole.
+"""
+
+from typing import Any, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, Column
+from akdl.wire.byte_ranges import packed_offsets
+
+Array = Any  # numpy's own generic type is not there in the oldest numpy that we run on
+
+DTYPES = {INT8: "<i1", INT16: "<i2", INT32: "<i4", INT64: "<i8", FLOAT32: "<f4", FLOAT64: "<f8"}
+_TYPES = {np.dtype(dtype): value_type for value_type, dtype in DTYPES.items()}
+
+
+class Cells(NamedTuple):
+    """One column.
+
+    Args:
+        values: Shape [values]: booleans or numbers. Of a column of bytes, uint8: all values back to back. A column that is no
+            ARRAY has one value per row; that of a null cell says nothing.
+        valid: Shape [rows]: which cells are not null. None when all are.
+        cell_offsets: ARRAY columns only, int32 of shape [rows + 1]: where the values of each cell begin, and the last one ends.
+        value_offsets: Columns of bytes only, int32 of shape [values + 1]: where each value begins, and the last one ends.
+    """
+
+    values: Array
+    valid: Optional[Array] = None
+    cell_offsets: Optional[Array] = None
+    value_offsets: Optional[Array] = None
+
+
+def read_cells(column: Column, rows: int) -> Cells:
+    """Return the cells of a column as arrays; those of numbers are views that cannot be written to.
+
+    Args:
+        column: The message.
+        rows: How many cells it should have.
+
+    Raises:
+        ValueError: Buffers whose lengths do not agree.
+    """
+    valid = unpacked_bits(column.valid, rows) if column.valid else None
+    cell_offsets = np.frombuffer(column.cell_offsets, "<i4") if column.cell_offsets else None
+    value_offsets = None
+    count = rows if cell_offsets is None else int(cell_offsets[-1])
+    if column.type == BYTES:
+        values = np.frombuffer(column.values, np.uint8)
+        value_offsets = np.frombuffer(column.value_offsets, "<i4")
+        found = len(value_offsets) - 1
+        whole = found == count and int(value_offsets[-1]) == len(values)
+    elif column.type == BOOL:
+        values = unpacked_bits(column.values, count)
+        whole = len(values) == count
+    else:
+        values = np.frombuffer(column.values, DTYPES[column.type])
+        whole = len(values) == count
+    if cell_offsets is not None and len(cell_offsets) != rows + 1 or valid is not None and len(valid) != rows or not whole:
+        raise ValueError(f"the buffers of the column {column.name!r} do not hold {rows} rows of {count} values")
+    return Cells(values, valid, cell_offsets, value_offsets)
+
+
+def write_cells(name: str, cells: Cells) -> Column:
+    """Return the column with these cells."""
+    column = Column()
+    fill_column(column, name, cells)
+    return column
+
+
+def fill_column(column: Column, name: str, cells: Cells) -> None:
+    """Make an empty column one with these cells: in the message that it belongs to, where another column would be copied."""
+    column.name = name
+    if cells.value_offsets is not None:
+        column.type = BYTES
+        column.value_offsets = np.asarray(cells.value_offsets, "<i4").tobytes()
+        column.values = cells.values.tobytes()
+    elif cells.values.dtype == bool:
+        column.type = BOOL
+        column.values = packed_bits(cells.values)
+    else:
+        column.type = _TYPES[cells.values.dtype.newbyteorder("<")]
+        column.values = np.ascontiguousarray(cells.values, DTYPES[column.type]).tobytes()
+    if cells.valid is not None and not cells.valid.all():
+        column.valid = packed_bits(cells.valid)
+    if cells.cell_offsets is not None:
+        column.cell_offsets = np.asarray(cells.cell_offsets, "<i4").tobytes()
+
+
+def joined(values: Sequence[bytes]) -> Array:
+    """Return bytes back to back, the `values` of a column of bytes."""
+    return np.frombuffer(b"".join(values), np.uint8)
+
+
+def lengths_of(cells: Sequence[Any]) -> Array:
+    """Return the length of each of these bytes or lists."""
+    return np.fromiter(map(len, cells), np.int64, len(cells))
+
+
+def spread(values: Array, valid: Optional[Array]) -> Array:
+    """Return values of all cells, of those that are not null as given; a null one has 0."""
+    if valid is None:
+        return values
+    result = np.zeros(len(valid), values.dtype)
+    result[valid] = values
+    return result
+
+
+def offsets_of(lengths: Array, where: str) -> Array:
+    """Return where cells or values of these lengths begin, and the last one ends.
+
+    Raises:
+        ValueError: There is too much of it for one message.
+    """
+    offsets = packed_offsets(lengths)
+    if offsets[-1] > np.iinfo(np.int32).max:
+        raise ValueError(f"{where}: expected less than 2 GB in one batch, got {offsets[-1]} bytes or elements")
+    return offsets
+
+
+def packed_bits(booleans: Array) -> bytes:
+    """Return booleans as bits, the least significant of each byte first."""
+    whole = np.zeros(-(-len(booleans) // 8) * 8, bool)
+    whole[: len(booleans)] = booleans
+    # numpy's own order is the other one, and its argument for the order came with 1.17.
+    return np.packbits(whole.reshape(-1, 8)[:, ::-1]).tobytes()
+
+
+def unpacked_bits(bits: bytes, count: int) -> Array:
+    """Return the first `count` bits as booleans; fewer when there are fewer."""
+    return np.unpackbits(np.frombuffer(bits, np.uint8)).reshape(-1, 8)[:, ::-1].reshape(-1)[:count].astype(bool)

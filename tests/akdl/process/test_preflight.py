@@ -1,0 +1,79 @@
+"""What a Python environment lacks, and what happens then."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from akdl.process.preflight import TF1_OPERATOR, UNUSABLE, missing, versions
+
+ROOT = Path(__file__).parents[3]
+GOOD = {"tensorflow": "2.15.1", "numpy": "1.26.4", "grpcio": "1.59.5", "protobuf": "4.25.1"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, {}),
+        ({"tensorflow": "1.15.5", "numpy": "1.16.0", "protobuf": "3.20.3"}, {}),
+        ({"tensorflow": ""}, {}),
+        ({"tensorflow": "2.21.0rc1", "numpy": "2.0.0b1"}, {}),
+        ({"grpcio": None}, {"grpcio>=1.34": "grpcio is missing"}),
+        ({"protobuf": "3.9.2"}, {"protobuf>=3.20": "protobuf 3.9.2 is too old"}),
+        ({"tensorflow": "1.14.0"}, {"tensorflow>=1.15": "tensorflow 1.14.0 is too old"}),
+    ],
+)
+def test_missing(changes, expected):
+    assert missing({**GOOD, **changes}) == expected
+
+
+def test_versions_of_this_environment():
+    import grpc
+    import numpy
+
+    found = versions()
+    assert (found["grpcio"], found["numpy"]) == (grpc.__version__, numpy.__version__)
+
+
+def run(*arguments, **variables):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    return subprocess.run(
+        [sys.executable, *arguments], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=60
+    )  # fmt: skip
+
+
+@pytest.mark.process
+def test_versions_are_told():
+    done = run("-m", "akdl.process.preflight")
+    assert done.returncode == 0 and done.stdout.startswith(f"Python {sys.version.split()[0]}, tensorflow ")
+
+
+@pytest.mark.process
+def test_an_environment_without_packages():
+    """`-S` keeps site-packages off the path, so this interpreter has nothing but the standard library."""
+    done = run("-S", "-m", "akdl.process.preflight", "akdl.entry")
+    assert done.returncode == UNUSABLE
+    assert "tensorflow is missing, numpy is missing, grpcio is missing, protobuf is missing" in done.stderr
+    assert f"{sys.executable} -m pip install 'grpcio>=1.34' 'numpy>=1.16' 'protobuf>=3.20' 'tensorflow>=1.15'" in done.stderr
+
+
+@pytest.mark.process
+def test_the_module_runs_as_the_main_one(tmp_path):
+    (tmp_path / "shown.py").write_text("import sys\nprint(__name__, sys.argv, sys.modules['__main__'].__file__ == __file__)\n")
+    done = run("-m", "akdl.process.preflight", "shown", "a", PYTHONPATH=f"{ROOT}{os.pathsep}{tmp_path}")
+    assert (done.stdout, done.returncode) == (f"__main__ {[str(tmp_path / 'shown.py'), 'a']} True\n", 0), done.stderr
+
+
+@pytest.mark.process
+@pytest.mark.tf
+def test_an_operator_of_the_other_version_says_so(tmp_path):
+    (tmp_path / "shown.py").write_text(f"import os\nprint(os.environ.get({TF1_OPERATOR!r}))\n")
+    path = f"{ROOT}{os.pathsep}{tmp_path}"
+    done = run("-m", "akdl.process.preflight", "shown", PYTHONPATH=path, AKDL_TF1_OPERATOR="TensorFlowBatchOp")
+    assert done.stdout == "None\n"
+    assert done.stderr.startswith("akdl: TensorFlowBatchOp is meant for TensorFlow 1 and runs with 2.")
+    assert run("-m", "akdl.process.preflight", "shown", PYTHONPATH=path).stderr == ""

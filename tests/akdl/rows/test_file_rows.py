@@ -1,0 +1,233 @@
+"""Rows on their way into a script: complete or an error, and readable while they arrive."""
+
+import os
+import queue
+import threading
+import tracemalloc
+import zlib
+
+import pytest
+
+from akdl.process.channel import ChannelError
+from akdl.rows.chunk_file import ChunkFile
+from akdl.rows.examples import ExampleEncoder, records
+from akdl.rows.file_rows import FileRows
+from akdl.testing import table_columns
+from akdl.wire import Chunk, EndOfInput, Example
+from akdl.wire.cells import read_cells
+from tests.support.leftovers import wait_until
+from tests.support.random_rows import chunk_of
+
+COLUMNS = table_columns({"id": "BIGINT"})
+
+
+class Feed:
+    """A stream of chunks that the test fills by hand."""
+
+    def __init__(self):
+        self._queue = queue.Queue()
+        self._rows, self._checksum = 0, 0
+
+    def __iter__(self):
+        for item in iter(self._queue.get, None):
+            if isinstance(item, Exception):
+                raise item
+            yield item
+
+    def chunk(self, *ids, input=0):
+        """Let rows with these ids arrive together."""
+        chunk = chunk_of({"id": list(ids)}, {"id": "BIGINT"}, input)
+        self._rows += 0 if input else chunk.rows
+        self._checksum = zlib.crc32(chunk.columns, self._checksum)
+        self._queue.put(chunk)
+
+    def end(self, rows=None):
+        self._queue.put(Chunk(end=EndOfInput(rows=self._rows if rows is None else rows, checksum=self._checksum)))
+        self._queue.put(None)
+
+    def put(self, item):
+        self._queue.put(item)
+
+
+def ids_in(path):
+    """Return the ids of the rows of a TFRecord file."""
+    with open(path, "rb") as file:
+        return [Example.FromString(record).features.feature["id"].int64_list.value[0] for record in records(file.read())]
+
+
+def ids_of(message):
+    """Return the ids of rows as columns."""
+    (column,) = message.columns
+    return read_cells(column, message.rows).values.tolist()
+
+
+@pytest.fixture
+def feed():
+    return Feed()
+
+
+@pytest.fixture
+def rows(feed, tmp_path):
+    return FileRows(str(tmp_path), feed, COLUMNS)
+
+
+def test_file_and_length_after_the_end(feed, rows):
+    feed.chunk(1, 2)
+    feed.chunk(3)
+    feed.end()
+    assert ids_in(rows.file()) == [1, 2, 3] and rows.length() == 3
+
+
+def test_no_rows(feed, rows):
+    feed.end()
+    assert list(rows.segments()) == list(rows.columns()) == []
+    assert ids_in(rows.file()) == [] and rows.length() == 0 and [ids_in(path) for path in rows.segments()] == [[]]
+
+
+def test_segments_follow_the_rows_and_leave_nothing(feed, rows, tmp_path):
+    feed.chunk(1)
+    segments = rows.segments()
+    assert ids_in(next(segments)) == [1]
+    feed.chunk(2)
+    assert ids_in(next(segments)) == [2]
+    feed.end()
+    assert list(segments) == []
+    assert sorted(os.listdir(tmp_path)) == ["dataset.columns", "dataset.tfrecords"]
+
+
+def test_two_readers_at_once_get_all_rows_each(feed, rows):
+    feed.chunk(1)
+    first, second = rows.segments(), rows.segments()
+    found = [ids_in(next(first)), ids_in(next(second))]
+    feed.chunk(2)
+    feed.end()
+    found[0] += [each for path in first for each in ids_in(path)]
+    found[1] += [each for path in second for each in ids_in(path)]
+    assert found == [[1, 2], [1, 2]]
+
+
+def test_segments_of_a_complete_file_are_the_file(feed, rows):
+    feed.chunk(1)
+    feed.end()
+    whole = rows.file()
+    assert list(rows.segments()) == [whole]
+
+
+def test_columns_follow_the_rows_and_can_be_read_again(feed, rows, tmp_path):
+    columns = rows.columns()
+    feed.chunk(1, 2)
+    assert ids_of(next(columns)) == [1, 2] and rows.progress().rows_read == 2
+    feed.chunk(3)
+    feed.end()
+    assert [ids_of(message) for message in columns] == [[3]]
+    assert [ids_of(message) for message in rows.columns()] == [[1, 2], [3]]
+    assert os.listdir(tmp_path) == ["dataset.columns"], "nobody asked for Examples"
+
+
+def test_the_file_is_made_while_rows_arrive_and_once(feed, rows, monkeypatch):
+    made, encode = [], ExampleEncoder.frames
+    monkeypatch.setattr(ExampleEncoder, "frames", lambda self, rows: made.append(rows.rows) or encode(self, rows))
+    found = []
+    readers = [threading.Thread(target=lambda: found.append(rows.file())) for _ in range(4)]
+    for reader in readers:
+        reader.start()
+    for number in range(1, 30):
+        feed.chunk(*range(number))
+    wait_until(lambda: len(made) == 29, "the rows that came are in the file")
+    assert not found and not rows.progress().dataset_complete
+    feed.end()
+    for reader in readers:
+        reader.join()
+    assert made == list(range(1, 30)) and len(set(found)) == 1
+    assert ids_in(found[0]) == [each for number in range(1, 30) for each in range(number)]
+
+
+def test_a_file_that_was_begun_for_segments_is_ended_for_others(feed, rows):
+    segments = rows.segments()
+    feed.chunk(1)
+    next(segments)
+    feed.chunk(2)
+    feed.end()
+    assert ids_in(rows.file()) == [1, 2]
+    assert [ids_in(path) for path in segments] == [[2]]
+
+
+def test_a_file_for_others_is_made_though_the_script_does_not_ask(feed, rows):
+    rows.make_file()
+    feed.chunk(1)
+    feed.end()
+    wait_until(lambda: rows.progress().dataset_complete, "the file is there")
+    progress = rows.progress()
+    assert ids_in(progress.dataset_file) == [1]
+    assert (progress.rows_read, progress.waiting) == (0, False), "it is not the script that waits for rows, or takes them"
+
+
+def test_a_file_that_nobody_asked_for_is_not_complete(feed, rows):
+    feed.chunk(1)
+    feed.end()
+    assert rows.length() == 1 and not rows.progress().dataset_complete
+    rows.file()
+    assert rows.progress().dataset_complete
+
+
+def test_extra_inputs_have_files_of_their_own(feed, tmp_path):
+    rows = FileRows(str(tmp_path), feed, COLUMNS, extra_columns=[COLUMNS, COLUMNS])
+    feed.chunk(7, input=2)
+    feed.chunk(1)
+    feed.chunk(8, 9, input=2)
+    feed.end()
+    assert [ids_in(path) for path in rows.extra_files()] == [[], [7, 8, 9]]
+    assert rows.length() == 1 and ids_in(rows.file()) == [1]
+
+
+def test_a_script_that_waits_for_the_file_waits_for_rows(feed, rows):
+    reader = threading.Thread(target=rows.file)
+    reader.start()
+    wait_until(lambda: rows.progress().waiting, "the script waits")
+    feed.end()
+    reader.join()
+    assert not rows.progress().waiting
+
+
+def test_memory_does_not_grow_with_the_number_of_chunks(tmp_path):
+    file = ChunkFile(str(tmp_path), "many", ExampleEncoder(COLUMNS))
+    tracemalloc.start()
+    try:
+        for _ in range(50_000):
+            file.append(1, b"x")
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size / 50_000 < 20, "bytes per chunk"
+
+
+@pytest.mark.parametrize(
+    "ask", [FileRows.file, FileRows.length, lambda rows: list(rows.segments()), lambda rows: list(rows.columns())]
+)
+@pytest.mark.parametrize(
+    ("ending", "words"),
+    [
+        (lambda feed: feed.put(None), "stopped after 1 without an end mark"),
+        (lambda feed: feed.end(rows=2), "the end mark speaks of 2 rows .* 1 rows"),
+        (lambda feed: feed.put(ChannelError("cut")), "cut"),
+    ],
+)
+def test_an_incomplete_stream_is_an_error_never_an_end(feed, rows, ending, words, ask):
+    feed.chunk(1)
+    ending(feed)
+    with pytest.raises(ChannelError, match=words):
+        ask(rows)
+
+
+def test_a_file_that_cannot_be_made_is_an_error_for_all(feed, rows, monkeypatch):
+    def fail(self, rows):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(ExampleEncoder, "frames", fail)
+    rows.make_file()
+    feed.chunk(1)
+    feed.end()
+    with pytest.raises(ChannelError, match="the disk is full"):
+        for _ in range(1000):
+            list(rows.columns())
+            threading.Event().wait(0.01)

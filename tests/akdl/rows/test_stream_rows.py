@@ -1,0 +1,140 @@
+"""Rows of a stream on their way into a script: each once, few at a time, and none without notice."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from akdl.process.channel import ChannelError
+from akdl.rows.stream_rows import HELD_BYTES, StreamRows
+from akdl.runner.config import StreamTaskConfig
+from tests.akdl.rows.test_file_rows import COLUMNS, Feed, ids_in, ids_of
+from tests.support.leftovers import wait_until
+from tests.support.random_rows import chunk_of
+
+
+@pytest.fixture
+def feed():
+    return Feed()
+
+
+@pytest.fixture
+def rows(feed, tmp_path):
+    return StreamRows(str(tmp_path), feed, COLUMNS)
+
+
+def test_chunks_come_as_they_arrive_and_leave_no_file(feed, rows, tmp_path):
+    segments = rows.segments()
+    feed.chunk(1, 2)
+    first = next(segments)
+    assert ids_in(first) == [1, 2] and (rows.taken, rows.passed) == (2, 0)
+    feed.chunk(3)
+    second = next(segments)
+    assert ids_in(second) == [3] and (rows.taken, rows.passed) == (3, 2)
+    assert not os.path.exists(first)
+    feed.end()
+    assert list(segments) == [] and rows.passed == 3
+    assert os.listdir(tmp_path) == []
+
+
+def test_columns_come_as_they_arrive(feed, rows, tmp_path):
+    columns = rows.columns()
+    feed.chunk(1, 2)
+    assert ids_of(next(columns)) == [1, 2] and (rows.taken, rows.passed) == (2, 0)
+    feed.chunk(3)
+    assert ids_of(next(columns)) == [3] and (rows.taken, rows.passed) == (3, 2)
+    feed.end()
+    assert list(columns) == [] and rows.passed == 3
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_slow_script_stops_the_reader(tmp_path):
+    size, given = HELD_BYTES // 4, []
+
+    def chunks():
+        for number in range(20):
+            given.append(number)
+            yield chunk_of({"id": [b"x" * size]}, {"id": "BYTES"})
+
+    rows = StreamRows(str(tmp_path), chunks(), COLUMNS)
+    wait_until(lambda: len(given) == 5, "one more than may be held is read")
+    assert not threading.Event().wait(0.2) and len(given) == 5
+    next(rows.columns())
+    wait_until(lambda: len(given) > 5, "there is room again")
+
+
+def test_rows_can_be_scanned_once(feed, rows):
+    feed.end()
+    assert list(rows.segments()) == []
+    with pytest.raises(RuntimeError, match="can be scanned once"):
+        next(rows.segments())
+
+
+@pytest.mark.parametrize("attribute", ["file", "length"])
+def test_a_stream_has_no_file(rows, attribute):
+    with pytest.raises(RuntimeError, match=r"dataset_fn\(\)"):
+        getattr(rows, attribute)()
+
+
+def test_a_broken_line_is_an_error_after_the_rows_that_came(feed, rows):
+    segments = rows.segments()
+    feed.chunk(1)
+    assert ids_in(next(segments)) == [1]
+    feed.put(ValueError("cut"))
+    with pytest.raises(ChannelError, match="did not arrive completely: cut"):
+        next(segments)
+
+
+def test_missing_rows_are_an_error(feed, rows):
+    feed.chunk(1)
+    feed.end(rows=2)
+    with pytest.raises(ChannelError, match="the end mark speaks of 2 rows"):
+        list(rows.segments())
+
+
+def test_progress_wakes_whoever_waits_for_it(feed, rows):
+    assert rows.progress().rows_read == 0
+    feed.chunk(1, 2, 3)
+    next(rows.segments())
+    rows.wait_for_progress(60)
+    assert rows.progress().rows_read == 3
+
+
+class _Writer:
+    def __init__(self):
+        self.committed = []
+
+    def commit(self, rows):
+        self.committed.append(rows)
+
+
+def task_config(rows):
+    given = {name: None for name in ("tf_context", "cluster", "work_dir", "user_params")}
+    return StreamTaskConfig(output_writer=_Writer(), rows=rows, num_workers=1, task_type="chief", task_index=0, **given)
+
+
+def test_commit_counts_chunks_left_behind_or_rows(feed, rows):
+    config, segments = task_config(rows), rows.segments()
+    feed.chunk(1, 2)
+    next(segments)
+    config.commit()  # the chunk is begun, nobody knows how far the script is
+    assert config.output_writer.committed == []
+    config.commit(1)
+    config.commit(0)
+    assert config.output_writer.committed == [1]
+    feed.chunk(3, 4, 5)
+    next(segments)
+    config.commit()
+    assert config.output_writer.committed == [1, 2]
+    config.commit(2)
+    config.commit()  # less than was committed by number
+    assert config.output_writer.committed == [1, 2, 4]
+    with pytest.raises(ValueError, match="4 rows were committed before, and the dataset has given 5"):
+        config.commit(2)
+
+
+def test_commit_where_nobody_waits_for_it():
+    with pytest.raises(RuntimeError, match='set replay="uncommitted"'):
+        task_config(None).commit()

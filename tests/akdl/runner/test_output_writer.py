@@ -1,0 +1,161 @@
+"""What a script writes, up to the messages that leave its process."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from akdl.process.channel import ChannelError
+from akdl.runner import output_writer
+from akdl.runner.output_writer import OutputWriter
+from akdl.wire import Example, Output, TableColumn
+from akdl.wire.columns import decode_columns
+from tests.support.leftovers import wait_until
+
+COLUMNS = [TableColumn(name="x", type="BIGINT"), TableColumn(name="s", type="STRING"), TableColumn(name="d", type="DATE")]
+
+
+class Channel:
+    """Keeps messages instead of sending them."""
+
+    def __init__(self, error=None):
+        self.outputs = []
+        self._error = error
+
+    def write(self, outputs):
+        for output in outputs:
+            self.outputs.append(Output.FromString(output.SerializeToString()))
+            if self._error is not None:
+                raise self._error
+
+    def cells(self, name="x"):
+        """The cells of a column in each message; the number of rows of a commit."""
+        return [
+            output.committed or list(decode_columns(output.rows, COLUMNS).get(name, [None] * output.rows.rows))
+            for output in self.outputs
+        ]
+
+
+@pytest.fixture
+def channel():
+    return Channel()
+
+
+def row(x, s=b"text", kind="int64_list"):
+    made = Example()
+    getattr(made.features.feature["x"], kind).value.append(x)
+    made.features.feature["s"].bytes_list.value.append(s)
+    return made
+
+
+def test_rows_batches_and_commits_keep_their_order(channel):
+    writer = OutputWriter(channel, COLUMNS)
+    writer.write(row(1))
+    writer.write(row(2))
+    writer.write_batch({"x": np.array([3, 4])})
+    writer.write(row(5))
+    writer.commit(7)
+    writer.write(row(6))
+    assert writer.rows_written == 6
+    writer.close()
+    assert channel.cells() == [[1, 2], [3, 4], [5], 7, [6]]
+    names = [[column.name for column in output.rows.columns] for output in channel.outputs]
+    assert names == [["x", "s"], ["x"], ["x", "s"], [], ["x", "s"]]
+    assert not channel.outputs[3].HasField("rows")
+    writer.close()
+    assert len(channel.outputs) == 5
+
+
+def test_a_message_goes_when_it_is_large(channel, monkeypatch):
+    monkeypatch.setattr(output_writer, "MESSAGE_BYTES", 1000)
+    writer = OutputWriter(channel, COLUMNS)
+    for number in range(10):
+        writer.write(row(number, b"x" * 400))
+    writer.close()
+    assert channel.cells() == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
+
+
+def test_a_waiting_row_goes_after_a_while(channel):
+    writer = OutputWriter(channel, COLUMNS, wait_s=0.01)
+    writer.write(row(1))
+    wait_until(lambda: channel.cells() == [[1]], "the row has waited long enough")
+    writer.write(row(2))
+    wait_until(lambda: channel.cells() == [[1], [2]], "the next one, too")
+    writer.close()
+    assert len(channel.outputs) == 2
+
+
+def test_flush_sends_what_waits(channel):
+    writer = OutputWriter(channel, COLUMNS)
+    writer.flush()
+    writer.write(row(1))
+    writer.flush()
+    wait_until(lambda: channel.cells() == [[1]], "the row is sent")
+    writer.close()
+
+
+def test_a_wrong_row_is_refused_at_once_and_the_others_go_on(channel):
+    writer = OutputWriter(channel, COLUMNS)
+    writer.write(row(1))
+    writer.write_batch({"x": [2, 3]})
+    with pytest.raises(TypeError) as caught:
+        writer.write(row(0.5, kind="float_list"))
+    assert str(caught.value) == (
+        "output_writer.write: row 3: column 'x' (BIGINT): expected an int64_list with 1 value, got a float_list with 1 value"
+    )
+    with pytest.raises(TypeError, match="column 'x'"):
+        writer.write_batch({"x": ["a"]})
+    writer.write(row(4))
+    assert writer.rows_written == 4
+    writer.close()
+    assert channel.cells() == [[1], [2, 3], [4]]
+
+
+def test_dates_of_both_forms(channel):
+    writer = OutputWriter(channel, COLUMNS)
+    for kind, value in [("int64_list", 1), ("int64_list", 2), ("bytes_list", b"2024-02-29"), ("int64_list", 3)]:
+        made = Example()
+        getattr(made.features.feature["d"], kind).value.append(value)
+        writer.write(made)
+    writer.write(Example())
+    writer.close()
+    assert channel.cells("d") == [[1, 2], ["2024-02-29"], [3, None]]
+
+
+def test_rows_without_any_cell(channel):
+    writer = OutputWriter(channel, COLUMNS)
+    writer.write(Example())
+    writer.write(Example())
+    writer.close()
+    assert [(output.rows.rows, len(output.rows.columns)) for output in channel.outputs] == [(2, 0)]
+
+
+def test_several_threads(channel):
+    writer = OutputWriter(channel, COLUMNS, wait_s=0.001)
+
+    def write(start):
+        for number in range(start, start + 500):
+            writer.write(row(number))
+
+    threads = [threading.Thread(target=write, args=(1000 * place,)) for place in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    writer.close()
+    numbers = [number for cells in channel.cells() for number in cells]
+    assert writer.rows_written == len(numbers) == 2000
+    assert sorted(numbers) == sorted(number for place in range(4) for number in range(1000 * place, 1000 * place + 500))
+    for place in range(4):
+        own = [number for number in numbers if number // 1000 == place]
+        assert own == sorted(own)
+
+
+def test_a_broken_line_is_an_error_of_whoever_writes():
+    writer = OutputWriter(Channel(ChannelError("broken")), COLUMNS)
+    writer.write_batch({"x": [1]})
+    wait_until(lambda: writer._error is not None, "the line is broken")
+    with pytest.raises(ChannelError, match="broken"):
+        writer.write_batch({"x": [2]})
+    with pytest.raises(ChannelError, match="broken"):
+        writer.close()

@@ -1,0 +1,128 @@
+"""Unpacking: what comes out, and what must never come out."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import tarfile
+import zipfile
+
+import pytest
+
+from akdl.storage.archive import ArchiveError, is_archive, unpack_archive
+
+Entry = tuple[str, bytes, int, str]  # name, content, mode with the kind, link target
+
+
+def tar_of(*entries: Entry, compression: str = "gz") -> io.BytesIO:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode=f"w:{compression}") as archive:  # type: ignore[call-overload]
+        for name, content, mode, target in entries:
+            info = tarfile.TarInfo(name)
+            info.mode, info.size, info.linkname = stat.S_IMODE(mode), len(content), target
+            info.type = {
+                stat.S_IFLNK: tarfile.SYMTYPE, stat.S_IFDIR: tarfile.DIRTYPE, stat.S_IFIFO: tarfile.FIFOTYPE,
+                stat.S_IFSOCK: tarfile.LNKTYPE,
+            }.get(stat.S_IFMT(mode), tarfile.REGTYPE)  # fmt: skip
+            archive.addfile(info, io.BytesIO(content))
+    return file
+
+
+def zip_of(*entries: Entry) -> io.BytesIO:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content, mode, target in entries:
+            info = zipfile.ZipInfo(name)
+            info.external_attr = mode << 16
+            archive.writestr(info, target.encode() if stat.S_ISLNK(mode) else content)
+    return file
+
+
+def file(name: str, content: bytes = b"x", mode: int = 0o644) -> Entry:
+    return name, content, stat.S_IFREG | mode, ""
+
+
+def link(name: str, target: str) -> Entry:
+    return name, b"", stat.S_IFLNK | 0o777, target
+
+
+def hard_link(name: str, of: str) -> Entry:
+    return name, b"", stat.S_IFSOCK, of
+
+
+BOTH = pytest.mark.parametrize("pack", [tar_of, zip_of])
+
+
+@pytest.mark.parametrize(
+    "pack", [tar_of, lambda *e: tar_of(*e, compression="xz"), lambda *e: tar_of(*e, compression=""), zip_of]
+)
+def test_files_folders_and_their_modes(tmp_path, pack):
+    archive = pack(file("bin/run", b"#!", 0o4755), ("empty/", b"", stat.S_IFDIR | 0o755, ""), file("a/b/c", b"deep"))
+    assert unpack_archive(archive, str(tmp_path), copy=lambda s, t: t.write(s.read())) == {"bin/run": 2, "a/b/c": 4}
+    assert (tmp_path / "a/b/c").read_bytes() == b"deep" and (tmp_path / "empty").is_dir()
+    assert stat.S_IMODE((tmp_path / "bin/run").stat().st_mode) & 0o7111 == 0o111, "executable, but no set-user-id"
+    assert not os.access(tmp_path / "a/b/c", os.X_OK)
+
+
+@BOTH
+def test_links_inside(tmp_path, pack):
+    unpack_archive(
+        pack(link("bin/python", "python3"), link("lib64", "lib"), file("bin/python3"), file("lib/x")), str(tmp_path), links=True
+    )
+    assert (tmp_path / "bin/python").read_bytes() == b"x" and (tmp_path / "lib64/x").exists()
+
+
+def test_hard_links(tmp_path):
+    unpack_archive(tar_of(file("./a", b"1"), hard_link("./b", "./a")), str(tmp_path), links=True)
+    assert (tmp_path / "b").read_bytes() == b"1"
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ([file("../evil")], "would leave its folder: '../evil'"),
+        ([file("/etc/evil")], "would leave its folder"),
+        ([file("a\\..\\evil")], "would leave its folder"),
+        ([link("out", "/etc")], "link 'out' leaves its folder: it leads to '/etc'"),
+        ([link("a/out", "../../evil")], "link 'a/out' leaves its folder"),
+        ([link("here", "."), link("deep/out", "../here/..")], "leaves its folder"),
+        ([link("up", ".."), file("up/evil")], "damaged"),
+        ([link("up", "sub"), link("up/evil", "..")], "'up/evil' lies behind a link"),
+        ([file("a"), file("a/b")], "damaged"),
+        ([("pipe", b"", stat.S_IFIFO | 0o644, "")], "no plain file: 'pipe'"),
+    ],
+)  # fmt: skip
+def test_what_would_leave_the_folder(tmp_path, pack, entries, message):
+    folder = tmp_path / "parent" / "folder"
+    folder.mkdir(parents=True)
+    with pytest.raises(ArchiveError, match=message):
+        unpack_archive(pack(*entries), str(folder), links=True)
+    assert os.listdir(tmp_path) == ["parent"] and os.listdir(folder.parent) == ["folder"]
+
+
+@BOTH
+def test_links_where_none_are_expected(tmp_path, pack):
+    with pytest.raises(ArchiveError, match="no plain file: 'here'"):
+        unpack_archive(pack(link("here", ".")), str(tmp_path))
+
+
+def test_a_hard_link_to_something_else(tmp_path):
+    with pytest.raises(ArchiveError, match="'a' is a link to '/etc/passwd', which is no file that came before it"):
+        unpack_archive(tar_of(hard_link("a", "/etc/passwd")), str(tmp_path), links=True)
+
+
+@BOTH
+def test_damage(tmp_path, pack):
+    whole = pack(file("a", os.urandom(100_000))).getvalue()
+    with pytest.raises(ArchiveError, match="damaged"):
+        unpack_archive(io.BytesIO(whole[:50_000]), str(tmp_path))
+
+
+def test_names_of_archives():
+    assert [name for name in ("a.zip", "a.tar.gz", "a.TGZ", "a.gz", "a.tar", "zip") if is_archive(name)] == [
+        "a.zip",
+        "a.tar.gz",
+        "a.TGZ",
+    ]

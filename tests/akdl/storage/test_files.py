@@ -1,0 +1,206 @@
+"""Files from everywhere, with real connections that are cut, and without secrets in messages."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import random
+import socket
+import sys
+import tracemalloc
+
+import pytest
+
+from akdl.storage import files
+from akdl.storage.files import FileError, fetch, is_remote, local_path, name_of, shown
+from tests.support.http import served
+
+CONTENT = random.Random(1).randbytes(3_000_000)
+SHA = hashlib.sha256(CONTENT).hexdigest()
+
+
+@pytest.fixture(autouse=True)
+def _without_pauses_and_proxies(monkeypatch):
+    monkeypatch.setattr(files, "PAUSE_S", 0.001)
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def test_a_local_file_stays_where_it_is(tmp_path, monkeypatch):
+    path = tmp_path / "a b%20c.txt"
+    path.write_text("x")
+    for address in (str(path), f"file://{path}", path.as_uri()):
+        assert fetch(address, "/nowhere") == str(path)
+    monkeypatch.chdir(tmp_path)
+    assert fetch(path.name, "/nowhere") == str(path)
+    with pytest.raises(FileError, match="there is no file /nowhere/x"):
+        fetch("/nowhere/x", str(tmp_path))
+    with pytest.raises(FileError, match="file:// needs three slashes"):
+        local_path("file://data/x")
+    good = hashlib.sha256(b"x").hexdigest()
+    assert fetch(f"{path}#sha256={good.upper()}", "/nowhere") == str(path)
+    with pytest.raises(FileError, match=f"expected the SHA-256 {'0' * 64}, got {good}"):
+        fetch(f"{path}#sha256={'0' * 64}", "/nowhere")
+    with pytest.raises(FileError, match="is a folder: only a file has a checksum"):
+        fetch(f"{tmp_path}#sha256={good}", "/nowhere")
+
+
+def test_names_and_what_is_shown():
+    address = "https://me:pass@host:80/a/b%20c.zip?token=t#sha256=0"
+    assert is_remote(address) and not is_remote("file:///a") and not is_remote("a")
+    assert name_of(address) == "b c.zip" and name_of("s3://bucket/folder/") == "folder" and name_of("/a/b") == "b"
+    assert shown(address) == "https://host:80/a/b%20c.zip?..."
+    assert shown("oss://key:secret@bucket/a") == "oss://bucket/a"
+    assert shown("http://me:sec/ret@host/a@b?x") == "http://b?..." and shown("s3://bucket/a@b") == "s3://bucket/a@b"
+    with pytest.raises(FileError, match="expected an address that ends in a file name"):
+        name_of("https://host/a/%2e%2e")
+
+
+@pytest.mark.parametrize("tells_size", [True, False])
+def test_download(tmp_path, tells_size):
+    with served(files={"/a%20b/x.bin": CONTENT}, tells_size=tells_size) as site:
+        assert read(fetch(f"{site.url}/a%20b/x.bin?v=1#sha256={SHA}", str(tmp_path))) == CONTENT
+        assert site.requests[0][":path"] == "/a%20b/x.bin?v=1"
+        site.files["/a%20b/x.bin"] = b"changed"
+        assert read(fetch(f"{site.url}/a b/x.bin", str(tmp_path))) == b"changed", "no copy of before is used"
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_cut_connection_goes_on(tmp_path, ranges):
+    with served(files={"/x": CONTENT}, cut_after=1_000_000, cuts=2, ranges=ranges) as site:
+        assert read(fetch(f"{site.url}/x", str(tmp_path))) == CONTENT
+        ranges_asked = [request.get("range") for request in site.requests]
+    assert ranges_asked == [None, "bytes=1000000-", "bytes=2000000-" if ranges else "bytes=1000000-"]
+
+
+def test_a_file_that_changes_on_the_way_is_begun_again(tmp_path):
+    with served(files={"/x": CONTENT}, cut_after=1_000_000, cuts=1) as site:
+        kept = site.files["/x"]
+
+        class Changing(dict):  # the second request finds another file
+            def get(self, name, default=None):
+                return kept if not site.requests[1:] else b"other"
+
+        site.files = Changing()
+        assert read(fetch(f"{site.url}/x", str(tmp_path))) == b"other"
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_download_that_is_always_cut(tmp_path, ranges):
+    cut = 0 if ranges else 1000
+    with served(files={"/x": CONTENT}, cut_after=cut, ranges=ranges) as site:
+        with pytest.raises(
+            FileError, match=r"/x.*: it could not be fetched.*, in 5 attempts: the connection ended before the file did"
+        ):
+            fetch(f"{site.url}/x?token=secret", str(tmp_path))
+        assert len(site.requests) == 5 + (not ranges)
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "requests"),
+    [
+        (404, "HTTP 404: it has no such file", 1),
+        (403, "HTTP 403: it refuses access", 1),
+        (503, "it could not be fetched, in 5 attempts: HTTP 503: Service Unavailable", 5),
+    ],
+)
+def test_refusals(tmp_path, status, message, requests):
+    with served(status={"/x": status}) as site:
+        with pytest.raises(FileError) as raised:
+            fetch(f"{site.url.replace('//', '//me:secret@')}/x?token=secret", str(tmp_path))
+        assert str(raised.value) == f"{site.url}/x?...: {message}" and len(site.requests) == requests
+
+
+def test_a_login_goes_to_its_host_alone(tmp_path):
+    login = "Basic " + base64.b64encode(b"me:p@ss").decode()
+    with served(files={"/x": b"1"}) as other:
+        with served(files={"/x": b"1"}, login=login, redirects={"/away": f"{other.url}/x"}) as site:
+            with_login = site.url.replace("//", "//me:p%40ss@")
+            assert read(fetch(f"{with_login}/x", str(tmp_path))) == b"1"
+            with pytest.raises(FileError, match="HTTP 401: it asks for a login"):
+                fetch(f"{site.url}/x", str(tmp_path))
+            fetch(f"{with_login}/away", str(tmp_path))
+        assert "authorization" not in other.requests[0]
+
+
+def test_nobody_there(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(FileError, match="it could not be fetched, in 5 attempts: .*refused"):
+        fetch(f"http://127.0.0.1:{port}/x", str(tmp_path))
+    with pytest.raises(FileError, match="no-such-host.invalid/x: it cannot be reached"):
+        fetch("http://no-such-host.invalid/x", str(tmp_path))
+
+
+@pytest.mark.parametrize("checksum", ["0" * 64, "12"])
+def test_another_checksum(tmp_path, checksum):
+    with served(files={"/x": b"1"}) as site:
+        with pytest.raises(FileError, match="expected the SHA-256 000|has to be followed by 64 hex digits"):
+            fetch(f"{site.url}/x#sha256={checksum}", str(tmp_path))
+
+
+@pytest.mark.parametrize("address", ["http://me:s3cret/x@127.0.0.1/y", "http://me:s3cret@[x/y"])
+def test_no_address(tmp_path, address):
+    with pytest.raises(FileError, match="this is no valid address") as raised:
+        fetch(address, str(tmp_path))
+    assert "s3cret" not in str(raised.value)
+
+
+def test_memory_stays_small(tmp_path):
+    content = bytes(60_000_000)
+    with served(files={"/x": content}) as site:
+        tracemalloc.start()
+        try:
+            fetch(f"{site.url}/x", str(tmp_path))
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert peak < 10_000_000
+
+
+class TestFsspec:
+    @pytest.fixture
+    def memory(self):
+        fsspec = pytest.importorskip("fsspec")
+        system = fsspec.filesystem("memory")
+        system.pipe({"/akdl/model/saved_model.pb": b"graph", "/akdl/model/variables/x": b"1", "/akdl/x.bin": CONTENT})
+        yield system
+        system.rm("/akdl", recursive=True)
+
+    def test_file_and_folder(self, tmp_path, memory):
+        assert read(fetch(f"memory://akdl/x.bin#sha256={SHA}", str(tmp_path))) == CONTENT
+        folder = fetch("memory://akdl/model", str(tmp_path))
+        assert read(os.path.join(folder, "saved_model.pb")) == b"graph"
+        assert read(os.path.join(folder, "variables", "x")) == b"1"
+
+    def test_what_is_not_there(self, tmp_path, memory):
+        with pytest.raises(FileError, match="^memory://akdl/nope: there is no such file$"):
+            fetch("memory://akdl/nope", str(tmp_path))
+        with pytest.raises(
+            FileError, match="^nosuch://bucket/x.*: it cannot be fetched: ValueError: Protocol not known: nosuch"
+        ):
+            fetch("nosuch://key:secret@bucket/x", str(tmp_path))
+
+    def test_no_fsspec(self, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "fsspec", None)
+        with pytest.raises(FileError, match=r"^s3://bucket/x: s3:// needs the package fsspec.*pip install 'akdl\[files\]'"):
+            fetch("s3://key:secret@bucket/x", str(tmp_path))
+
+    def test_errors_without_secrets(self, tmp_path, monkeypatch):
+        fsspec = pytest.importorskip("fsspec")
+
+        def fails(address):
+            raise OSError(f"no access to {address}")
+
+        monkeypatch.setattr(fsspec.core, "url_to_fs", fails)
+        with pytest.raises(FileError) as raised:
+            fetch("oss://key:s3cret@bucket/x?security_token=t0ken", str(tmp_path))
+        assert "OSError: no access to" in str(raised.value)
+        assert not any(secret in str(raised.value) for secret in ("s3cret", "t0ken"))

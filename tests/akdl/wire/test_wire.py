@@ -1,0 +1,33 @@
+"""The generated messages are in step with proto/, and with tf.train.Example."""
+
+import pathlib
+import sys
+
+import pytest
+
+from akdl.wire import Example
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+
+def test_generated_code_is_in_step(tmp_path):
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        import build_proto
+    finally:
+        sys.path.pop(0)
+    build_proto.build(tmp_path)
+    for made in (tmp_path / "akdl" / "wire").iterdir():
+        assert made.read_text() == (ROOT / "akdl" / "wire" / made.name).read_text(), f"run make proto: {made.name} is stale"
+
+
+@pytest.mark.tf
+def test_our_example_is_tensorflows():
+    import tensorflow as tf
+
+    theirs = tf.train.Example()
+    theirs.features.feature["a"].int64_list.value.extend([1, -1])
+    theirs.features.feature["b"].float_list.value.append(0.5)
+    theirs.features.feature["c"].bytes_list.value.append(b"x")
+    ours = Example.FromString(theirs.SerializeToString())
+    assert tf.train.Example.FromString(ours.SerializeToString()) == theirs

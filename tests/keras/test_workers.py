@@ -1,0 +1,40 @@
+"""A process's place in TF_CONFIG, where it needs no other processes to be found out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.tf
+
+
+def group(cluster: dict[str, list[str]], role: str, index: int = 0, **more: Any) -> Any:
+    from akdl.keras.workers import Group
+
+    return Group({"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})}, **more)
+
+
+def test_alone() -> None:
+    from akdl.keras.workers import Group
+
+    for one in (Group({}), group({"chief": ["localhost:1"], "ps": []}, "chief")):
+        assert (one.rank, one.ranks, one.replicas, one.local_replicas, one.is_chief) == (0, 1, 1, 1, True)
+        assert one.sum([1, 2]).tolist() == [1.0, 2.0]
+        assert one.local_values(["a"]) == "a"
+        assert one.sum(np.zeros(0)).size == 0
+
+
+@pytest.mark.parametrize(
+    ("cluster", "role", "more", "message"),
+    [
+        ({"chief": ["a:1"], "ps": ["a:2"]}, "chief", {}, "TF_CONFIG has ps: .* without parameter servers"),
+        ({"chief": ["a:1"], "worker": ["a:2"]}, "evaluator", {}, "this process is evaluator 0, which is not in its cluster"),
+        ({"chief": ["a:1"], "worker": ["a:2"]}, "chief", {"devices": ["CPU:0"]}, "devices can be chosen in a process alone"),
+    ],
+)
+def test_wrong(cluster: dict[str, list[str]], role: str, more: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        group(cluster, role, **more)
