@@ -55,7 +55,7 @@ setup(
     package_data={
         "akdl": ["py.typed", "keras/*.json"],
         "bridge": ["py.typed", "flink/*.java"],
-        "operators": ["py.typed", "*.pyi"],
+        "operators": ["py.typed", "params/*.pyi"],
     },
     python_requires=">=3.7",
     install_requires=BOTH_SIDES,

@@ -1,7 +1,7 @@
 """TensorFlow scripts as operators of Flink tables: `from operators import *`."""
 
-from operators.batch import TensorFlow2BatchOp, TensorFlowBatchOp, TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
-from operators.env import (
+from operators.batch_operator import BatchOperator
+from operators.flink.env import (
     AlinkGlobalConfiguration,
     MLEnv,
     getMLEnv,
@@ -11,7 +11,6 @@ from operators.env import (
     useRemoteEnv,
 )
 from operators.local_predictor import LocalPredictor
-from operators.operator import BatchOperator
 from operators.pipeline import (
     Pipeline,
     PipelineModel,
@@ -20,8 +19,10 @@ from operators.pipeline import (
     TFTableModelPredictor,
     TFTableModelTrainer,
 )
-from operators.predict import TFSavedModelPredictBatchOp, TFTableModelPredictBatchOp
+from operators.predict_batch import TFSavedModelPredictBatchOp, TFTableModelPredictBatchOp
 from operators.predict_stream import TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
+from operators.script_batch import TensorFlow2BatchOp, TensorFlowBatchOp, TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
+from operators.script_stream import TensorFlow2StreamOp, TensorFlowStreamOp
 from operators.sources import (
     CsvSourceBatchOp,
     CsvSourceStreamOp,
@@ -31,7 +32,6 @@ from operators.sources import (
     TableSourceBatchOp,
     TableSourceStreamOp,
 )
-from operators.stream import TensorFlow2StreamOp, TensorFlowStreamOp
 from operators.stream_operator import StreamOperator
 
 __all__ = [

@@ -20,9 +20,9 @@ from bridge.exceptions import BridgeError
 from bridge.group.addresses import own_host
 from bridge.host.gpus import inventory
 from bridge.host.interpreter import open_interpreter, versions_of
-from operators.java import OLDEST, ensure_java, version_of
-from operators.python_env import find_python
-from operators.slots import Rest
+from operators.flink.java import OLDEST, ensure_java, version_of
+from operators.flink.slots import Rest
+from operators.prepare.python_env import find_python
 
 OK, NOTE, WRONG = "ok", "note", "WRONG"
 

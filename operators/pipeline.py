@@ -11,15 +11,15 @@ from typing import Any, TypeVar, Union, cast
 from akdl.storage.files import FileError
 from akdl.storage.model_archive import ModelError
 from bridge.exceptions import ConfigurationError
-from operators.accessors import PredictParams, SavedModelPredictParams, TrainerParams
-from operators.batch import TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
+from operators.batch_operator import BatchOperator
 from operators.local_predictor import DESCRIPTION, LocalPredictor, fetch_pipeline, read_pipeline
-from operators.model_table import pack_model_table, packed_model
-from operators.operator import BatchOperator
-from operators.param import WithParams
-from operators.predict import TFSavedModelPredictBatchOp, TFTableModelPredictBatchOp
+from operators.params.accessors import PredictParams, SavedModelPredictParams, TrainerParams
+from operators.params.param import WithParams
+from operators.predict_batch import TFSavedModelPredictBatchOp, TFTableModelPredictBatchOp
 from operators.predict_stream import TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
-from operators.program_folder import named_by_content, program_folder
+from operators.prepare.model_table import pack_model_table, packed_model
+from operators.prepare.program_folder import named_by_content, program_folder
+from operators.script_batch import TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
 from operators.stream_operator import StreamOperator
 
 _Op = TypeVar("_Op", bound=Union[BatchOperator, StreamOperator])

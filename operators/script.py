@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from bridge.exceptions import ConfigurationError
 from bridge.flink.errors import readable
 from bridge.host.carried import runs_elsewhere
-from operators.env import shows_process_output
-from operators.operator import Operator, environment_of, parallelism_of, schema_of
-from operators.param import WithParams
-from operators.plan import plan
-from operators.slots import Need, check_slots
+from operators.batch_operator import Operator, environment_of, parallelism_of, schema_of
+from operators.flink.env import shows_process_output
+from operators.flink.slots import Need, check_slots
+from operators.params.param import WithParams
+from operators.prepare.plan import plan
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment

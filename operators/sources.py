@@ -15,10 +15,10 @@ import pandas as pd
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.errors import readable
 from bridge.schema import ColumnType, Kind, Schema, quoted
-from operators.accessors import CsvParams, RandomStreamParams, RandomTableParams
-from operators.env import getMLEnv
-from operators.java import know_planner
-from operators.operator import BatchOperator, Operator, environment_of, execution_environment_of
+from operators.batch_operator import BatchOperator, Operator, environment_of, execution_environment_of
+from operators.flink.env import getMLEnv
+from operators.flink.java import know_planner
+from operators.params.accessors import CsvParams, RandomStreamParams, RandomTableParams
 from operators.stream_operator import StreamOperator
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from bridge.exceptions import ConfigurationError
 from bridge.schema import quoted
-from operators.operator import Operator, environment_of, running
+from operators.batch_operator import Operator, environment_of, running
 
 if TYPE_CHECKING:
     from pyflink.table import Table

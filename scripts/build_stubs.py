@@ -1,4 +1,4 @@
-"""Write operators/accessors.pyi: `python scripts/build_stubs.py [OUTPUT_FILE]`."""
+"""Write operators/params/accessors.pyi: `python scripts/build_stubs.py [OUTPUT_FILE]`."""
 
 import pathlib
 import sys
@@ -6,15 +6,15 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from operators import accessors  # noqa: E402
+from operators.params import accessors  # noqa: E402
 
-HEADER = '''"""Made by scripts/build_stubs.py from operators/catalog.py; do not edit."""
+HEADER = '''"""Made by scripts/build_stubs.py from operators/params/catalog.py; do not edit."""
 from collections.abc import Sequence
 from typing import Any
 
 from typing_extensions import Self
 
-from operators.param import WithParams
+from operators.params.param import WithParams
 
 ALL: tuple[type[WithParams], ...]
 '''
@@ -39,4 +39,4 @@ def build(output: pathlib.Path) -> None:
 
 
 if __name__ == "__main__":
-    build(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "operators" / "accessors.pyi")
+    build(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "operators" / "params" / "accessors.pyi")

@@ -8,7 +8,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from operators import getMLEnv, resetEnv, useRemoteEnv
-from operators.slots import Need, check_slots
+from operators.flink.slots import Need, check_slots
 from tests.e2e.jobs import points, script_op, sequence, shares, train_op
 from tests.e2e.test_rows import check
 from tests.e2e.test_training import SGD

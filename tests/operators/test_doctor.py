@@ -10,7 +10,7 @@ import pytest
 
 from operators import doctor
 from operators.doctor import NOTE, OK, WRONG
-from tests.operators.test_slots import serving
+from tests.operators.flink.test_slots import serving
 from tests.support.environments import make_environment, pack
 
 pytestmark = pytest.mark.process

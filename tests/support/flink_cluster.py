@@ -18,7 +18,7 @@ from typing import Any
 
 import pyflink
 
-from operators.java import ensure_java
+from operators.flink.java import ensure_java
 from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.network import Network

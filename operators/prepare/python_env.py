@@ -15,7 +15,7 @@ from akdl.storage.files import FileError, fetch, is_remote, local_path, shown
 from bridge.exceptions import ConfigurationError
 from bridge.host.interpreter import interpreter_in
 from bridge.settings import PythonArchive
-from operators.program_folder import named_by_content, program_folder
+from operators.prepare.program_folder import named_by_content, program_folder
 
 
 def find_python(operator: str, python_env: str, elsewhere: bool = False) -> str | PythonArchive | None:

@@ -9,7 +9,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from operators import BatchOperator, TensorFlow2BatchOp
-from operators.param import Param, with_params
+from operators.params.param import Param, with_params
 
 
 def _positive(value: Any) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, split_watermark
 from bridge.settings import DRAIN, EQUAL_STEP_MODES, OFF, ON_RETURNS, REPLAYS, UNTAKEN
-from operators.param import Param
+from operators.params.param import Param
 
 _OWN_VARIABLES = {"PATH", "PYTHONPATH", "TF_CONFIG", "TMPDIR"}
 

@@ -1,10 +1,10 @@
-"""Made by scripts/build_stubs.py from operators/catalog.py; do not edit."""
+"""Made by scripts/build_stubs.py from operators/params/catalog.py; do not edit."""
 from collections.abc import Sequence
 from typing import Any
 
 from typing_extensions import Self
 
-from operators.param import WithParams
+from operators.params.param import WithParams
 
 ALL: tuple[type[WithParams], ...]
 

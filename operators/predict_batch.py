@@ -19,13 +19,13 @@ from bridge.flink.errors import readable
 from bridge.host.carried import runs_elsewhere
 from bridge.schema import Kind, Schema, table_columns
 from bridge.serving.model_process import ModelSettings
-from operators.accessors import PredictParams, SavedModelPredictParams
-from operators.catalog import read_time
-from operators.model_table import pack_model_table, packed_model
-from operators.operator import BatchOperator, Operator, environment_of, parallelism_of, schema_of
-from operators.param import WithParams
-from operators.plan import MODEL_SCHEMA
-from operators.python_env import find_python
+from operators.batch_operator import BatchOperator, Operator, environment_of, parallelism_of, schema_of
+from operators.params.accessors import PredictParams, SavedModelPredictParams
+from operators.params.catalog import read_time
+from operators.params.param import WithParams
+from operators.prepare.model_table import pack_model_table, packed_model
+from operators.prepare.plan import MODEL_SCHEMA
+from operators.prepare.python_env import find_python
 
 if TYPE_CHECKING:
     from bridge.serving.prediction import PredictionSettings

@@ -12,7 +12,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from operators import resetEnv, useLocalEnv
-from operators.java import ensure_java, parse_version, start_java
+from operators.flink.java import ensure_java, parse_version, start_java
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from bridge.flink.errors import readable
 from bridge.member.registry import stop_groups
 from bridge.schema import Schema, quoted
 from bridge.serving.model_process import release
-from operators.slots import Need, check_slots
+from operators.flink.slots import Need, check_slots
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,7 +154,7 @@ class BatchOperator(Operator["BatchOperator"]):
         Columns without nulls have the dtype of their type; where there are nulls, integers and booleans stay exact in a
         column of objects with None.
         """
-        from operators.collect import to_dataframe
+        from operators.flink.collect import to_dataframe
 
         table = self.getOutputTable()
         frame: pd.DataFrame = self._run(lambda: to_dataframe(table))

@@ -9,8 +9,8 @@ from typing import Any
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Kind, Schema, split_watermark
 from bridge.settings import OFF, PAD, GroupSettings
-from operators.python_env import find_python
-from operators.user_files import read_files
+from operators.prepare.python_env import find_python
+from operators.prepare.user_files import read_files
 
 MODEL_SCHEMA = Schema.parse("model_id BIGINT, model_info STRING")  # of every model table, as Alink has it
 

@@ -11,7 +11,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from bridge.settings import PythonArchive
-from operators.python_env import find_python
+from operators.prepare.python_env import find_python
 from tests.support.environments import make_environment, pack
 from tests.support.http import served
 

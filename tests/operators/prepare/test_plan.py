@@ -9,7 +9,7 @@ import pytest
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
 from operators import TensorFlow2BatchOp
-from operators.plan import counts, plan
+from operators.prepare.plan import counts, plan
 
 INPUT = Schema.parse("id BIGINT, score DOUBLE")
 

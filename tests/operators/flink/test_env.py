@@ -9,8 +9,8 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from operators import AlinkGlobalConfiguration, MLEnv, getMLEnv, resetEnv, useCustomEnv, useLocalEnv, useRemoteEnv
-from operators.env import prepare_for_batch, shows_process_output
-from operators.java import start_java
+from operators.flink.env import prepare_for_batch, shows_process_output
+from operators.flink.java import start_java
 
 
 @pytest.fixture(autouse=True)

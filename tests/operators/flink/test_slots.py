@@ -13,7 +13,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from operators import resetEnv, useLocalEnv, useRemoteEnv
-from operators.slots import Need, check_slots
+from operators.flink.slots import Need, check_slots
 
 GROUP = Need.of_group("TensorFlow2BatchOp", 3, 1)
 
@@ -120,18 +120,18 @@ def test_clusters_that_grow_are_not_checked(key):
 
 @pytest.mark.parametrize("overview", [None, [], {"slots-total": "many"}, {"slots-total": 1}, {"errors": ["Unauthorized"]}])
 def test_another_answer_than_flinks_is_one_log_line(overview, caplog):
-    with serving(lambda path: overview) as config, caplog.at_level(logging.INFO, "operators.slots"):
+    with serving(lambda path: overview) as config, caplog.at_level(logging.INFO, "operators.flink.slots"):
         check_slots(config, [GROUP])
     (line,) = caplog.messages
     assert line.startswith(f"the slots of the Flink cluster at 127.0.0.1:{config['rest.port']} are not checked: ")
 
 
 def test_http_errors_and_dead_ends_are_one_log_line(caplog):
-    with serving({}.__getitem__) as missing, caplog.at_level(logging.INFO, "operators.slots"):
+    with serving({}.__getitem__) as missing, caplog.at_level(logging.INFO, "operators.flink.slots"):
         check_slots(missing, [GROUP])
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    with caplog.at_level(logging.INFO, "operators.slots"):
+    with caplog.at_level(logging.INFO, "operators.flink.slots"):
         check_slots({"execution.target": "remote", "rest.address": "127.0.0.1", "rest.port": str(port)}, [GROUP])
     assert len(caplog.messages) == 2
 
@@ -151,7 +151,7 @@ def test_http_errors_and_dead_ends_are_one_log_line(caplog):
     ],
 )
 def test_nothing_to_complain_about(config, caplog):
-    with caplog.at_level(logging.INFO, "operators.slots"):
+    with caplog.at_level(logging.INFO, "operators.flink.slots"):
         check_slots(config, [GROUP])
         check_slots(config, [])
     assert caplog.messages == []

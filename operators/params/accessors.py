@@ -1,7 +1,7 @@
 """Setters and getters of each kind of operator; `accessors.pyi`, made by scripts/build_stubs.py, shows them to editors."""
 
-from operators import catalog
-from operators.param import with_params
+from operators.params import catalog
+from operators.params.param import with_params
 
 ScriptParams = with_params("ScriptParams", "Parameters of operators that run a script.", catalog.SCRIPT)
 StreamParams = with_params("StreamParams", "Parameters of operators that run a script on a stream.", catalog.STREAM)

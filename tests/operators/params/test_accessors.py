@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import pathlib
 
-from operators import accessors
+from operators.params import accessors
 from scripts import build_stubs
 
 STUB = pathlib.Path(accessors.__file__).with_suffix(".pyi")

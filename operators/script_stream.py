@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bridge.exceptions import ConfigurationError
-from operators.accessors import StreamParams
-from operators.env import prepare_for_stream
+from operators.flink.env import prepare_for_stream
+from operators.params.accessors import StreamParams
 from operators.script import ScriptOp
 from operators.stream_operator import StreamOperator
 

@@ -11,8 +11,8 @@ from typing import Any
 from akdl.storage.files import fetch
 from akdl.storage.model_archive import ModelError, find_saved_model, unpack
 from bridge.exceptions import ConfigurationError
-from operators.operator import BatchOperator
-from operators.program_folder import named_by_content, program_folder
+from operators.batch_operator import BatchOperator
+from operators.prepare.program_folder import named_by_content, program_folder
 
 
 def pack_model_table(model: BatchOperator) -> str:

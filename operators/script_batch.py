@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bridge.exceptions import ConfigurationError
-from operators.accessors import ScriptParams, TrainParams
-from operators.env import prepare_for_batch
-from operators.operator import BatchOperator
+from operators.batch_operator import BatchOperator
+from operators.flink.env import prepare_for_batch
+from operators.params.accessors import ScriptParams, TrainParams
 from operators.script import ScriptOp
 
 

@@ -117,7 +117,7 @@ class WithParams:
 
 def with_params(name: str, doc: str, params: Sequence[Param]) -> Any:
     """Make a class with a setter and a getter for each parameter and each of its aliases."""
-    members: dict[str, Any] = {"params": tuple(params), "__doc__": doc, "__module__": "operators.accessors"}
+    members: dict[str, Any] = {"params": tuple(params), "__doc__": doc, "__module__": "operators.params.accessors"}
     for param in params:
         for alias in param.names:
             for method in (_setter(param, alias), _getter(param, alias)):

@@ -10,7 +10,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from bridge.host.work_folder import WorkFolder
-from operators.user_files import LARGE_BYTES, read_files
+from operators.prepare.user_files import LARGE_BYTES, read_files
 from tests.support.http import served
 
 
