@@ -15,8 +15,8 @@ from operators import (
     TensorFlowBatchOp,
     TFSavedModelPredictStreamOp,
     TFTableModelPredictStreamOp,
-    catalog,
 )
+from operators.params import catalog
 
 SCHEMA = "id LONG, name STRING"
 
