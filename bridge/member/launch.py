@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from typing import TextIO
 
 from akdl.process.preflight import TF1_OPERATOR
 from akdl.wire import ExtraInput, Task
@@ -99,3 +100,11 @@ def _lease_gpus(settings: GroupSettings, index: int) -> Lease | None:
     if found:
         logger.info("%s: GPUs %s", name, ", ".join(leased.devices) or "none, as none was asked for or is free")
     return leased
+
+
+def open_log_file(name: str) -> TextIO | None:
+    """Open a log file beside Flink's own where Flink says where that is, as on a TaskManager."""
+    folder = os.environ.get("FLINK_LOG_DIR", "")
+    if not os.path.isdir(folder):
+        return None
+    return open(os.path.join(folder, f"akdl-{name}.log"), "w", encoding="utf-8", buffering=1)

@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TextIO
 
 import pyarrow as pa
 
@@ -22,14 +21,15 @@ from bridge.codec.to_columns import to_columns
 from bridge.exceptions import TaskError
 from bridge.group.addresses import Address
 from bridge.group.equal_steps import Tail
-from bridge.group.line import REPORT_S, GroupLink, GroupServer
+from bridge.group.line import GroupLink, GroupServer
 from bridge.group.roles import label, tf_config
 from bridge.group.states import Group
 from bridge.host.process import ChildProcess
 from bridge.host.work_folder import STACKS_FILE, WorkFolder
 from bridge.member import registry
+from bridge.member.diagnosis import ECHO_S, Situation, fault_of
 from bridge.member.failures import comes_from_a_peer, describe_death, describe_failure, paragraphs
-from bridge.member.launch import launch, task_of
+from bridge.member.launch import launch, open_log_file, task_of
 from bridge.member.progress import Progress
 from bridge.member.server import BridgeServer
 from bridge.member.session import Session
@@ -39,8 +39,6 @@ logger = logging.getLogger(__name__)
 
 HEARTBEAT_S = 1.0
 LAST_WORDS_S = 2.0
-ECHO_S = 5.0  # how long a failure that may be the echo of another member's is kept back, so that the other is heard first
-LOST_S = 30.0  # without an answer of member 0
 
 
 class Member:
@@ -78,7 +76,7 @@ class Member:
         self._heartbeat_sent: float | None = None
         self._started = time.monotonic()
         self._progress = Progress(self._started)
-        self._log_file = _open_log_file(f"{settings.operator}-{group}-{self.label.replace(' ', '-')}-{attempt}")
+        self._log_file = open_log_file(f"{settings.operator}-{group}-{self.label.replace(' ', '-')}-{attempt}")
         self._folder = WorkFolder(settings.user_files)
         self._server: BridgeServer | None = None
         self._process: ChildProcess | None = None
@@ -377,67 +375,28 @@ class Member:
 
     def _failed_group(self) -> TaskError | None:
         """Return the error of a group that does not come together, has lost its first member, or stands still."""
-        if self._session.cluster is None:
-            return self._not_formed("the addresses of the others have not come") if self._is_late else None
+        session, link = self._session, self._link
         with self._changed:
             group = self._group_now()
-            formed, lagging, idle_s = group.is_formed, None, self._settings.stall_timeout_s
-            if idle_s and self._phase == RUNNING:
-                lagging = group.lagging(idle_s)
-                if lagging not in (None, self._index):
-                    lagging = group.lagging(idle_s + ECHO_S)  # the other knows better where it stands
-            deserted = self._phase == RUNNING and self._has_outcome and group.is_deserted_by(self._index)
-        if not formed:
-            return self._not_formed("") if self._is_late else None
-        if self._link is not None and self._link.unanswered_s > LOST_S:
-            return self.error(
-                f"the chief has not answered for {LOST_S:g} s at {self._link.address} ({self._link.last_error}): has its host "
-                "failed, or the network between the hosts?",
-                self._members(),
+            situation = Situation(
+                index=self._index,
+                age_s=time.monotonic() - self._started,
+                is_connected=session.hello is not None,
+                has_addresses=session.cluster is not None,
+                is_running=self._phase == RUNNING,
+                has_outcome=self._has_outcome,
+                hub=link.address if link else "",
+                unanswered_s=link.unanswered_s if link else 0.0,
+                last_error=link.last_error if link else "",
             )
-        if deserted:
-            return self.error(
-                "the script returned, but the workers that it should serve still run and stand still: a script has to serve "
-                "in this role until it is stopped, for example with tf.distribute.Server(...).join(); without use for "
-                "parameter servers, set numPSs to 0",
-                self._members(),
-            )
-        return None if lagging is None else self._stalled(lagging, idle_s)
+            fault = fault_of(situation, group, self._settings)
+        if fault is None:
+            return None
+        return self.error(fault.what, self._members(), self._stacks() if fault.is_standstill else "")
 
-    @property
-    def _is_late(self) -> bool:
-        return time.monotonic() - self._started > self._settings.start_timeout_s
-
-    def _not_formed(self, what: str) -> TaskError:
-        """Describe why the group is not complete in time."""
-        limit = f"within the {self._settings.start_timeout_s:g} s of startTimeout"
-        if self._session.hello is None:
-            return self.error(f"the process did not connect {limit}", self._members())
-        reasons = [what] if what else []
-        with self._changed:
-            unformed = self._group_now().unformed
-        if self._link is not None and self._link.unanswered_s > REPORT_S + HEARTBEAT_S:
-            reasons.append(
-                f"the chief does not answer at {self._link.address} ({self._link.last_error}): if a firewall lies between the "
-                "hosts, open their ports to each other; if a host has several addresses, choose with hostNetwork"
-            )
-        elif unformed and not what:
-            reasons.append(
-                f"{', '.join(unformed)} did not report or connect: look at the log of that process, and whether its host "
-                f"reaches {self._link.address if self._link else 'this one'}"
-            )
-        return self.error(f"the group was not complete {limit}: {'; '.join(reasons)}", self._members())
-
-    def _stalled(self, lagging: int, idle_s: float) -> TaskError:
+    def _stacks(self) -> str:
         assert self._process is not None
-        name = "this script" if lagging == self._index else label(lagging, self._settings.num_workers)
-        stacks = self._process.stacks(os.path.join(self._folder.private, STACKS_FILE))
-        return self.error(
-            f"no process of the group has made progress for {idle_s:g} s, and {name} lags behind; stallTimeout sets how long "
-            "to wait",
-            self._members(),
-            f"--- where {self.label} stands ---\n{stacks}",
-        )
+        return f"--- where {self.label} stands ---\n{self._process.stacks(os.path.join(self._folder.private, STACKS_FILE))}"
 
     def _look_for_progress(self) -> None:
         assert self._process is not None
@@ -470,11 +429,3 @@ class Member:
             self._log_file.write(line + "\n")
         if self._settings.print_process_info:
             print(prefixed, file=sys.stdout, flush=True)
-
-
-def _open_log_file(name: str) -> TextIO | None:
-    """Open a log file beside Flink's own where Flink says where that is, as on a TaskManager."""
-    folder = os.environ.get("FLINK_LOG_DIR", "")
-    if not os.path.isdir(folder):
-        return None
-    return open(os.path.join(folder, f"akdl-{name}.log"), "w", encoding="utf-8", buffering=1)
