@@ -140,10 +140,16 @@ def test_a_stranger_without_the_token_is_refused(start):
 def test_a_task_that_flink_has_left_is_stopped(start, monkeypatch):
     """The question to Flink is never answered, as in a local run whose job was cancelled."""
     monkeypatch.setattr(registry, "ABANDONED_S", 0.5)
-    hold = threading.Event()
-    member = start("import time\ndef main(config):\n    time.sleep(600)\n", alive=hold.wait)
+    asked, hold = threading.Event(), threading.Event()
+
+    def alive() -> None:
+        asked.set()
+        hold.wait()
+
+    member = start("import time\ndef main(config):\n    time.sleep(600)\n", alive=alive)
     waiting = threading.Thread(target=lambda: pytest.raises(TaskError, lambda: list(member.finish())))
     waiting.start()
+    assert asked.wait(DEADLINE_S)  # a process that has just started has no command line for a moment, and would not be seen
     wait_until(lambda: not task_processes(), "the process is gone")
     hold.set()
     waiting.join(20)
