@@ -48,6 +48,7 @@ from akdl.user_code.module import (
     kinds_in,
 )
 from akdl.wire import Cluster, Failure, Hello, Outcome, Success, Task
+from akdl.wire.service import PROTOCOL
 
 ORPHANED = 86
 LEFT_THREADS_GRACE_S = 5.0
@@ -80,7 +81,12 @@ def main() -> int:
 def _run_task(settings: Mapping[str, str]) -> int:
     channel = Channel(settings["AKDL_ADDRESS"], settings["AKDL_TOKEN"])
     task = channel.connect(
-        Hello(pid=os.getpid(), python_version=platform.python_version(), attempt=int(settings["AKDL_ATTEMPT"]))
+        Hello(
+            pid=os.getpid(),
+            python_version=platform.python_version(),
+            attempt=int(settings["AKDL_ATTEMPT"]),
+            protocol=PROTOCOL,
+        )
     )
     folder = os.path.join(task.work_dir, PRIVATE_FOLDER)
     if task.kind == "stream":

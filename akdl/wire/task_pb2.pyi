@@ -6,14 +6,16 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Hello(_message.Message):
-    __slots__ = ["pid", "python_version", "attempt"]
+    __slots__ = ["pid", "python_version", "attempt", "protocol"]
     PID_FIELD_NUMBER: _ClassVar[int]
     PYTHON_VERSION_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     pid: int
     python_version: str
     attempt: int
-    def __init__(self, pid: _Optional[int] = ..., python_version: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...
+    protocol: int
+    def __init__(self, pid: _Optional[int] = ..., python_version: _Optional[str] = ..., attempt: _Optional[int] = ..., protocol: _Optional[int] = ...) -> None: ...
 
 class TableColumn(_message.Message):
     __slots__ = ["name", "type"]

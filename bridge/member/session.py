@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from akdl.wire import Chunk, EndOfInput, Failure, Hello, Outcome, Output, Progress
 from akdl.wire.serialized import serialized_chunk
+from akdl.wire.service import PROTOCOL
 
 
 class ProtocolError(Exception):
@@ -55,7 +56,12 @@ class Session:
     # The side of the TensorFlow process.
 
     def connect(self, hello: Hello) -> None:
-        """Accept the process, once and only of this attempt."""
+        """Accept the process, once and only of this attempt and protocol."""
+        if hello.protocol != PROTOCOL:
+            raise ProtocolError(
+                f"process {hello.pid} speaks protocol {hello.protocol} and Flink's worker {PROTOCOL}: the process has imported "
+                "another akdl than the worker's; remove akdl from its environment, or install the same release"
+            )
         if hello.attempt != self._attempt:
             raise ProtocolError(f"process {hello.pid} belongs to attempt {hello.attempt}, this is {self._attempt}")
         if self.hello is not None:

@@ -5,6 +5,7 @@ import zlib
 import pytest
 
 from akdl.wire import Chunk, Failure, Hello, Outcome, Output, Rows, Success
+from akdl.wire.service import PROTOCOL
 from bridge.member.session import ProtocolError, Session
 
 
@@ -43,14 +44,20 @@ def test_rows_after_the_end_are_an_error_not_a_loss():
 def test_a_process_of_another_attempt_is_refused():
     session = Session(attempt=1, queue_bytes=4)
     with pytest.raises(ProtocolError, match="attempt 0, this is 1"):
-        session.connect(Hello(pid=7, attempt=0))
+        session.connect(Hello(pid=7, attempt=0, protocol=PROTOCOL))
+
+
+def test_a_process_with_another_akdl_is_refused():
+    session = Session(attempt=0, queue_bytes=4)
+    with pytest.raises(ProtocolError, match="process 7 speaks protocol 0 and Flink's worker 1: .* another akdl"):
+        session.connect(Hello(pid=7))
 
 
 def test_a_second_process_is_refused():
     session = Session(attempt=0, queue_bytes=4)
-    session.connect(Hello(pid=7))
+    session.connect(Hello(pid=7, protocol=PROTOCOL))
     with pytest.raises(ProtocolError, match="process 8 came after process 7"):
-        session.connect(Hello(pid=8))
+        session.connect(Hello(pid=8, protocol=PROTOCOL))
 
 
 def test_output_is_bounded_in_bytes_and_taken_at_once():
