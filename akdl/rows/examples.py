@@ -12,7 +12,8 @@ Integers and lengths are varints of one width per column and batch, padded where
 takes these. Where all cells have one width, so have the frames: they are a table of bytes, most of which stand in every row.
 """
 
-from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+import functools
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -30,6 +31,7 @@ TAIL = 4  # bytes after it, the masked CRC-32C of the record
 
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3  # numbers of the fields of tf.train.Feature
 _NUMBERS = {INT64: _INT64_LIST, FLOAT32: _FLOAT_LIST}
+_MOST_TEMPLATES = 1000  # of one column
 _WIDE = 4096  # bytes of a record from which on its checksum is not made of its columns
 
 
@@ -100,6 +102,7 @@ class _Field:
         self._list = _BYTES_LIST if self._is_exact else _NUMBERS.get(kind.feature, _BYTES_LIST)
         name = column.name.encode("utf-8")
         self._name = b"\x0a" + varint(len(name)) + name
+        self._templates: Dict[Tuple[int, bool], bytes] = {}
 
     def encoded(self, cells: Cells) -> _Part:
         """Return the features of a column."""
@@ -133,20 +136,27 @@ class _Field:
 
     def _of_table(self, rows: Optional[Array], values: Array) -> _Part:
         """Return features of one value each, all of one width."""
-        (template,) = self._heads(np.array([values.shape[1]]), True)
+        template = self._template(values.shape[1], True)
         if rows is None:
-            return _Alike(template.tobytes(), values)
-        return _Varying(rows, items(_side_by_side([template.tobytes(), values])), None)
+            return _Alike(template, values)
+        return _Varying(rows, items(_side_by_side([template, values])), None)
 
     def _of_ranges(self, rows: Optional[Array], bodies: _Bodies, is_value: bool) -> _Part:
         """Return features with these ranges of bytes as their only value, or as their packed list or whole list."""
         tagged = is_value or self._list != _BYTES_LIST
         width = int(bodies.lengths[0]) if len(bodies.lengths) else 0
         if rows is None and width and (bodies.lengths == width).all():
-            (template,) = self._heads(np.array([width]), tagged)
             values = windows(bodies.data, width)[bodies.starts]
-            return _Alike(template.tobytes(), values.view(np.uint8).reshape(-1, width))
+            return _Alike(self._template(width, tagged), values.view(np.uint8).reshape(-1, width))
         return _Varying(rows, _by_length(lambda lengths: self._heads(lengths, tagged), bodies.lengths), bodies)
+
+    def _template(self, width: int, tagged: bool) -> bytes:
+        """Return what `_heads` returns for one length; most batches ask for the same one."""
+        if (width, tagged) not in self._templates:
+            if len(self._templates) > _MOST_TEMPLATES:
+                self._templates.clear()
+            self._templates[width, tagged] = self._heads(np.array([width]), tagged)[0].tobytes()
+        return self._templates[width, tagged]
 
     def _heads(self, lengths: Array, tagged: bool) -> Array:
         """Return all that stands before bodies of these lengths in features of this name, of one width.
@@ -170,22 +180,20 @@ class _Field:
 
 def _alike_frames(parts: Sequence[_Alike], rows: int) -> memoryview:
     body = sum(len(part.template) + part.values.shape[1] for part in parts)
-    start = b"\x0a" + varint(body)
-    length = len(start) + body
-    frames = np.empty((rows, HEAD + length + TAIL), np.uint8)
-    frames[:, :HEAD] = _heads_of_frames(np.array([length]))
-    frames[:, HEAD : HEAD + len(start)] = np.frombuffer(start, np.uint8)
-    place, common, places = HEAD + len(start), start, []
+    common = b"\x0a" + varint(body)
+    places = []  # of the values, in a record
     for part in parts:
-        end = place + len(part.template)
-        frames[:, place:end] = np.frombuffer(part.template, np.uint8)
-        place, width = end, part.values.shape[1]
-        frames[:, place : place + width] = part.values
-        places.append(place - HEAD)
-        common += part.template + bytes(width)
-        place += width
+        common += part.template
+        places.append(len(common))
+        common += bytes(part.values.shape[1])
+    length = len(common)
+    head, crc_of_common = _constants(common)
+    frames = np.empty((rows, HEAD + length + TAIL), np.uint8)
+    frames[:] = np.frombuffer(head + common + bytes(TAIL), np.uint8)
+    for part, place in zip(parts, places):
+        _column(frames, HEAD + place, part.values.shape[1])[:] = items(part.values)
     if length < _WIDE:
-        crc = np.full(rows, crc_of_each(*_padded_record(common))[0], np.uint32)
+        crc = np.full(rows, crc_of_common, np.uint32)
         for part, place in zip(parts, places):
             add_to_crc(crc, part.values, place, length)
     else:
@@ -193,8 +201,19 @@ def _alike_frames(parts: Sequence[_Alike], rows: int) -> memoryview:
         data = np.concatenate([np.empty(BLOCK, np.uint8), frames.reshape(-1)])
         starts = BLOCK + HEAD + np.arange(rows) * frames.shape[1]
         crc = crc_of_each(data, starts, np.full(rows, length))
-    frames[:, -TAIL:] = masked(crc).astype("<u4").view(np.uint8).reshape(-1, TAIL)
+    _column(frames, HEAD + length, TAIL)[:] = masked(crc).astype("<u4").view(f"V{TAIL}")
     return frames.reshape(-1).data
+
+
+@functools.lru_cache(maxsize=8)
+def _constants(record: bytes) -> Tuple[bytes, int]:
+    """Return the head of a frame with this record, and the CRC-32C of the record."""
+    return _heads_of_frames(np.array([len(record)])).tobytes(), int(crc_of_each(*_padded_record(record))[0])
+
+
+def _column(table: Array, place: int, width: int) -> Array:
+    """Return as items, shape [n], the `width` bytes from `place` on of each row of a table of bytes."""
+    return np.ndarray((len(table),), f"V{width}", table, place, (table.shape[1],))
 
 
 def _joined_frames(parts: Sequence[_Part], rows: int) -> memoryview:
