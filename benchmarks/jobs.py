@@ -176,7 +176,8 @@ def measure(jobs: Mapping[str, Job], rounds: int, scale: float = 1.0) -> dict[st
     """Run jobs in turn, and return for each what the rows beyond its small size took.
 
     First each runs once with its small size, for the JVM to compile what all need. In each round a job runs with its small
-    size first; the median of these times over the rounds is what counts out. A round with a time below `FLOOR_S` is run again, a few times at most.
+    size first; the median of these times over the rounds is what counts out. A round with a time below `FLOOR_S` is run
+    again, a few times at most.
 
     Args:
         jobs: By name; those that are compared should be neighbours.
@@ -184,8 +185,9 @@ def measure(jobs: Mapping[str, Job], rounds: int, scale: float = 1.0) -> dict[st
         scale: Of all sizes. Below 1 all times count as too short, and no round is run again.
     """
     sizes = {name: (max(1, int(job.small * scale)), max(2, int(job.large * scale))) for name, job in jobs.items()}
-    for job, (small, _) in zip(jobs.values(), sizes.values()):
-        job.run(small)  # the JVM compiles: the first job takes seconds more than its like
+    if scale >= 1:
+        for run, small in dict.fromkeys((job.run, sizes[name][0]) for name, job in jobs.items()):
+            run(small)  # the JVM compiles: the first job takes seconds more than its like
     done: list[_Round] = []
     for number in range(rounds):
         done.append(_round(jobs, sizes))

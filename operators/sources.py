@@ -70,7 +70,8 @@ class MemSourceBatchOp(_Source, BatchOperator):
 
     Args:
         data: A list of rows (tuples or lists), or a pandas DataFrame. In a DataFrame NaN and None are null.
-        schemaStr: "name type, name type", in the order of the cells.
+        schemaStr: "name type, name type", in the order of the cells. The columns of a DataFrame with the same names are
+            taken by their names, those of one with other names in their order.
     """
 
     def __init__(self, data: Sequence[Sequence[Any]] | pd.DataFrame, schemaStr: str) -> None:
@@ -95,10 +96,23 @@ class MemSourceBatchOp(_Source, BatchOperator):
         row_type = DataTypes.ROW([DataTypes.FIELD(c.name, _data_type(c.type)) for c in self._schema])
         try:
             if isinstance(self._data, pd.DataFrame):
-                return table_env.from_pandas(self._data.set_axis(self._schema.names, axis=1), row_type)
+                return table_env.from_pandas(self._in_order(self._data), row_type)
             return table_env.from_elements([tuple(map(_cell, row)) for row in self._data], row_type)
         except (TypeError, ValueError, RuntimeError) as error:
             raise ConfigurationError(f"MemSourceBatchOp: {': '.join(map(str, error.args))}") from None
+
+    def _in_order(self, frame: pd.DataFrame) -> pd.DataFrame:
+        names, given = self._schema.names, [str(name) for name in frame.columns]
+        frame = frame.set_axis(given, axis=1)
+        if sorted(given) == sorted(names):
+            return frame[names]
+        moved = [name for place, name in enumerate(given) if name in names and names.index(name) != place]
+        if moved:
+            raise ConfigurationError(
+                f"MemSourceBatchOp: the DataFrame has the columns {', '.join(given)}, the schema {', '.join(names)}: "
+                f"{', '.join(moved)} would get another column's values; give both the same names, or none in common"
+            )
+        return frame.set_axis(names, axis=1)
 
     def _check_widths(self) -> None:
         width = len(self._schema.columns)

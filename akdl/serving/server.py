@@ -47,7 +47,7 @@ from akdl.wire import (
     Serving,
 )
 from akdl.wire.columns import decode_columns, fill_rows, is_utf8
-from akdl.wire.service import PREDICT_SERVICE
+from akdl.wire.service import ADDRESS_FILE, PREDICT_SERVICE
 from akdl.wire.token import refuse_strangers
 
 logger = logging.getLogger(__name__)
@@ -64,7 +64,8 @@ class ModelServer:
 
     Args:
         serving: What to serve.
-        address: Where to listen, such as "unix:/tmp/x/model.sock".
+        address: Where to listen, such as "unix:/tmp/x/model.sock", or "127.0.0.1:0" for a port that is free: then the address
+            is written into a file in `work_dir`.
         token: The secret that every call must bring.
         work_dir: A folder to remove at the end. Who holds its file `lock` is about to join, or to start another process.
     """
@@ -88,9 +89,15 @@ class ModelServer:
             ],
         )
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(PREDICT_SERVICE, self._handlers()),))
-        if not self._server.add_insecure_port(address):
+        port = self._server.add_insecure_port(address)
+        if not port:
             raise ServingError(f"cannot listen on {address}")
         self._server.start()
+        if self._socket is None and work_dir is not None:
+            part = os.path.join(work_dir, f".{ADDRESS_FILE}")
+            with open(part, "w", encoding="ascii") as file:
+                file.write(f"{address.rsplit(':', 1)[0]}:{port}")
+            os.rename(part, os.path.join(work_dir, ADDRESS_FILE))
 
     def load(self) -> None:
         """Load the model; clients wait for it."""

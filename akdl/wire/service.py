@@ -6,3 +6,4 @@ PROTOCOL = 1  # rises when a message of the process line changes its meaning; bo
 SERVICE = "akdl.wire.Exchange"
 GROUP_SERVICE = "akdl.wire.Group"
 PREDICT_SERVICE = "akdl.wire.Predict"
+ADDRESS_FILE = "address"  # in the folder of a model process that cannot have a unix socket

@@ -17,9 +17,9 @@ from apache_beam.utils import thread_pool_executor
 from akdl.wire import Cluster, Empty, Hello, Outcome, Output, Progress, Shares, Task, Wishes
 from akdl.wire.service import SERVICE
 from akdl.wire.token import refuse_strangers
+from bridge.host.socket_path import address_of
 from bridge.member.session import ProtocolError, Session
 
-_LONGEST_SOCKET_PATH = 100  # Linux has 107 bytes, macOS 103
 _LOOK_AGAIN_S = 0.5  # how soon a waiting call notices that its process has gone
 
 
@@ -78,8 +78,8 @@ class BridgeServer:
         self._server.stop(grace=None).wait()
 
     def _listen(self, socket_path: str) -> str:
-        if len(socket_path) <= _LONGEST_SOCKET_PATH:
-            address = "unix:" + socket_path
+        address = address_of(socket_path)
+        if address is not None:
             self._server.add_insecure_port(address)
             return address
         return f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"

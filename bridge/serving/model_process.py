@@ -26,11 +26,12 @@ from google.protobuf import json_format
 
 from akdl.process.preflight import UNUSABLE
 from akdl.wire import Description, Empty, Failure, Notice, Notices, Offer, Prediction, Serving
-from akdl.wire.service import PREDICT_SERVICE
+from akdl.wire.service import ADDRESS_FILE, PREDICT_SERVICE
 from akdl.wire.token import TOKEN
 from bridge.exceptions import TaskError
 from bridge.host.file_lock import is_linked, try_lock
 from bridge.host.interpreter import open_interpreter
+from bridge.host.socket_path import address_of
 from bridge.host.variables import variables
 from bridge.host.work_folder import PRIVATE_FOLDER, WorkFolder, private_folder
 from bridge.settings import PythonArchive
@@ -66,6 +67,18 @@ class ModelSettings:
     start_timeout_s: float = 300.0
 
 
+class NotListening(grpc.RpcError):  # type: ignore[misc]
+    """The process has not said yet where it listens."""
+
+    def code(self) -> grpc.StatusCode:
+        """As gRPC says it of a socket that is not there yet."""
+        return grpc.StatusCode.UNAVAILABLE
+
+    def details(self) -> str:
+        """In words."""
+        return "the process has not said where it listens"
+
+
 class ModelProcess:
     """This task's hold on the process, which is started if need be, and the line to it.
 
@@ -89,10 +102,7 @@ class ModelProcess:
             self._pipe = self._join(model)
             with _lock:
                 _pipes.setdefault(settings.group, []).append(self._pipe)
-            self._channel = grpc.insecure_channel(
-                f"unix:{self._folder}/model.sock",
-                options=[("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)],
-            )
+            self._channel: grpc.Channel | None = None
             try:
                 self.description = self._describe(deadline)
                 break
@@ -153,7 +163,8 @@ class ModelProcess:
 
     def close(self) -> None:
         """Let go of the process; the last one to do so ends it. Safe to call twice."""
-        self._channel.close()
+        if self._channel is not None:
+            self._channel.close()
         with _lock:
             held = _pipes.get(self._settings.group, [])
             if self._pipe not in held:
@@ -168,6 +179,7 @@ class ModelProcess:
     def _method(self, name: str, request: Any, answer: Any) -> Any:
         """Return a call of the server; the request is bytes where no type is named."""
         serialize = None if request is None else request.SerializeToString
+        assert self._channel is not None
         return self._channel.unary_unary(
             f"/{PREDICT_SERVICE}/{name}", request_serializer=serialize, response_deserializer=answer.FromString
         )
@@ -198,6 +210,8 @@ class ModelProcess:
     def _start(self, model: str, pipe: int) -> None:
         settings = self._settings
         shutil.rmtree(os.path.join(self._folder, PRIVATE_FOLDER), ignore_errors=True)  # of a process that was killed
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self._address_file)
         folder = WorkFolder((), self._folder)
         python = None
         try:
@@ -206,7 +220,7 @@ class ModelProcess:
             serving = json_format.Parse(settings.serving, Serving())
             serving.model = model
             environment.update(
-                AKDL_ADDRESS=f"unix:{self._folder}/model.sock",
+                AKDL_ADDRESS=self._socket or "127.0.0.1:0",
                 AKDL_TOKEN=settings.token,
                 AKDL_PARENT_FD=str(pipe),
                 AKDL_SERVING=json_format.MessageToJson(serving),
@@ -227,10 +241,34 @@ class ModelProcess:
         threading.Thread(target=self._process.wait, name="akdl-reap", daemon=True).start()
         logger.info("%s: process %d serves the model", settings.operator, self._process.pid)
 
+    @property
+    def _socket(self) -> str | None:
+        return address_of(os.path.join(self._folder, "model.sock"))
+
+    @property
+    def _address_file(self) -> str:
+        """Where the process writes its address when it cannot have a unix socket."""
+        return os.path.join(self._folder, ADDRESS_FILE)
+
+    def _connect(self) -> None:
+        """Open the line, unless it is open; NotListening where the process has not said yet where it listens."""
+        if self._channel is not None:
+            return
+        address = self._socket
+        if address is None:
+            try:
+                with open(self._address_file, encoding="ascii") as file:
+                    address = file.read()
+            except FileNotFoundError:
+                raise NotListening from None
+        options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0)]
+        self._channel = grpc.insecure_channel(address, options=options)
+
     def _describe(self, deadline: float) -> Description:
         """Wait until the model is loaded."""
         while True:
             try:
+                self._connect()
                 timeout_s = max(deadline - time.monotonic(), 1.0)
                 found: Description = self._method("Describe", Empty, Description)(
                     Empty(), metadata=self._metadata, timeout=timeout_s

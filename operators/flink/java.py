@@ -61,11 +61,16 @@ _planner: Any = None  # the class loader of Flink's planner
 
 
 class _Connections(threading.local):
-    """The free connections of one thread, in place of py4j's pool for all."""
+    """The free connections of one thread, in place of py4j's pool for all.
+
+    Each has a thread of the JVM of its own. py4j opens another one where none is free: in a new thread of this program, and
+    after a call that was interrupted, whose connection is lost.
+    """
 
     def __init__(self) -> None:
         self._free = _ClosedInTheEnd()
-        self._can_plan = False
+        self._can_plan = False  # the one that is free
+        self._is_preparing = False
 
     def __len__(self) -> int:
         return len(self._free)
@@ -76,9 +81,13 @@ class _Connections(threading.local):
 
     def pop(self) -> Any:
         """Return the connection that was used last; raise IndexError when there is none."""
-        if _planner is not None and not self._can_plan:
-            self._can_plan = True  # before the calls that lead back here
-            _prepare_planning()
+        if _planner is not None and not self._is_preparing and not (self._free and self._can_plan):
+            self._is_preparing = True  # the calls lead back here, and leave a free connection
+            try:
+                _prepare_planning()
+            finally:
+                self._is_preparing = False
+            self._can_plan = True
         return self._free.pop()
 
 

@@ -157,9 +157,17 @@ def test_a_dataframe_with_nulls(env):
 
 
 @pytest.mark.flink
+@pytest.mark.parametrize("columns", [["b", "a"], ["a", "b"]])
+def test_columns_of_a_dataframe_are_taken_by_their_names(env, columns):
+    back = BatchOperator.fromDataframe(pd.DataFrame({"a": [1, 2], "b": [3, 4]})[columns], "a LONG, b LONG").collectToDataframe()
+    assert back.a.tolist() == [1, 2] and back.b.tolist() == [3, 4]
+
+
+@pytest.mark.flink
 @pytest.mark.parametrize(
     ("data", "message"),
     [
+        (pd.DataFrame({"b": [1], "c": [2]}), "has the columns b, c, the schema a, b: b would get another column's values"),
         ([(1, "a"), (2,)], r"row 1 has 1 cells for a schema of 2"),
         ([(1, "a"), 5], r"row 1"),
         ([("x", "a")], r"MemSourceBatchOp: .*a"),

@@ -1,14 +1,25 @@
 """Folders of model processes; the processes themselves are tested in tests/serving and, with Flink, in tests/e2e."""
 
+from __future__ import annotations
+
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 
 import pytest
+from google.protobuf import json_format
 
+from akdl.wire import Serving, TableColumn
+from akdl.wire.columns import encode_columns
 from bridge.exceptions import ConfigurationError
 from bridge.serving.model_process import ModelProcess, ModelSettings
+from tests.serving import models
+from tests.support.leftovers import wait_until
 
 pytestmark = pytest.mark.process
 
@@ -41,3 +52,38 @@ def test_what_a_killed_task_leaves_is_removed_by_the_next(tmp_path, monkeypatch)
             assert "killed" not in os.listdir(place)
         finally:
             task.kill()
+
+
+@pytest.fixture(params=[40, 47, 100, "ü", "%41"])
+def temporary(request, monkeypatch) -> Iterator[pathlib.Path]:
+    """A folder for temporary files whose path has so many bytes, or ends with this."""
+    models.folder()  # of all tests, so not in here
+    base = pathlib.Path(tempfile.mkdtemp(prefix="t", dir="/tmp"))
+    name = request.param
+    if isinstance(name, int):
+        name = "x" * (name - len(str(base)) - 1)
+    folder = base / name
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    yield folder
+    shutil.rmtree(base)
+
+
+@pytest.mark.tf
+def test_a_model_predicts_wherever_temporary_files_lie(temporary: pathlib.Path) -> None:
+    """A unix socket's path has a limit of about 100 bytes."""
+    inputs = [TableColumn(name="x", type="ARRAY<FLOAT>"), TableColumn(name="k", type="BIGINT")]
+    serving = Serving(input_columns=inputs, output_columns=[TableColumn(name="p", type="DOUBLE")])
+    settings = ModelSettings(
+        "TFTableModelPredictBatchOp", "TFTableModelPredictBatchOp_0123abcd", json_format.MessageToJson(serving), "secret"
+    )
+    model = models.scaled(2.0)
+    first = ModelProcess(settings, model)
+    second = ModelProcess(settings, model)  # joins it
+    rows = encode_columns({"x": [[1.0, 1.0, 1.0]], "k": [0]}, inputs).SerializeToString()
+    for each in (first, second):
+        assert each.predict(rows).rows.rows == 1
+    first.close()
+    second.close()
+    wait_until(lambda: not os.path.exists(first.folder), "the process has ended")
