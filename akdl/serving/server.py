@@ -9,11 +9,8 @@ Another model may take over: one that appears in a folder which the server watch
 it is said in notices, which travel with the next prediction to whoever asked for that, for the log of the job.
 """
 
-import contextlib
-import fcntl
 import logging
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -27,6 +24,7 @@ import grpc
 from google.protobuf import json_format
 
 from akdl.process.parent import exit_with_parent, take_settings
+from akdl.process.shared_folder import wait_and_remove
 from akdl.serving.errors import ServingError
 from akdl.serving.live_model import LiveModel
 from akdl.serving.model import ServedModel
@@ -121,10 +119,7 @@ class ModelServer:
         if self._socket is not None and os.path.exists(self._socket):
             os.remove(self._socket)
         if self._work_dir is not None:
-            # Without the lock the folder has been removed already.
-            with contextlib.suppress(FileNotFoundError), open(os.path.join(self._work_dir, "lock"), "rb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                shutil.rmtree(self._work_dir, ignore_errors=True)
+            wait_and_remove(self._work_dir)
 
     def _load(self) -> None:
         serving = self._serving

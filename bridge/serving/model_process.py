@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import logging
 import os
 import shutil
@@ -17,19 +16,19 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
 from google.protobuf import json_format
 
+from akdl.process import shared_folder
 from akdl.process.preflight import UNUSABLE
 from akdl.wire import Description, Empty, Failure, Notice, Notices, Offer, Prediction, Serving
 from akdl.wire.service import ADDRESS_FILE, PREDICT_SERVICE
 from akdl.wire.token import TOKEN
 from bridge.exceptions import TaskError
-from bridge.host.file_lock import is_linked, try_lock
 from bridge.host.interpreter import open_interpreter
 from bridge.host.socket_path import address_of
 from bridge.host.variables import variables
@@ -111,7 +110,7 @@ class ModelProcess:
                 if error.code() != grpc.StatusCode.UNAVAILABLE or time.monotonic() > deadline or self._process is not None:
                     lost = self._lost(error)
                     if self._process is not None and self._process.poll() is not None:
-                        shutil.rmtree(self._folder, ignore_errors=True)  # it may not have come as far as to do it
+                        _remove_unused(self._folder)  # it may not have come as far as to do it
                     raise TaskError(lost) from None
                 # It was about to exit when it was found.
         if self.description.HasField("failure"):
@@ -186,7 +185,7 @@ class ModelProcess:
 
     def _join(self, model: str) -> int:
         """Return the writing end of the pipe of a process that runs."""
-        with _locked(self._folder):
+        with shared_folder.locked(self._folder):
             pipe = os.path.join(self._folder, "alive")
             with contextlib.suppress(FileExistsError):
                 os.mkfifo(pipe, 0o600)
@@ -233,7 +232,7 @@ class ModelProcess:
                     pass_fds=[pipe, *python.fds], start_new_session=True,
                 )  # fmt: skip
         except BaseException:
-            folder.remove()  # else the process does it at its end
+            shared_folder.remove(self._folder)  # else the process does it at its end
             raise
         finally:
             if python is not None:
@@ -308,25 +307,6 @@ _pipes: dict[str, list[int]] = {}
 _lock = threading.Lock()
 
 
-@contextlib.contextmanager
-def _locked(folder: str) -> Iterator[None]:
-    """Hold the lock of a folder, which is made; the process that ends removes it, so it may be another one than it was."""
-    while True:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(folder, 0o700)
-        try:
-            lock = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:
-            continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if is_linked(lock):
-                yield
-                return
-        finally:
-            os.close(lock)
-
-
 def _runs(folder: str) -> bool:
     """Whether a process reads the pipe in its folder."""
     try:
@@ -339,11 +319,14 @@ def _runs(folder: str) -> bool:
 def _sweep(place: str) -> None:
     """Remove the folders of processes that were killed, and of tasks that were killed before they had started one."""
     for name in os.listdir(place):
-        folder = os.path.join(place, name)
-        # Without a lock it has been made, or removed, just now.
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), open(os.path.join(folder, "lock"), "rb") as lock:
-            if try_lock(lock.fileno()) and is_linked(lock.fileno()) and not _runs(folder):
-                shutil.rmtree(folder, ignore_errors=True)
+        _remove_unused(os.path.join(place, name))
+
+
+def _remove_unused(folder: str) -> None:
+    """Remove the folder of a process that was killed, unless somebody is about to join or to start another one."""
+    with shared_folder.try_locked(folder) as is_ours:
+        if is_ours and not _runs(folder):
+            shared_folder.remove(folder)
 
 
 def _text(failure: Failure) -> str:
