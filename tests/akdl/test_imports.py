@@ -27,6 +27,7 @@ ALLOWED = {
         "akdl.storage.archive",
         "akdl.storage.files",
         "akdl.process.preflight",
+        "akdl.process.shared_folder",
     ),
     "akdl": (),
 }
