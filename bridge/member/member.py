@@ -1,4 +1,4 @@
-"""One member of a group: a TensorFlow process with its work folder, session and server, from start to removal.
+"""One member of a group: its TensorFlow process, the session with it, and its place among the others.
 
 The Flink function feeds it and takes rows from it; both may wait, and while they wait they look once a second whether
 the Flink task is still wanted (`alive`), whether the process still runs, and how the group is.
@@ -7,31 +7,24 @@ the Flink task is still wanted (`alive`), whether the process still runs, and ho
 from __future__ import annotations
 
 import logging
-import os
-import secrets
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
-from akdl.wire import ENDED, FAILED, RUNNING, STARTING, GroupState, MemberState, Output, Shares, Wishes
+from akdl.wire import ENDED, RUNNING, MemberState, Output, Shares, Wishes
 from bridge.codec.to_columns import to_columns
 from bridge.exceptions import TaskError
 from bridge.group.addresses import Address
 from bridge.group.equal_steps import Tail
-from bridge.group.line import GroupLink, GroupServer
-from bridge.group.roles import label, tf_config
-from bridge.group.states import Group
-from bridge.host.process import ChildProcess
-from bridge.host.work_folder import STACKS_FILE, WorkFolder
+from bridge.group.roles import tf_config
 from bridge.member import registry
 from bridge.member.diagnosis import ECHO_S, Situation, fault_of
-from bridge.member.failures import comes_from_a_peer, describe_death, describe_failure, paragraphs
-from bridge.member.launch import launch, open_log_file, task_of
+from bridge.member.failures import comes_from_a_peer, describe_death, describe_failure
+from bridge.member.membership import Membership
 from bridge.member.progress import Progress
-from bridge.member.server import BridgeServer
+from bridge.member.script_process import ScriptProcess
 from bridge.member.session import Session
 from bridge.settings import DRAIN, OFF, PAD, REPEAT, UNCOMMITTED, GroupSettings
 
@@ -54,21 +47,15 @@ class Member:
 
     def __init__(self, settings: GroupSettings, group: str, index: int, attempt: int, alive: Callable[[], None]) -> None:
         self._settings = settings
-        self._group = group
         self._index = index
-        self._attempt = attempt
-        self.label = label(index, settings.num_workers)
         self._alive = alive
         self._changed = threading.Condition()
-        self._session = Session(attempt, settings.queue_bytes)
+        self._process = ScriptProcess(settings, group, index, attempt, self._changed)
+        self._session = Session(attempt, settings.queue_bytes, self._process.name)
+        self._membership = Membership(settings, index, attempt, self._changed, self._state)
         self._tail = Tail(settings.equal_steps, settings.weight_column)
         self._rows = 0  # that came for this member, of which the tail may hold some back
         self._input_ended = False
-        self._known = Group(settings)
-        self._phase = STARTING
-        self._failure = ""
-        self._wants_files = False  # the script has asked for the files of all workers
-        self._told = False  # member 0 knows that this one has ended
         self._echo_since: float | None = None
         self._stop_lock = threading.Lock()
         self._stopped = False
@@ -76,15 +63,11 @@ class Member:
         self._heartbeat_sent: float | None = None
         self._started = time.monotonic()
         self._progress = Progress(self._started)
-        self._log_file = open_log_file(f"{settings.operator}-{group}-{self.label.replace(' ', '-')}-{attempt}")
-        self._folder = WorkFolder(settings.user_files)
-        self._server: BridgeServer | None = None
-        self._process: ChildProcess | None = None
-        self._group_server: GroupServer | None = None
-        self._link: GroupLink | None = None
+        self.group = group
+        self.label = self._process.label
         registry.add(self)
         try:
-            self._start()
+            self._process.start(self._session, self._shares, self._wishes)
         except BaseException:
             self.stop()
             raise
@@ -95,19 +78,12 @@ class Member:
         Args:
             addresses: Of every member, by index.
         """
-        hub, own = addresses[0], addresses[self._index]
         with self._changed:
-            self._known.hosts = [address.host for address in addresses]
             cluster = [address.tensorflow for address in addresses]
             self._session.cluster = tf_config(self._index, self._settings.num_workers, cluster)
             self._progress = Progress(time.monotonic())
             self._changed.notify_all()
-        if len(addresses) == 1:
-            return
-        token = self._settings.token
-        if self._index == 0:
-            self._group_server = GroupServer(own.host, own.group_port, token, self._attempt)
-        self._link = GroupLink(f"{hub.host}:{hub.group_port}", token, self._state, self._on_group)
+        self._membership.join(addresses)
 
     def feed(self, batch: pa.RecordBatch, extra_input: int = 0) -> Iterator[Output]:
         """Hand rows to the script, waiting while it is too slow, and yield what it wrote meanwhile.
@@ -149,16 +125,15 @@ class Member:
             self._session.end_input()
         decides = self._index in self._settings.deciding
         yield from self._until(
-            lambda: self._has_succeeded if decides else self._group_now().have_ended(self._settings.deciding)
+            lambda: self._has_succeeded if decides else self._membership.group().have_ended(self._settings.deciding)
         )
         self._log_end(decides)
-        assert self._process is not None
         self._process.stop(self._settings.stop_timeout_s if self._has_outcome else 0.0)
         with self._changed:
-            self._phase = ENDED
+            self._session.end()
         # Member 0 stays until it has told everybody; the others until member 0 knows.
         every = range(self._settings.size)
-        yield from self._until(lambda: self._told if self._index else self._group_now().have_ended(every))
+        yield from self._until(lambda: self._membership.is_told if self._index else self._membership.group().have_ended(every))
         self.stop()
 
     def stop(self) -> None:
@@ -166,21 +141,16 @@ class Member:
         with self._stop_lock:
             if self._stopped:
                 return
-            if self._process is not None:
-                self._process.stop(0.0)
-            self._folder.remove()
-            if self._link is not None:
-                self._link.stop()
-            if self._group_server is not None:
-                self._group_server.stop()
-            if self._server is not None:
-                self._server.stop()
-            if self._log_file is not None:
-                self._log_file.close()
+            self._process.close()
+            self._membership.leave()
             registry.discard(self)
             self._stopped = True
         with self._changed:
             self._changed.notify_all()
+
+    def error(self, what: str) -> TaskError:
+        """Return an error of this process, with the last lines it printed."""
+        return self._process.error(what)
 
     @property
     def has_returned(self) -> bool:
@@ -197,19 +167,10 @@ class Member:
             return session.rows_committed if settings.replay == UNCOMMITTED else session.progress.rows_read
 
     @property
-    def group(self) -> str:
-        """The group this process belongs to."""
-        return self._group
-
-    @property
     def unanswered_s(self) -> float:
         """For how many seconds Flink has owed an answer to a heartbeat."""
         sent = self._heartbeat_sent
         return 0.0 if sent is None else time.monotonic() - sent
-
-    @property
-    def _name(self) -> str:
-        return f"{self._settings.operator}, {self.label}"
 
     @property
     def _has_outcome(self) -> bool:
@@ -218,15 +179,6 @@ class Member:
     @property
     def _has_succeeded(self) -> bool:
         return self._has_outcome and self._session.failure is None
-
-    def _start(self) -> None:
-        settings, token = self._settings, secrets.token_hex(16)
-        task = task_of(settings, self._folder)
-        self._server = BridgeServer(self._session, self._changed, self._shares, self._wishes, task, token, self._folder.private)
-        self._server.start()
-        self._process = launch(
-            settings, self._index, self._attempt, self._folder, self._server.address, token, self._on_line, self._on_exit
-        )
 
     # Waiting.
 
@@ -252,25 +204,28 @@ class Member:
         schema = settings.extra_schemas[extra_input - 1] if extra_input else settings.script_schema
         columns = to_columns(batch, schema)
 
-        def offer() -> bool:
+        def has_room() -> bool:
             # Rows of a stream may come before the last address, which would not come at all while they wait for the script.
             is_early = settings.kind == "stream" and self._session.cluster is None
-            return self._session.offer(batch.num_rows, columns, extra_input, in_any_case=is_early)
+            return is_early or self._session.has_room(len(columns))
 
-        yield from self._until(offer)
+        yield from self._until(has_room)
+        with self._changed:
+            self._session.offer(batch.num_rows, columns, extra_input)
+            self._changed.notify_all()
 
     def _even_out(self) -> Iterator[Output]:
         """Wait for the sizes of all shares and make this one as long or as short as it has to be."""
         if self._settings.equal_steps == OFF or self._index not in self._settings.fed:
             return
-        yield from self._until(lambda: self._group_now().input_has_ended or self._has_outcome)
+        yield from self._until(lambda: self._membership.group().input_has_ended or self._has_outcome)
         if self._has_outcome:
             return
         with self._changed:
-            group = self._group_now()
+            group = self._membership.group()
             sizes, sample, own = group.share_sizes, group.sample, self._rows
         last = self._tail.finish(sizes, own, sample)
-        logger.info("%s: shares of %s rows, equalSteps is %s", self._name, sizes, self._settings.equal_steps)
+        logger.info("%s: shares of %s rows, equalSteps is %s", self._process.name, sizes, self._settings.equal_steps)
         for batch in last:
             yield from self._send(batch)
 
@@ -278,64 +233,49 @@ class Member:
         if decides and self._session.rows_discarded:
             logger.info(
                 "%s: the script ended before it had read all; %d of %d rows were dropped",
-                self._name, self._session.rows_discarded, self._session.rows_in,
+                self._process.name, self._session.rows_discarded, self._session.rows_in,
             )  # fmt: skip
         if not decides:
-            logger.info("%s: all that it served have ended; it is stopped", self._name)
+            logger.info("%s: all that it served have ended; it is stopped", self._process.name)
 
     # The group.
 
     def _state(self) -> MemberState:
-        """Return what the others should know of this member."""
+        """Return what the others should know of this member. With the lock held."""
         session = self._session
-        with self._changed:
-            ask_for_sample = self._input_ended and self._settings.equal_steps in (PAD, REPEAT)
-            if self._phase == STARTING and session.hello is not None:
-                self._phase = RUNNING
-            return MemberState(
-                index=self._index,
-                attempt=self._attempt,
-                phase=self._phase,
-                failure=self._failure,
-                # With what was added to even out the shares: for "pad" and "repeat" the largest stays the largest.
-                rows=session.rows_in if session.has_ended_input else self._rows,
-                input_ended=self._input_ended,
-                sample=self._tail.sample if ask_for_sample else b"",
-                rows_read=session.progress.rows_read,
-                idle_s=self._progress.idle_s(time.monotonic()),
-                waiting=session.progress.waiting or not session.has_output_room,
-                input_full=session.is_input_full,
-                dataset_file=session.progress.dataset_file,
-                dataset_complete=session.progress.dataset_complete,
-                wants_files=self._wants_files,
-            )
-
-    def _on_group(self, answer: GroupState, answered: MemberState) -> None:
-        with self._changed:
-            self._known.update(answer.members)
-            self._told = answered.phase == ENDED
-            self._changed.notify_all()
-
-    def _group_now(self) -> Group:
-        """Return what is known of the group, this member's own state included. With the lock held."""
-        self._known.update([self._state()])
-        return self._known
+        ask_for_sample = self._input_ended and self._settings.equal_steps in (PAD, REPEAT)
+        return MemberState(
+            index=self._index,
+            attempt=session.attempt,
+            phase=session.status,
+            failure=session.reason,
+            # With what was added to even out the shares: for "pad" and "repeat" the largest stays the largest.
+            rows=session.rows_in if session.has_ended_input else self._rows,
+            input_ended=self._input_ended,
+            sample=self._tail.sample if ask_for_sample else b"",
+            rows_read=session.progress.rows_read,
+            idle_s=self._progress.idle_s(time.monotonic()),
+            waiting=session.progress.waiting or not session.has_output_room,
+            input_full=session.is_input_full,
+            dataset_file=session.progress.dataset_file,
+            dataset_complete=session.progress.dataset_complete,
+            wants_files=session.wants_shares,
+        )
 
     def _shares(self) -> Shares | None:
-        self._wants_files = True
-        return self._group_now().shares
+        return self._membership.group().shares
 
     def _wishes(self) -> Wishes:
-        return Wishes(dataset_file=self._group_now().wants_files)
+        return Wishes(dataset_file=self._membership.group().wants_files)
 
     # Failing.
 
     def _check(self) -> None:
         """Raise when the script has failed, the process has died or the Flink task is gone. Takes the lock for a moment."""
         if self._stopped:
-            raise TaskError(f"{self._name}: stopped because its job has ended")
+            raise TaskError(f"{self._process.name}: stopped because its job has ended")
         is_due = time.monotonic() >= self._heartbeat_due
-        error = None if self._phase == ENDED else self._failed_process()
+        error = None if self._session.status == ENDED else self._failed_process()
         if error is None and is_due:  # not with each chunk: what is looked for there takes seconds
             error = self._failed_group()
         if error is not None:
@@ -351,7 +291,6 @@ class Member:
     def _failed_process(self) -> TaskError | None:
         """Return the error of the script or its process; the echo of another member's failure only after a while."""
         session, process = self._session, self._process
-        assert process is not None
         # The exit is asked for first: a process reports its outcome before it exits, never after.
         status = process.exit_status
         failure = session.failure
@@ -364,42 +303,37 @@ class Member:
             assert status is not None
             what = describe_death(status, session.hello is not None)
         with self._changed:
-            self._phase, self._failure = FAILED, what.splitlines()[0]
+            session.fail(what.splitlines()[0])
         others = ""
         if self._settings.size > 1 and comes_from_a_peer(failure, process.last_lines):
             self._echo_since = self._echo_since or time.monotonic()
             if time.monotonic() - self._echo_since < ECHO_S:
                 return None
             others = self._members()
-        return self.error(what, failure.traceback if failure is not None else "", others)
+        return process.error(what, failure.traceback if failure is not None else "", others)
 
     def _failed_group(self) -> TaskError | None:
         """Return the error of a group that does not come together, has lost its first member, or stands still."""
-        session, link = self._session, self._link
+        session, others = self._session, self._membership
         with self._changed:
-            group = self._group_now()
+            group = self._membership.group()
             situation = Situation(
                 index=self._index,
                 age_s=time.monotonic() - self._started,
                 is_connected=session.hello is not None,
                 has_addresses=session.cluster is not None,
-                is_running=self._phase == RUNNING,
+                is_running=session.status == RUNNING,
                 has_outcome=self._has_outcome,
-                hub=link.address if link else "",
-                unanswered_s=link.unanswered_s if link else 0.0,
-                last_error=link.last_error if link else "",
+                hub=others.hub,
+                unanswered_s=others.unanswered_s,
+                last_error=others.last_error,
             )
             fault = fault_of(situation, group, self._settings)
         if fault is None:
             return None
-        return self.error(fault.what, self._members(), self._stacks() if fault.is_standstill else "")
-
-    def _stacks(self) -> str:
-        assert self._process is not None
-        return f"--- where {self.label} stands ---\n{self._process.stacks(os.path.join(self._folder.private, STACKS_FILE))}"
+        return self._process.error(fault.what, self._members(), self._process.stacks() if fault.is_standstill else "")
 
     def _look_for_progress(self) -> None:
-        assert self._process is not None
         cpu_s = self._process.cpu_s
         with self._changed:
             self._progress.look(time.monotonic(), self._session.progress.rows_read + self._session.rows_out, cpu_s)
@@ -409,23 +343,4 @@ class Member:
         if self._settings.size == 1:
             return ""
         with self._changed:
-            return f"--- the group ---\n{self._group_now().describe()}"
-
-    def error(self, what: str, *details: str) -> TaskError:
-        """Return an error of this process, with the last lines it printed."""
-        assert self._process is not None
-        printed = "\n".join(self._process.last_lines)
-        tail = f"--- last lines of the process ---\n{printed}" if printed.strip() else ""
-        return TaskError(paragraphs(f"{self._name} ({self._settings.main_script}): {what}", *details, tail))
-
-    def _on_exit(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-
-    def _on_line(self, line: str) -> None:
-        prefixed = f"[{self._name}] {line}"
-        logger.info("%s", prefixed)
-        if self._log_file is not None:
-            self._log_file.write(line + "\n")
-        if self._settings.print_process_info:
-            print(prefixed, file=sys.stdout, flush=True)
+            return f"--- the group ---\n{self._membership.group().describe()}"

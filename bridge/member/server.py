@@ -150,6 +150,7 @@ class BridgeServer:
 
     def _wait_for_shares(self, request: Empty, context: Any) -> Shares:
         with self._changed:
+            self._session.wants_shares = True
             self._wait(context, lambda: self._shares() is not None)
             return self._shares() or Shares()
 

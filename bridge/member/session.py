@@ -7,13 +7,16 @@ and waits for a property to turn true.
 
 from __future__ import annotations
 
+import logging
 import zlib
 from collections import deque
 from typing import NamedTuple
 
-from akdl.wire import Chunk, EndOfInput, Failure, Hello, Outcome, Output, Progress
+from akdl.wire import ENDED, FAILED, RUNNING, STARTING, Chunk, EndOfInput, Failure, Hello, Outcome, Output, Phase, Progress
 from akdl.wire.serialized import serialized_chunk
 from akdl.wire.service import PROTOCOL
+
+logger = logging.getLogger(__name__)
 
 
 class ProtocolError(Exception):
@@ -32,11 +35,21 @@ class Session:
     Args:
         attempt: Number of the Flink attempt; a process of another attempt is refused.
         queue_bytes: How many bytes of rows may wait in either direction.
+        name: Of the process, for the log.
+
+    Attributes:
+        status: `STARTING` until the process connects, then `RUNNING`; in the end `ENDED` or `FAILED`.
+        reason: Why it is `FAILED`, in one line.
+        wants_shares: The script has asked for the files of all workers.
     """
 
-    def __init__(self, attempt: int, queue_bytes: int) -> None:
-        self._attempt = attempt
+    def __init__(self, attempt: int, queue_bytes: int, name: str = "") -> None:
+        self.attempt = attempt
         self._queue_bytes = queue_bytes
+        self._name = name
+        self.status: Phase = STARTING
+        self.reason = ""
+        self.wants_shares = False
         self.hello: Hello | None = None
         self.cluster: str | None = None
         self.outcome: Outcome | None = None
@@ -62,11 +75,12 @@ class Session:
                 f"process {hello.pid} speaks protocol {hello.protocol} and Flink's worker {PROTOCOL}: the process has imported "
                 "another akdl than the worker's; remove akdl from its environment, or install the same release"
             )
-        if hello.attempt != self._attempt:
-            raise ProtocolError(f"process {hello.pid} belongs to attempt {hello.attempt}, this is {self._attempt}")
+        if hello.attempt != self.attempt:
+            raise ProtocolError(f"process {hello.pid} belongs to attempt {hello.attempt}, this is {self.attempt}")
         if self.hello is not None:
             raise ProtocolError(f"process {hello.pid} came after process {self.hello.pid} had connected")
         self.hello = hello
+        self._enter(RUNNING)
 
     @property
     def has_chunk(self) -> bool:
@@ -118,29 +132,28 @@ class Session:
 
     # The side of the Flink function.
 
-    def offer(self, rows: int, columns: bytes, extra_input: int = 0, in_any_case: bool = False) -> bool:
-        """Take a chunk of rows for the script; False when there is no room yet.
+    def has_room(self, size: int) -> bool:
+        """Whether a chunk of so many bytes may be offered now. One alone always may, however big its rows are."""
+        return self.outcome is not None or not self._input or self._input_bytes + size <= self._queue_bytes
+
+    def offer(self, rows: int, columns: bytes, extra_input: int = 0) -> None:
+        """Take a chunk of rows for the script.
 
         Args:
             rows: How many.
             columns: A serialized message `Rows` of them.
             extra_input: 0 for the rows to work on, k for extra input k.
-            in_any_case: Take it even where there is no room.
         """
         if self._input_ended:
             raise ProtocolError(f"{rows} rows came after the end of input: they would be lost")
         counted = 0 if extra_input else rows
+        self.rows_in += counted
         if self.outcome is not None:
-            self.rows_in += counted
             self.rows_discarded += counted
-            return True
-        if self._input and self._input_bytes + len(columns) > self._queue_bytes and not in_any_case:
-            return False  # one chunk alone always passes, however big its rows are
+            return
         self._input.append(_Waiting(rows, extra_input, columns))
         self._checksum = zlib.crc32(columns, self._checksum)
         self._input_bytes += len(columns)
-        self.rows_in += counted
-        return True
 
     def end_input(self) -> None:
         """No more rows will be offered."""
@@ -176,6 +189,21 @@ class Session:
         if self.outcome is not None and self.outcome.HasField("failure"):
             return self.outcome.failure
         return None
+
+    def end(self) -> None:
+        """The process has ended as it should."""
+        self._enter(ENDED)
+
+    def fail(self, reason: str) -> None:
+        """The script or its process has failed."""
+        self.reason = reason
+        self._enter(FAILED)
+
+    def _enter(self, status: Phase) -> None:
+        if status != self.status:
+            reason = f": {self.reason}" if self.reason else ""
+            logger.debug("%s: %s -> %s%s", self._name, Phase.Name(self.status), Phase.Name(status), reason)
+        self.status = status
 
     def _discard_input(self) -> None:
         self.rows_discarded += sum(chunk.rows for chunk in self._input if not chunk.extra_input)

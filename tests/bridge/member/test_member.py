@@ -134,7 +134,7 @@ def test_a_stranger_without_the_token_is_refused(start):
     member = start("import time\ndef main(config):\n    time.sleep(600)\n")
     wait_until(lambda: member._session.hello is not None, "the process has connected")
     with pytest.raises(ChannelError, match="UNAUTHENTICATED"):
-        Channel(member._server.address, "guess").connect(Hello())
+        Channel(member._process._server.address, "guess").connect(Hello())
 
 
 def test_a_task_that_flink_has_left_is_stopped(start, monkeypatch):
@@ -185,7 +185,7 @@ rows = []
 while not rows:
     rows = decoded(member.poll())
     time.sleep(0.05)
-print(member._session.hello.pid, rows[0][1], member._folder.path, flush=True)
+print(member._session.hello.pid, rows[0][1], member._process.folder, flush=True)
 sys.stdin.read()
 """
 

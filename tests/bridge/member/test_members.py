@@ -228,11 +228,11 @@ def test_a_member_of_another_attempt_is_refused(groups):
     settings = chief._settings
     stale = Member(settings, "group", 1, 7, lambda: None)
     try:
-        hub = Address(*chief._link.address.split(":"), 0)
+        hub = Address(*chief._membership.hub.split(":"), 0)
         stale.set_cluster([Address(hub.host, 1, int(hub.port)), Address(hub.host, 2, 3)])
-        wait_until(lambda: "belongs to attempt 7, this is 0" in stale._link.last_error, "the stale member is refused")
+        wait_until(lambda: "belongs to attempt 7, this is 0" in stale._membership.last_error, "the stale member is refused")
         with chief._changed:
-            assert not chief._group_now().is_formed
+            assert not chief._membership.group().is_formed
     finally:
         stale.stop()
 

@@ -4,7 +4,7 @@ import zlib
 
 import pytest
 
-from akdl.wire import Chunk, Failure, Hello, Outcome, Output, Rows, Success
+from akdl.wire import ENDED, FAILED, RUNNING, STARTING, Chunk, Failure, Hello, Outcome, Output, Rows, Success
 from akdl.wire.service import PROTOCOL
 from bridge.member.session import ProtocolError, Session
 
@@ -12,7 +12,8 @@ from bridge.member.session import ProtocolError, Session
 def test_input_goes_out_in_order_and_ends_with_count_and_checksum():
     session = Session(attempt=0, queue_bytes=100)
     assert not session.has_chunk
-    assert session.offer(2, b"ab") and session.offer(1, b"c")
+    session.offer(2, b"ab")
+    session.offer(1, b"c")
     session.end_input()
     first, second, end = (Chunk.FromString(session.next_chunk()) for _ in range(3))
     assert (first.rows, first.columns, second.rows, second.columns) == (2, b"ab", 1, b"c")
@@ -28,10 +29,12 @@ def test_empty_input_still_ends():
 
 def test_input_is_bounded_in_bytes_but_one_chunk_always_passes():
     session = Session(attempt=0, queue_bytes=4)
-    assert session.offer(1, b"longer than the queue")
-    assert not session.offer(1, b"x")
+    assert session.has_room(21)
+    session.offer(1, b"longer than the queue")
+    assert not session.has_room(1)
     session.next_chunk()
-    assert session.offer(1, b"x")
+    session.offer(1, b"xxx")
+    assert session.has_room(1) and not session.has_room(2)
 
 
 def test_rows_after_the_end_are_an_error_not_a_loss():
@@ -72,7 +75,8 @@ def test_a_script_may_end_before_it_has_read_all():
     session = Session(attempt=0, queue_bytes=10)
     session.offer(2, b"ab")
     session.finish(Outcome(success=Success()))
-    assert session.offer(3, b"cde")
+    assert session.has_room(11), "what is thrown away needs none"
+    session.offer(3, b"cde")
     assert (session.rows_in, session.rows_discarded) == (5, 5)
 
 
@@ -91,3 +95,20 @@ def test_rows_after_the_end_of_the_script_are_refused():
         session.add_rows(Output(rows=Rows(rows=1)))
     with pytest.raises(ProtocolError, match="ended twice"):
         session.finish(Outcome(success=Success()))
+
+
+def test_the_status_goes_from_the_start_to_one_of_two_ends(caplog):
+    caplog.set_level("DEBUG", "bridge.member.session")
+    ended, failed = Session(0, 10, "TestOp, worker 0"), Session(0, 10, "TestOp, worker 1")
+    assert ended.status == STARTING
+    ended.connect(Hello(pid=7, protocol=PROTOCOL))
+    assert ended.status == RUNNING
+    ended.end()
+    failed.fail("killed by signal 9")
+    failed.fail("killed by signal 9")
+    assert (ended.status, failed.status, failed.reason) == (ENDED, FAILED, "killed by signal 9")
+    assert caplog.messages == [
+        "TestOp, worker 0: STARTING -> RUNNING",
+        "TestOp, worker 0: RUNNING -> ENDED",
+        "TestOp, worker 1: STARTING -> FAILED: killed by signal 9",
+    ]

@@ -1,0 +1,97 @@
+"""A member among the others: what it tells them of itself, and what it knows of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from akdl.wire import ENDED, GroupState, MemberState
+from bridge.group.addresses import Address
+from bridge.group.line import GroupLink, GroupServer
+from bridge.group.states import Group
+from bridge.settings import GroupSettings
+
+
+class Membership:
+    """Keeps the last known states of all members, and the line to member 0.
+
+    Args:
+        settings: The group's settings.
+        index: Number of this member.
+        attempt: Number of the Flink attempt.
+        changed: Lock of what is known; notified when it changes.
+        own_state: Returns this member's state; called with the lock held.
+
+    Attributes:
+        is_told: Member 0 knows that this member has ended.
+    """
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        index: int,
+        attempt: int,
+        changed: threading.Condition,
+        own_state: Callable[[], MemberState],
+    ) -> None:
+        self._settings = settings
+        self._index = index
+        self._attempt = attempt
+        self._changed = changed
+        self._own_state = own_state
+        self._known = Group(settings)
+        self._server: GroupServer | None = None
+        self._link: GroupLink | None = None
+        self.is_told = False
+
+    def join(self, addresses: Sequence[Address]) -> None:
+        """Begin to report to member 0, and to answer the others where this is member 0.
+
+        Args:
+            addresses: Of every member, by index.
+        """
+        with self._changed:
+            self._known.hosts = [address.host for address in addresses]
+        if len(addresses) == 1:
+            return
+        hub, own, token = addresses[0], addresses[self._index], self._settings.token
+        if self._index == 0:
+            self._server = GroupServer(own.host, own.group_port, token, self._attempt)
+        self._link = GroupLink(f"{hub.host}:{hub.group_port}", token, self._report, self._on_answer)
+
+    def group(self) -> Group:
+        """Return what is known of the group, this member's own state included. With the lock held."""
+        self._known.update([self._own_state()])
+        return self._known
+
+    def leave(self) -> None:
+        """Report once more and hang up. Safe to call twice."""
+        if self._link is not None:
+            self._link.stop()
+        if self._server is not None:
+            self._server.stop()
+
+    @property
+    def hub(self) -> str:
+        """Address of member 0's server; "" in a group of one, and as long as it is not known."""
+        return self._link.address if self._link else ""
+
+    @property
+    def unanswered_s(self) -> float:
+        """For how many seconds member 0 has not answered."""
+        return self._link.unanswered_s if self._link else 0.0
+
+    @property
+    def last_error(self) -> str:
+        """Why it did not, as gRPC says it."""
+        return self._link.last_error if self._link else ""
+
+    def _report(self) -> MemberState:
+        with self._changed:
+            return self._own_state()
+
+    def _on_answer(self, answer: GroupState, answered: MemberState) -> None:
+        with self._changed:
+            self._known.update(answer.members)
+            self.is_told = answered.phase == ENDED
+            self._changed.notify_all()
