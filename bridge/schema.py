@@ -186,7 +186,9 @@ def _sql(name: str, data_type: Any) -> str:
         )
     sql_name, attributes = _CLASSES[class_name]
     arguments = tuple(getattr(data_type, attribute) for attribute in attributes)
-    if not arguments or arguments == _UNBOUNDED:
+    if arguments == _UNBOUNDED:
+        return parse_type(sql_name).kind.value + _not_null(data_type)
+    if not arguments:
         return sql_name + _not_null(data_type)
     return f"{sql_name}({', '.join(map(str, arguments))}){_not_null(data_type)}"
 

@@ -37,6 +37,8 @@ class Kind(enum.Enum):
     TIMESTAMP = "TIMESTAMP"
     TIMESTAMP_LTZ = "TIMESTAMP_LTZ"
 
+    __hash__ = object.__hash__  # Enum's own is Python code: too slow for tables that are asked for each value
+
 
 class Meaning(NamedTuple):
     """What a kind means.

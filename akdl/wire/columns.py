@@ -7,7 +7,7 @@ import datetime
 import decimal
 import itertools
 from operator import attrgetter
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 
@@ -265,12 +265,13 @@ def _bytes(values: List[Any], kind: Kind, where: str) -> Tuple[Array, Array]:
             return np.frombuffer(data, np.uint8), lengths_of(values)
         values = list(map(str.encode, values))
     elif types != {bytes}:
-        values = [value if isinstance(value, bytes) else _as_bytes(value, kind, where) for value in values]
+        to_bytes = _TO_BYTES.get(kind, _string)
+        values = [value if isinstance(value, bytes) else _as_bytes(value, to_bytes, kind, where) for value in values]
     return joined(values), lengths_of(values)
 
 
-def _as_bytes(value: Any, kind: Kind, where: str) -> bytes:
-    encoded = _TO_BYTES.get(kind, _string)(value, kind)
+def _as_bytes(value: Any, to_bytes: Callable[[Any, Kind], Optional[bytes]], kind: Kind, where: str) -> bytes:
+    encoded = to_bytes(value, kind)
     if encoded is None:
         expected = _EXPECTED.get(kind, "a string or bytes")
         raise TypeError(f"{where}: expected {expected}, got {value!r} of type {type(value).__name__}")
