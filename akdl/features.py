@@ -11,43 +11,15 @@ then, so `dataset.batch(n)` comes first:
 TensorFlow is imported inside the functions: a script may do without it, and must be able to set it up before it is loaded.
 """
 
-import re
 import struct
 from typing import Any, Dict, Mapping, Optional, Sequence
 
 from akdl.wire import TableColumn
+from akdl.wire.column_type import FLOAT32_FEATURE, INT64_FEATURE, STRING_FEATURE, ColumnType, Kind, type_of
 
-INT64 = "int64"
-FLOAT32 = "float32"
-STRING = "string"
-
-_FEATURES = {
-    **dict.fromkeys(["BOOLEAN", "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT"], INT64),
-    **dict.fromkeys(["DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"], INT64),
-    **dict.fromkeys(["FLOAT", "DOUBLE"], FLOAT32),
-}
-_TYPE = re.compile(r"\s*(ARRAY\s*<\s*)?([A-Z_]+)", re.IGNORECASE)
-
-
-class ColumnKind:
-    """What a column's type means for its feature.
-
-    Args:
-        column: Its `type` is Flink SQL text, such as "BIGINT", "DECIMAL(10, 2)" or "ARRAY<FLOAT> NOT NULL".
-
-    Attributes:
-        is_array: Whether the feature is a list.
-        name: The SQL type of the cell, or of an element, without numbers in brackets: "DECIMAL".
-        feature: `INT64`, `FLOAT32` or `STRING`; what the feature holds unless doubles are kept exact.
-    """
-
-    def __init__(self, column: TableColumn) -> None:
-        found = _TYPE.match(column.type)
-        if found is None:
-            raise ValueError(f"the column {column.name!r} has the type {column.type!r}, expected one of Flink SQL")
-        self.is_array = found.group(1) is not None
-        self.name = found.group(2).upper()
-        self.feature = _FEATURES.get(self.name, STRING)
+INT64 = INT64_FEATURE
+FLOAT32 = FLOAT32_FEATURE
+STRING = STRING_FEATURE
 
 
 def feature_spec(
@@ -67,7 +39,7 @@ def feature_spec(
             batch is parsed; a null ARRAY is an empty one.
 
     Raises:
-        ValueError: A default for a column that does not exist, or for an ARRAY.
+        ValueError: A default for a column that does not exist, or for an ARRAY; or an unknown type.
     """
     import tensorflow as tf
 
@@ -78,15 +50,15 @@ def feature_spec(
         raise ValueError(f"defaults for unknown columns {_list(unknown)}; the columns are {_list(names)}")
     spec: Dict[str, Any] = {}
     for column in columns:
-        kind = ColumnKind(column)
-        exact = exact_doubles and kind.name == "DOUBLE"
-        dtype = tf.string if exact else tf.as_dtype(kind.feature)
-        if kind.is_array:
+        column_type = type_of(column)
+        exact = exact_doubles and column_type.kind is Kind.DOUBLE
+        dtype = tf.string if exact else tf.as_dtype(column_type.feature)
+        if column_type.is_array:
             if column.name in defaults:
                 raise ValueError(f"a default for the ARRAY column {column.name!r}: a null ARRAY is an empty one")
             spec[column.name] = tf.io.FixedLenFeature([], dtype, b"") if exact else tf.io.VarLenFeature(dtype)
         elif column.name in defaults:
-            spec[column.name] = tf.io.FixedLenFeature([], dtype, _default(defaults[column.name], kind, exact))
+            spec[column.name] = tf.io.FixedLenFeature([], dtype, _default(defaults[column.name], column_type, exact))
         else:
             spec[column.name] = tf.io.FixedLenFeature([], dtype)
     return spec
@@ -118,9 +90,9 @@ def parse_examples(
     parsed: Dict[str, Any] = tf.io.parse_example(serialized, feature_spec(columns, exact_doubles, defaults))
     if exact_doubles:
         for column in columns:
-            kind = ColumnKind(column)
-            if kind.name == "DOUBLE":
-                decode = _decode_arrays if kind.is_array else _decode_scalars
+            column_type = type_of(column)
+            if column_type.kind is Kind.DOUBLE:
+                decode = _decode_arrays if column_type.is_array else _decode_scalars
                 parsed[column.name] = decode(tf, parsed[column.name])
     return parsed
 
@@ -166,12 +138,12 @@ def unsharded(dataset: Any) -> Any:
     return dataset.with_options(options)
 
 
-def _default(value: Any, kind: ColumnKind, exact: bool) -> Any:
+def _default(value: Any, column_type: ColumnType, exact: bool) -> Any:
     if exact:
         return struct.pack("<d", value)
-    if kind.feature == INT64:
+    if column_type.feature == INT64:
         return int(value)
-    if kind.feature == FLOAT32:
+    if column_type.feature == FLOAT32:
         return float(value)
     return value if isinstance(value, bytes) else str(value)
 

@@ -13,13 +13,14 @@ import os
 import struct
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union, cast
 
-from akdl.features import FLOAT32, INT64, ColumnKind
+from akdl.features import FLOAT32, INT64
 from akdl.rows.example_rows import ExampleRows
 from akdl.rows.examples import records
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TrainTaskConfig
 from akdl.runner.context import Share, TFContext
 from akdl.runner.output_writer import check_example
 from akdl.wire import Example, Rows, TableColumn
+from akdl.wire.column_type import ColumnType, Kind, type_of
 from akdl.wire.columns import encode_columns
 
 if TYPE_CHECKING:
@@ -152,10 +153,15 @@ def encode_rows(cells: Mapping[str, Sequence[Any]], types: Mapping[str, str], ex
         raise ValueError(f"expected at least one column, and columns of one length, got {lengths}")
     examples = [Example() for _ in range(next(iter(lengths.values())))]
     for column in table_columns(types):
-        kind = ColumnKind(column)
+        column_type = type_of(column)
         for example, cell in zip(examples, cells[column.name]):
             if cell is not None:
-                _fill(example.features.feature[column.name], list(cell) if kind.is_array else [cell], kind, exact_doubles)
+                _fill(
+                    example.features.feature[column.name],
+                    list(cell) if column_type.is_array else [cell],
+                    column_type,
+                    exact_doubles,
+                )
     return [example.SerializeToString() for example in examples]
 
 
@@ -260,12 +266,12 @@ def _write_records(path: str, serialized: Sequence[bytes]) -> None:
             writer.write(record)
 
 
-def _fill(feature: Any, values: List[Any], kind: ColumnKind, exact_doubles: bool) -> None:
-    if exact_doubles and kind.name == "DOUBLE":
+def _fill(feature: Any, values: List[Any], column_type: ColumnType, exact_doubles: bool) -> None:
+    if exact_doubles and column_type.kind is Kind.DOUBLE:
         feature.bytes_list.value.append(struct.pack(f"<{len(values)}d", *values))
-    elif kind.feature == INT64:
+    elif column_type.feature == INT64:
         feature.int64_list.value.extend(values)
-    elif kind.feature == FLOAT32:
+    elif column_type.feature == FLOAT32:
         feature.float_list.value.extend(values)
     else:
         feature.bytes_list.value.extend(value if isinstance(value, bytes) else str(value).encode("utf-8") for value in values)

@@ -14,10 +14,11 @@ from akdl.serving.row_predictor import result_columns
 from akdl.storage.files import FileError, is_remote, local_path
 from akdl.storage.model_archive import ModelError
 from akdl.wire import Serving
+from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.errors import readable
 from bridge.host.carried import runs_elsewhere
-from bridge.schema import Kind, Schema, table_columns
+from bridge.schema import Schema, table_columns
 from bridge.serving.model_process import ModelSettings
 from operators.batch_operator import BatchOperator, Operator, environment_of, parallelism_of, schema_of
 from operators.params.accessors import PredictParams, SavedModelPredictParams

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from akdl.wire.column_type import MEANINGS, ColumnType, Kind
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.errors import readable
-from bridge.schema import ColumnType, Kind, Schema, quoted
+from bridge.schema import Schema, quoted
 from operators.batch_operator import BatchOperator, Operator, environment_of, execution_environment_of
 from operators.flink.env import getMLEnv
 from operators.flink.java import know_planner
@@ -355,12 +356,8 @@ def _literal(number: float) -> str:
 def _data_type(column: ColumnType) -> Any:
     from pyflink.table import DataTypes
 
-    makers: dict[Kind, Any] = {
-        Kind.STRING: lambda *length: DataTypes.VARCHAR(*length) if length else DataTypes.STRING(),
-        Kind.BYTES: lambda *length: DataTypes.VARBINARY(*length) if length else DataTypes.BYTES(),
-    }
-    make = makers.get(column.kind) or getattr(DataTypes, column.kind.value)
-    element = make(*column.arguments)
+    name = column.arguments and MEANINGS[column.kind].with_length or column.kind.value
+    element = getattr(DataTypes, name)(*column.arguments)
     if not column.is_array:
         return element if column.nullable else element.not_null()
     array = DataTypes.ARRAY(element if column.element_nullable else element.not_null())

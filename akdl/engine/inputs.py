@@ -9,8 +9,9 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from akdl.features import ColumnKind, feature_spec, unsharded
+from akdl.features import feature_spec, unsharded
 from akdl.wire import TableColumn
+from akdl.wire.column_type import Kind, type_of
 
 dtype_str_map = {
     "byte": tf.int8,
@@ -97,7 +98,7 @@ def get_columns_parser(
     """
     _check_roles(feature_specs, label_col, weight_col)
     # An exact DOUBLE is a string of bytes in rows, and a number in columns.
-    types = feature_spec([each for each in columns if not (exact_doubles and ColumnKind(each).name == "DOUBLE")])
+    types = feature_spec([each for each in columns if not (exact_doubles and type_of(each).kind is Kind.DOUBLE)])
 
     def is_column(name: str, spec: Any) -> bool:
         column = types.get(name)

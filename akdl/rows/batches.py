@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Mappi
 
 import numpy as np
 
-from akdl.features import FLOAT32, INT64, STRING, ColumnKind, unsharded
+from akdl.features import FLOAT32, INT64, STRING, unsharded
 from akdl.rows.cell_rows import Table, chosen, concatenated, join
 from akdl.tf_version import tf_version
 from akdl.wire import Rows, TableColumn
 from akdl.wire.cells import Cells, read_cells
+from akdl.wire.column_type import Kind, type_of
 from akdl.wire.varints import padded, varint, width_of
 
 if TYPE_CHECKING:
@@ -168,11 +169,11 @@ class _TensorColumn:
     """
 
     def __init__(self, column: TableColumn, exact_doubles: bool, defaults: Mapping[str, Any]) -> None:
-        kind = ColumnKind(column)
+        column_type = type_of(column)
         self.name = column.name
-        self._is_array = kind.is_array
-        self._dtype = FLOAT64 if exact_doubles and kind.name == "DOUBLE" else kind.feature
-        self.tensors = 2 if kind.is_array else 1
+        self._is_array = column_type.is_array
+        self._dtype = FLOAT64 if exact_doubles and column_type.kind is Kind.DOUBLE else column_type.feature
+        self.tensors = 2 if column_type.is_array else 1
         self.default = self._cell(defaults[column.name]) if column.name in defaults else None
 
     def of_nulls(self, rows: int) -> Cells:

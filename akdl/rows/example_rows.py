@@ -11,11 +11,11 @@ from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tupl
 
 import numpy as np
 
-from akdl.features import FLOAT32, INT64, ColumnKind
+from akdl.features import FLOAT32, INT64
 from akdl.wire import Column, Rows, TableColumn
 from akdl.wire.cells import Array, Cells, fill_column, joined, lengths_of, offsets_of, spread
+from akdl.wire.column_type import POINTS_IN_TIME, Kind, type_of
 
-_POINTS_IN_TIME = {"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"}
 _NUMBER_BYTES = 8
 
 
@@ -124,16 +124,16 @@ class _ExampleColumn:
     """
 
     def __init__(self, column: TableColumn) -> None:
-        kind = ColumnKind(column)
+        column_type = type_of(column)
         self.name = column.name
-        self.is_array = kind.is_array
-        self.is_bytes = kind.feature not in {INT64, FLOAT32}
-        self.is_point_in_time = kind.name in _POINTS_IN_TIME
+        self.is_array = column_type.is_array
+        self.is_bytes = column_type.feature not in {INT64, FLOAT32}
+        self.is_point_in_time = column_type.kind in POINTS_IN_TIME
         self._sql_type = column.type
-        self._is_nullable = not column.type.upper().rstrip().endswith("NOT NULL")
-        self._is_double = kind.name == "DOUBLE"
-        self._dtype = {INT64: "<i8", FLOAT32: "<f8" if self._is_double else "<f4"}.get(kind.feature, "")
-        usual = {INT64: "int64_list", FLOAT32: "float_list"}.get(kind.feature, "bytes_list")
+        self._is_nullable = column_type.nullable
+        self._is_double = column_type.kind is Kind.DOUBLE
+        self._dtype = {INT64: "<i8", FLOAT32: "<f8" if self._is_double else "<f4"}.get(column_type.feature, "")
+        usual = {INT64: "int64_list", FLOAT32: "float_list"}.get(column_type.feature, "bytes_list")
         expected = f"{_article(usual)} {usual}"
         self._lists = {usual}
         if self._is_double or self.is_point_in_time:

@@ -17,11 +17,12 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 import numpy as np
 
-from akdl.features import FLOAT32, INT64, ColumnKind
+from akdl.features import FLOAT32, INT64
 from akdl.rows.checksums import BLOCK, add_to_crc, crc_of_each, masked
 from akdl.wire import Rows, TableColumn
 from akdl.wire.byte_ranges import SPILL, copy_ranges, items, packed_offsets, windows
 from akdl.wire.cells import Cells, read_cells
+from akdl.wire.column_type import Kind, type_of
 from akdl.wire.varints import padded, varint, width_of
 
 Array = Any
@@ -95,11 +96,11 @@ class _Field:
     """Encodes one column."""
 
     def __init__(self, column: TableColumn, exact_doubles: bool) -> None:
-        kind = ColumnKind(column)
+        column_type = type_of(column)
         self.name = column.name
-        self._is_array = kind.is_array
-        self._is_exact = exact_doubles and kind.name == "DOUBLE"
-        self._list = _BYTES_LIST if self._is_exact else _NUMBERS.get(kind.feature, _BYTES_LIST)
+        self._is_array = column_type.is_array
+        self._is_exact = exact_doubles and column_type.kind is Kind.DOUBLE
+        self._list = _BYTES_LIST if self._is_exact else _NUMBERS.get(column_type.feature, _BYTES_LIST)
         name = column.name.encode("utf-8")
         self._name = b"\x0a" + varint(len(name)) + name
         self._templates: Dict[Tuple[int, bool], bytes] = {}

@@ -9,8 +9,9 @@ import os
 import struct
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
-from akdl.features import STRING, ColumnKind, batches
+from akdl.features import STRING, batches
 from akdl.wire import Example, TableColumn
+from akdl.wire.column_type import ColumnType, Kind, type_of
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 
@@ -34,12 +35,12 @@ class ExtraInput:
 
         Dates and times are numbers, as in `akdl.features.feature_spec`; DECIMAL is text. Needs no TensorFlow.
         """
-        kinds = {column.name: ColumnKind(column) for column in self.columns}
+        types = {column.name: type_of(column) for column in self.columns}
         for record in _records(self.path):
             features = Example.FromString(record).features.feature
             yield {
-                name: _cell(features[name], kind, self._exact_doubles) if name in features else None
-                for name, kind in kinds.items()
+                name: _cell(features[name], column_type, self._exact_doubles) if name in features else None
+                for name, column_type in types.items()
             }
 
     def batches(self, batch_size: int, defaults: Optional[Mapping[str, Any]] = None) -> Any:
@@ -50,10 +51,10 @@ class ExtraInput:
 
     def write_text(self, path: str) -> None:
         """Write the rows in Alink's plain text form."""
-        kinds = [ColumnKind(column) for column in self.columns]
+        types = [type_of(column) for column in self.columns]
         with open(path, "w", encoding="utf-8") as file:
             for row in self.rows():
-                file.write(" ".join(_text(cell, kind) for cell, kind in zip(row.values(), kinds)) + "\n")
+                file.write(" ".join(_text(cell, column_type) for cell, column_type in zip(row.values(), types)) + "\n")
 
 
 def open_extra_inputs(
@@ -83,36 +84,36 @@ def _records(path: str) -> Iterator[bytes]:
             yield record
 
 
-def _cell(feature: Any, kind: ColumnKind, exact_doubles: bool) -> Any:
-    if exact_doubles and kind.name == "DOUBLE":
+def _cell(feature: Any, column_type: ColumnType, exact_doubles: bool) -> Any:
+    if exact_doubles and column_type.kind is Kind.DOUBLE:
         (packed,) = feature.bytes_list.value
         values: List[Any] = list(struct.unpack(f"<{len(packed) // 8}d", packed))
     else:
         values = [value for each in (feature.bytes_list, feature.float_list, feature.int64_list) for value in each.value]
     if (
-        kind.feature == STRING
-        and kind.name not in ("BINARY", "VARBINARY", "BYTES")
-        and not (exact_doubles and kind.name == "DOUBLE")
+        column_type.feature == STRING
+        and column_type.kind is not Kind.BYTES
+        and not (exact_doubles and column_type.kind is Kind.DOUBLE)
     ):
         values = [value.decode("utf-8") for value in values]
-    if kind.name == "BOOLEAN":
+    if column_type.kind is Kind.BOOLEAN:
         values = [bool(value) for value in values]
-    return values if kind.is_array else values[0]
+    return values if column_type.is_array else values[0]
 
 
-def _text(cell: Any, kind: ColumnKind) -> str:
+def _text(cell: Any, column_type: ColumnType) -> str:
     if cell is None:
         return "null"
     if isinstance(cell, list):
-        return ",".join(_text(each, kind) for each in cell)
+        return ",".join(_text(each, column_type) for each in cell)
     if isinstance(cell, bool):
         return "true" if cell else "false"
     if isinstance(cell, bytes):
         return cell.hex()
-    if kind.name == "DATE":
+    if column_type.kind is Kind.DATE:
         return str((_EPOCH + datetime.timedelta(days=cell)).date())
-    if kind.name == "TIME":
+    if column_type.kind is Kind.TIME:
         return str((_EPOCH + datetime.timedelta(milliseconds=cell)).time())
-    if kind.name in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+    if column_type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
         return str(_EPOCH + datetime.timedelta(microseconds=cell))
     return str(cell)

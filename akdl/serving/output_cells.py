@@ -8,7 +8,6 @@
 A float is no integer column: whoever wants one rounds it in SQL.
 """
 
-import re
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
@@ -16,14 +15,10 @@ import numpy as np
 from akdl.serving.errors import CellError, SignatureError
 from akdl.serving.input_cells import NUMBERS, Array
 from akdl.serving.signature import TensorDescription
+from akdl.wire.cells import DTYPES
+from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, ColumnType, Kind, parse_type
 
-_TYPE = re.compile(r"\s*(ARRAY\s*<)?\s*([A-Z_]+)", re.IGNORECASE)
-_NUMBER_TYPES = {"TINYINT": "i1", "SMALLINT": "i2", "INT": "i4", "BIGINT": "i8", "FLOAT": "f4", "DOUBLE": "f8"}
-_TYPES = {"BOOLEAN", "STRING", "BYTES", *_NUMBER_TYPES}
-_ALIASES = {
-    "BOOL": "BOOLEAN", "BYTE": "TINYINT", "SHORT": "SMALLINT", "INTEGER": "INT", "LONG": "BIGINT", "REAL": "FLOAT",
-    "CHAR": "STRING", "VARCHAR": "STRING", "BINARY": "BYTES", "VARBINARY": "BYTES",
-}  # fmt: skip
+_KINDS = {Kind.BOOLEAN, Kind.STRING, Kind.BYTES, *INTEGERS, *FLOATS}
 
 Cells = Union[Array, List[Any]]
 
@@ -63,17 +58,15 @@ class OutputConverter:
         if column.type is None:
             self._convert: Callable[[Array], Cells] = lambda array: array
             return
-        found = _TYPE.match(column.type)
-        name = found.group(2).upper() if found else ""
-        self._type = _ALIASES.get(name, name)
-        self._is_array = bool(found and found.group(1))
+        column_type = _known(column.type)
         source = "text" if tensor.dtype == "string" else np.dtype(NUMBERS.get(tensor.dtype, "V")).kind
-        if self._type not in _TYPES or source == "V":
+        if column_type is None or source == "V":
             raise SignatureError(
                 f"the column {column.name!r} has the type {column.type!r} for the output {tensor}; possible are "
-                + ", ".join(sorted(_TYPES))
+                + ", ".join(sorted(kind.value for kind in _KINDS))
                 + " and ARRAY<...> of them, for outputs of numbers, booleans and strings"
             )
+        self._kind, self._is_array = column_type.kind, column_type.is_array
         self._convert = self._converter(source)
         shape = tensor.shape if batch_dim_in_cell or tensor.shape is None else tensor.shape[1:]
         size = None if shape is None or min(shape, default=0) < 0 else int(np.prod(shape, dtype=np.int64))
@@ -114,19 +107,19 @@ class OutputConverter:
         return cells, errors
 
     def _takes_one(self, source: str) -> bool:
-        return not self._is_array and self._type != "STRING" and (self._type != "BYTES" or source == "text")
+        return not self._is_array and self._kind is not Kind.STRING and (self._kind is not Kind.BYTES or source == "text")
 
     def _fits(self, source: str) -> bool:
-        if self._type in {"STRING", "BYTES"}:
+        if self._kind in {Kind.STRING, Kind.BYTES}:
             return True
-        if self._type == "BOOLEAN":
+        if self._kind is Kind.BOOLEAN:
             return source in "b"
-        return source != "f" or self._type in {"FLOAT", "DOUBLE"}
+        return source != "f" or self._kind in FLOATS
 
     def _converter(self, source: str) -> Callable[[Array], Cells]:
-        if self._type == "BYTES" and not self._is_array:
+        if self._kind is Kind.BYTES and not self._is_array:
             return self._bytes if source == "text" else _raw
-        if self._type in {"STRING", "BYTES"}:
+        if self._kind in {Kind.STRING, Kind.BYTES}:
             return self._texts if self._is_array else _joined
         return self._numbers
 
@@ -140,9 +133,9 @@ class OutputConverter:
 
     def _numbers(self, array: Array) -> Cells:
         flat = self._flat(array)
-        if self._type == "BOOLEAN":
+        if self._kind is Kind.BOOLEAN:
             return flat.astype(bool)
-        target = np.dtype(_NUMBER_TYPES[self._type])
+        target = np.dtype(DTYPES[MEANINGS[self._kind].sent])
         if flat.dtype == object:
             flat = _parsed(flat, target)
         if flat.dtype == target:
@@ -155,18 +148,27 @@ class OutputConverter:
             info = np.iinfo(target)
             fits = flat <= info.max if flat.dtype.kind in "bu" else (flat >= info.min) & (flat <= info.max)
         if not np.all(fits):
-            raise CellError(f"the number {flat[~fits].flat[0]} does not fit into {self._type}")
+            raise CellError(f"the number {flat[~fits].flat[0]} does not fit into {self._kind.value}")
         return result
 
     def _bytes(self, array: Array) -> Cells:
         return list(map(bytes, self._flat(array).tolist()))
 
     def _texts(self, array: Array) -> Cells:
-        if self._type == "STRING":
+        if self._kind is Kind.STRING:
             return [_words(row) for row in self._flat(array)]
         if array.dtype == object:
             return [list(map(bytes, row)) for row in self._flat(array)]
         return [[element.tobytes() for element in row] for row in self._flat(_little(array))]
+
+
+def _known(sql_type: str) -> Optional[ColumnType]:
+    """Return the type; None for one that no output can be."""
+    try:
+        column_type = parse_type(sql_type)
+    except ValueError:
+        return None
+    return column_type if column_type.kind in _KINDS else None
 
 
 def _joined(array: Array) -> Cells:

@@ -6,21 +6,16 @@ This is the work behind `output_writer.write_batch`, and both ways that of a pro
 import datetime
 import decimal
 import itertools
-import re
 from operator import attrgetter
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 
 from akdl.wire import Column, Rows, TableColumn
 from akdl.wire.cells import Array, Cells, fill_column, joined, lengths_of, offsets_of, read_cells, spread
+from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, POINTS_IN_TIME, Kind, type_of
 
-_INTEGERS = {"TINYINT", "SMALLINT", "INT", "BIGINT"}
-_BYTES = {"BYTES", "BINARY", "VARBINARY"}
-_STRINGS = {"CHAR", "VARCHAR", "STRING", "DECIMAL"}
-_UNITS = {"DATE": "D", "TIME": "ms", "TIMESTAMP": "us", "TIMESTAMP_LTZ": "us"}
 _SIGNED = {"u1": "i2", "u2": "i4", "u4": "i8", "u8": "i8"}
-_TYPE = re.compile(r"(ARRAY<)?\s*([A-Z_]+)")
 
 Values = Union[Array, List[Any]]
 """An array of numbers, booleans or points in time; a list of other objects."""
@@ -46,13 +41,13 @@ def encode_columns(values: Mapping[str, Any], columns: Sequence[TableColumn]) ->
 
 def fill_rows(message: Rows, values: Mapping[str, Any], columns: Sequence[TableColumn]) -> None:
     """Fill an empty message, as `encode_columns` does: one that is a field of another, where assignment would copy it."""
-    types = {column.name: column.type for column in columns}
+    types = {column.name: column for column in columns}
     unknown = sorted(set(values) - set(types))
     if unknown:
         raise ValueError(f"unknown column {_list(unknown)}; outputSchemaStr has {_list(types)}")
     if not values:
         raise ValueError(f"no column was given; outputSchemaStr has {_list(types)}")
-    lengths = {name: _encode(name, types[name], cells, message.columns.add()) for name, cells in values.items()}
+    lengths = {name: _encode(types[name], cells, message.columns.add()) for name, cells in values.items()}
     message.rows = next(iter(lengths.values()))
     if len(set(lengths.values())) > 1:
         raise ValueError(f"the columns have different numbers of rows: {lengths}")
@@ -73,7 +68,7 @@ def decode_columns(message: Rows, columns: Sequence[TableColumn], utf8: bool = F
     Raises:
         ValueError: An unknown column, or counts that do not agree.
     """
-    types = {column.name: column.type for column in columns}
+    types = {column.name: column for column in columns}
     unknown = sorted({column.name for column in message.columns} - set(types))
     if unknown:
         raise ValueError(f"unknown column {_list(unknown)}; expected {_list(types)}")
@@ -82,16 +77,16 @@ def decode_columns(message: Rows, columns: Sequence[TableColumn], utf8: bool = F
 
 def is_utf8(column: TableColumn) -> bool:
     """Return whether the values of a column travel as bytes that are strings."""
-    return _kind(column.type)[1] in _STRINGS
+    return type_of(column).kind in (Kind.STRING, Kind.DECIMAL)
 
 
-def _decode(column: Column, sql_type: str, rows: int, utf8: bool) -> Any:
-    kind = _kind(sql_type)[1]
+def _decode(column: Column, table_column: TableColumn, rows: int, utf8: bool) -> Any:
+    kind = type_of(table_column).kind
     cells = read_cells(column, rows)
     if cells.value_offsets is not None:
-        values: Values = _pieces(cells, utf8 or kind in _BYTES)
+        values: Values = _pieces(cells, utf8 or kind is Kind.BYTES)
     else:
-        values = cells.values.astype(bool) if kind == "BOOLEAN" else cells.values
+        values = cells.values.astype(bool) if kind is Kind.BOOLEAN else cells.values
     if cells.cell_offsets is not None:
         decoded = _lists(values, cells.cell_offsets, cells.valid is None)
     else:
@@ -124,32 +119,25 @@ def _lists(values: Values, offsets: Array, all_valid: bool) -> Any:
     return [values[start:end] for start, end in zip(places, places[1:])]
 
 
-def _encode(name: str, sql_type: str, cells: Any, column: Column) -> int:
+def _encode(table_column: TableColumn, cells: Any, column: Column) -> int:
     """Fill the column, and return how many rows there are."""
-    is_array, kind = _kind(sql_type)
-    where = f"column {name!r} ({sql_type})"
+    column_type = type_of(table_column)
+    where = f"column {table_column.name!r} ({table_column.type})"
     values, valid = _present(cells, where)
     rows = len(values) if valid is None else len(valid)
     cell_offsets, has_value = None, valid
-    if is_array:
+    if column_type.is_array:
         lengths, values = _flat(values, where)
         cell_offsets, has_value = offsets_of(spread(lengths, valid), where), None
     elif isinstance(values, np.ndarray) and values.ndim != 1:
         raise ValueError(f"{where}: expected cells of shape [rows], got {list(values.shape)}")
-    encoded, lengths_of_values = _encoded(values, kind, where)
+    encoded, lengths_of_values = _encoded(values, column_type.kind, where)
     if lengths_of_values is None:
         filled = Cells(spread(encoded, has_value), valid, cell_offsets)
     else:
         filled = Cells(encoded, valid, cell_offsets, offsets_of(spread(lengths_of_values, has_value), where))
-    fill_column(column, name, filled)
+    fill_column(column, table_column.name, filled)
     return rows
-
-
-def _kind(sql_type: str) -> Tuple[bool, str]:
-    """Return whether a type is an ARRAY, and the name of the type of its cells or elements."""
-    found = _TYPE.match(sql_type)
-    assert found is not None, sql_type
-    return bool(found.group(1)), found.group(2)
 
 
 def _present(cells: Any, where: str) -> Tuple[Values, Optional[Array]]:
@@ -219,21 +207,21 @@ def _concatenated(cells: List[Any], types: Set[type]) -> Values:
     return _array(list(itertools.chain.from_iterable(cells)))
 
 
-def _encoded(values: Values, kind: str, where: str) -> Tuple[Array, Optional[Array]]:
+def _encoded(values: Values, kind: Kind, where: str) -> Tuple[Array, Optional[Array]]:
     """Return the values in the form that the column's type has on the line; of bytes, the length of each as well."""
     dtype = values.dtype if isinstance(values, np.ndarray) else np.dtype(object)
-    if kind == "BOOLEAN":
+    if kind is Kind.BOOLEAN:
         _require(dtype.kind == "b", where, "booleans", values)
         return np.asarray(values, bool), None
-    if kind in _INTEGERS:
+    if kind in INTEGERS:
         _require(dtype.kind in "iu", where, "integers", values)
         return _integers(values, where), None
-    if kind in {"FLOAT", "DOUBLE"}:
+    if kind in FLOATS:
         _require(dtype.kind in "iuf", where, "numbers", values)
-        return _floats(values, "<f4" if kind == "FLOAT" or dtype == np.float32 else "<f8", where), None
-    if kind in _UNITS and dtype.kind == "M":
+        return _floats(values, "<f4" if kind is Kind.FLOAT or dtype == np.float32 else "<f8", where), None
+    if kind in POINTS_IN_TIME and dtype.kind == "M":
         return _points_in_time(values, kind, where), None
-    if kind in _UNITS and dtype.kind in "iu":
+    if kind in POINTS_IN_TIME and dtype.kind in "iu":
         return _integers(values, where), None
     return _bytes(values if isinstance(values, list) else values.tolist(), kind, where)
 
@@ -259,16 +247,16 @@ def _floats(values: Values, dtype: str, where: str) -> Array:
     return numbers
 
 
-def _points_in_time(array: Array, kind: str, where: str) -> Array:
-    _require(kind != "TIME", where, "integers (milliseconds of the day) or strings", array)
+def _points_in_time(array: Array, kind: Kind, where: str) -> Array:
+    _require(kind is not Kind.TIME, where, "integers (milliseconds of the day) or strings", array)
     _require(not np.isnat(array).any(), where, "no null elements", array[np.isnat(array)])
-    points = array.astype(f"datetime64[{_UNITS[kind]}]")
+    points = array.astype(f"datetime64[{MEANINGS[kind].unit}]")
     cut = np.flatnonzero(points != array)
-    _require(len(cut) == 0, where, "days" if kind == "DATE" else "at most microseconds", array[cut])
+    _require(len(cut) == 0, where, "days" if kind is Kind.DATE else "at most microseconds", array[cut])
     return points.astype("<i8")
 
 
-def _bytes(values: List[Any], kind: str, where: str) -> Tuple[Array, Array]:
+def _bytes(values: List[Any], kind: Kind, where: str) -> Tuple[Array, Array]:
     types = set(map(type, values))
     if types == {str}:
         text = "".join(values)
@@ -277,49 +265,51 @@ def _bytes(values: List[Any], kind: str, where: str) -> Tuple[Array, Array]:
             return np.frombuffer(data, np.uint8), lengths_of(values)
         values = list(map(str.encode, values))
     elif types != {bytes}:
-        values = [value if isinstance(value, bytes) else _as_bytes(value, kind, where) for value in values]
+        to_bytes = _TO_BYTES.get(kind, _string)
+        values = [value if isinstance(value, bytes) else _as_bytes(value, to_bytes, kind, where) for value in values]
     return joined(values), lengths_of(values)
 
 
-def _as_bytes(value: Any, kind: str, where: str) -> bytes:
-    encoded = _TO_BYTES.get(kind, _string)(value, kind)
+def _as_bytes(value: Any, to_bytes: Callable[[Any, Kind], Optional[bytes]], kind: Kind, where: str) -> bytes:
+    encoded = to_bytes(value, kind)
     if encoded is None:
         expected = _EXPECTED.get(kind, "a string or bytes")
         raise TypeError(f"{where}: expected {expected}, got {value!r} of type {type(value).__name__}")
     return encoded
 
 
-def _string(value: Any, kind: str) -> Optional[bytes]:
+def _string(value: Any, kind: Kind) -> Optional[bytes]:
     return value.encode("utf-8") if isinstance(value, str) else None
 
 
-def _decimal_string(value: Any, kind: str) -> Optional[bytes]:
+def _decimal_string(value: Any, kind: Kind) -> Optional[bytes]:
     exact = isinstance(value, (str, int, decimal.Decimal)) and not isinstance(value, bool)
     return str(value).encode("utf-8") if exact else None
 
 
-def _temporal_string(value: Any, kind: str) -> Optional[bytes]:
+def _temporal_string(value: Any, kind: Kind) -> Optional[bytes]:
     if isinstance(value, str):
         return value.encode("utf-8")
-    if kind == "TIMESTAMP_LTZ" and getattr(value, "tzinfo", None) is not None:
+    if kind is Kind.TIMESTAMP_LTZ and getattr(value, "tzinfo", None) is not None:
         value = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)
-    if type(value) is datetime.datetime and kind == "DATE" or not isinstance(value, _CLASSES[kind]):
+    if type(value) is datetime.datetime and kind is Kind.DATE or not isinstance(value, _CLASSES[kind]):
         return None
     return value.isoformat().encode("ascii") if getattr(value, "tzinfo", None) is None else None
 
 
 _BOOLEANS = (bool, np.bool_)
 _NUMBERS = (int, float, np.number, np.datetime64)
-_CLASSES: Dict[str, Any] = {
-    "DATE": datetime.date, "TIME": datetime.time, "TIMESTAMP": datetime.datetime, "TIMESTAMP_LTZ": datetime.datetime,
+_CLASSES: Dict[Kind, Any] = {
+    Kind.DATE: datetime.date, Kind.TIME: datetime.time,
+    Kind.TIMESTAMP: datetime.datetime, Kind.TIMESTAMP_LTZ: datetime.datetime,
 }  # fmt: skip
-_TO_BYTES = {"DECIMAL": _decimal_string, **dict.fromkeys(_CLASSES, _temporal_string)}
+_TO_BYTES = {Kind.DECIMAL: _decimal_string, **dict.fromkeys(_CLASSES, _temporal_string)}
 _EXPECTED = {
-    "DECIMAL": "decimal.Decimal, int or a string",
-    "DATE": "datetime64, datetime.date, days or a string",
-    "TIME": "datetime.time without time zone, milliseconds of the day or a string",
-    "TIMESTAMP": "datetime64, datetime.datetime without time zone, microseconds or a string",
-    "TIMESTAMP_LTZ": "datetime64, datetime.datetime, microseconds or a string",
+    Kind.DECIMAL: "decimal.Decimal, int or a string",
+    Kind.DATE: "datetime64, datetime.date, days or a string",
+    Kind.TIME: "datetime.time without time zone, milliseconds of the day or a string",
+    Kind.TIMESTAMP: "datetime64, datetime.datetime without time zone, microseconds or a string",
+    Kind.TIMESTAMP_LTZ: "datetime64, datetime.datetime, microseconds or a string",
 }
 
 

@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from akdl.wire import BYTES
+from akdl.wire.column_type import ColumnType, Kind
 from bridge.codec.types import precision_of
 from bridge.codec.values import UnfitError, Values
-from bridge.schema import ColumnType, Kind
 
 _YEARS_1_TO_9999 = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 _RANGES = {

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, Rows
 from akdl.wire import Column as ColumnMessage
 from akdl.wire.cells import packed_bits
+from akdl.wire.column_type import ColumnType, Kind
 from bridge.codec.decimals import from_text
 from bridge.codec.ipc import arrow_schema
 from bridge.codec.temporal import points_in_time
 from bridge.codec.types import FORMS
 from bridge.codec.values import UnfitError, Values, read_offsets, read_values
 from bridge.exceptions import RowError
-from bridge.schema import Column, ColumnType, Kind, Schema
+from bridge.schema import Column, Schema
 
 _VALUE_NAMES = {
     BOOL: "bool", INT8: "int8", INT16: "int16", INT32: "int32", INT64: "int64", FLOAT32: "float32", FLOAT64: "float64",

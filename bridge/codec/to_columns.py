@@ -13,11 +13,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from akdl.wire import BOOL, BYTES
+from akdl.wire.column_type import MEANINGS, Kind
 from akdl.wire.serialized import ColumnBuffers, serialized_rows
 from bridge.codec.decimals import plain_text
-from bridge.codec.types import FORMS
 from bridge.exceptions import RowError
-from bridge.schema import Column, Kind, Schema
+from bridge.schema import Column, Schema
 
 
 def to_columns(batch: pa.RecordBatch, schema: Schema) -> bytes:
@@ -42,7 +42,7 @@ def to_columns(batch: pa.RecordBatch, schema: Schema) -> bytes:
 
 def _buffers(column: Column, cells: pa.Array) -> ColumnBuffers:
     kind = column.type.kind
-    value_type = FORMS[kind].sent
+    value_type = MEANINGS[kind].sent
     valid = _bits(cells.buffers()[0], cells.offset, len(cells)) if cells.null_count else b""
     cell_offsets: Any = b""
     if column.type.is_array:

@@ -1,4 +1,4 @@
-"""The forms of each type: in Arrow, as Flink's JVM has it, and in the messages to and from a script. Pure."""
+"""The forms of each type: in Arrow, as Flink's JVM has it, and in the messages from a script. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64
+from akdl.wire.column_type import ColumnType, Kind
 from akdl.wire.exchange_pb2 import ValueType
-from bridge.schema import ColumnType, Kind
 
 
 class Forms(NamedTuple):
@@ -17,13 +17,11 @@ class Forms(NamedTuple):
 
     Args:
         arrow: The Arrow type for a column type.
-        sent: The value type in messages to a script.
         accepted: The value types in messages from a script.
         expected: What a script should write, for messages.
     """
 
     arrow: Callable[[ColumnType], pa.DataType]
-    sent: ValueType
     accepted: frozenset[ValueType]
     expected: str
 
@@ -62,20 +60,20 @@ _TIME_LIST = "an int64_list (or a bytes_list of text)"
 _BYTES = frozenset({BYTES})
 
 FORMS: dict[Kind, Forms] = {
-    Kind.BOOLEAN: Forms(_always(pa.bool_()), BOOL, _INTEGERS | {BOOL}, _INTEGER_LIST),
-    Kind.TINYINT: Forms(_always(pa.int8()), INT8, _INTEGERS, _INTEGER_LIST),
-    Kind.SMALLINT: Forms(_always(pa.int16()), INT16, _INTEGERS, _INTEGER_LIST),
-    Kind.INT: Forms(_always(pa.int32()), INT32, _INTEGERS, _INTEGER_LIST),
-    Kind.BIGINT: Forms(_always(pa.int64()), INT64, _INTEGERS, _INTEGER_LIST),
-    Kind.FLOAT: Forms(_always(pa.float32()), FLOAT32, frozenset({FLOAT32, FLOAT64}), "a float_list"),
+    Kind.BOOLEAN: Forms(_always(pa.bool_()), _INTEGERS | {BOOL}, _INTEGER_LIST),
+    Kind.TINYINT: Forms(_always(pa.int8()), _INTEGERS, _INTEGER_LIST),
+    Kind.SMALLINT: Forms(_always(pa.int16()), _INTEGERS, _INTEGER_LIST),
+    Kind.INT: Forms(_always(pa.int32()), _INTEGERS, _INTEGER_LIST),
+    Kind.BIGINT: Forms(_always(pa.int64()), _INTEGERS, _INTEGER_LIST),
+    Kind.FLOAT: Forms(_always(pa.float32()), frozenset({FLOAT32, FLOAT64}), "a float_list"),
     Kind.DOUBLE: Forms(
-        _always(pa.float64()), FLOAT64, frozenset({FLOAT32, FLOAT64, BYTES}), "a float_list (or a bytes_list of 8 bytes)"
+        _always(pa.float64()), frozenset({FLOAT32, FLOAT64, BYTES}), "a float_list (or a bytes_list of 8 bytes)"
     ),
-    Kind.STRING: Forms(_always(pa.string()), BYTES, _BYTES, _BYTES_LIST),
-    Kind.BYTES: Forms(_binary, BYTES, _BYTES, _BYTES_LIST),
-    Kind.DECIMAL: Forms(lambda column_type: pa.decimal128(*column_type.arguments), BYTES, _BYTES, _BYTES_LIST),
-    Kind.DATE: Forms(_always(pa.date32()), INT32, _INTEGERS | _BYTES, _TIME_LIST),
-    Kind.TIME: Forms(_time, INT32, _INTEGERS | _BYTES, _TIME_LIST),
-    Kind.TIMESTAMP: Forms(_timestamp, INT64, _INTEGERS | _BYTES, _TIME_LIST),
-    Kind.TIMESTAMP_LTZ: Forms(_timestamp, INT64, _INTEGERS | _BYTES, _TIME_LIST),
+    Kind.STRING: Forms(_always(pa.string()), _BYTES, _BYTES_LIST),
+    Kind.BYTES: Forms(_binary, _BYTES, _BYTES_LIST),
+    Kind.DECIMAL: Forms(lambda column_type: pa.decimal128(*column_type.arguments), _BYTES, _BYTES_LIST),
+    Kind.DATE: Forms(_always(pa.date32()), _INTEGERS | _BYTES, _TIME_LIST),
+    Kind.TIME: Forms(_time, _INTEGERS | _BYTES, _TIME_LIST),
+    Kind.TIMESTAMP: Forms(_timestamp, _INTEGERS | _BYTES, _TIME_LIST),
+    Kind.TIMESTAMP_LTZ: Forms(_timestamp, _INTEGERS | _BYTES, _TIME_LIST),
 }

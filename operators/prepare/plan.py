@@ -6,8 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError
-from bridge.schema import Kind, Schema, split_watermark
+from bridge.schema import Schema, split_watermark
 from bridge.settings import OFF, PAD, GroupSettings
 from operators.prepare.python_env import find_python
 from operators.prepare.user_files import read_files

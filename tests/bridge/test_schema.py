@@ -57,9 +57,11 @@ def test_types_of_a_table():
     types = [
         DataTypes.STRING(), DataTypes.VARCHAR(3), DataTypes.BYTES(), DataTypes.DECIMAL(5, 2), DataTypes.TIMESTAMP(3),
         DataTypes.ARRAY(DataTypes.FLOAT().not_null()), DataTypes.BIGINT().not_null(), DataTypes.TIME(),
+        DataTypes.BINARY(2**31 - 1), DataTypes.BINARY(2), DataTypes.CHAR(0).not_null(),
     ]  # fmt: skip
-    assert [column.type.sql for column in Schema.of_table(list("abcdefgh"), types)] == [
+    assert [column.type.sql for column in Schema.of_table(list("abcdefghijk"), types)] == [
         "STRING", "VARCHAR(3)", "BYTES", "DECIMAL(5, 2)", "TIMESTAMP(3)", "ARRAY<FLOAT NOT NULL>", "BIGINT NOT NULL", "TIME(0)",
+        "BYTES", "BINARY(2)", "CHAR(0) NOT NULL",
     ]  # fmt: skip
 
 

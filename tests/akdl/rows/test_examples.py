@@ -9,24 +9,25 @@ import numpy as np
 import pytest
 from crc32c import crc32c
 
-from akdl.features import FLOAT32, INT64, ColumnKind
+from akdl.features import FLOAT32, INT64
 from akdl.rows.examples import HEAD, ExampleEncoder, records
 from akdl.testing import table_columns
 from akdl.wire import Example, Rows
 from akdl.wire.cells import read_cells
+from akdl.wire.column_type import Kind, type_of
 from tests.support.random_rows import TYPES, random_cells, rows_of
 
 
 def feature_of(cell: Any, sql_type: str, exact_doubles: bool) -> dict[str, Any]:
     """Return a cell as the protobuf API gives its feature."""
     (column,) = table_columns({"x": sql_type})
-    kind = ColumnKind(column)
-    values = cell if kind.is_array else [cell]
-    if kind.name == "DOUBLE" and exact_doubles:
+    column_type = type_of(column)
+    values = cell if column_type.is_array else [cell]
+    if column_type.kind is Kind.DOUBLE and exact_doubles:
         return {"bytes_list": [struct.pack(f"<{len(values)}d", *values)]}
-    if kind.feature == INT64:
+    if column_type.feature == INT64:
         return {"int64_list": [int(value) for value in values]}
-    if kind.feature == FLOAT32:
+    if column_type.feature == FLOAT32:
         with np.errstate(over="ignore"):
             return {"float_list": np.array(values, "f4").tolist()}
     return {"bytes_list": values}

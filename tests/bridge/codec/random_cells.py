@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from akdl.wire import BYTES
 from akdl.wire.cells import Cells, write_cells
+from akdl.wire.column_type import Kind
 from bridge.codec.types import arrow_type
-from bridge.schema import Kind, Schema
+from bridge.schema import Schema
 
 PLAIN = [
     "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "VARCHAR(5)", "CHAR(4)", "BYTES",

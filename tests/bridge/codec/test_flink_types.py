@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 
 from akdl.wire import Rows
+from akdl.wire.column_type import Kind
 from bridge.codec.ipc import arrow_schema, read_batch, write_batch
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
-from bridge.schema import Column, Kind, Schema
+from bridge.schema import Column, Schema
 from operators.flink.java import start_java
 from tests.bridge.codec.random_cells import SCHEMA, as_message, random_cells
 from tests.bridge.codec.test_random_cells import read, same

@@ -8,10 +8,10 @@ import pytest
 
 from akdl.wire import Rows
 from akdl.wire.cells import read_cells
+from akdl.wire.column_type import Kind
 from bridge.codec.ipc import arrow_schema, read_batch, write_batch
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
-from bridge.schema import Kind
 from tests.bridge.codec.random_cells import SCHEMA, as_arrow, as_message, plain_array, random_cells
 
 ROWS = 1000

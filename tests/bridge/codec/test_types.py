@@ -3,8 +3,9 @@
 import pyarrow as pa
 import pytest
 
+from akdl.wire.column_type import Kind
 from bridge.codec.types import FORMS, arrow_type
-from bridge.schema import Kind, Schema
+from bridge.schema import Schema
 
 TYPES = {
     "BOOLEAN": pa.bool_(), "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(), "BIGINT": pa.int64(),

@@ -9,13 +9,13 @@ import tensorflow as tf
 from akdl.engine.inputs import ColumnsParser
 from akdl.engine.run_config import generate_run_config
 from akdl.engine.train import train_estimator
-from akdl.features import ColumnKind
 from akdl.runner.config import BatchTaskConfig, TrainTaskConfig
 from akdl.tf_version import is_tensorflow_2, require_estimator
 from akdl.wire import TableColumn
+from akdl.wire.column_type import FLOATS, INTEGERS, Kind, type_of
 
 HIDDEN_UNITS = [30, 10]
-NUMERIC = ["BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"]
+NUMERIC = [kind for kind in Kind if kind in {Kind.BOOLEAN, Kind.DECIMAL, *INTEGERS, *FLOATS}]
 
 _PARAMS = ("featureCols", "labelCol", "batch_size", "num_epochs")
 
@@ -97,7 +97,8 @@ def _parameters(task_config: Union[BatchTaskConfig, TrainTaskConfig]) -> Tuple[L
     no_numbers = [types[name] for name in [*features, label] if not _is_numeric(types[name])]
     if no_numbers:
         raise ValueError(
-            f"featureCols and labelCol take numbers ({', '.join(NUMERIC)}), got {_columns(no_numbers)}: CAST them in SQL"
+            f"featureCols and labelCol take numbers ({', '.join(kind.value for kind in NUMERIC)}), "
+            f"got {_columns(no_numbers)}: CAST them in SQL"
         )
     return features, label, {name: _count(name, params[name]) for name in ("batch_size", "num_epochs")}
 
@@ -125,8 +126,8 @@ def _count(name: str, value: Any) -> int:
 
 
 def _is_numeric(column: TableColumn) -> bool:
-    kind = ColumnKind(column)
-    return kind.name in NUMERIC and not kind.is_array
+    column_type = type_of(column)
+    return column_type.kind in NUMERIC and not column_type.is_array
 
 
 def _parser(features: List[str], label: str) -> ColumnsParser:

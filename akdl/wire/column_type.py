@@ -1,0 +1,202 @@
+"""The SQL types of columns: the one table of what each means, and the one parser of their texts. Pure.
+
+All others read from here: features and cells (`akdl`), schemas and Arrow (`bridge`), sources (`operators`).
+"""
+
+import enum
+import functools
+import re
+from dataclasses import dataclass
+from typing import Dict, FrozenSet, Mapping, NamedTuple, Tuple
+
+from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, TableColumn
+from akdl.wire.exchange_pb2 import ValueType
+
+INT64_FEATURE = "int64"
+FLOAT32_FEATURE = "float32"
+STRING_FEATURE = "string"
+
+Arguments = Tuple[int, ...]
+
+
+class Kind(enum.Enum):
+    """The types a cell, or an element of an ARRAY cell, may have; the value is Flink's name."""
+
+    BOOLEAN = "BOOLEAN"
+    TINYINT = "TINYINT"
+    SMALLINT = "SMALLINT"
+    INT = "INT"
+    BIGINT = "BIGINT"
+    FLOAT = "FLOAT"
+    DOUBLE = "DOUBLE"
+    STRING = "STRING"
+    BYTES = "BYTES"
+    DECIMAL = "DECIMAL"
+    DATE = "DATE"
+    TIME = "TIME"
+    TIMESTAMP = "TIMESTAMP"
+    TIMESTAMP_LTZ = "TIMESTAMP_LTZ"
+
+    __hash__ = object.__hash__  # Enum's own is Python code: too slow for tables that are asked for each value
+
+
+class Meaning(NamedTuple):
+    """What a kind means.
+
+    Args:
+        feature: The feature that holds it, unless doubles are kept exact.
+        sent: The value type in messages to a script.
+        names: What a text may call it, Flink's and Alink's names; each with the arguments that it implies.
+        unit: Numpy's unit of a point in time, "" for other kinds.
+        largest_precision: Digits behind the second that a point in time can have on its way.
+        with_length: Flink's name when there is a largest length.
+        fixed: Flink's name when all values have one length.
+    """
+
+    feature: str
+    sent: ValueType
+    names: Mapping[str, Arguments]
+    unit: str = ""
+    largest_precision: int = 0
+    with_length: str = ""
+    fixed: str = ""
+
+
+MEANINGS: Dict[Kind, Meaning] = {
+    Kind.BOOLEAN: Meaning(INT64_FEATURE, BOOL, {"BOOLEAN": (), "BOOL": ()}),
+    Kind.TINYINT: Meaning(INT64_FEATURE, INT8, {"TINYINT": (), "BYTE": ()}),
+    Kind.SMALLINT: Meaning(INT64_FEATURE, INT16, {"SMALLINT": (), "SHORT": ()}),
+    Kind.INT: Meaning(INT64_FEATURE, INT32, {"INT": (), "INTEGER": ()}),
+    Kind.BIGINT: Meaning(INT64_FEATURE, INT64, {"BIGINT": (), "LONG": ()}),
+    Kind.FLOAT: Meaning(FLOAT32_FEATURE, FLOAT32, {"FLOAT": (), "REAL": ()}),
+    Kind.DOUBLE: Meaning(FLOAT32_FEATURE, FLOAT64, {"DOUBLE": ()}),
+    Kind.STRING: Meaning(
+        STRING_FEATURE, BYTES, {"STRING": (), "VARCHAR": (), "CHAR": (1,)}, with_length="VARCHAR", fixed="CHAR"
+    ),
+    Kind.BYTES: Meaning(
+        STRING_FEATURE, BYTES, {"BYTES": (), "VARBINARY": (), "BINARY": (1,)}, with_length="VARBINARY", fixed="BINARY"
+    ),
+    Kind.DECIMAL: Meaning(
+        STRING_FEATURE,
+        BYTES,
+        {"DECIMAL": (10, 0), "DEC": (10, 0), "NUMERIC": (10, 0), "BIG_DEC": (38, 18), "BIGDECIMAL": (38, 18)},
+    ),
+    Kind.DATE: Meaning(INT64_FEATURE, INT32, {"DATE": ()}, "D"),
+    Kind.TIME: Meaning(INT64_FEATURE, INT32, {"TIME": ()}, "ms", 3),
+    Kind.TIMESTAMP: Meaning(INT64_FEATURE, INT64, {"TIMESTAMP": (6,), "SQL_TIMESTAMP": (3,), "DATETIME": (3,)}, "us", 6),
+    Kind.TIMESTAMP_LTZ: Meaning(INT64_FEATURE, INT64, {"TIMESTAMP_LTZ": (6,)}, "us", 6),
+}
+
+_KINDS = {name: kind for kind, meaning in MEANINGS.items() for name in meaning.names}
+
+POINTS_IN_TIME: FrozenSet[Kind] = frozenset(kind for kind, meaning in MEANINGS.items() if meaning.unit)
+FLOATS: FrozenSet[Kind] = frozenset(kind for kind, meaning in MEANINGS.items() if meaning.feature == FLOAT32_FEATURE)
+INTEGERS: FrozenSet[Kind] = frozenset(
+    kind for kind, meaning in MEANINGS.items() if meaning.feature == INT64_FEATURE and meaning.sent != BOOL and not meaning.unit
+)
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """A type that rows can carry to a script and back.
+
+    Args:
+        kind: Type of the cell, or of each element of an ARRAY.
+        arguments: What stands in brackets behind the type: (precision, scale), (precision,) or (length,); may be empty.
+        name: Flink's name where it differs from the kind's: CHAR, VARCHAR, BINARY, VARBINARY.
+        is_array: Whether the cell is an ARRAY of `kind`.
+        nullable: Whether the cell may be null.
+        element_nullable: Whether elements of an ARRAY may be null as far as Flink knows; null elements are refused.
+    """
+
+    kind: Kind
+    arguments: Arguments = ()
+    name: str = ""
+    is_array: bool = False
+    nullable: bool = True
+    element_nullable: bool = True
+
+    @property
+    def feature(self) -> str:
+        """The feature that holds a cell, or the elements of an ARRAY, unless doubles are kept exact."""
+        return MEANINGS[self.kind].feature
+
+    @property
+    def element_sql(self) -> str:
+        """The type of the cell, or of an element, as Flink SQL text without NOT NULL."""
+        text = self.name or self.kind.value
+        return f"{text}({', '.join(map(str, self.arguments))})" if self.arguments else text
+
+    @property
+    def sql(self) -> str:
+        """The type as Flink SQL text, such as "DECIMAL(10, 2)", "ARRAY<FLOAT>" or "BIGINT NOT NULL"."""
+        text = self.element_sql
+        if self.is_array:
+            text = f"ARRAY<{text if self.element_nullable else text + ' NOT NULL'}>"
+        return text if self.nullable else f"{text} NOT NULL"
+
+
+_ARRAY = re.compile(r"ARRAY\s*<(.*)>", re.DOTALL)
+_NOT_NULL = re.compile(r"\s+NOT\s+NULL$")
+_TYPE = re.compile(r"([A-Z_]+)\s*(?:\(\s*(\d+(?:\s*,\s*\d+)?)\s*\))?", re.ASCII)
+
+
+def type_of(column: TableColumn) -> ColumnType:
+    """Return the type of a column.
+
+    Raises:
+        ValueError: With the column and what is wrong with its type.
+    """
+    try:
+        return parse_type(column.type)
+    except ValueError as error:
+        raise ValueError(f"the column {column.name!r} has {error}") from None
+
+
+@functools.lru_cache(maxsize=1024)  # each batch that a script writes asks again for the types of its columns
+def parse_type(text: str) -> ColumnType:
+    """Read a type: Flink's SQL types in any case, and the names that Alink uses, LONG, BYTE, SHORT and so on.
+
+    Raises:
+        ValueError: With the type and what is wrong with it.
+    """
+    plain, nullable = _without_not_null(text.upper().strip())
+    array = _ARRAY.fullmatch(plain)
+    if array is None:
+        kind, name, arguments = _parse_plain(plain)
+        return ColumnType(kind, arguments, name, nullable=nullable)
+    element, element_nullable = _without_not_null(array.group(1).strip())
+    kind, name, arguments = _parse_plain(element)
+    return ColumnType(kind, arguments, name, True, nullable, element_nullable)
+
+
+def _without_not_null(text: str) -> Tuple[str, bool]:
+    plain = _NOT_NULL.sub("", text)
+    return plain, plain == text
+
+
+def _parse_plain(text: str) -> Tuple[Kind, str, Arguments]:
+    """Return the kind, Flink's name where it is not the kind's, and the arguments."""
+    found = _TYPE.fullmatch(text)
+    if found is None or found.group(1) not in _KINDS:
+        raise ValueError(f"the unknown type {text!r}; known are {', '.join(sorted(_KINDS))}, and ARRAY<...> of them")
+    kind = _KINDS[found.group(1)]
+    meaning = MEANINGS[kind]
+    name = meaning.fixed if found.group(1) == meaning.fixed else ""
+    if found.group(2) is None:
+        return kind, name, meaning.names[found.group(1)]
+    return kind, name or meaning.with_length, _checked(kind, tuple(map(int, found.group(2).split(","))), text)
+
+
+def _checked(kind: Kind, arguments: Arguments, text: str) -> Arguments:
+    meaning = MEANINGS[kind]
+    if kind is Kind.DECIMAL:
+        arguments = (arguments + (0,))[:2]
+        if not 1 <= arguments[0] <= 38 or arguments[1] > arguments[0]:
+            raise ValueError(f"the type {text!r}; DECIMAL takes 1 to 38 digits, of them the scale")
+    elif len(arguments) != 1 or not (meaning.with_length or meaning.largest_precision):
+        raise ValueError(f"the type {text!r}, which does not take these numbers in brackets")
+    elif meaning.largest_precision and arguments[0] > meaning.largest_precision:
+        largest = f"{kind.value}({meaning.largest_precision})"
+        raise ValueError(f"the type {text}; at most {largest} can be carried to a script and back: CAST it to {largest}")
+    return arguments
