@@ -13,7 +13,7 @@ from bridge.flink.errors import readable
 from bridge.member.registry import stop_groups
 from bridge.schema import Schema, quoted
 from bridge.serving.model_process import release
-from operators.flink.java import know_planner
+from bridge.workarounds import know_planner
 from operators.flink.slots import Need, check_slots
 
 if TYPE_CHECKING:
