@@ -6,11 +6,13 @@ packages is imported before a function needs it.
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import warnings
 import weakref
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +48,21 @@ def know_planner(table_env: Any) -> None:
     open_gateway()
     if _planner is None:
         _planner = table_env._j_tenv.getPlanner().getClass().getClassLoader()
+
+
+@contextmanager
+def log_handlers_kept() -> Iterator[None]:
+    """Give the user's log handlers back after a local job.
+
+    Defect: a Python worker inside the driver puts a handler of its own in place of all others and leaves it there
+    (pyflink/fn_execution/beam/beam_worker_pool_service.py).
+    """
+    root = logging.getLogger()
+    handlers = root.handlers[:]
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
 
 
 def worker_of_this_thread() -> weakref.ref[SdkHarness] | None:

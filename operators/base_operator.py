@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -13,7 +12,7 @@ from bridge.flink.errors import readable
 from bridge.member.registry import stop_groups
 from bridge.schema import Schema, quoted
 from bridge.serving.model_process import release
-from bridge.workarounds import know_planner
+from bridge.workarounds import know_planner, log_handlers_kept
 from operators.flink.slots import Need, check_slots
 
 if TYPE_CHECKING:
@@ -145,20 +144,18 @@ def running(op: Operator[Any]) -> Iterator[None]:
     Raises:
         BridgeError: What went wrong, in words for the user.
     """
-    root = logging.getLogger()
-    handlers = root.handlers[:]
-    try:
-        if op._groups:
-            table_env = environment_of(op.getOutputTable())
-            needs = [Need.of_parallelism(parallelism_of(table_env)), *op._groups.values()]
-            check_slots(table_env.get_config(), needs)
-        yield
-    except Exception as error:
-        raise readable(error) from None
-    finally:
-        stop_groups(op._groups.keys())
-        release(op._models)
-        root.handlers[:] = handlers  # local jobs put a handler of their own in place of the user's
+    with log_handlers_kept():
+        try:
+            if op._groups:
+                table_env = environment_of(op.getOutputTable())
+                needs = [Need.of_parallelism(parallelism_of(table_env)), *op._groups.values()]
+                check_slots(table_env.get_config(), needs)
+            yield
+        except Exception as error:
+            raise readable(error) from None
+        finally:
+            stop_groups(op._groups.keys())
+            release(op._models)
 
 
 def parallelism_of(table_env: StreamTableEnvironment) -> int:
