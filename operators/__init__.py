@@ -1,6 +1,6 @@
 """TensorFlow scripts as operators of Flink tables: `from operators import *`."""
 
-from operators.batch_operator import BatchOperator
+from operators.batch_operator import BatchOperator, MemSourceBatchOp, TableSourceBatchOp
 from operators.flink.env import (
     AlinkGlobalConfiguration,
     MLEnv,
@@ -26,13 +26,10 @@ from operators.script_stream import TensorFlow2StreamOp, TensorFlowStreamOp
 from operators.sources import (
     CsvSourceBatchOp,
     CsvSourceStreamOp,
-    MemSourceBatchOp,
     RandomTableSourceBatchOp,
     RandomTableSourceStreamOp,
-    TableSourceBatchOp,
-    TableSourceStreamOp,
 )
-from operators.stream_operator import StreamOperator
+from operators.stream_operator import StreamOperator, TableSourceStreamOp
 
 __all__ = [
     "AlinkGlobalConfiguration",

@@ -1,113 +1,25 @@
-"""Operators: tables with methods to link, shape and run them."""
+"""Batch operators: tables with an end, run when their rows are asked for, and where they start in a program."""
 
 from __future__ import annotations
 
-import itertools
-import logging
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import pandas as pd
 
 from bridge.exceptions import ConfigurationError, SchemaError
-from bridge.flink.errors import readable
-from bridge.member.registry import stop_groups
-from bridge.schema import Schema, quoted
-from bridge.serving.model_process import release
-from operators.flink.slots import Need, check_slots
+from bridge.schema import Schema
+from operators.base_operator import Operator, Source, TableSource, running
+from operators.flink.env import getMLEnv
+from operators.memory_table import memory_table
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from pyflink.datastream import StreamExecutionEnvironment
     from pyflink.table import StreamTableEnvironment, Table
-
-    from operators.sources import TableSourceBatchOp
 
 _SHOWN_ROWS = 21  # as many rows as Alink prints without leaving some out
 _SHOWN_CHARACTERS = 60  # of one cell; a row of a model table has a million
-_numbers = itertools.count()
-_Family = TypeVar("_Family", bound="Operator[Any]")  # BatchOperator or StreamOperator: what shaping leads to
-_Op = TypeVar("_Op", bound="Operator[Any]")
 _Result = TypeVar("_Result")
-
-
-class Operator(Generic[_Family]):
-    """A table and the operators that can follow it. Nothing runs before a result is asked for."""
-
-    _family: ClassVar[type[Any]]
-
-    def __init__(self) -> None:
-        self._table: Table | None = None
-        self._groups: dict[str, Need] = {}  # groups of processes that a job with this table starts
-        self._models: frozenset[str] = frozenset()  # model processes that it starts
-
-    def _also_starts_what(self, *ops: Operator[Any]) -> None:
-        """Note that a job with this table starts all that jobs with those tables start."""
-        for op in ops:
-            self._groups.update(op._groups)
-            self._models |= op._models
-
-    def getOutputTable(self) -> Table:
-        """Return the table as plain PyFlink, to go on in SQL or the Table API."""
-        if self._table is None:
-            raise ConfigurationError(f"{type(self).__name__} has no table yet: link it to its input first")
-        return self._table
-
-    def getColNames(self) -> list[str]:
-        """Return the names of the columns."""
-        return list(self.getOutputTable().get_resolved_schema().get_column_names())
-
-    def getColTypes(self) -> list[str]:
-        """Return the types of the columns as Flink SQL texts."""
-        resolved = self.getOutputTable()._j_table.getResolvedSchema()
-        return [str(data_type.getLogicalType().asSummaryString()) for data_type in resolved.getColumnDataTypes()]
-
-    def select(self, fields: str | Sequence[str]) -> _Family:
-        """Return the columns of a SQL select list, such as "*, a + b AS c", or of a list of column names."""
-        clause = fields if isinstance(fields, str) else ", ".join(map(quoted, fields))
-        return self._query("select", clause, lambda view: f"SELECT {clause}\nFROM {view}")
-
-    def filter(self, predicate: str) -> _Family:
-        """Return the rows for which a SQL condition holds."""
-        return self._query("filter", predicate, lambda view: f"SELECT * FROM {view} WHERE {predicate}")
-
-    def where(self, predicate: str) -> _Family:
-        """Return the rows for which a SQL condition holds."""
-        return self.filter(predicate)
-
-    def link(self, op: _Op) -> _Op:
-        """Feed `op` with this table and return `op`."""
-        if not isinstance(op, Operator):
-            raise ConfigurationError(f"link: expected a {self._family.__name__}, got a {type(op).__name__}")
-        op.linkFrom(self)
-        return op
-
-    def linkTo(self, op: _Op) -> _Op:
-        """Feed `op` with this table and return `op`."""
-        return self.link(op)
-
-    def linkFrom(self, *ops: Any) -> _Family:
-        """Feed this operator and return it."""
-        raise ConfigurationError(f"{type(self).__name__} takes no input")
-
-    def _query(self, method: str, sql: str, query: Callable[[str], str]) -> _Family:
-        table = self.getOutputTable()
-        table_env = environment_of(table)
-        view = f"akdl_view_{next(_numbers)}"
-        table_env.create_temporary_view(view, table)
-        try:
-            return self._followed_by(table_env.sql_query(query(view)))
-        except Exception as error:
-            reason = str(readable(error)).split("\nWas expecting", 1)[0]  # the parser lists all of SQL's words
-            raise ConfigurationError(f"{method}: {sql!r} is no SQL for the columns {self.getColNames()}: {reason}") from None
-        finally:
-            table_env.drop_temporary_view(view)  # the query holds the table itself
-
-    def _followed_by(self, table: Table) -> _Family:
-        result: _Family = self._family()
-        result._table = table
-        result._also_starts_what(self)
-        return result
 
 
 class BatchOperator(Operator["BatchOperator"]):
@@ -120,17 +32,17 @@ class BatchOperator(Operator["BatchOperator"]):
         self._packed: str | None = None  # the model that this table holds, once it was asked for, as a file
 
     @staticmethod
+    def _own_environment() -> StreamTableEnvironment:
+        return getMLEnv().btenv
+
+    @staticmethod
     def fromTable(table: Table) -> TableSourceBatchOp:
         """Start from a plain PyFlink table; what follows runs in that table's environment."""
-        from operators.sources import TableSourceBatchOp
-
         return TableSourceBatchOp(table)
 
     @staticmethod
     def fromDataframe(df: pd.DataFrame, schemaStr: str) -> BatchOperator:
         """Start from a pandas DataFrame; `schemaStr` is "name type, name type" in the order of its columns."""
-        from operators.sources import MemSourceBatchOp
-
         return MemSourceBatchOp(df, schemaStr)
 
     def print(self, n: int = 0, title: str | None = None) -> BatchOperator:
@@ -196,58 +108,30 @@ class BatchOperator(Operator["BatchOperator"]):
 BatchOperator._family = BatchOperator
 
 
-@contextmanager
-def running(op: Operator[Any]) -> Iterator[None]:
-    """While the job of an operator runs; whatever becomes of it, none of its processes stays in this program.
-
-    Raises:
-        BridgeError: What went wrong, in words for the user.
-    """
-    root = logging.getLogger()
-    handlers = root.handlers[:]
-    try:
-        if op._groups:
-            table_env = environment_of(op.getOutputTable())
-            needs = [Need.of_parallelism(parallelism_of(table_env)), *op._groups.values()]
-            check_slots(table_env.get_config(), needs)
-        yield
-    except Exception as error:
-        raise readable(error) from None
-    finally:
-        stop_groups(op._groups.keys())
-        release(op._models)
-        root.handlers[:] = handlers  # local jobs put a handler of their own in place of the user's
+class TableSourceBatchOp(TableSource, BatchOperator):
+    """A plain PyFlink table with an end; what follows runs in that table's environment."""
 
 
-def parallelism_of(table_env: StreamTableEnvironment) -> int:
-    """Return the parallelism of an environment's jobs."""
-    return int(table_env._j_tenv.execEnv().getParallelism())
-
-
-def schema_of(where: str, table: Table) -> Schema:
-    """Return the columns of a table.
+class MemSourceBatchOp(Source, BatchOperator):
+    """Rows from memory.
 
     Args:
-        where: Whose input it is, for the error.
-        table: The table.
-
-    Raises:
-        SchemaError: A column of a type that no script and no model can get.
+        data: A list of rows (tuples or lists), or a pandas DataFrame. In a DataFrame NaN and None are null.
+        schemaStr: "name type, name type", in the order of the cells. The columns of a DataFrame with the same names are
+            taken by their names, those of one with other names in their order.
     """
-    fields = table.get_resolved_schema()
-    try:
-        return Schema.of_table(fields.get_column_names(), fields.get_column_data_types())
-    except SchemaError as error:
-        raise SchemaError(f"{where}: {error}") from None
 
+    def __init__(self, data: Sequence[Sequence[Any]] | pd.DataFrame, schemaStr: str) -> None:
+        super().__init__()
+        if not isinstance(data, (pd.DataFrame, list, tuple)):
+            raise ConfigurationError(
+                f"MemSourceBatchOp: expected a list of rows or a pandas DataFrame, got a {type(data).__name__}"
+            )
+        try:
+            self._schema = Schema.parse(schemaStr)
+        except SchemaError as error:
+            raise ConfigurationError(f"MemSourceBatchOp: parameter 'schemaStr': {error}") from None
+        self._data = data
 
-def execution_environment_of(table_env: StreamTableEnvironment) -> StreamExecutionEnvironment:
-    """Return the environment below a table environment."""
-    from pyflink.datastream import StreamExecutionEnvironment
-
-    return StreamExecutionEnvironment(table_env._j_tenv.execEnv())
-
-
-def environment_of(table: Table) -> StreamTableEnvironment:
-    """Return the environment in which a table was made."""
-    return table._t_env
+    def _make(self, table_env: StreamTableEnvironment) -> Table:
+        return memory_table(table_env, self._schema, self._data)

@@ -15,9 +15,9 @@ from operators.batch_operator import BatchOperator
 from operators.local_predictor import DESCRIPTION, LocalPredictor, fetch_pipeline, read_pipeline
 from operators.params.accessors import PredictParams, SavedModelPredictParams, TrainerParams
 from operators.params.param import WithParams
-from operators.predict_batch import TFSavedModelPredictBatchOp, TFTableModelPredictBatchOp
+from operators.predict_batch import TFSavedModelPredictBatchOp, TFTableModelPredictBatchOp, pack_model_table
 from operators.predict_stream import TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
-from operators.prepare.model_table import pack_model_table, packed_model
+from operators.prepare.model_file import packed_model
 from operators.prepare.program_folder import named_by_content, program_folder
 from operators.script_batch import TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
 from operators.stream_operator import StreamOperator

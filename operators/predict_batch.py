@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import json_format
@@ -20,11 +21,12 @@ from bridge.flink.errors import readable
 from bridge.host.carried import runs_elsewhere
 from bridge.schema import Schema, table_columns
 from bridge.serving.model_process import ModelSettings
-from operators.batch_operator import BatchOperator, Operator, environment_of, parallelism_of, schema_of
+from operators.base_operator import Operator, environment_of, parallelism_of, schema_of
+from operators.batch_operator import BatchOperator
 from operators.params.accessors import PredictParams, SavedModelPredictParams
 from operators.params.catalog import read_time
 from operators.params.param import WithParams
-from operators.prepare.model_table import pack_model_table, packed_model
+from operators.prepare.model_file import packed_model, packed_rows
 from operators.prepare.plan import MODEL_SCHEMA
 from operators.prepare.python_env import find_python
 
@@ -204,3 +206,23 @@ def _newer_models(operator: str, values: dict[str, Any]) -> dict[str, Any]:
 def _is_remote(op: Operator[Any]) -> bool:
     """Whether a job runs in other programs than this one."""
     return runs_elsewhere(environment_of(op.getOutputTable()))
+
+
+def pack_model_table(model: BatchOperator) -> str:
+    """Run the job of a model table, once, and return a file of its SavedModel that can travel with jobs.
+
+    Raises:
+        ConfigurationError: The rows are no model.
+    """
+    if model._packed is None:
+        try:
+            model._packed = model._run(lambda: packed_rows(_rows(model)))
+        except ModelError as error:
+            raise ConfigurationError(f"the model table that {type(model).__name__} makes: {error}") from None
+    return model._packed
+
+
+def _rows(model: BatchOperator) -> Iterator[tuple[Any, Any]]:
+    with model.getOutputTable().execute().collect() as rows:
+        for row in rows:
+            yield row[0], row[1]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from bridge.exceptions import ConfigurationError
-from operators.batch_operator import BatchOperator, environment_of
+from operators.base_operator import environment_of
+from operators.batch_operator import BatchOperator
 from operators.flink.env import prepare_for_stream
 from operators.params.accessors import PredictStreamParams, SavedModelPredictStreamParams
-from operators.predict_batch import PredictOp
-from operators.prepare.model_table import pack_model_table
+from operators.predict_batch import PredictOp, pack_model_table
 from operators.stream_operator import StreamOperator
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bridge.exceptions import ConfigurationError
 from bridge.flink.errors import readable
 from bridge.host.carried import runs_elsewhere
-from operators.batch_operator import Operator, environment_of, parallelism_of, schema_of
+from operators.base_operator import Operator, environment_of, parallelism_of, schema_of
 from operators.flink.env import shows_process_output
 from operators.flink.slots import Need, check_slots
 from operators.params.param import WithParams

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from bridge.exceptions import ConfigurationError
 from bridge.schema import quoted
-from operators.batch_operator import Operator, environment_of, running
+from operators.base_operator import Operator, TableSource, environment_of, running
+from operators.flink.env import getMLEnv
 
 if TYPE_CHECKING:
-    from pyflink.table import Table
-
-    from operators.sources import TableSourceStreamOp
+    from pyflink.table import StreamTableEnvironment, Table
 
 _LOOK_S = 0.2  # how soon Ctrl-C is heard
 _SIGNS = {0: "", 1: "-U ", 2: "+U ", 3: "-D "}  # of updates, as Flink shows them; plain rows need none
@@ -31,10 +30,12 @@ class StreamOperator(Operator["StreamOperator"]):
     _printed: ClassVar[list[_Printed]] = []
 
     @staticmethod
+    def _own_environment() -> StreamTableEnvironment:
+        return getMLEnv().stenv
+
+    @staticmethod
     def fromTable(table: Table) -> TableSourceStreamOp:
         """Start from a plain PyFlink table, with or without end; what follows runs in that table's environment."""
-        from operators.sources import TableSourceStreamOp
-
         return TableSourceStreamOp(table)
 
     def print(self, n: int = 0, title: str | None = None) -> StreamOperator:
@@ -75,6 +76,13 @@ class StreamOperator(Operator["StreamOperator"]):
                 'by PyFlink: getOutputTable().execute_insert("sink")'
             )
         return StreamJob(printed)
+
+
+StreamOperator._family = StreamOperator
+
+
+class TableSourceStreamOp(TableSource, StreamOperator):
+    """A plain PyFlink table, with or without end; what follows runs in that table's environment."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +183,3 @@ def _whole(ops: Sequence[StreamOperator]) -> StreamOperator:
 def _say(printed: _Printed, text: str) -> None:
     sys.stdout.write(f"{text}\n" if printed.title is None else f"{printed.title}: {text}\n")
     sys.stdout.flush()
-
-
-StreamOperator._family = StreamOperator

@@ -143,30 +143,41 @@ class _Download:
         most = 0  # bytes so far; what is fetched again after a restart is no progress
         with open(self._path, "wb") as target:
             while True:
-                before = target.tell()
-                try:
-                    if self._go_on(target):
-                        return
-                    reason = "the connection ended before the file did"
-                except urllib.error.HTTPError as error:
-                    with error:
-                        if error.code == 416 and before:  # a file that has become shorter
-                            self._restart(target)
-                        elif error.code not in _AGAIN:
-                            raise self._failure(_REASONS.get(error.code, str(error.reason)), f"HTTP {error.code}") from None
-                    reason = f"HTTP {error.code}: {error.reason}"
-                except (http.client.InvalidURL, ValueError):  # their text repeats parts of it
-                    raise FileError(f"{self._name}: this is no valid address") from None
-                except _cut as error:
-                    reason = _reason(error)
-                    if isinstance(getattr(error, "reason", error), (ssl.SSLCertVerificationError, socket.gaierror)):
-                        raise self._failure(reason, "it cannot be reached") from None
+                reason = self._attempt(target)
+                if reason is None:
+                    return
                 failures = failures + [reason] if target.tell() <= most else []
                 most = max(most, target.tell())
                 if len(failures) == ATTEMPTS:
                     got = f" after {target.tell()} of {self._size} bytes" if self._size and target.tell() else ""
                     raise self._failure(reason, f"it could not be fetched{got}, in {ATTEMPTS} attempts")
                 time.sleep(PAUSE_S * 2 ** max(len(failures) - 1, 0))
+
+    def _attempt(self, target: IO[bytes]) -> Optional[str]:
+        """Fetch what is missing; return None when the file is whole, else why it is not.
+
+        Raises:
+            FileError: Another attempt would not help.
+        """
+        try:
+            return None if self._go_on(target) else "the connection ended before the file did"
+        except urllib.error.HTTPError as error:
+            with error:
+                return self._refused(error, target)
+        except (http.client.InvalidURL, ValueError):  # their text repeats parts of it
+            raise FileError(f"{self._name}: this is no valid address") from None
+        except _cut as error:
+            reason = _reason(error)
+            if isinstance(getattr(error, "reason", error), (ssl.SSLCertVerificationError, socket.gaierror)):
+                raise self._failure(reason, "it cannot be reached") from None
+            return reason
+
+    def _refused(self, error: urllib.error.HTTPError, target: IO[bytes]) -> str:
+        if error.code == 416 and target.tell():  # a file that has become shorter
+            self._restart(target)
+        elif error.code not in _AGAIN:
+            raise self._failure(_REASONS.get(error.code, str(error.reason)), f"HTTP {error.code}") from None
+        return f"HTTP {error.code}: {error.reason}"
 
     def _go_on(self, target: IO[bytes]) -> bool:
         """Append what the server sends; return whether the file is whole."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import glob
 import logging
 import os
 import random
@@ -127,62 +128,46 @@ def interpreter_in(folder: str) -> str | None:
 def _open_archive(archive: PythonArchive) -> Interpreter:
     place = private_folder(os.path.join(tempfile.gettempdir(), f"akdl_envs_{os.geteuid()}"), "Python environments")
     folder = os.path.join(place, archive.sha256[:32])
-    complete = os.path.join(folder, _COMPLETE)
     while True:
         lock = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH)
-            is_new = False
-            # Locks are not changed into one another in one step, so after each all is looked at again. Nobody waits for the
-            # lock alone: who was faster shares it again once all is there, for as long as a process lives.
-            if not os.path.exists(complete):
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    time.sleep(random.uniform(0, _RETRY_S))
-                    continue
-                if is_linked(lock) and not os.path.exists(complete):
-                    _unpack(archive, folder, place)
-                    is_new = True
-                fcntl.flock(lock, fcntl.LOCK_SH)
-            if is_linked(lock) and os.path.exists(complete):
-                if is_new:
-                    _remove_when_unused(folder)
+        with contextlib.ExitStack() as closing:
+            closing.callback(os.close, lock)
+            if _shares(lock, archive, folder):
                 python = interpreter_in(os.path.join(folder, "env"))
                 assert python is not None
-                held, lock = lock, -1
-                return Interpreter(python, (held,))
-        finally:
-            if lock >= 0:
-                os.close(lock)
+                closing.pop_all()
+                return Interpreter(python, (lock,))
 
 
-def _unpack(archive: PythonArchive, folder: str, place: str) -> None:
+def _shares(lock: int, archive: PythonArchive, folder: str) -> bool:
+    """Share the lock of an unpacked archive, which is unpacked if need be; False when others came between.
+
+    Locks are not changed into one another in one step, so after each all is looked at again. Nobody waits for the lock alone:
+    who was faster shares it again once all is there, for as long as a process lives.
+    """
+    complete = os.path.join(folder, _COMPLETE)
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    if not os.path.exists(complete):
+        if not try_lock(lock):
+            time.sleep(random.uniform(0, _RETRY_S))
+            return False
+        is_new = is_linked(lock) and not os.path.exists(complete)
+        if is_new:
+            _unpack(archive, folder)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        if is_new:
+            _remove_when_unused(folder)
+    return is_linked(lock) and os.path.exists(complete)
+
+
+def _unpack(archive: PythonArchive, folder: str) -> None:
     """Fill the folder, with its lock held alone."""
-    _sweep(place, folder)
+    _sweep(folder)
     started = time.monotonic()
-    target = os.path.join(folder, "env")
     try:
         shutil.rmtree(folder, ignore_errors=True)  # of somebody who was killed
-        os.makedirs(target, 0o700)
         path = arrived(archive.path)
-        if not os.path.isfile(path):
-            raise ConfigurationError(f"the archive did not arrive with the job at {path}")
-        if akdl.storage.files.sha256_of(path) != archive.sha256:
-            raise ConfigurationError("the archive has changed since the job was built")
-        try:
-            with open(path, "rb") as file:
-                unpack_archive(file, target, links=True)
-        except ArchiveError as error:
-            raise ConfigurationError(f"the archive cannot be unpacked: {error}; {_PACK}") from None
-        python = interpreter_in(target)
-        if python is None:
-            raise ConfigurationError(
-                "expected bin/python at the root of the archive or in its one folder, found "
-                f"{', '.join(sorted(os.listdir(target))[:10]) or 'nothing'}; {_PACK}"
-            )
-        _unpack_conda(python)
-        found = versions_of(python)
+        found = _fill(os.path.join(folder, "env"), path, archive.sha256)
         with open(os.path.join(folder, _COMPLETE), "wb"):
             pass
     except BaseException:
@@ -192,25 +177,49 @@ def _unpack(archive: PythonArchive, folder: str, place: str) -> None:
     logger.info("pythonEnv %s: unpacked %s in %.1f s: %s", archive.origin, path, time.monotonic() - started, found)
 
 
+def _fill(target: str, path: str, sha256: str) -> str:
+    """Unpack the archive at a path and return the versions that its interpreter tells."""
+    os.makedirs(target, 0o700)
+    if not os.path.isfile(path):
+        raise ConfigurationError(f"the archive did not arrive with the job at {path}")
+    if akdl.storage.files.sha256_of(path) != sha256:
+        raise ConfigurationError("the archive has changed since the job was built")
+    try:
+        with open(path, "rb") as file:
+            unpack_archive(file, target, links=True)
+    except ArchiveError as error:
+        raise ConfigurationError(f"the archive cannot be unpacked: {error}; {_PACK}") from None
+    python = interpreter_in(target)
+    if python is None:
+        raise ConfigurationError(
+            "expected bin/python at the root of the archive or in its one folder, found "
+            f"{', '.join(sorted(os.listdir(target))[:10]) or 'nothing'}; {_PACK}"
+        )
+    _unpack_conda(python)
+    return versions_of(python)
+
+
 def _remove_when_unused(folder: str) -> None:
     start_detached([sys.executable, "-I", "-S", "-c", _REMOVE, folder, f"{folder}.lock"])
 
 
-def _sweep(place: str, but: str) -> None:
-    """Remove what nobody uses and nobody has removed."""
-    for name in os.listdir(place):
-        path = os.path.join(place, name)
+def _sweep(but: str) -> None:
+    """Remove what lies beside a folder, is used by nobody, and was left by removers that were killed."""
+    for path in glob.glob(os.path.join(glob.escape(os.path.dirname(but)), "*.lock")):
         folder = path[: -len(".lock")]
-        if not name.endswith(".lock") or folder == but:
-            continue
-        with contextlib.suppress(OSError):
-            lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                if try_lock(lock) and is_linked(lock):
-                    shutil.rmtree(folder, ignore_errors=True)
-                    os.unlink(path)
-            finally:
-                os.close(lock)
+        if folder != but and _is_unused(path):
+            _remove_when_unused(folder)
+
+
+def _is_unused(path: str) -> bool:
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return try_lock(lock)
+    finally:
+        os.close(lock)
 
 
 def _unpack_conda(python: str) -> None:

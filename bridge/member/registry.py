@@ -10,13 +10,13 @@ a request for state that PyFlink makes around its calls, would wait for ever.
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
 import weakref
 from collections.abc import Collection
-from types import FrameType
 from typing import TYPE_CHECKING, Protocol
+
+from bridge.workarounds import has_ended, worker_of_this_thread
 
 if TYPE_CHECKING:
     from apache_beam.runners.worker.sdk_worker import SdkHarness
@@ -55,7 +55,7 @@ def add(member: Owned) -> None:
     """Note a member that has a process or is about to start one."""
     global _watcher
     with _lock:
-        _members[member] = _own_worker()
+        _members[member] = worker_of_this_thread()
         if _watcher is None:
             _watcher = threading.Thread(target=_stop_abandoned, name="akdl-abandoned", daemon=True)
             _watcher.start()
@@ -78,31 +78,12 @@ def _stop_abandoned() -> None:
     while True:
         time.sleep(LOOK_S)
         for member in _snapshot():
-            if _has_ended(_members.get(member)):
+            if has_ended(_members.get(member)):
                 logger.warning("%s: its worker has lost Flink, stopping it", member.label)
                 member.stop()
             elif member.unanswered_s > ABANDONED_S:
                 logger.warning("%s: no sign of life from Flink for %g s, stopping it", member.label, ABANDONED_S)
                 member.stop()
-
-
-def _own_worker() -> weakref.ref[SdkHarness] | None:
-    """Return Beam's worker that this thread works for; None where a test calls."""
-    beam = sys.modules.get("apache_beam.runners.worker.sdk_worker")  # half a second to import, for programs without one
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and beam is not None:
-        worker = frame.f_locals.get("self")
-        if isinstance(worker, beam.SdkHarness):
-            return weakref.ref(worker)
-        frame = frame.f_back
-    return None
-
-
-def _has_ended(worker: weakref.ref[SdkHarness] | None) -> bool:
-    if worker is None:
-        return False
-    harness = worker()
-    return harness is None or not harness._alive
 
 
 def _snapshot() -> list[Owned]:

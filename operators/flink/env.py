@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from bridge.exceptions import ConfigurationError
 from bridge.host.carried import carry_own_packages
-from operators.flink.java import know_planner, start_java
+from bridge.workarounds import know_planner
+from operators.flink.java import start_java
 
 if TYPE_CHECKING:
     from pyflink.datastream import StreamExecutionEnvironment

@@ -2,6 +2,21 @@
 
 import pytest
 
+from operators import BatchOperator, resetEnv, useLocalEnv
+
+PEOPLE = "(VALUES (1, 'ann', 0.5), (2, 'bob', 1.5), (3, CAST(NULL AS STRING), 2.5)) AS v(id, name, score)"
+
+
+@pytest.fixture(scope="module")
+def table_env():
+    yield useLocalEnv(1).btenv
+    resetEnv()
+
+
+@pytest.fixture
+def people(table_env):
+    return BatchOperator.fromTable(table_env.sql_query(f"SELECT * FROM {PEOPLE}"))
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):

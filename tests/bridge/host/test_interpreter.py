@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import types
 
 import psutil
 import pytest
@@ -18,6 +17,7 @@ import pytest
 import bridge.host.interpreter
 from akdl.storage.files import sha256_of
 from bridge.exceptions import ConfigurationError, TaskError
+from bridge.host.file_lock import try_lock
 from bridge.host.interpreter import means_tensorflow_1, open_interpreter
 from bridge.settings import PythonArchive
 from tests.bridge.member.test_member import BATCH, decoded, start  # noqa: F401  a fixture
@@ -89,14 +89,14 @@ def test_who_is_late_does_not_wait_for_the_process_of_who_was_faster(tmp_path, p
     fcntl.flock(faster, fcntl.LOCK_SH)
     wanted, opened = [], []
 
-    def flock(fd: int, operation: int) -> None:
-        wanted.append(operation)
-        fcntl.flock(fd, operation)
+    def try_and_note(fd: int) -> bool:
+        wanted.append(fd)
+        return try_lock(fd)
 
-    monkeypatch.setattr(bridge.host.interpreter, "fcntl", types.SimpleNamespace(**{**vars(fcntl), "flock": flock}))
+    monkeypatch.setattr(bridge.host.interpreter, "try_lock", try_and_note)
     late = threading.Thread(target=lambda: opened.append(open_interpreter("Op", archive)))
     late.start()
-    wait_until(lambda: any(operation & fcntl.LOCK_EX for operation in wanted), "it wants to unpack")
+    wait_until(lambda: bool(wanted), "it wants to unpack")
     make_environment(folder / "env")
     (folder / ".akdl-complete").touch()
     try:
@@ -119,7 +119,7 @@ def test_leftovers_of_the_killed(tmp_path, place):
     left.release()
     assert os.path.exists(left.path)
     other = open_interpreter("Op", archive_of(make_environment(tmp_path / "two", tool="other")))
-    assert not os.path.exists(left.path)
+    wait_until(lambda: not os.path.exists(left.path), "what was left is gone")
     other.release()
 
 

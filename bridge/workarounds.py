@@ -1,0 +1,161 @@
+"""Work-arounds for defects of PyFlink, py4j, Flink and Beam: the one place that reaches into what is private to them.
+
+Each function names the defect and where it is upstream; when it is gone there, the function goes here. Nothing of these
+packages is imported before a function needs it.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from apache_beam.runners.worker.sdk_worker import SdkHarness
+
+_METADATA = "org.apache.calcite.rel.metadata"
+_planner: Any = None  # the class loader of Flink's planner
+
+
+def open_gateway() -> Any:
+    """Return the line to the JVM of this program, which is started unless it runs, with its threads kept apart.
+
+    Defect: `launch_gateway` of pyflink/java_gateway.py drops its handle of the JVM, which Python reports as a forgotten
+    process. The JVM watches for our end itself, so nothing is lost with the handle.
+    """
+    from pyflink.java_gateway import get_gateway
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gateway = get_gateway()
+    _keep_threads_apart(gateway._gateway_client)
+    return gateway
+
+
+def know_planner(table_env: Any) -> None:
+    """Let all threads of this program plan tables, not only the one that made the environment.
+
+    Defect: Flink's planner sets `RelMetadataQueryBase.THREAD_PROVIDERS` of Calcite, which is kept by thread, only in the
+    thread of the JVM that makes the planner; others fail with "NullPointerException: metadataHandlerProvider".
+    """
+    global _planner
+    open_gateway()
+    if _planner is None:
+        _planner = table_env._j_tenv.getPlanner().getClass().getClassLoader()
+
+
+@contextmanager
+def log_handlers_kept() -> Iterator[None]:
+    """Give the user's log handlers back after a local job.
+
+    Defect: a Python worker inside the driver puts a handler of its own in place of all others and leaves it there
+    (pyflink/fn_execution/beam/beam_worker_pool_service.py).
+    """
+    root = logging.getLogger()
+    handlers = root.handlers[:]
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+
+
+def worker_of_this_thread() -> weakref.ref[SdkHarness] | None:
+    """Return Beam's worker that this thread works for; None where a test calls.
+
+    Defect: a worker that loses its line to Flink closes no function, and hands functions no way to ask whether it has
+    ended (`SdkHarness` of apache_beam/runners/worker/sdk_worker.py); it is found only among the callers of a function.
+    """
+    beam = sys.modules.get("apache_beam.runners.worker.sdk_worker")  # half a second to import, for programs without one
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and beam is not None:
+        worker = frame.f_locals.get("self")
+        if isinstance(worker, beam.SdkHarness):
+            return weakref.ref(worker)
+        frame = frame.f_back
+    return None
+
+
+def has_ended(worker: weakref.ref[SdkHarness] | None) -> bool:
+    """Whether a worker of Beam has ended; for the defect that `worker_of_this_thread` names. False where there is none."""
+    if worker is None:
+        return False
+    harness = worker()
+    return harness is None or not harness._alive
+
+
+def _keep_threads_apart(client: Any) -> None:
+    """Let each thread of this program talk to one thread of the JVM of its own.
+
+    Defect: `GatewayClient` of py4j/java_gateway.py keeps one pool of connections (`deque`) for all threads, so a thread may
+    find itself in another thread of the JVM, where what Flink's planner keeps by thread is missing. It needs no second
+    thread of the user's for that: Python frees Java objects in any thread.
+    """
+    if isinstance(client.deque, _Connections):
+        return
+    connections = _Connections()
+    while client.deque:
+        connections.append(client.deque.popleft())
+    client.deque = connections
+
+
+class _Connections(threading.local):
+    """The free connections of one thread, in place of py4j's pool for all.
+
+    Each has a thread of the JVM of its own. py4j opens another one where none is free: in a new thread of this program, and
+    after a call that was interrupted, whose connection is lost.
+    """
+
+    def __init__(self) -> None:
+        self._free = _ClosedInTheEnd()
+        self._can_plan = False  # the one that is free
+        self._is_preparing = False
+
+    def __len__(self) -> int:
+        return len(self._free)
+
+    def append(self, connection: Any) -> None:
+        """Take a connection back."""
+        self._free.append(connection)
+
+    def pop(self) -> Any:
+        """Return the connection that was used last; raise IndexError when there is none."""
+        if _planner is not None and not self._is_preparing and not (self._free and self._can_plan):
+            self._is_preparing = True  # the calls lead back here, and leave a free connection
+            try:
+                _prepare_planning()
+            finally:
+                self._is_preparing = False
+            self._can_plan = True
+        return self._free.pop()
+
+
+class _ClosedInTheEnd(list[Any]):
+    def __del__(self) -> None:
+        for connection in self:
+            connection.close()
+
+
+def _prepare_planning() -> None:
+    """Set what Flink's planner keeps by thread, as it does itself in the thread that makes an environment."""
+    from pyflink.java_gateway import get_gateway
+
+    gateway = get_gateway()
+
+    def invoke(name: str, method: str, *argument: tuple[str, Any]) -> Any:
+        types = gateway.new_array(gateway.jvm.Class, len(argument))
+        values = gateway.new_array(gateway.jvm.Object, len(argument))
+        for place, (kind, value) in enumerate(argument):
+            types[place], values[place] = _planner.loadClass(kind), value
+        return _planner.loadClass(name).getMethod(method, types).invoke(None, values)
+
+    with suppress(Exception):  # with another Flink, threads are as they were
+        provider = invoke("org.apache.flink.table.planner.plan.metadata.FlinkDefaultRelMetadataProvider", "INSTANCE")
+        compiled = invoke(f"{_METADATA}.JaninoRelMetadataProvider", "of", (f"{_METADATA}.RelMetadataProvider", provider))
+        by_thread = _planner.loadClass(f"{_METADATA}.RelMetadataQueryBase").getField("THREAD_PROVIDERS").get(None)
+        by_thread.set(compiled)

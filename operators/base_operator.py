@@ -1,0 +1,192 @@
+"""What all operators share: a table with methods to link and shape it, and what is done around its job."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from bridge.exceptions import ConfigurationError, SchemaError
+from bridge.flink.errors import readable
+from bridge.member.registry import stop_groups
+from bridge.schema import Schema, quoted
+from bridge.serving.model_process import release
+from bridge.workarounds import know_planner, log_handlers_kept
+from operators.flink.slots import Need, check_slots
+
+if TYPE_CHECKING:
+    from pyflink.datastream import StreamExecutionEnvironment
+    from pyflink.table import StreamTableEnvironment, Table
+
+_numbers = itertools.count()
+_Family = TypeVar("_Family", bound="Operator[Any]")  # BatchOperator or StreamOperator: what shaping leads to
+_Op = TypeVar("_Op", bound="Operator[Any]")
+
+
+class Operator(Generic[_Family]):
+    """A table and the operators that can follow it. Nothing runs before a result is asked for."""
+
+    _family: ClassVar[type[Any]]
+
+    def __init__(self) -> None:
+        self._table: Table | None = None
+        self._groups: dict[str, Need] = {}  # groups of processes that a job with this table starts
+        self._models: frozenset[str] = frozenset()  # model processes that it starts
+
+    @staticmethod
+    def _own_environment() -> StreamTableEnvironment:
+        """Return the environment in which sources of this family make their tables."""
+        raise NotImplementedError
+
+    def _also_starts_what(self, *ops: Operator[Any]) -> None:
+        """Note that a job with this table starts all that jobs with those tables start."""
+        for op in ops:
+            self._groups.update(op._groups)
+            self._models |= op._models
+
+    def getOutputTable(self) -> Table:
+        """Return the table as plain PyFlink, to go on in SQL or the Table API."""
+        if self._table is None:
+            raise ConfigurationError(f"{type(self).__name__} has no table yet: link it to its input first")
+        return self._table
+
+    def getColNames(self) -> list[str]:
+        """Return the names of the columns."""
+        return list(self.getOutputTable().get_resolved_schema().get_column_names())
+
+    def getColTypes(self) -> list[str]:
+        """Return the types of the columns as Flink SQL texts."""
+        resolved = self.getOutputTable()._j_table.getResolvedSchema()
+        return [str(data_type.getLogicalType().asSummaryString()) for data_type in resolved.getColumnDataTypes()]
+
+    def select(self, fields: str | Sequence[str]) -> _Family:
+        """Return the columns of a SQL select list, such as "*, a + b AS c", or of a list of column names."""
+        clause = fields if isinstance(fields, str) else ", ".join(map(quoted, fields))
+        return self._query("select", clause, lambda view: f"SELECT {clause}\nFROM {view}")
+
+    def filter(self, predicate: str) -> _Family:
+        """Return the rows for which a SQL condition holds."""
+        return self._query("filter", predicate, lambda view: f"SELECT * FROM {view} WHERE {predicate}")
+
+    def where(self, predicate: str) -> _Family:
+        """Return the rows for which a SQL condition holds."""
+        return self.filter(predicate)
+
+    def link(self, op: _Op) -> _Op:
+        """Feed `op` with this table and return `op`."""
+        if not isinstance(op, Operator):
+            raise ConfigurationError(f"link: expected a {self._family.__name__}, got a {type(op).__name__}")
+        op.linkFrom(self)
+        return op
+
+    def linkTo(self, op: _Op) -> _Op:
+        """Feed `op` with this table and return `op`."""
+        return self.link(op)
+
+    def linkFrom(self, *ops: Any) -> _Family:
+        """Feed this operator and return it."""
+        raise ConfigurationError(f"{type(self).__name__} takes no input")
+
+    def _query(self, method: str, sql: str, query: Callable[[str], str]) -> _Family:
+        table = self.getOutputTable()
+        table_env = environment_of(table)
+        view = f"akdl_view_{next(_numbers)}"
+        table_env.create_temporary_view(view, table)
+        try:
+            return self._followed_by(table_env.sql_query(query(view)))
+        except Exception as error:
+            reason = str(readable(error)).split("\nWas expecting", 1)[0]  # the parser lists all of SQL's words
+            raise ConfigurationError(f"{method}: {sql!r} is no SQL for the columns {self.getColNames()}: {reason}") from None
+        finally:
+            table_env.drop_temporary_view(view)  # the query holds the table itself
+
+    def _followed_by(self, table: Table) -> _Family:
+        result: _Family = self._family()
+        result._table = table
+        result._also_starts_what(self)
+        return result
+
+
+class Source(Operator[Any]):
+    """A source makes its table when it is first needed, in the environment of that moment."""
+
+    def getOutputTable(self) -> Table:
+        """Return the table as plain PyFlink, to go on in SQL or the Table API."""
+        if self._table is None:
+            try:
+                self._table = self._make(self._own_environment())
+            except ConfigurationError:
+                raise
+            except Exception as error:
+                raise readable(error) from None
+        return self._table
+
+    def _make(self, table_env: StreamTableEnvironment) -> Table:
+        raise NotImplementedError(type(self).__name__)
+
+
+class TableSource(Operator[Any]):
+    """A plain PyFlink table; what follows runs in that table's environment."""
+
+    def __init__(self, table: Table) -> None:
+        super().__init__()
+        if not hasattr(table, "get_resolved_schema"):
+            raise ConfigurationError(f"{type(self).__name__}: expected a PyFlink Table, got a {type(table).__name__}")
+        know_planner(environment_of(table))
+        self._table = table
+
+
+@contextmanager
+def running(op: Operator[Any]) -> Iterator[None]:
+    """While the job of an operator runs; whatever becomes of it, none of its processes stays in this program.
+
+    Raises:
+        BridgeError: What went wrong, in words for the user.
+    """
+    with log_handlers_kept():
+        try:
+            if op._groups:
+                table_env = environment_of(op.getOutputTable())
+                needs = [Need.of_parallelism(parallelism_of(table_env)), *op._groups.values()]
+                check_slots(table_env.get_config(), needs)
+            yield
+        except Exception as error:
+            raise readable(error) from None
+        finally:
+            stop_groups(op._groups.keys())
+            release(op._models)
+
+
+def parallelism_of(table_env: StreamTableEnvironment) -> int:
+    """Return the parallelism of an environment's jobs."""
+    return int(table_env._j_tenv.execEnv().getParallelism())
+
+
+def schema_of(where: str, table: Table) -> Schema:
+    """Return the columns of a table.
+
+    Args:
+        where: Whose input it is, for the error.
+        table: The table.
+
+    Raises:
+        SchemaError: A column of a type that no script and no model can get.
+    """
+    fields = table.get_resolved_schema()
+    try:
+        return Schema.of_table(fields.get_column_names(), fields.get_column_data_types())
+    except SchemaError as error:
+        raise SchemaError(f"{where}: {error}") from None
+
+
+def execution_environment_of(table_env: StreamTableEnvironment) -> StreamExecutionEnvironment:
+    """Return the environment below a table environment."""
+    from pyflink.datastream import StreamExecutionEnvironment
+
+    return StreamExecutionEnvironment(table_env._j_tenv.execEnv())
+
+
+def environment_of(table: Table) -> StreamTableEnvironment:
+    """Return the environment in which a table was made."""
+    return table._t_env

@@ -1,0 +1,51 @@
+"""A model, as a job makes it or as it lies somewhere, to a file that travels with jobs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from typing import Any
+
+from akdl.storage.files import fetch
+from akdl.storage.model_archive import find_saved_model, unpack
+from operators.prepare.program_folder import named_by_content, program_folder
+
+
+def packed_rows(rows: Iterable[tuple[Any, Any]]) -> str:
+    """Return a file of a SavedModel that can travel with jobs.
+
+    Args:
+        rows: Of a model table, in any order. They are read one after the other, so a large model needs little memory.
+
+    Raises:
+        ModelError: The rows are no model.
+    """
+    place = tempfile.mkdtemp(dir=program_folder())
+    try:
+        return _pack(unpack(rows, os.path.join(place, "unpacked")), place)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def packed_model(address: str) -> str:
+    """Return a file of a SavedModel that can travel with jobs.
+
+    Args:
+        address: The model's folder, or a zip or tar file of one: any address of `akdl.storage.files`.
+
+    Raises:
+        FileError: It cannot be had.
+        ModelError: The folder holds no SavedModel.
+    """
+    place = tempfile.mkdtemp(dir=program_folder())
+    try:
+        path = fetch(address, place)
+        return _pack(find_saved_model(path), place) if os.path.isdir(path) else named_by_content(path, "model")[0]
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _pack(saved_model: str, place: str) -> str:
+    return named_by_content(shutil.make_archive(os.path.join(place, "packed"), "zip", saved_model), "model")[0]

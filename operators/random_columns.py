@@ -1,0 +1,95 @@
+"""Random columns: their distributions as `outputColConfs` names them, and SQL that makes them of uniform draws."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from bridge.exceptions import ConfigurationError
+
+_CONF = re.compile(r"\s*([^:\s]+)\s*:\s*(\w+)\s*\(([^()]*)\)\s*")
+_ARGUMENTS = {"uniform": 2, "uniform_open": 2, "gauss": 2, "poisson": 1}
+
+Distribution = tuple[str, list[float], float]  # name, arguments, share of nulls
+
+
+def read_distributions(text: str, names: list[str]) -> dict[str, Distribution]:
+    """Read "name:dist(args);name:dist(args, nullper=p)"."""
+    result = {}
+    for part in filter(str.strip, text.split(";")):
+        found = _CONF.fullmatch(part)
+        if found is None or found.group(1) not in names:
+            raise _conf_error(part, f"name:distribution(numbers) with one of the columns {', '.join(names)}")
+        result[found.group(1)] = _distribution(part, found.group(2), found.group(3))
+    return result
+
+
+def _distribution(part: str, name: str, arguments: str) -> Distribution:
+    pieces = [piece.strip() for piece in arguments.split(",") if piece.strip()]
+    nulls = 0.0
+    try:
+        if pieces and pieces[-1].replace(" ", "").startswith("nullper="):
+            nulls = float(pieces.pop().split("=")[1])
+        numbers = [float(piece) for piece in pieces]
+    except ValueError:
+        raise _conf_error(part, "numbers in the brackets, and at most nullper=p at their end") from None
+    if name == "weight_set":
+        fits = len(numbers) >= 2 and len(numbers) % 2 == 0 and min(numbers[1::2]) >= 0 < sum(numbers[1::2])
+    else:
+        fits = len(numbers) == _ARGUMENTS.get(name)
+    if name == "poisson" and fits:
+        fits = 0 < numbers[0] <= 100  # beyond, the table of its probabilities would get long
+    if not fits or not 0 <= nulls <= 1:
+        raise _conf_error(
+            part,
+            "uniform(low,high), uniform_open(low,high), gauss(mean,sd), poisson(mean to 100) or weight_set(value,weight,...)",
+        )
+    return name, numbers, nulls
+
+
+def _conf_error(part: str, expected: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"RandomTableSourceBatchOp: parameter 'outputColConfs': expected {expected}, got {part.strip()!r}"
+    )
+
+
+def expression(distribution: Distribution | None, draws: list[str]) -> str:
+    """Return SQL for one column over draws from [0, 1), whose names are added to `draws`."""
+
+    def draw() -> str:
+        draws.append(f"u{len(draws)}")
+        return draws[-1]
+
+    name, numbers, nulls = distribution or ("uniform", [0.0, 1.0], 0.0)
+    if name in {"uniform", "uniform_open"}:
+        value = f"{_literal(numbers[0])} + {draw()} * {_literal(numbers[1] - numbers[0])}"
+    elif name == "gauss":  # Box and Muller
+        radius = f"SQRT({_literal(-2.0)} * LN({_literal(1.0)} - {draw()}))"
+        value = f"{_literal(numbers[0])} + {_literal(numbers[1])} * {radius} * COS({_literal(2 * math.pi)} * {draw()})"
+    elif name == "poisson":
+        value = _choice(draw(), [(float(k), weight) for k, weight in enumerate(_poisson(numbers[0]))])
+    else:
+        value = _choice(draw(), list(zip(numbers[::2], numbers[1::2])))
+    return f"CASE WHEN {draw()} < {_literal(nulls)} THEN CAST(NULL AS DOUBLE) ELSE {value} END" if nulls else value
+
+
+def _choice(draw: str, weighted: list[tuple[float, float]]) -> str:
+    total, below = sum(weight for _, weight in weighted), 0.0
+    cases = []
+    for value, weight in weighted[:-1]:
+        below += weight
+        cases.append(f"WHEN {draw} < {_literal(below / total)} THEN {_literal(value)}")
+    last = _literal(weighted[-1][0])
+    return f"CASE {' '.join(cases)} ELSE {last} END" if cases else last
+
+
+def _poisson(mean: float) -> list[float]:
+    """Return the probabilities of 0, 1, 2 and so on, up to where they no longer matter."""
+    probabilities = [math.exp(-mean)]
+    while sum(probabilities) < 1 - 1e-12 and len(probabilities) < 1000:
+        probabilities.append(probabilities[-1] * mean / len(probabilities))
+    return probabilities
+
+
+def _literal(number: float) -> str:
+    return f"CAST({number!r} AS DOUBLE)"

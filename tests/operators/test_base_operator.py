@@ -1,0 +1,99 @@
+"""What every operator can do: tables, SQL, links, and what is left behind by its job."""
+
+from __future__ import annotations
+
+import logging
+
+import pandas as pd
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from operators import BatchOperator, RandomTableSourceBatchOp, TensorFlow2BatchOp
+
+
+def test_an_operator_that_is_not_linked_has_no_table():
+    with pytest.raises(ConfigurationError, match="TensorFlow2BatchOp has no table yet: link it to its input first"):
+        TensorFlow2BatchOp().getOutputTable()
+
+
+def test_from_what_is_no_table():
+    with pytest.raises(ConfigurationError, match="expected a PyFlink Table, got a DataFrame"):
+        BatchOperator.fromTable(pd.DataFrame())
+
+
+@pytest.mark.flink
+def test_columns(people):
+    assert people.getColNames() == ["id", "name", "score"]
+    assert people.getColTypes() == ["INT NOT NULL", "STRING", "DECIMAL(2, 1) NOT NULL"]
+
+
+@pytest.mark.flink
+def test_select_takes_sql_or_names(people):
+    chosen = people.select(["name", "id"])
+    assert chosen.getColNames() == ["name", "id"]
+    labelled = people.select("*, case when RAND() > 0.5 then 1. else 0. end as label")
+    assert labelled.getColNames() == ["id", "name", "score", "label"]
+    assert labelled.getColTypes()[-1] == "INT NOT NULL"  # `1.` is a whole number in SQL, as scripts for Alink expect
+    assert people.select("id -- and a comment").getColNames() == ["id"]
+
+
+@pytest.mark.flink
+def test_wrong_sql(people):
+    with pytest.raises(ConfigurationError) as raised:
+        people.select("id, nome")
+    message = str(raised.value)
+    assert message.startswith("select: 'id, nome' is no SQL for the columns ['id', 'name', 'score']: ")
+    assert "Column 'nome' not found" in message
+    with pytest.raises(ConfigurationError, match="filter: 'id >' is no SQL") as raised:
+        people.filter("id >")
+    assert len(str(raised.value)) < 300
+    with pytest.raises(ConfigurationError, match="'sco`re'"):
+        people.select(["sco`re"])
+
+
+@pytest.mark.flink
+def test_views_are_not_left_behind(table_env, people):
+    before = table_env.list_temporary_views()
+    people.select("id").where("id > 1")
+    assert table_env.list_temporary_views() == before
+
+
+@pytest.mark.flink
+def test_a_result_goes_on_in_plain_sql(table_env, people):
+    table_env.create_temporary_view("rich", people.where("score > 1").filter("id < 3").getOutputTable())
+    try:
+        with table_env.sql_query("SELECT COUNT(*), MAX(id) FROM rich").execute().collect() as rows:
+            assert [tuple(row) for row in rows] == [(1, 2)]
+    finally:
+        table_env.drop_temporary_view("rich")
+
+
+@pytest.mark.flink
+def test_links_that_cannot_be(people):
+    with pytest.raises(ConfigurationError, match="link: expected a BatchOperator, got a str"):
+        people.link("op")
+    with pytest.raises(ConfigurationError, match="TableSourceBatchOp takes no input"):
+        people.link(people)
+
+
+@pytest.mark.flink
+def test_a_failed_job_is_one_short_error(people):
+    with pytest.raises(Exception, match="(?i)by zero|zero") as raised:
+        people.select("1 / (id - id) AS x").collectToDataframe()
+    assert len(str(raised.value).splitlines()) < 5
+
+
+@pytest.mark.flink
+def test_the_users_log_handlers_survive_a_job(table_env):
+    from pyflink.table import DataTypes
+    from pyflink.table.udf import udf
+
+    handler = logging.NullHandler()
+    logging.getLogger().addHandler(handler)
+    try:
+        table_env.create_temporary_function("twice_of", udf(lambda x: x * 2, result_type=DataTypes.INT(), func_type="pandas"))
+        ids = RandomTableSourceBatchOp(numRows=3, numCols=1, idCol="id").select("CAST(id AS INT) AS id")
+        assert list(ids.select("twice_of(id) AS x").collectToDataframe().x) == [0, 2, 4]
+        assert handler in logging.getLogger().handlers
+    finally:
+        logging.getLogger().removeHandler(handler)

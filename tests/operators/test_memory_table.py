@@ -1,0 +1,88 @@
+"""Rows from memory: what becomes of them and which are refused."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+
+import pandas as pd
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from operators import BatchOperator, MemSourceBatchOp, resetEnv, useLocalEnv
+
+
+def test_rows_from_memory_that_do_not_fit():
+    with pytest.raises(ConfigurationError, match="expected a list of rows or a pandas DataFrame, got a str"):
+        MemSourceBatchOp("abc", "a INT")
+    with pytest.raises(ConfigurationError, match="MemSourceBatchOp: parameter 'schemaStr': .*unknown type 'INTT'"):
+        MemSourceBatchOp([], "a INTT")
+
+
+@pytest.fixture(scope="module")
+def env():
+    yield useLocalEnv(2)
+    resetEnv()
+
+
+SCHEMA = (
+    "flag BOOLEAN, big LONG, x DOUBLE, name STRING, data BYTES, money DECIMAL(5, 2), day DATE, at TIMESTAMP(3), v ARRAY<INT>"
+)
+ROWS = [
+    (True, 2**53 + 1, 0.5, "żółć", b"\x00", decimal.Decimal("1.25"), datetime.date(2024, 2, 29),
+     datetime.datetime(2024, 1, 2, 3, 4, 5, 6000), [1, 2]),
+    (None,) * 9,
+]  # fmt: skip
+
+
+@pytest.mark.flink
+def test_rows_from_memory(env):
+    frame = MemSourceBatchOp(ROWS, SCHEMA).collectToDataframe()
+    full = frame[frame.big.notna()].iloc[0]
+    assert full.flag is True and full.big == 2**53 + 1 and full.x == 0.5 and full["name"] == "żółć"
+    assert full.data == b"\x00" and full.money == decimal.Decimal("1.25") and full.day == datetime.date(2024, 2, 29)
+    assert full["at"] == pd.Timestamp("2024-01-02 03:04:05.006") and list(full.v) == [1, 2]
+    assert frame[frame.big.isna()].isna().all(axis=None)
+
+
+@pytest.mark.flink
+def test_no_rows_from_memory(env):
+    empty = MemSourceBatchOp([], "a LONG, b ARRAY<STRING>")
+    assert empty.getColTypes() == ["BIGINT", "ARRAY<STRING>"]
+    assert len(empty.collectToDataframe()) == 0
+    frame = BatchOperator.fromDataframe(pd.DataFrame({"a": [], "b": []}), "a LONG, b STRING")
+    assert len(frame.collectToDataframe()) == 0
+
+
+@pytest.mark.flink
+def test_a_dataframe_with_nulls(env):
+    frame = pd.DataFrame({"i": [1.0, None], "f": [0.5, float("nan")], "s": [None, "x"], "b": [True, None]}, index=[7, 9])
+    back = BatchOperator.fromDataframe(frame, "i LONG, f DOUBLE, s STRING, b BOOLEAN").collectToDataframe()
+    assert back.i.tolist() == [1, None]
+    assert back.f.tolist() == [0.5, None]
+    assert back.s.tolist() == [None, "x"]
+    assert back.b.tolist() == [True, None]
+
+
+@pytest.mark.flink
+@pytest.mark.parametrize("columns", [["b", "a"], ["a", "b"]])
+def test_columns_of_a_dataframe_are_taken_by_their_names(env, columns):
+    back = BatchOperator.fromDataframe(pd.DataFrame({"a": [1, 2], "b": [3, 4]})[columns], "a LONG, b LONG").collectToDataframe()
+    assert back.a.tolist() == [1, 2] and back.b.tolist() == [3, 4]
+
+
+@pytest.mark.flink
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (pd.DataFrame({"b": [1], "c": [2]}), "has the columns b, c, the schema a, b: b would get another column's values"),
+        ([(1, "a"), (2,)], r"row 1 has 1 cells for a schema of 2"),
+        ([(1, "a"), 5], r"row 1"),
+        ([("x", "a")], r"MemSourceBatchOp: .*a"),
+        (pd.DataFrame({"a": [1]}), "1 columns for a schema of 2"),
+        (pd.DataFrame({"a": ["x"], "b": ["y"]}), "MemSourceBatchOp: "),
+    ],
+)
+def test_rows_from_memory_that_do_not_fit_the_schema(env, data, message):
+    with pytest.raises(ConfigurationError, match=message):
+        MemSourceBatchOp(data, "a LONG, b STRING").getOutputTable()
