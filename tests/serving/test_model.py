@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from akdl.serving.errors import RowsError, ServingError, SignatureError
-from akdl.serving.model import ServedModel, SessionRunner
+from akdl.serving.model import ServedModel
 from akdl.serving.output_cells import OutputColumn
+from akdl.serving.runners import SessionRunner
 from akdl.storage.model_archive import ModelError
 from tests.akdl.test_imports import in_fresh_interpreter
 from tests.serving import models
