@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 import numpy as np
 
 from akdl.serving.errors import CellError, SignatureError
-from akdl.serving.input_cells import NUMBERS, Array
+from akdl.serving.number_cells import NUMBERS, Array
 from akdl.serving.signature import TensorDescription
 
 _TYPE = re.compile(r"\s*(ARRAY\s*<)?\s*([A-Z_]+)", re.IGNORECASE)

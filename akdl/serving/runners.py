@@ -6,7 +6,7 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 import numpy as np
 
 from akdl.serving.errors import ServingError
-from akdl.serving.input_cells import Array
+from akdl.serving.number_cells import Array
 from akdl.serving.signature import Signature, TensorDescription
 from akdl.tf_version import is_tensorflow_2
 
