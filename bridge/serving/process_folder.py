@@ -1,0 +1,178 @@
+"""The folder in which the tasks of one host find the process that serves their model.
+
+The process holds the reading end of a named pipe in it, every task holds a writing end: when the last task has closed its end
+or died, even by SIGKILL, the process reads the end of the pipe and exits. Nobody has to know who comes first or goes last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Collection, Iterator
+
+from akdl.wire.service import ADDRESS_FILE
+from bridge.host.file_lock import is_linked, try_lock
+from bridge.host.socket_path import address_of
+from bridge.host.work_folder import private_folder
+
+_PIPE = "alive"
+_LOCK = "lock"
+_LAST_BYTES = 8000
+
+
+class ProcessFolder:
+    """The folder of one process. Folders that nobody needs any more are removed first.
+
+    Args:
+        group: Name of the operator in its job, which its tasks on this host have in common.
+    """
+
+    def __init__(self, group: str) -> None:
+        # Short names, as the path of a unix socket has to be.
+        place = private_folder(os.path.join(tempfile.gettempdir(), f"akdl_models_{os.geteuid()}"), "model processes")
+        _sweep(place)
+        self.path = os.path.join(place, group)
+        self.log = os.path.join(self.path, "log")
+        """What the process prints."""
+        self._group = group
+
+    def join(self, start: Callable[[int], None]) -> int:
+        """Return a writing end of the pipe of a process that runs, for `leave`.
+
+        Args:
+            start: Starts the process if none runs, with the reading end of the pipe.
+        """
+        with _locked(self.path):
+            writing = self._opened(start)
+        with _lock:
+            _held.setdefault(self._group, []).append(writing)
+        return writing
+
+    def leave(self, pipe: int) -> None:
+        """Close a writing end of the pipe. Safe to call twice, and after `release`."""
+        with _lock:
+            held = _held.get(self._group, [])
+            if pipe not in held:
+                return
+            held.remove(pipe)
+        os.close(pipe)
+
+    def has_process(self) -> bool:
+        """Return whether a process runs, which reads the pipe."""
+        return _has_process(self.path)
+
+    @property
+    def socket(self) -> str | None:
+        """Address of the unix socket where the process listens; None where the folder's path is too long for one."""
+        return address_of(os.path.join(self.path, "model.sock"))
+
+    @property
+    def address(self) -> str | None:
+        """Where the process listens; None while it has not said so."""
+        if self.socket is not None:
+            return self.socket
+        try:
+            with open(self._address_file, encoding="ascii") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def forget_address(self) -> None:
+        """Remove the address of an earlier process."""
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self._address_file)
+
+    def last_lines(self) -> str:
+        """Return the end of what the process has printed.
+
+        Raises:
+            OSError: The folder is gone.
+        """
+        with open(self.log, "rb") as file:
+            file.seek(max(0, os.path.getsize(self.log) - _LAST_BYTES))
+            return file.read().decode("utf-8", "replace")
+
+    def remove(self) -> None:
+        """Remove the folder, as the process does at its end."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    @property
+    def _address_file(self) -> str:
+        """Where the process writes its address when it cannot have a unix socket."""
+        return os.path.join(self.path, ADDRESS_FILE)
+
+    def _opened(self, start: Callable[[int], None]) -> int:
+        pipe = os.path.join(self.path, _PIPE)
+        with contextlib.suppress(FileExistsError):
+            os.mkfifo(pipe, 0o600)
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # nobody reads: there is no process
+                raise
+        reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        writing = os.open(pipe, os.O_WRONLY)
+        try:
+            os.set_blocking(reading, True)
+            start(reading)
+        except BaseException:
+            os.close(writing)
+            raise
+        finally:
+            os.close(reading)
+        return writing
+
+
+def release(groups: Collection[str]) -> None:
+    """Let go of all processes of these groups that tasks in this Python process hold; for the end of their job."""
+    with _lock:
+        pipes = [pipe for group in groups for pipe in _held.pop(group, [])]
+    for pipe in pipes:
+        os.close(pipe)
+
+
+_held: dict[str, list[int]] = {}
+"""Group to the writing ends of tasks in this Python process."""
+_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    """Hold the lock of a folder, which is made; the process that ends removes it, so it may be another one than it was."""
+    while True:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        try:
+            lock = os.open(os.path.join(folder, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if is_linked(lock):
+                yield
+                return
+        finally:
+            os.close(lock)
+
+
+def _has_process(folder: str) -> bool:
+    try:
+        os.close(os.open(os.path.join(folder, _PIPE), os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
+
+
+def _sweep(place: str) -> None:
+    """Remove the folders of processes that were killed, and of tasks that were killed before they had started one."""
+    for name in os.listdir(place):
+        folder = os.path.join(place, name)
+        # Without a lock it has been made, or removed, just now.
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), open(os.path.join(folder, _LOCK), "rb") as lock:
+            if try_lock(lock.fileno()) and is_linked(lock.fileno()) and not _has_process(folder):
+                shutil.rmtree(folder, ignore_errors=True)
