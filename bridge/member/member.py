@@ -23,14 +23,14 @@ from bridge.group.addresses import Address
 from bridge.group.equal_steps import Tail
 from bridge.group.line import GroupLink, GroupServer
 from bridge.group.roles import label, tf_config
-from bridge.group.states import Group
+from bridge.group.states import KnownStates
 from bridge.host.process import ChildProcess
 from bridge.host.work_folder import STACKS_FILE, WorkFolder
 from bridge.member import registry
 from bridge.member.diagnosis import ECHO_S, Situation, fault_of
 from bridge.member.failures import comes_from_a_peer, describe_death, describe_failure, paragraphs
 from bridge.member.launch import launch, open_log_file, task_of
-from bridge.member.progress import Progress
+from bridge.member.progress import ProgressWatch
 from bridge.member.server import BridgeServer
 from bridge.member.session import Session
 from bridge.settings import DRAIN, OFF, PAD, REPEAT, UNCOMMITTED, GroupSettings
@@ -64,7 +64,7 @@ class Member:
         self._tail = Tail(settings.equal_steps, settings.weight_column)
         self._rows = 0  # that came for this member, of which the tail may hold some back
         self._input_ended = False
-        self._known = Group(settings)
+        self._known = KnownStates(settings)
         self._phase = STARTING
         self._failure = ""
         self._wants_files = False  # the script has asked for the files of all workers
@@ -75,7 +75,7 @@ class Member:
         self._heartbeat_due = time.monotonic() + HEARTBEAT_S
         self._heartbeat_sent: float | None = None
         self._started = time.monotonic()
-        self._progress = Progress(self._started)
+        self._progress = ProgressWatch(self._started)
         self._log_file = open_log_file(f"{settings.operator}-{group}-{self.label.replace(' ', '-')}-{attempt}")
         self._folder = WorkFolder(settings.user_files)
         self._server: BridgeServer | None = None
@@ -100,7 +100,7 @@ class Member:
             self._known.hosts = [address.host for address in addresses]
             cluster = [address.tensorflow for address in addresses]
             self._session.cluster = tf_config(self._index, self._settings.num_workers, cluster)
-            self._progress = Progress(time.monotonic())
+            self._progress = ProgressWatch(time.monotonic())
             self._changed.notify_all()
         if len(addresses) == 1:
             return
@@ -316,7 +316,7 @@ class Member:
             self._told = answered.phase == ENDED
             self._changed.notify_all()
 
-    def _group_now(self) -> Group:
+    def _group_now(self) -> KnownStates:
         """Return what is known of the group, this member's own state included. With the lock held."""
         self._known.update([self._state()])
         return self._known
