@@ -1,7 +1,7 @@
 """Cells of a column to numbers or booleans of one type. Pure.
 
-`akdl.serving.input_cells` says what a cell may be. What depends on the type is chosen once for a column, from tables by the
-kind of the type: how a string is read, and how numbers of other types are converted.
+`akdl.serving.input_cells` says what a cell may be. What depends on the type comes from tables by the kind of the type: how a
+string is read, and how numbers of other types are converted.
 """
 
 import decimal
@@ -38,7 +38,6 @@ class NumberCells:
         self._has_open_shape = has_open_shape
         self._has_raw_form = dtype != "bfloat16"
         self._parse, self._parsed_type = _PARSERS[self.dtype.kind]
-        self._convert = _CONVERSIONS[self.dtype.kind]
 
     def whole(self, cells: Union[Array, Sequence[Any]]) -> Optional[Array]:
         """Return all cells in one array, or None where they have to be looked at one by one.
@@ -143,14 +142,27 @@ class NumberCells:
             raise CellError(f"expected {self.dtype}, got {shown(cell)}") from None
 
     def _cast(self, array: Array) -> Array:
-        """Convert numbers to the type, or say which one does not fit."""
-        if array.dtype == self.dtype:
-            return array
-        result, fits = self._convert(array, self.dtype)
-        if fits is not None and not np.all(fits):
-            first = np.asarray(array)[~np.asarray(fits)].flat[0]
-            raise CellError(f"the number {first} does not fit into {self.dtype}")
-        return result
+        return cast(array, self.dtype, self.dtype)
+
+
+def cast(array: Array, dtype: Any, name: object) -> Array:
+    """Convert numbers or booleans to a type of numpy.
+
+    Args:
+        array: The numbers.
+        dtype: The type.
+        name: What messages call it.
+
+    Raises:
+        CellError: A number does not fit.
+    """
+    if array.dtype == dtype:
+        return array
+    result, fits = _CONVERSIONS[dtype.kind](array, dtype)
+    if fits is not None and not np.all(fits):
+        first = np.asarray(array)[~np.asarray(fits)].flat[0]
+        raise CellError(f"the number {first} does not fit into {name}")
+    return result
 
 
 def shown(value: Any) -> str:

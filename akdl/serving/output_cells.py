@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 import numpy as np
 
 from akdl.serving.errors import CellError, SignatureError
-from akdl.serving.number_cells import NUMBERS, Array
+from akdl.serving.number_cells import NUMBERS, Array, cast
 from akdl.serving.signature import TensorDescription
 
 _TYPE = re.compile(r"\s*(ARRAY\s*<)?\s*([A-Z_]+)", re.IGNORECASE)
@@ -114,63 +114,67 @@ class OutputConverter:
         return cells, errors
 
     def _takes_one(self, source: str) -> bool:
-        return not self._is_array and self._type != "STRING" and (self._type != "BYTES" or source == "text")
+        """Return whether a cell holds one element: bytes hold all elements of numbers, but one string."""
+        if self._is_array or self._type == "STRING":
+            return False
+        return self._type != "BYTES" or source == "text"
 
     def _fits(self, source: str) -> bool:
         if self._type in {"STRING", "BYTES"}:
             return True
         if self._type == "BOOLEAN":
-            return source in "b"
+            return source == "b"
         return source != "f" or self._type in {"FLOAT", "DOUBLE"}
 
     def _converter(self, source: str) -> Callable[[Array], Cells]:
-        if self._type == "BYTES" and not self._is_array:
+        if self._type == "STRING":
+            return self._string_arrays if self._is_array else _joined
+        if self._type == "BYTES" and self._is_array:
+            return self._bytes_arrays
+        if self._type == "BYTES":
             return self._bytes if source == "text" else _raw
-        if self._type in {"STRING", "BYTES"}:
-            return self._texts if self._is_array else _joined
+        if self._type == "BOOLEAN":
+            return self._booleans
+        self._target = np.dtype(_NUMBER_TYPES[self._type])
         return self._numbers
 
-    def _flat(self, array: Array) -> Array:
-        flat = array.reshape(len(array), -1) if array.size else np.zeros((len(array), 0), array.dtype)
+    def _elements(self, array: Array) -> Array:
+        """Return the elements of each row, flat; without an ARRAY the one element."""
+        flat = _flat(array)
         if self._is_array:
             return flat
         if flat.shape[1] != 1:
             raise CellError(f"expected one value in each row, got {flat.shape[1]}: declare an ARRAY or STRING")
         return flat[:, 0]
 
+    def _booleans(self, array: Array) -> Cells:
+        return self._elements(array).astype(bool)
+
     def _numbers(self, array: Array) -> Cells:
-        flat = self._flat(array)
-        if self._type == "BOOLEAN":
-            return flat.astype(bool)
-        target = np.dtype(_NUMBER_TYPES[self._type])
-        if flat.dtype == object:
-            flat = _parsed(flat, target)
-        if flat.dtype == target:
-            return flat
-        with np.errstate(over="ignore"):
-            result = flat.astype(target)
-        if target.kind == "f":
-            fits = np.isfinite(result) | ~np.isfinite(flat.astype("f8"))
-        else:
-            info = np.iinfo(target)
-            fits = flat <= info.max if flat.dtype.kind in "bu" else (flat >= info.min) & (flat <= info.max)
-        if not np.all(fits):
-            raise CellError(f"the number {flat[~fits].flat[0]} does not fit into {self._type}")
-        return result
+        elements = self._elements(array)
+        if elements.dtype == object:
+            elements = _parsed(elements, self._target)
+        return cast(elements, self._target, self._type)
 
     def _bytes(self, array: Array) -> Cells:
-        return list(map(bytes, self._flat(array).tolist()))
+        return list(map(bytes, self._elements(array).tolist()))
 
-    def _texts(self, array: Array) -> Cells:
-        if self._type == "STRING":
-            return [_words(row) for row in self._flat(array)]
+    def _string_arrays(self, array: Array) -> Cells:
+        return [_words(row) for row in self._elements(array)]
+
+    def _bytes_arrays(self, array: Array) -> Cells:
         if array.dtype == object:
-            return [list(map(bytes, row)) for row in self._flat(array)]
-        return [[element.tobytes() for element in row] for row in self._flat(_little(array))]
+            return [list(map(bytes, row)) for row in self._elements(array)]
+        return [[element.tobytes() for element in row] for row in self._elements(_little(array))]
+
+
+def _flat(array: Array) -> Array:
+    """Return the elements of each row in row-major order; numpy cannot tell their number where there are none."""
+    return array.reshape(len(array), -1) if array.size else np.zeros((len(array), 0), array.dtype)
 
 
 def _joined(array: Array) -> Cells:
-    flat = array.reshape(len(array), -1) if array.size else np.zeros((len(array), 0), array.dtype)
+    flat = _flat(array)
     if flat.shape[1] == 1 and flat.dtype == object:
         return _words(flat[:, 0])
     return [" ".join(_words(row)) for row in flat]
