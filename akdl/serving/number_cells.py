@@ -134,11 +134,11 @@ class NumberCells:
             raise CellError(f"expected values, got an array with null elements: {shown(cell)}")
         if not all(isinstance(element, (decimal.Decimal, int)) for element in elements):
             return array
-        is_exact = self.dtype.kind in "iu" and all(element == int(element) for element in elements)
-        number = int if is_exact else float
         try:
+            is_exact = self.dtype.kind in "iu" and all(element == int(element) for element in elements)
+            number = int if is_exact else float
             return np.array([number(element) for element in elements]).reshape(array.shape)
-        except OverflowError:
+        except (ValueError, OverflowError):  # not a number, infinite, or too large
             raise CellError(f"expected {self.dtype}, got {shown(cell)}") from None
 
     def _cast(self, array: Array) -> Array:

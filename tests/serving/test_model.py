@@ -225,6 +225,14 @@ class TestTypes:
         result, bad = ServedModel(models.identity("int32", (None,))).predict_collecting({"a": cells})
         assert (result["b"], bad[0][0]) == ([None, 2], 0)
 
+    @pytest.mark.parametrize("text", ["NaN", "Infinity"])
+    def test_decimals_that_are_no_integers_leave_other_rows_alone(self, text: str) -> None:
+        cells = [[decimal.Decimal(text)], [decimal.Decimal(2)]]
+        result, bad = ServedModel(models.identity("int32", (None, 1))).predict_collecting({"a": cells})
+        assert result["b"][0] is None and result["b"][1].tolist() == [2]
+        (row, message) = bad[0]
+        assert row == 0 and message.endswith(f"expected int32, got [Decimal('{text}')]")
+
     def test_large_integers_stay_exact(self) -> None:
         model = ServedModel(models.identity("int64", (None,)), outputs=[OutputColumn("b", "BIGINT")])
         assert model.predict({"a": [2**53 + 1, -(2**63), 2**63 - 1]})["b"].tolist() == [2**53 + 1, -(2**63), 2**63 - 1]
