@@ -11,7 +11,7 @@ from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.errors import readable
 from bridge.member.registry import stop_groups
 from bridge.schema import Schema, quoted
-from bridge.serving.model_process import release
+from bridge.serving.process_folder import release
 from bridge.workarounds import know_planner, log_handlers_kept
 from operators.flink.slots import Need, check_slots
 

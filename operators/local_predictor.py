@@ -17,7 +17,7 @@ from bridge.schema import Column, Schema
 if TYPE_CHECKING:
     import numpy as np
 
-    from akdl.serving.row_predictor import LocalPredictor as _Model
+    from akdl.serving.row_predictor import RowPredictor
 
 DESCRIPTION = "pipeline.json"  # in a saved pipeline model: its stages, beside the zip files of their models
 
@@ -34,7 +34,7 @@ class LocalPredictor:
 
     def __init__(self, path: str, inputSchemaStr: str) -> None:
         self._folder = tempfile.mkdtemp(prefix="akdl_local_")
-        self._models: list[_Model] = []
+        self._models: list[RowPredictor] = []
         try:
             columns: Sequence[Column] = Schema.parse(inputSchemaStr).columns
             for stage in read_pipeline(fetch_pipeline(path, self._folder), self._folder):
@@ -126,12 +126,12 @@ def read_pipeline(path: str, folder: str) -> list[dict[str, Any]]:
         raise ConfigurationError(f"{path} is no saved pipeline model: {error}") from None
 
 
-def _load(stage: dict[str, Any], columns: Sequence[Column]) -> tuple[_Model, Sequence[Column]]:
+def _load(stage: dict[str, Any], columns: Sequence[Column]) -> tuple[RowPredictor, Sequence[Column]]:
     """Return the model of a stage and the columns that it makes of these."""
-    from akdl.serving.row_predictor import LocalPredictor as Model
+    from akdl.serving.row_predictor import RowPredictor
 
     params, outputs = stage["params"], Schema.parse(stage["params"]["outputSchemaStr"])
-    model = Model(
+    model = RowPredictor(
         stage["model"],
         [column.name for column in columns],
         [(column.name, column.type.sql) for column in outputs],

@@ -15,7 +15,7 @@ import sys
 from typing import Any, Dict, List, Sequence
 
 from akdl.serving.errors import ServingError
-from akdl.serving.model import FunctionRunner, SessionRunner, runs_eagerly
+from akdl.serving.runners import FunctionRunner, SessionRunner, runs_eagerly
 from akdl.serving.signature import Signature, TensorDescription, read_signatures
 from akdl.storage.model_archive import ModelError, find_saved_model, write_model
 

@@ -12,25 +12,16 @@ For an input of strings: strings, bytes, or lists of them.
 Most columns are converted as a whole. Where that does not work, cells are taken one by one, to name the bad ones.
 """
 
-import decimal
-import re
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from akdl.serving.errors import CellError, SignatureError
+from akdl.serving.number_cells import NUMBERS, Array, NumberCells
 from akdl.serving.signature import TensorDescription, shape_text
+from akdl.serving.string_cells import StringCells
 
-Array = Any  # numpy's own generic type is not there in the oldest numpy that we run on
-
-NUMBERS = {
-    "bool": "?", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2", "uint32": "u4",
-    "uint64": "u8", "float16": "f2", "float32": "f4", "float64": "f8",
-    "bfloat16": "f4",  # numpy has no such type: float32 until the very end
-}  # fmt: skip
-_SHAPE = re.compile(r"\s*\$([^$]*)\$")
 _NULL = "expected a value, got null"
-_BOOLEANS = {"true": 1, "false": 0, "1": 1, "0": 0}
 
 
 class Converted(NamedTuple):
@@ -74,23 +65,19 @@ class InputConverter:
     """
 
     def __init__(self, tensor: TensorDescription, column: str, batch_dim_in_cell: bool = False, utf8: bool = False) -> None:
-        if not tensor.tensor:
-            raise SignatureError(f"the input {tensor} is no plain tensor; sparse and ragged inputs cannot be fed from a column")
-        if tensor.dtype not in NUMBERS and tensor.dtype != "string":
-            raise SignatureError(f"the input {tensor} has a type that cannot be fed from a column")
-        if tensor.shape == () and not batch_dim_in_cell:
-            raise SignatureError(
-                f"the input {tensor} has no batch dimension; a model that takes single tensors needs cellsHoldBatches"
-            )
+        _check(tensor, batch_dim_in_cell)
         self.key = tensor.key
         self.column = column
-        self.fixed_batch = None if batch_dim_in_cell or tensor.shape is None or tensor.shape[0] < 0 else tensor.shape[0]
-        self._is_text = tensor.dtype == "string"
-        self._decodes = utf8 and not self._is_text
-        self._dtype = np.dtype(object if self._is_text else NUMBERS[tensor.dtype])
-        self._has_raw_form = tensor.dtype != "bfloat16"
-        self._shape = tensor.shape if batch_dim_in_cell or tensor.shape is None else tensor.shape[1:]
-        self._where = f"input {tensor.key!r} ({tensor.dtype} {shape_text(self._shape)}) from column {column!r}"
+        self.fixed_batch: Optional[int] = None
+        sizes = tensor.shape
+        if sizes is not None and not batch_dim_in_cell:
+            self.fixed_batch = sizes[0] if sizes[0] >= 0 else None
+            sizes = sizes[1:]
+        is_string = tensor.dtype == "string"
+        self._decodes = utf8 and not is_string
+        self._shape = _CellShape(sizes)
+        self._cells: Union[StringCells, NumberCells] = StringCells() if is_string else NumberCells(tensor.dtype, sizes is None)
+        self._where = f"input {tensor.key!r} ({tensor.dtype} {shape_text(sizes)}) from column {column!r}"
 
     def convert(self, cells: Any) -> Converted:
         """Convert all cells of a batch.
@@ -103,183 +90,108 @@ class InputConverter:
         whole = self._whole(cells)
         if whole is not None:
             return Converted(whole, {})
-        nulls = [row for row, cell in enumerate(cells) if cell is None] if isinstance(cells, list) else []
-        if nulls:
-            whole = self._whole([cell for cell in cells if cell is not None])
-            if whole is not None:
-                return self._with_nulls(whole, nulls, len(cells))
-        values: List[Optional[Array]] = []
-        errors: Dict[int, str] = {}
-        for row, cell in enumerate(_unmasked(cells)):
-            value = None
-            try:
-                value = self._single(cell)
-            except CellError as error:
-                errors[row] = f"{self._where}: {error}"
-            values.append(value)
-        found = [value for value in values if value is not None]
-        if not errors and len({value.shape for value in found}) == 1:
-            return Converted(np.stack(found), {})
-        return Converted(values, errors)
-
-    def _with_nulls(self, present: Array, nulls: List[int], rows: int) -> Converted:
-        """Return all cells, those that are null as errors."""
-        values = np.zeros((rows, *present.shape[1:]), present.dtype)
-        valid = np.ones(rows, bool)
-        valid[nulls] = False
-        values[valid] = present
-        return Converted(values, dict.fromkeys(nulls, f"{self._where}: {_NULL}"))
+        return self._without_nulls(cells) or self._one_by_one(cells)
 
     def _whole(self, cells: Any) -> Optional[Array]:
         """Return all cells in one array, or None where they have to be looked at one by one."""
-        try:
-            array = self._uniform(cells)
-            if array is None or (not self._is_text and array.dtype.kind not in "biuf"):
-                return None
-            return self._shaped(array if self._is_text else self._cast(array))
-        except CellError:
-            return None
-
-    def _uniform(self, cells: Any) -> Optional[Array]:
         if isinstance(cells, np.ma.MaskedArray):
             return None
         if hasattr(cells, "numpy"):  # an eager tensor
             cells = cells.numpy()
-        if isinstance(cells, np.ndarray) and self._is_text:
-            return _encoded(cells) if cells.dtype.kind in "USO" else None
-        if isinstance(cells, np.ndarray) and cells.dtype != object:
-            return cells
-        cells = list(cells)
-        if not cells:
-            return np.zeros((0, *(max(0, size) for size in self._shape or ())), self._dtype)
-        types = {type(cell) for cell in cells}
-        if self._is_text:
-            return _encoded(np.array(cells, object)) if types <= {str, bytes} else None
-        if types == {bytes}:
-            return self._raw_rows(cells)
-        if len(types) == 1 and isinstance(cells[0], np.ndarray):
-            same = len({(cell.shape, cell.dtype) for cell in cells}) == 1
-            return np.stack(cells) if same else None
-        if str in types or bytes in types or type(None) in types:
-            return None
-        return self._numbers(cells)
-
-    def _numbers(self, cells: Any) -> Optional[Array]:
+        if not len(cells):
+            return self._shape.no_rows(self._cells.dtype)
         try:
-            array = np.array(cells)
-        except (ValueError, TypeError, OverflowError):  # ragged
+            array = self._cells.whole(cells)
+            return None if array is None else self._shape.given_to(array)
+        except CellError:
             return None
-        # An integer beside a float has become a float, perhaps another number.
-        return None if array.dtype.kind == "f" and self._dtype.kind in "iu" else array
 
-    def _raw_rows(self, cells: List[bytes]) -> Optional[Array]:
-        size = len(cells[0])
-        if any(len(cell) != size for cell in cells):
+    def _without_nulls(self, cells: Any) -> Optional[Converted]:
+        """Convert a list with nulls, these being errors, as a whole; None where the others have to be looked at one by one."""
+        nulls = [row for row, cell in enumerate(cells) if cell is None] if isinstance(cells, list) else []
+        present = self._whole([cell for cell in cells if cell is not None]) if nulls else None
+        if present is None:
             return None
-        return self._raw(b"".join(cells)).reshape(len(cells), -1) if size else None
+        values = np.zeros((len(cells), *present.shape[1:]), present.dtype)
+        valid = np.ones(len(cells), bool)
+        valid[nulls] = False
+        values[valid] = present
+        return Converted(values, dict.fromkeys(nulls, f"{self._where}: {_NULL}"))
+
+    def _one_by_one(self, cells: Any) -> Converted:
+        values: List[Optional[Array]] = []
+        errors: Dict[int, str] = {}
+        for row, cell in enumerate(_unmasked(cells)):
+            try:
+                values.append(self._single(cell))
+            except CellError as error:
+                values.append(None)
+                errors[row] = f"{self._where}: {error}"
+        good = [value for value in values if value is not None]
+        if not errors and len({value.shape for value in good}) == 1:
+            return Converted(np.stack(good), {})
+        return Converted(values, errors)
 
     def _single(self, cell: Any) -> Array:
         if cell is None:
             raise CellError(_NULL)
         if isinstance(cell, np.ma.MaskedArray) and np.ma.is_masked(cell):  # type: ignore[no-untyped-call]
             raise CellError("expected values, got an array with null elements")
-        if self._is_text:
-            return self._one(_encoded(_objects(cell)))
-        if isinstance(cell, str):
-            return self._one(self._from_text(cell))
-        if isinstance(cell, (bytes, bytearray)):
-            return self._one(self._raw(bytes(cell)))
-        return self._one(self._cast(self._plain_numbers(cell)))
+        row = self._shape.given_to(self._cells.single(cell)[np.newaxis])
+        return row.reshape(row.shape[1:])  # unlike an index, this leaves an array where a row is one object
 
-    def _plain_numbers(self, cell: Any) -> Array:
-        """Return an array of numbers or booleans."""
-        try:
-            array = np.asarray(cell)
-        except (ValueError, TypeError):
-            raise CellError(f"expected an array, got lists of different length: {_shown(cell)}") from None
-        if array.dtype == object and any(element is None for element in array.flat):
-            raise CellError(f"expected values, got an array with null elements: {_shown(cell)}")
-        if array.dtype == object and all(isinstance(element, (decimal.Decimal, int)) for element in array.flat):
-            exact = self._dtype.kind in "iu" and all(element == int(element) for element in array.flat)
-            try:
-                array = np.array([int(n) if exact else float(n) for n in array.flat]).reshape(array.shape)
-            except OverflowError:
-                raise CellError(f"expected {self._dtype}, got {_shown(cell)}") from None
-        if array.size == 0 and array.dtype.kind != "O":
-            return array.astype(self._dtype)
-        if array.dtype.kind not in "biuf":
-            raise CellError(f"expected numbers, got {type(cell).__name__}: {_shown(cell)}")
-        return array
 
-    def _from_text(self, text: str) -> Array:
-        found = _SHAPE.match(text)
-        elements = (text[found.end() :] if found else text).replace(",", " ").split()
-        try:
-            shape = tuple(int(size) for size in found.group(1).replace(",", " ").split()) if found else None
-            if self._dtype.kind == "b":
-                array = np.array([_BOOLEANS[element.lower()] for element in elements], bool)
-            else:
-                wide = {"i": "i8", "u": "u8", "f": "f8"}[self._dtype.kind]
-                array = np.array([_integer(element) if wide != "f8" else float(element) for element in elements], wide)
-        except (ValueError, KeyError, OverflowError):
-            raise CellError(f"cannot be read as {self._dtype} numbers: the string {_shown(text)}") from None
-        array = self._cast(array)
-        if shape is None:
-            return array.reshape(()) if array.size == 1 and self._shape is None else array
-        if min(shape, default=0) < 0 or array.size != int(np.prod(shape, dtype=np.int64)):
-            raise CellError(f"the string has {array.size} numbers and says that their shape is {shape_text(shape)}")
-        return array.reshape(shape)
+class _CellShape:
+    """The shape of a value.
 
-    def _raw(self, content: bytes) -> Array:
-        if not self._has_raw_form:
-            raise CellError("bytes cannot be read as bfloat16")
-        if len(content) % self._dtype.itemsize:
-            raise CellError(f"expected {self._dtype.itemsize} bytes for each element, got {len(content)} bytes")
-        return np.frombuffer(content, self._dtype.newbyteorder("<")).astype(self._dtype)
+    Args:
+        sizes: Of its dimensions, -1 for one that is open; None for any shape.
+    """
 
-    def _cast(self, array: Array) -> Array:
-        """Convert numbers to the input's type, or say which one does not fit."""
-        if array.dtype == self._dtype:
+    def __init__(self, sizes: Optional[Tuple[int, ...]]) -> None:
+        self.sizes = sizes
+        self._open = sum(size < 0 for size in sizes or ())
+        self._known = _product([size for size in sizes or () if size >= 0])
+
+    def no_rows(self, dtype: Any) -> Array:
+        """Return an array without rows."""
+        return np.zeros((0, *(max(0, size) for size in self.sizes or ())), dtype)
+
+    def given_to(self, array: Array) -> Array:
+        """Return the array with this shape of each row, rows being on the first axis.
+
+        Raises:
+            CellError: The rows cannot have it.
+        """
+        own = array.shape[1:]
+        if self.sizes is None or self._is_of(own):
             return array
-        kind, was = self._dtype.kind, array.dtype.kind
-        if kind == "f":
-            with np.errstate(over="ignore"):
-                result = array.astype(self._dtype)
-            fits = np.isfinite(result) | ~np.isfinite(array) if was == "f" or self._dtype.itemsize == 2 else None
-        elif kind == "b":
-            result, fits = array.astype(bool), (array == 0) | (array == 1)
-        elif was == "b":
-            return array.astype(self._dtype)
-        else:
-            info = np.iinfo(self._dtype)
-            if was == "f":
-                fits = (array >= info.min) & (array < float(info.max) + 1) & (np.trunc(array) == array)
-            else:
-                fits = array <= info.max if was == "u" else (array >= info.min) & (array <= info.max)
-            with np.errstate(invalid="ignore"):
-                result = array.astype(self._dtype)
-        if fits is not None and not np.all(fits):
-            first = np.asarray(array)[~np.asarray(fits)].flat[0]
-            raise CellError(f"the number {first} does not fit into {self._dtype}")
-        return result
+        is_flat, count = len(own) <= 1, _product(own)
+        if is_flat and self._holds(count):
+            return array.reshape(len(array), *(size if size >= 0 else count // self._known for size in self.sizes))
+        hint = "; several dimensions are open, so give the value its shape" if is_flat and self._open > 1 else ""
+        raise CellError(f"expected the shape {shape_text(self.sizes)}, got {shape_text(own)}{hint}")
 
-    def _one(self, array: Array) -> Array:
-        """Give a row the input's shape; unlike an index, this leaves an array where a row is one object."""
-        rows = self._shaped(array[np.newaxis])
-        return rows.reshape(rows.shape[1:])
+    def _is_of(self, own: Tuple[int, ...]) -> bool:
+        sizes = self.sizes or ()
+        return len(own) == len(sizes) and all(wanted in (-1, size) for wanted, size in zip(sizes, own))
 
-    def _shaped(self, array: Array) -> Array:
-        """Give each row, on the first axis, the input's shape."""
-        own, wanted = array.shape[1:], self._shape
-        if wanted is None or (len(own) == len(wanted) and all(size in (-1, is_) for size, is_ in zip(wanted, own))):
-            return array
-        known = int(np.prod([size for size in wanted if size >= 0], dtype=np.int64))
-        count = int(np.prod(own, dtype=np.int64))
-        unknown = sum(size < 0 for size in wanted)
-        if len(own) <= 1 and (count == known if not unknown else unknown == 1 and known and count % known == 0):
-            return array.reshape(len(array), *(size if size >= 0 else count // known for size in wanted))
-        hint = "; several dimensions are open, so give the value its shape" if unknown > 1 and len(own) <= 1 else ""
-        raise CellError(f"expected the shape {shape_text(wanted)}, got {shape_text(own)}{hint}")
+    def _holds(self, count: int) -> bool:
+        """Return whether so many elements without a shape can have this one."""
+        if self._open == 0:
+            return count == self._known
+        return self._open == 1 and self._known > 0 and count % self._known == 0
+
+
+def _check(tensor: TensorDescription, batch_dim_in_cell: bool) -> None:
+    if not tensor.tensor:
+        raise SignatureError(f"the input {tensor} is no plain tensor; sparse and ragged inputs cannot be fed from a column")
+    if tensor.dtype not in NUMBERS and tensor.dtype != "string":
+        raise SignatureError(f"the input {tensor} has a type that cannot be fed from a column")
+    if tensor.shape == () and not batch_dim_in_cell:
+        raise SignatureError(
+            f"the input {tensor} has no batch dimension; a model that takes single tensors needs cellsHoldBatches"
+        )
 
 
 def _unmasked(cells: Any) -> Sequence[Any]:
@@ -289,41 +201,5 @@ def _unmasked(cells: Any) -> Sequence[Any]:
     return [None if masked and cells[row].size else cells[row] for row, masked in enumerate(masks)]
 
 
-def _objects(cell: Any) -> Array:
-    if isinstance(cell, (str, bytes)):
-        array = np.empty((), object)
-        array[()] = cell
-        return array
-    try:
-        return np.array(cell, object)
-    except ValueError:
-        raise CellError(f"expected an array, got lists of different length: {_shown(cell)}") from None
-
-
-def _encoded(array: Array) -> Array:
-    """Return an array of bytes objects."""
-    if array.dtype == object and set(map(type, array.reshape(-1).tolist())) <= {bytes}:
-        return array
-    result = np.empty(array.shape, object)
-    for place, element in enumerate(array.flat):
-        if isinstance(element, str):
-            element = element.encode("utf-8")
-        elif not isinstance(element, bytes):
-            raise CellError(f"expected a string or bytes, got {'null' if element is None else type(element).__name__}")
-        result.flat[place] = element
-    return result
-
-
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        number = float(text)
-        if not number.is_integer():
-            raise
-        return int(number)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:80] + "..."
+def _product(sizes: Sequence[int]) -> int:
+    return int(np.prod(sizes, dtype=np.int64))

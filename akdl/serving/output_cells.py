@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 import numpy as np
 
 from akdl.serving.errors import CellError, SignatureError
-from akdl.serving.input_cells import NUMBERS, Array
+from akdl.serving.number_cells import NUMBERS, Array, cast
 from akdl.serving.signature import TensorDescription
 from akdl.wire.cells import DTYPES
 from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, ColumnType, Kind, parse_type
@@ -107,59 +107,63 @@ class OutputConverter:
         return cells, errors
 
     def _takes_one(self, source: str) -> bool:
-        return not self._is_array and self._kind is not Kind.STRING and (self._kind is not Kind.BYTES or source == "text")
+        """Return whether a cell holds one element: bytes hold all elements of numbers, but one string."""
+        if self._is_array or self._kind is Kind.STRING:
+            return False
+        return self._kind is not Kind.BYTES or source == "text"
 
     def _fits(self, source: str) -> bool:
         if self._kind in {Kind.STRING, Kind.BYTES}:
             return True
         if self._kind is Kind.BOOLEAN:
-            return source in "b"
+            return source == "b"
         return source != "f" or self._kind in FLOATS
 
     def _converter(self, source: str) -> Callable[[Array], Cells]:
-        if self._kind is Kind.BYTES and not self._is_array:
+        if self._kind is Kind.STRING:
+            return self._string_arrays if self._is_array else _joined
+        if self._kind is Kind.BYTES and self._is_array:
+            return self._bytes_arrays
+        if self._kind is Kind.BYTES:
             return self._bytes if source == "text" else _raw
-        if self._kind in {Kind.STRING, Kind.BYTES}:
-            return self._texts if self._is_array else _joined
+        if self._kind is Kind.BOOLEAN:
+            return self._booleans
+        self._target = np.dtype(DTYPES[MEANINGS[self._kind].sent])
         return self._numbers
 
-    def _flat(self, array: Array) -> Array:
-        flat = array.reshape(len(array), -1) if array.size else np.zeros((len(array), 0), array.dtype)
+    def _elements(self, array: Array) -> Array:
+        """Return the elements of each row, flat; without an ARRAY the one element."""
+        flat = _flat(array)
         if self._is_array:
             return flat
         if flat.shape[1] != 1:
             raise CellError(f"expected one value in each row, got {flat.shape[1]}: declare an ARRAY or STRING")
         return flat[:, 0]
 
+    def _booleans(self, array: Array) -> Cells:
+        return self._elements(array).astype(bool)
+
     def _numbers(self, array: Array) -> Cells:
-        flat = self._flat(array)
-        if self._kind is Kind.BOOLEAN:
-            return flat.astype(bool)
-        target = np.dtype(DTYPES[MEANINGS[self._kind].sent])
-        if flat.dtype == object:
-            flat = _parsed(flat, target)
-        if flat.dtype == target:
-            return flat
-        with np.errstate(over="ignore"):
-            result = flat.astype(target)
-        if target.kind == "f":
-            fits = np.isfinite(result) | ~np.isfinite(flat.astype("f8"))
-        else:
-            info = np.iinfo(target)
-            fits = flat <= info.max if flat.dtype.kind in "bu" else (flat >= info.min) & (flat <= info.max)
-        if not np.all(fits):
-            raise CellError(f"the number {flat[~fits].flat[0]} does not fit into {self._kind.value}")
-        return result
+        elements = self._elements(array)
+        if elements.dtype == object:
+            elements = _parsed(elements, self._target)
+        return cast(elements, self._target, self._kind.value)
 
     def _bytes(self, array: Array) -> Cells:
-        return list(map(bytes, self._flat(array).tolist()))
+        return list(map(bytes, self._elements(array).tolist()))
 
-    def _texts(self, array: Array) -> Cells:
-        if self._kind is Kind.STRING:
-            return [_words(row) for row in self._flat(array)]
+    def _string_arrays(self, array: Array) -> Cells:
+        return [_words(row) for row in self._elements(array)]
+
+    def _bytes_arrays(self, array: Array) -> Cells:
         if array.dtype == object:
-            return [list(map(bytes, row)) for row in self._flat(array)]
-        return [[element.tobytes() for element in row] for row in self._flat(_little(array))]
+            return [list(map(bytes, row)) for row in self._elements(array)]
+        return [[element.tobytes() for element in row] for row in self._elements(_little(array))]
+
+
+def _flat(array: Array) -> Array:
+    """Return the elements of each row in row-major order; numpy cannot tell their number where there are none."""
+    return array.reshape(len(array), -1) if array.size else np.zeros((len(array), 0), array.dtype)
 
 
 def _known(sql_type: str) -> Optional[ColumnType]:
@@ -172,7 +176,7 @@ def _known(sql_type: str) -> Optional[ColumnType]:
 
 
 def _joined(array: Array) -> Cells:
-    flat = array.reshape(len(array), -1) if array.size else np.zeros((len(array), 0), array.dtype)
+    flat = _flat(array)
     if flat.shape[1] == 1 and flat.dtype == object:
         return _words(flat[:, 0])
     return [" ".join(_words(row)) for row in flat]

@@ -2,7 +2,7 @@
 
 For example:
 
-    with LocalPredictor("exported/", ["id", "x"], [("y", "DOUBLE")], selected_cols=["x"]) as predictor:
+    with RowPredictor("exported/", ["id", "x"], [("y", "DOUBLE")], selected_cols=["x"]) as predictor:
         predictor.map((7, [1.0, 2.0]))  # (7, [1.0, 2.0], 0.25)
 """
 
@@ -18,7 +18,7 @@ from akdl.serving.output_cells import OutputColumn
 Row = Tuple[Any, ...]
 
 
-class LocalPredictor:
+class RowPredictor:
     """Predicts rows with a SavedModel. Its methods may be called from several threads at once.
 
     Args:
@@ -141,7 +141,7 @@ class LocalPredictor:
         self._model.close()
         self._folder.remove()
 
-    def __enter__(self) -> "LocalPredictor":
+    def __enter__(self) -> "RowPredictor":
         return self
 
     def __exit__(self, *error: Any) -> None:

@@ -29,6 +29,7 @@ _VALUE_NAMES = {
     BOOL: "bool", INT8: "int8", INT16: "int16", INT32: "int32", INT64: "int64", FLOAT32: "float32", FLOAT64: "float64",
     BYTES: "bytes",
 }  # fmt: skip
+_DOUBLE_BYTES = 8
 
 
 class ColumnDecoder:
@@ -104,8 +105,8 @@ class _Reader:
 
     def _cells(self, message: ColumnMessage, rows: int, bits: bytes) -> pa.Array:
         values = read_values(message, rows, bits)
-        if self._type.kind is Kind.DOUBLE and message.type == BYTES:
-            _refuse_lengths(values, values.lengths != 8)
+        if self._has_raw_doubles(message):
+            _refuse_lengths(values, values.lengths != _DOUBLE_BYTES)
             values = _spread(values)
         return self._convert(values, self._type, self._element_type)
 
@@ -113,16 +114,21 @@ class _Reader:
         offsets = read_offsets(message.cell_offsets, rows, "arrays")
         values = read_values(message, int(offsets[-1]))
         try:
-            if self._type.kind is Kind.DOUBLE and message.type == BYTES:
-                _refuse_lengths(values, values.lengths % 8 != 0)
-                offsets = values.offsets[offsets] // 8  # an array is in one value as a whole, or in one for each element
-                values = Values(FLOAT64, len(values.data) // 8, values.data)
+            if self._has_raw_doubles(message):
+                _refuse_lengths(values, values.lengths % _DOUBLE_BYTES != 0)
+                # An array is in one value as a whole, or in one for each element.
+                offsets = values.offsets[offsets] // _DOUBLE_BYTES
+                values = Values(FLOAT64, len(values.data) // _DOUBLE_BYTES, values.data)
             elements = self._convert(values, self._type, self._element_type)
         except UnfitError as bad:
-            bad.position = int(np.searchsorted(offsets, bad.position, side="right")) - 1
-            raise
+            row = int(np.searchsorted(offsets, bad.position, side="right")) - 1
+            raise UnfitError(row, bad.expected, bad.got) from bad
         buffers = [pa.py_buffer(bits) if bits else None, pa.py_buffer(offsets)]
         return pa.Array.from_buffers(self._arrow_type, rows, buffers, children=[elements])
+
+    def _has_raw_doubles(self, message: ColumnMessage) -> bool:
+        """Return whether the numbers lie in the message as bytes objects."""
+        return self._type.kind is Kind.DOUBLE and message.type == BYTES
 
     def _refuse_null(self, row: int) -> NoReturn:
         raise UnfitError(row, "a value, since the column is NOT NULL", "none")
@@ -218,9 +224,9 @@ def _refuse_lengths(values: Values, bad: NDArray[np.bool_]) -> None:
 
 
 def _spread(values: Values) -> Values:
-    """Return values of 8 bytes as numbers, with a place for each null."""
+    """Return values of bytes as numbers, with a place for each null."""
     numbers = np.zeros(values.count)
-    numbers[values.lengths == 8] = np.frombuffer(values.data, "<f8")
+    numbers[values.lengths == _DOUBLE_BYTES] = np.frombuffer(values.data, "<f8")
     return Values(FLOAT64, values.count, numbers.tobytes(), bits=values.bits)
 
 

@@ -16,11 +16,19 @@ from akdl.wire.exchange_pb2 import ValueType
 
 
 class UnfitError(Exception):
-    """A value that its column cannot hold."""
+    """A value that its column cannot hold.
+
+    Args:
+        position: Of the value in the column.
+        expected: What the column holds.
+        got: What came instead.
+    """
 
     def __init__(self, position: int, expected: str, got: str) -> None:
-        super().__init__(position, expected, got)
-        self.position, self.expected, self.got = position, expected, got
+        super().__init__(f"value {position}: expected {expected}, got {got}")
+        self.position = position
+        self.expected = expected
+        self.got = got
 
 
 class Values:

@@ -17,7 +17,7 @@ LEFT_ALONE_S = 15.0  # how long workers stand still before a server that has lef
 _PHASES = {STARTING: "its process has not connected", ENDED: "ended", FAILED: "failed"}
 
 
-class Group:
+class KnownStates:
     """The last known states of all members.
 
     Args:

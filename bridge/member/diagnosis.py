@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bridge.group.line import REPORT_S
 from bridge.group.roles import label
-from bridge.group.states import Group
+from bridge.group.states import KnownStates
 from bridge.settings import GroupSettings
 
 LOST_S = 30.0  # without an answer of member 0
@@ -55,7 +55,7 @@ class Fault:
     is_standstill: bool = False
 
 
-def fault_of(member: Situation, group: Group, settings: GroupSettings) -> Fault | None:
+def fault_of(member: Situation, group: KnownStates, settings: GroupSettings) -> Fault | None:
     """Return what is wrong with a group that does not come together, has lost its first member, or stands still.
 
     Args:
@@ -81,7 +81,7 @@ def fault_of(member: Situation, group: Group, settings: GroupSettings) -> Fault 
     return _standstill(member, group, settings)
 
 
-def _not_formed(member: Situation, group: Group, settings: GroupSettings) -> Fault:
+def _not_formed(member: Situation, group: KnownStates, settings: GroupSettings) -> Fault:
     limit = f"within the {settings.start_timeout_s:g} s of startTimeout"
     if not member.is_connected:
         return Fault(f"the process did not connect {limit}")
@@ -100,7 +100,7 @@ def _not_formed(member: Situation, group: Group, settings: GroupSettings) -> Fau
     return Fault(f"the group was not complete {limit}: {'; '.join(reasons)}")
 
 
-def _standstill(member: Situation, group: Group, settings: GroupSettings) -> Fault | None:
+def _standstill(member: Situation, group: KnownStates, settings: GroupSettings) -> Fault | None:
     idle_s = settings.stall_timeout_s
     if not idle_s:
         return None

@@ -23,7 +23,7 @@ from bridge.member import registry
 from bridge.member.diagnosis import ECHO_S, Situation, fault_of
 from bridge.member.failures import comes_from_a_peer, describe_death, describe_failure
 from bridge.member.membership import Membership
-from bridge.member.progress import Progress
+from bridge.member.progress import ProgressWatch
 from bridge.member.script_process import ScriptProcess
 from bridge.member.session import Session
 from bridge.settings import DRAIN, OFF, PAD, REPEAT, UNCOMMITTED, GroupSettings
@@ -62,7 +62,7 @@ class Member:
         self._heartbeat_due = time.monotonic() + HEARTBEAT_S
         self._heartbeat_sent: float | None = None
         self._started = time.monotonic()
-        self._progress = Progress(self._started)
+        self._progress = ProgressWatch(self._started)
         self.group = group
         self.label = self._process.label
         registry.add(self)
@@ -81,7 +81,7 @@ class Member:
         with self._changed:
             cluster = [address.tensorflow for address in addresses]
             self._session.cluster = tf_config(self._index, self._settings.num_workers, cluster)
-            self._progress = Progress(time.monotonic())
+            self._progress = ProgressWatch(time.monotonic())
             self._changed.notify_all()
         self._membership.join(addresses)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from akdl.wire import ENDED, GroupState, MemberState
 from bridge.group.addresses import Address
 from bridge.group.line import GroupLink, GroupServer
-from bridge.group.states import Group
+from bridge.group.states import KnownStates
 from bridge.settings import GroupSettings
 
 
@@ -39,7 +39,7 @@ class Membership:
         self._attempt = attempt
         self._changed = changed
         self._own_state = own_state
-        self._known = Group(settings)
+        self._known = KnownStates(settings)
         self._server: GroupServer | None = None
         self._link: GroupLink | None = None
         self.is_told = False
@@ -59,7 +59,7 @@ class Membership:
             self._server = GroupServer(own.host, own.group_port, token, self._attempt)
         self._link = GroupLink(f"{hub.host}:{hub.group_port}", token, self._report, self._on_answer)
 
-    def group(self) -> Group:
+    def group(self) -> KnownStates:
         """Return what is known of the group, this member's own state included. With the lock held."""
         self._known.update([self._own_state()])
         return self._known

@@ -5,7 +5,7 @@ from __future__ import annotations
 BUSY = 0.05  # of one processor; a TensorFlow process that waits for others uses about a tenth of this
 
 
-class Progress:
+class ProgressWatch:
     """Follows one script.
 
     Args:

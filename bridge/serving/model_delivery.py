@@ -13,7 +13,7 @@ import logging
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import IO, Any
 
@@ -73,18 +73,7 @@ def deliver_models(
     )
     table_env.create_temporary_view(f"akdl_result_{group}", result)
     table_env.create_temporary_view(f"akdl_delivered_{group}", table_env.from_data_stream(delivered))
-    columns, nulls = [], []
-    schema = result.get_resolved_schema()
-    for name, data_type in zip(schema.get_column_names(), result._j_table.getResolvedSchema().getColumnDataTypes()):
-        logical = data_type.getLogicalType()
-        cast = f"AS {logical.copy(True).asSerializableString()}) AS {quoted(name)}"
-        is_time = "*" in logical.asSummaryString()
-        columns.append(f"CAST({quoted(name)} {cast}" if is_time else quoted(name))
-        nulls.append(f"CAST(NULL {cast}")
-    return table_env.sql_query(
-        f"SELECT {', '.join(columns)} FROM akdl_result_{group} UNION ALL "
-        f"SELECT {', '.join(nulls)} FROM akdl_delivered_{group} WHERE n < 0"
-    )
+    return table_env.sql_query(_union(result, f"akdl_result_{group}", f"akdl_delivered_{group}"))
 
 
 class Collect(KeyedProcessFunction):  # type: ignore[misc]
@@ -103,14 +92,13 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
         """Make a place for pieces, which goes with the model process of this host, even if this one is killed."""
         self._process = model_process(self._settings)
         self._models = ModelRows(tempfile.mkdtemp(prefix="rows-", dir=self._process.folder))
-        self._kept: Any = None  # place in the stream to row
+        self._latest: set[int] = set()  # places of the rows of the latest whole model
+        self._kept: KeptRows | None = None
         self._is_restored = False
-        self._places: set[int] = set()  # of the rows in the state
-        self._latest: set[int] = set()  # of those of the latest whole model
-        self._next = 0
         if self._keeps_rows:
             # A type with names: of one without, a worker on a cluster would ask a JVM that is not there.
-            self._kept = runtime_context.get_map_state(MapStateDescriptor("akdl_model_rows", Types.LONG(), _MODEL_ROW))
+            descriptor = MapStateDescriptor("akdl_model_rows", Types.LONG(), _MODEL_ROW)
+            self._kept = KeptRows(runtime_context.get_map_state(descriptor))
 
     def close(self) -> None:
         """Let go of the process."""
@@ -120,30 +108,28 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
     def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
         """Take a chunk of rows; yields the models that are whole with them, at the start the one that a checkpoint kept."""
         what, _, arrow = value
-        if self._kept is not None:
-            yield from self._restore()
+        if self._kept is not None and not self._is_restored:
+            self._is_restored = True
+            yield from self._taken(self._kept.restored())
         if what == START:
             return
-        for cells in zip(*(column.to_pylist() for column in read_batch(arrow).columns)):
-            row = ModelRow(*cells)
-            if self._kept is not None:
-                row = replace(row, place=self._next)
-                self._kept.put(self._next, Row(*cells))
-                self._places.add(self._next)
-                self._next += 1
-            yield from self._add(row)
+        columns = [column.to_pylist() for column in read_batch(arrow).columns]
+        rows = (ModelRow(*cells) for cells in zip(*columns))
+        yield from self._taken(rows if self._kept is None else map(self._kept.keep, rows))
 
-    def _add(self, row: ModelRow) -> Iterator[Row]:
-        try:
-            model = self._models.add(row)
-        except DamagedModel as error:
-            logger.error("%s: a model of the stream is refused: %s", self._settings.process.operator, error)
-            self._forget()
-            return
-        if model is not None:
-            yield from self._pieces(model)
-            self._latest = set(model.places)
-            self._forget()
+    def _taken(self, rows: Iterable[ModelRow]) -> Iterator[Row]:
+        """Take rows, and drop those that no model needs any more when all are in their model."""
+        for row in rows:
+            try:
+                model = self._models.add(row)
+            except DamagedModel as error:
+                logger.error("%s: a model of the stream is refused: %s", self._settings.process.operator, error)
+                continue
+            if model is not None:
+                yield from self._pieces(model)
+                self._latest = set(model.places)
+        if self._kept is not None:
+            self._kept.drop_all_but(self._latest | self._models.places)
 
     def _pieces(self, model: Model) -> Iterator[Row]:
         last = len(model.sizes) - 1
@@ -151,22 +137,39 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
             yield Row(model.name, number, last, piece)
         model.remove()
 
-    def _restore(self) -> Iterator[Row]:
-        """Take the rows that a checkpoint kept, before any other."""
-        if self._is_restored:
-            return
-        self._is_restored = True
-        self._places = set(self._kept.keys())
-        for place in sorted(self._places):
-            self._next = place + 1
-            yield from self._add(replace(ModelRow(*self._kept.get(place)), place=place))
 
-    def _forget(self) -> None:
-        """Drop what is neither of the latest model nor of one that is not whole yet."""
-        gone = self._places - self._latest - self._models.places if self._kept is not None else set()
-        for place in gone:
-            self._kept.remove(place)
-        self._places -= gone
+class KeptRows:
+    """Rows of models in Flink's state, by their place in the stream.
+
+    Args:
+        state: Map state of place to `_MODEL_ROW`.
+    """
+
+    def __init__(self, state: Any) -> None:
+        self._state = state
+        self._places: set[int] = set()
+        self._next = 0
+
+    def restored(self) -> Iterator[ModelRow]:
+        """Yield the rows that a checkpoint kept, one at a time; none may be dropped before the last one."""
+        self._places = set(self._state.keys())
+        self._next = max(self._places, default=-1) + 1
+        for place in sorted(self._places):
+            yield replace(ModelRow(*self._state.get(place)), place=place)
+
+    def keep(self, row: ModelRow) -> ModelRow:
+        """Keep a row, and return it with its place."""
+        placed = replace(row, place=self._next)
+        self._state.put(placed.place, Row(row.number, row.text, row.model, row.count))
+        self._places.add(placed.place)
+        self._next += 1
+        return placed
+
+    def drop_all_but(self, needed: set[int]) -> None:
+        """Drop all rows that are not at these places."""
+        for place in self._places - needed:
+            self._state.remove(place)
+        self._places &= needed
 
 
 class Deliver(ProcessFunction):  # type: ignore[misc]
@@ -250,6 +253,21 @@ def take_turn(path: str, attempt: int) -> int | None:
     os.ftruncate(lock, 0)
     os.pwrite(lock, b"%d" % attempt, 0)
     return lock
+
+
+def _union(result: Table, result_view: str, delivered_view: str) -> str:
+    """Return SQL of the result and of what is delivered, which yields no row but has to run with it."""
+    columns, nulls = [], []
+    schema = result.get_resolved_schema()
+    for name, data_type in zip(schema.get_column_names(), result._j_table.getResolvedSchema().getColumnDataTypes()):
+        logical = data_type.getLogicalType()
+        cast = f"AS {logical.copy(True).asSerializableString()}) AS {quoted(name)}"
+        is_time = "*" in logical.asSummaryString()
+        columns.append(f"CAST({quoted(name)} {cast}" if is_time else quoted(name))
+        nulls.append(f"CAST(NULL {cast}")
+    return (
+        f"SELECT {', '.join(columns)} FROM {result_view} UNION ALL SELECT {', '.join(nulls)} FROM {delivered_view} WHERE n < 0"
+    )
 
 
 def _model_columns(operator: str, models: Table) -> list[str]:

@@ -56,6 +56,7 @@ class Model:
         name: For the log.
         folder: Where its pieces lie.
         sizes: Bytes of each piece by its number; 0 has none.
+        numbers: Of all rows that came, also of those that were dropped.
         is_given_up: Whether it is damaged; further rows are dropped.
         places: Of its rows in the stream.
     """
@@ -63,60 +64,89 @@ class Model:
     name: str
     folder: str
     sizes: dict[int, int] = field(default_factory=dict)
+    numbers: set[int] = field(default_factory=set)
     is_given_up: bool = False
     places: list[int] = field(default_factory=list)
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the pieces of its zip file."""
         for number in range(1, len(self.sizes)):
-            with open(self._path(number), "rb") as file:
-                yield file.read()
+            yield self._read(number)
 
     def add(self, row: ModelRow) -> None:
-        """Keep a row.
+        """Keep a row; drop it when the model is given up.
 
         Raises:
-            DamagedModel: It is none of a model.
+            DamagedModel: It is none of a model, which is given up.
         """
-        number, text = row.number, row.text
-        rows = _MOST_ROWS if row.count is None else row.count
-        if number is None or text is None or not 0 <= number < rows:
-            raise DamagedModel(f"{self.name} is no model: it has a row with model_id {number} and {_shown(text)}")
-        piece = b""
-        if number == 0:
-            if not text.endswith(".zip"):
-                raise DamagedModel(
-                    f"{self.name} is no model: model_id 0 should have the name of a zip file, got {_shown(text)}"
-                )
-        else:
-            try:
-                piece = base64.b64decode(text, validate=True)
-            except (binascii.Error, ValueError) as error:
-                raise DamagedModel(f"{self.name} is damaged: model_id {number} has {_shown(text)} ({error})") from None
+        if row.number is not None:
+            self.numbers.add(row.number)
+        if self.is_given_up:
+            return
+        try:
+            number, piece = self._checked(row)
+        except DamagedModel:
+            self.is_given_up = True
+            self.places.clear()
+            raise
+        if number > 0:
             with open(self._path(number), "wb") as file:
                 file.write(piece)
         self.sizes[number] = len(piece)
         self.places.append(row.place)
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether what is there is a zip file from its beginning to its end."""
-        total, last = sum(self.sizes.values()), len(self.sizes) - 1
-        if 0 not in self.sizes or last < 1 or max(self.sizes) != last:
+    def is_whole(self, count: int | None) -> bool:
+        """Return whether all rows are there.
+
+        Args:
+            count: How many the model has; None where the stream does not say.
+        """
+        if self.is_given_up:
             return False
-        tail = b""
-        for number in range(last, 0, -1):
-            if len(tail) < _END.size:
-                with open(self._path(number), "rb") as file:
-                    tail = file.read() + tail
-        if len(tail) < _END.size:
-            return False
-        mark, *_, size, place, comment = _END.unpack(tail[-_END.size :])
-        return mark == _MARK and comment == 0 and (_IN_ZIP64 in (size, place) or size + place + _END.size == total)
+        return self._is_zip_file() if count is None else len(self.sizes) == count
 
     def remove(self) -> None:
         """Delete its pieces."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _checked(self, row: ModelRow) -> tuple[int, bytes]:
+        """Return the number of a row and its piece."""
+        number, text = row.number, row.text
+        rows = _MOST_ROWS if row.count is None else row.count
+        if number is None or text is None or not 0 <= number < rows:
+            raise DamagedModel(f"{self.name} is no model: it has a row with model_id {number} and {_shown(text)}")
+        if number > 0:
+            return number, self._decoded(number, text)
+        if not text.endswith(".zip"):
+            raise DamagedModel(f"{self.name} is no model: model_id 0 should have the name of a zip file, got {_shown(text)}")
+        return number, b""
+
+    def _decoded(self, number: int, text: str) -> bytes:
+        try:
+            return base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise DamagedModel(f"{self.name} is damaged: model_id {number} has {_shown(text)} ({error})") from None
+
+    def _is_zip_file(self) -> bool:
+        """Return whether what is there is a zip file from its beginning to its end."""
+        last = len(self.sizes) - 1
+        if 0 not in self.sizes or last < 1 or max(self.sizes) != last:
+            return False
+        tail = b""
+        for number in range(last, 0, -1):
+            if len(tail) >= _END.size:
+                break
+            tail = self._read(number) + tail
+        if len(tail) < _END.size:
+            return False
+        mark, *_, size, place, comment = _END.unpack(tail[-_END.size :])
+        if mark != _MARK or comment != 0:
+            return False
+        return _IN_ZIP64 in (size, place) or size + place + _END.size == sum(self.sizes.values())
+
+    def _read(self, number: int) -> bytes:
+        with open(self._path(number), "rb") as file:
+            return file.read()
 
     def _path(self, number: int) -> str:
         return os.path.join(self.folder, str(number))
@@ -131,8 +161,9 @@ class ModelRows:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._models: dict[str, Model] = {}  # that are not whole yet, by what their rows say
-        self._begun = 0
+        self._begun = 0  # how many models
+        self._current: Model | None = None  # of the rows that do not say to which model they belong
+        self._named: dict[str, Model] = {}  # that are not whole yet, by what their rows say
         self._latest = ""  # of the models that rows speak of, the latest that was whole
 
     def add(self, row: ModelRow) -> Model | None:
@@ -141,61 +172,59 @@ class ModelRows:
         Raises:
             DamagedModel: A model is given up. Further rows of it are dropped.
         """
-        key = row.model or ""
-        if key and key <= self._latest:
-            return None  # of a model that came too late, or a row that came twice
-        lost = None
-        model = self._models.get(key)
-        if model is not None and row.number in model.sizes:
-            if key:
-                return None
-            lost = None if model.is_given_up else self._lost(model, row.count)
-            self._forget(key)
-            model = None
-        if model is None:
-            model = self._begin(key)
-        if model.is_given_up:
-            model.sizes.setdefault(-1 if row.number is None else row.number, 0)
-            return None
-        try:
-            model.add(row)
-        except DamagedModel:
-            model.is_given_up = True
-            model.places.clear()
-            model.sizes.setdefault(-1 if row.number is None else row.number, 0)
-            raise
-        if lost is not None:
-            raise lost
-        if not (model.is_whole if row.count is None else len(model.sizes) == row.count):
-            return None
-        del self._models[key]
-        if key:
-            self._latest = key
-            for other in [other for other in self._models if other and other < key]:
-                self._forget(other)
-        return model
+        return self._add_to_named(row.model, row) if row.model else self._add_to_current(row)
 
     @property
     def places(self) -> set[int]:
         """Places in the stream of all rows of models that are not whole yet."""
-        return {place for model in self._models.values() for place in model.places}
+        models = [*self._named.values()] if self._current is None else [self._current, *self._named.values()]
+        return {place for model in models for place in model.places}
 
-    def _begin(self, key: str) -> Model:
+    def _add_to_named(self, name: str, row: ModelRow) -> Model | None:
+        if name <= self._latest:
+            return None  # of a model that came too late, or a row that came twice
+        if name not in self._named:
+            self._named[name] = self._begin(name)
+        model = self._named[name]
+        if row.number in model.numbers:
+            return None  # it came twice
+        model.add(row)
+        if not model.is_whole(row.count):
+            return None
+        del self._named[name]
+        self._latest = name
+        for earlier in [other for other in self._named if other < name]:
+            self._named.pop(earlier).remove()
+        return model
+
+    def _add_to_current(self, row: ModelRow) -> Model | None:
+        model, loss = self._current, None
+        if model is not None and row.number in model.numbers:  # the row is the next model's
+            loss = None if model.is_given_up else _loss(model)
+            model.remove()
+            model = None
+        if model is None:
+            model = self._current = self._begin(None)
+        model.add(row)
+        if loss is not None:
+            raise loss
+        if not model.is_whole(row.count):
+            return None
+        self._current = None
+        return model
+
+    def _begin(self, name: str | None) -> Model:
         self._begun += 1
         folder = os.path.join(self._folder, str(self._begun))
         os.mkdir(folder)
-        self._models[key] = Model(key or f"number {self._begun} of the stream", folder)
-        return self._models[key]
+        return Model(name or f"number {self._begun} of the stream", folder)
 
-    def _forget(self, key: str) -> None:
-        self._models.pop(key).remove()
 
-    @staticmethod
-    def _lost(model: Model, count: int | None) -> DamagedModel:
-        end = max(model.sizes) + 1
-        missing = [str(number) for number in range(end) if number not in model.sizes][:_SHOWN]
-        what = f"model_id {', '.join(missing)} and perhaps more" if missing else "its end"
-        return DamagedModel(f"{model.name} is not whole when the next one begins: {what} is missing")
+def _loss(model: Model) -> DamagedModel:
+    """Return the error of a model that is not whole when the next one begins."""
+    missing = [str(number) for number in range(max(model.sizes)) if number not in model.sizes][:_SHOWN]
+    what = f"model_id {', '.join(missing)} and perhaps more" if missing else "its end"
+    return DamagedModel(f"{model.name} is not whole when the next one begins: {what} is missing")
 
 
 def _shown(text: str | None) -> str:

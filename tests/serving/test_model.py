@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from akdl.serving.errors import RowsError, ServingError, SignatureError
-from akdl.serving.model import ServedModel, SessionRunner
+from akdl.serving.model import ServedModel
 from akdl.serving.output_cells import OutputColumn
+from akdl.serving.runners import SessionRunner
 from akdl.storage.model_archive import ModelError
 from tests.akdl.test_imports import in_fresh_interpreter
 from tests.serving import models
@@ -223,6 +224,14 @@ class TestTypes:
         assert ServedModel(models.identity("float32", (None,))).predict({"a": cells})["b"].tolist() == [1.5, 2]
         result, bad = ServedModel(models.identity("int32", (None,))).predict_collecting({"a": cells})
         assert (result["b"], bad[0][0]) == ([None, 2], 0)
+
+    @pytest.mark.parametrize("text", ["NaN", "Infinity"])
+    def test_decimals_that_are_no_integers_leave_other_rows_alone(self, text: str) -> None:
+        cells = [[decimal.Decimal(text)], [decimal.Decimal(2)]]
+        result, bad = ServedModel(models.identity("int32", (None, 1))).predict_collecting({"a": cells})
+        assert result["b"][0] is None and result["b"][1].tolist() == [2]
+        (row, message) = bad[0]
+        assert row == 0 and message.endswith(f"expected int32, got [Decimal('{text}')]")
 
     def test_large_integers_stay_exact(self) -> None:
         model = ServedModel(models.identity("int64", (None,)), outputs=[OutputColumn("b", "BIGINT")])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from akdl.serving.errors import RowsError, ServingError
-from akdl.serving.row_predictor import LocalPredictor, result_columns
+from akdl.serving.row_predictor import RowPredictor, result_columns
 from akdl.storage.model_archive import ModelError, pack
 from tests.serving import models
 from tests.support.http import served
@@ -34,16 +34,16 @@ def test_result_columns(reserved: list[str], outputs: list[str], wanted: list[tu
     assert result_columns(["a", "b", "c"], reserved, outputs) == wanted
 
 
-class TestLocalPredictor:
+class TestRowPredictor:
     pytestmark = needs_tf
     COLUMNS = ["id", "x", "k"]
     SCHEMA = [("logits", "ARRAY<FLOAT>"), ("p", "DOUBLE")]
     ROW = ("a", [1.0, 2.0, 4.0], 3)
     RESULT = ("a", [1.0, 2.0, 4.0], 3, [14.0, 4.0], 3.0)
 
-    def predictor(self, model: Any = None, **options: Any) -> LocalPredictor:
+    def predictor(self, model: Any = None, **options: Any) -> RowPredictor:
         options = {"selected_cols": ["x", "k"], **options}
-        return LocalPredictor(models.module() if model is None else model, self.COLUMNS, self.SCHEMA, **options)
+        return RowPredictor(models.module() if model is None else model, self.COLUMNS, self.SCHEMA, **options)
 
     def test_one_row_and_many(self) -> None:
         with self.predictor() as predictor:
@@ -54,7 +54,7 @@ class TestLocalPredictor:
             assert predictor.map_batch([]) == []
 
     def test_an_array_of_one_dimension(self) -> None:
-        with LocalPredictor(models.identity("float64", (None,)), ["a"], [("b", "DOUBLE")]) as predictor:
+        with RowPredictor(models.identity("float64", (None,)), ["a"], [("b", "DOUBLE")]) as predictor:
             assert predictor.predict(np.array([2.5])) == [2.5, 2.5]
             with pytest.raises(ServingError, match="one dimension"):
                 predictor.predict(np.zeros((2, 2)))
@@ -62,7 +62,7 @@ class TestLocalPredictor:
     def test_names_of_the_signature(self) -> None:
         arguments = {"selected_cols": ["f", "id"], "input_signature_defs": ["x", "k"], "output_signature_defs": ["p", "logits"]}
         schema = [("id", "FLOAT"), ("text", "STRING")]
-        with LocalPredictor(models.module(), ["id", "f"], schema, reserved_cols=[], **arguments) as predictor:
+        with RowPredictor(models.module(), ["id", "f"], schema, reserved_cols=[], **arguments) as predictor:
             assert predictor.output_columns == ["id", "text"]
             assert predictor.map((3, "1 2 4")) == (3.0, "14.0 4.0")
 

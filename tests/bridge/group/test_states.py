@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from akdl.wire import ENDED, FAILED, RUNNING, STARTING, MemberState
-from bridge.group.states import LEFT_ALONE_S, Group
+from bridge.group.states import LEFT_ALONE_S, KnownStates
 from bridge.schema import Schema
 from bridge.settings import GroupSettings
 
 
 def group(*states, workers=2, servers=1, **changes):
     schema = Schema.parse("id BIGINT")
-    made = Group(
+    made = KnownStates(
         GroupSettings(
             operator="Op", kind="batch", num_workers=workers, num_ps=servers, input_schema=schema, output_schema=schema,
             main_script="s.py", user_files=(), **changes,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from akdl.wire import ENDED, RUNNING, STARTING, MemberState
-from bridge.group.states import LEFT_ALONE_S, Group
+from bridge.group.states import LEFT_ALONE_S, KnownStates
 from bridge.member.diagnosis import ECHO_S, LOST_S, Fault, Situation, fault_of
 from bridge.schema import Schema
 from bridge.settings import GroupSettings
@@ -30,7 +30,7 @@ def state(index: int, phase: int = RUNNING, **values: Any) -> MemberState:
 
 def found(states: list[MemberState], **changes: Any) -> Fault | None:
     settings = dataclasses.replace(SETTINGS, stall_timeout_s=changes.pop("stall_timeout_s", SETTINGS.stall_timeout_s))
-    group = Group(settings)
+    group = KnownStates(settings)
     group.update(states)
     return fault_of(dataclasses.replace(WELL, **changes), group, settings)
 

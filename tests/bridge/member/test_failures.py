@@ -8,7 +8,7 @@ import pytest
 
 from akdl.wire import Failure
 from bridge.member.failures import comes_from_a_peer, describe_death, describe_failure, paragraphs
-from bridge.member.progress import Progress
+from bridge.member.progress import ProgressWatch
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_descriptions():
 
 
 def test_progress_is_rows_or_processor_time():
-    progress = Progress(100.0)
+    progress = ProgressWatch(100.0)
     progress.look(110.0, rows=0, cpu_s=0.1)
     assert progress.idle_s(111.0) == 11.0
     progress.look(112.0, rows=1, cpu_s=0.1)

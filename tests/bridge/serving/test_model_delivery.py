@@ -1,15 +1,84 @@
-"""Which one of several on a host lets its model process go over to another model."""
+"""Rows of models that a checkpoint keeps, and which one of several on a host lets its model process go over to another model."""
 
 from __future__ import annotations
 
 import os
+import pathlib
 import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from akdl.storage.model_archive import pack
+from bridge.codec.ipc import write_batch
 from bridge.exceptions import TaskError
+from bridge.flink.arrow_operators import START
 from bridge.serving import model_delivery
-from bridge.serving.model_delivery import take_turn
+from bridge.serving.model_delivery import Collect, take_turn
+
+ROWS = 1
+Rows = list[tuple[int, str]]
+
+
+class MapState(dict[int, Any]):
+    """Stands for a map state of Flink."""
+
+    def put(self, key: int, value: Any) -> None:
+        self[key] = value
+
+    def remove(self, key: int) -> None:
+        del self[key]
+
+
+@pytest.fixture
+def model(tmp_path: pathlib.Path) -> Rows:
+    """The rows of one model."""
+    (tmp_path / "saved_model.pb").write_bytes(os.urandom(3_000_000))
+    return list(pack(str(tmp_path)))
+
+
+@pytest.fixture
+def attempt(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes the function of a new attempt, which goes on from a state."""
+    folder = str(tmp_path_factory.mktemp("process"))
+    monkeypatch.setattr(model_delivery, "model_process", lambda settings: SimpleNamespace(folder=folder))
+
+    def begin(state: MapState) -> Collect:
+        collect = Collect(SimpleNamespace(process=SimpleNamespace(operator="TestOp")), keeps_rows=True)
+        collect.open(SimpleNamespace(get_map_state=lambda descriptor: state))
+        return collect
+
+    return begin
+
+
+def chunk(rows: Rows) -> Any:
+    columns = {"number": [number for number, _ in rows], "text": [text for _, text in rows]}
+    empty = [None] * len(rows)
+    table = pa.record_batch({**columns, "model": pa.array(empty, pa.string()), "rows": pa.array(empty, pa.int64())})
+    return ROWS, 0, write_batch(table)
+
+
+def names(found: Iterator[Any]) -> list[str]:
+    """The models of pieces, in their order."""
+    return list(dict.fromkeys(row[0] for row in found))
+
+
+def test_a_checkpoint_keeps_the_latest_model_and_the_rows_of_the_next(model, attempt):
+    state = MapState()
+    first = attempt(state)
+    assert names(first.process_element(chunk([*model, *model, *model[:2]]), None)) == [
+        "number 1 of the stream", "number 2 of the stream",
+    ]  # fmt: skip
+    assert sorted(state) == list(range(len(model), 2 * len(model) + 2))
+
+    second = attempt(state)
+    assert names(second.process_element((START, 0, b""), None)) == ["number 1 of the stream"]
+    assert sorted(state) == list(range(len(model), 2 * len(model) + 2))
+    assert names(second.process_element(chunk(model[2:]), None)) == ["number 2 of the stream"]
+    assert sorted(state) == list(range(2 * len(model), 3 * len(model)))
 
 
 def test_one_of_an_attempt_acts(tmp_path):

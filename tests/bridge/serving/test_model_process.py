@@ -6,9 +6,11 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -52,6 +54,33 @@ def test_what_a_killed_task_leaves_is_removed_by_the_next(tmp_path, monkeypatch)
             assert "killed" not in os.listdir(place)
         finally:
             task.kill()
+
+
+def test_a_process_that_ends_when_it_is_found_is_followed_by_another(monkeypatch):
+    with tempfile.TemporaryDirectory(prefix="t", dir="/tmp") as base:
+        monkeypatch.setattr("tempfile.tempdir", base)
+        folder = pathlib.Path(base, f"akdl_models_{os.geteuid()}", "ending")
+        folder.mkdir(0o700, parents=True)
+        folder.parent.chmod(0o700)
+        os.mkfifo(folder / "alive")
+        pipe = os.open(folder / "alive", os.O_RDONLY | os.O_NONBLOCK)
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(folder / "model.sock"))
+        listener.listen()
+
+        def end_at_the_first_question() -> None:
+            listener.settimeout(30)
+            connection, _ = listener.accept()
+            os.close(pipe)
+            listener.close()
+            connection.close()
+
+        process = threading.Thread(target=end_at_the_first_question)
+        process.start()
+        # The next process is started, which has no interpreter here.
+        with pytest.raises(ConfigurationError, match="/no/python"):
+            ModelProcess(ModelSettings("TestOp", "ending", "{}", "secret", python="/no/python"), "model")
+        process.join()
 
 
 @pytest.fixture(params=[40, 47, 100, "ü", "%41"])

@@ -1,0 +1,235 @@
+"""Cells of a column to numbers or booleans of one type. Pure.
+
+`akdl.serving.input_cells` says what a cell may be. What depends on the type comes from tables by the kind of the type: how a
+string is read, and how numbers of other types are converted.
+"""
+
+import decimal
+import re
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from akdl.serving.errors import CellError
+from akdl.serving.signature import shape_text
+
+Array = Any  # numpy's own generic type is not there in the oldest numpy that we run on
+
+NUMBERS = {
+    "bool": "?", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2", "uint32": "u4",
+    "uint64": "u8", "float16": "f2", "float32": "f4", "float64": "f8",
+    "bfloat16": "f4",  # numpy has no such type: float32 until the very end
+}  # fmt: skip
+_SHAPE = re.compile(r"\s*\$([^$]*)\$")
+_BOOLEANS = {"true": 1, "false": 0, "1": 1, "0": 0}
+_NUMBER_KINDS = "biuf"  # of numpy's types: booleans, integers with and without sign, floats
+
+
+class NumberCells:
+    """Reads cells of numbers or booleans.
+
+    Args:
+        dtype: TensorFlow's name of the type, one of `NUMBERS`.
+        has_open_shape: Whether values may have any shape, so that a string of one number is a scalar.
+    """
+
+    def __init__(self, dtype: str, has_open_shape: bool) -> None:
+        self.dtype = np.dtype(NUMBERS[dtype])
+        self._has_open_shape = has_open_shape
+        self._has_raw_form = dtype != "bfloat16"
+        self._parse, self._parsed_type = _PARSERS[self.dtype.kind]
+
+    def whole(self, cells: Union[Array, Sequence[Any]]) -> Optional[Array]:
+        """Return all cells in one array, or None where they have to be looked at one by one.
+
+        Raises:
+            CellError: Some cell does not fit.
+        """
+        if isinstance(cells, np.ndarray) and cells.dtype != object:
+            array: Optional[Array] = cells
+        else:
+            array = self._stacked(list(cells))
+        if array is None or array.dtype.kind not in _NUMBER_KINDS:
+            return None
+        return self._cast(array)
+
+    def single(self, cell: Any) -> Array:
+        """Return the value of a cell that is not null.
+
+        Raises:
+            CellError: It does not fit.
+        """
+        if isinstance(cell, str):
+            return self._from_string(cell)
+        if isinstance(cell, (bytes, bytearray)):
+            return self._from_bytes(bytes(cell))
+        return self._from_numbers(cell)
+
+    def _stacked(self, cells: List[Any]) -> Optional[Array]:
+        types = {type(cell) for cell in cells}
+        if types == {bytes}:
+            return self._stacked_bytes(cells)
+        if len(types) == 1 and isinstance(cells[0], np.ndarray):
+            is_uniform = len({(cell.shape, cell.dtype) for cell in cells}) == 1
+            return np.stack(cells) if is_uniform else None
+        if not types.isdisjoint((str, bytes, type(None))):
+            return None
+        return self._stacked_numbers(cells)
+
+    def _stacked_bytes(self, cells: List[bytes]) -> Optional[Array]:
+        size = len(cells[0])
+        if size == 0 or any(len(cell) != size for cell in cells):
+            return None
+        return self._from_bytes(b"".join(cells)).reshape(len(cells), -1)
+
+    def _stacked_numbers(self, cells: List[Any]) -> Optional[Array]:
+        try:
+            array = np.array(cells)
+        except (ValueError, TypeError, OverflowError):  # ragged
+            return None
+        # An integer beside a float has become a float, perhaps another number.
+        is_rounded = array.dtype.kind == "f" and self.dtype.kind in "iu"
+        return None if is_rounded else array
+
+    def _from_string(self, text: str) -> Array:
+        header = _SHAPE.match(text)
+        elements = _words(text[header.end() :] if header else text)
+        try:
+            shape = tuple(int(size) for size in _words(header.group(1))) if header else None
+            parsed = np.array([self._parse(element) for element in elements], self._parsed_type)
+        except (ValueError, KeyError, OverflowError):
+            raise CellError(f"cannot be read as {self.dtype} numbers: the string {shown(text)}") from None
+        array = self._cast(parsed)
+        if shape is None:
+            return array.reshape(()) if array.size == 1 and self._has_open_shape else array
+        if min(shape, default=0) < 0 or array.size != int(np.prod(shape, dtype=np.int64)):
+            raise CellError(f"the string has {array.size} numbers and says that their shape is {shape_text(shape)}")
+        return array.reshape(shape)
+
+    def _from_bytes(self, content: bytes) -> Array:
+        if not self._has_raw_form:
+            raise CellError("bytes cannot be read as bfloat16")
+        if len(content) % self.dtype.itemsize:
+            raise CellError(f"expected {self.dtype.itemsize} bytes for each element, got {len(content)} bytes")
+        return np.frombuffer(content, self.dtype.newbyteorder("<")).astype(self.dtype)
+
+    def _from_numbers(self, cell: Any) -> Array:
+        """Return the value of a number, or of a list or array of them."""
+        try:
+            array = np.asarray(cell)
+        except (ValueError, TypeError):
+            raise CellError(f"expected an array, got lists of different length: {shown(cell)}") from None
+        if array.dtype == object:
+            array = self._from_objects(array, cell)
+        if array.size == 0 and array.dtype.kind != "O":
+            return array.astype(self.dtype)
+        if array.dtype.kind not in _NUMBER_KINDS:
+            raise CellError(f"expected numbers, got {type(cell).__name__}: {shown(cell)}")
+        return self._cast(array)
+
+    def _from_objects(self, array: Array, cell: Any) -> Array:
+        """Return an array of decimals, or of integers that no type of numpy holds, as numbers; others as they are."""
+        elements = list(array.flat)
+        if any(element is None for element in elements):
+            raise CellError(f"expected values, got an array with null elements: {shown(cell)}")
+        if not all(isinstance(element, (decimal.Decimal, int)) for element in elements):
+            return array
+        try:
+            is_exact = self.dtype.kind in "iu" and all(element == int(element) for element in elements)
+            number = int if is_exact else float
+            return np.array([number(element) for element in elements]).reshape(array.shape)
+        except (ValueError, OverflowError):  # not a number, infinite, or too large
+            raise CellError(f"expected {self.dtype}, got {shown(cell)}") from None
+
+    def _cast(self, array: Array) -> Array:
+        return cast(array, self.dtype, self.dtype)
+
+
+def cast(array: Array, dtype: Any, name: object) -> Array:
+    """Convert numbers or booleans to a type of numpy.
+
+    Args:
+        array: The numbers.
+        dtype: The type.
+        name: What messages call it.
+
+    Raises:
+        CellError: A number does not fit.
+    """
+    if array.dtype == dtype:
+        return array
+    result, fits = _CONVERSIONS[dtype.kind](array, dtype)
+    if fits is not None and not np.all(fits):
+        first = np.asarray(array)[~np.asarray(fits)].flat[0]
+        raise CellError(f"the number {first} does not fit into {name}")
+    return result
+
+
+def shown(value: Any) -> str:
+    """Return the beginning of a value for a message."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:80] + "..."
+
+
+def _words(text: str) -> List[str]:
+    return text.replace(",", " ").split()
+
+
+def _boolean(word: str) -> int:
+    return _BOOLEANS[word.lower()]
+
+
+def _integer(word: str) -> int:
+    try:
+        return int(word)
+    except ValueError:
+        number = float(word)
+        if not number.is_integer():
+            raise
+        return int(number)
+
+
+_PARSERS: Dict[str, Tuple[Callable[[str], Any], str]] = {
+    "b": (_boolean, "?"),
+    "i": (_integer, "i8"),
+    "u": (_integer, "u8"),
+    "f": (float, "f8"),
+}
+"""Kind of a type to how one element of a string is read, and to the type that holds the elements."""
+
+
+# Conversions of numbers to a type: the numbers, and which of them fit; None where all do.
+
+
+def _to_floats(array: Array, dtype: Any) -> Tuple[Array, Optional[Array]]:
+    with np.errstate(over="ignore"):
+        result = array.astype(dtype)
+    if array.dtype.kind != "f" and dtype.itemsize > 2:  # only float16 is too small for some integers
+        return result, None
+    return result, np.isfinite(result) | ~np.isfinite(array)
+
+
+def _to_booleans(array: Array, dtype: Any) -> Tuple[Array, Optional[Array]]:
+    return array.astype(dtype), (array == 0) | (array == 1)
+
+
+def _to_integers(array: Array, dtype: Any) -> Tuple[Array, Optional[Array]]:
+    limits = np.iinfo(dtype)
+    if array.dtype.kind == "b":
+        return array.astype(dtype), None
+    if array.dtype.kind == "f":
+        fits = (array >= limits.min) & (array < float(limits.max) + 1) & (np.trunc(array) == array)
+    elif array.dtype.kind == "u":
+        fits = array <= limits.max
+    else:
+        fits = (array >= limits.min) & (array <= limits.max)
+    with np.errstate(invalid="ignore"):
+        return array.astype(dtype), fits
+
+
+_CONVERSIONS: Dict[str, Callable[[Array, Any], Tuple[Array, Optional[Array]]]] = {
+    "b": _to_booleans,
+    "i": _to_integers,
+    "u": _to_integers,
+    "f": _to_floats,
+}
