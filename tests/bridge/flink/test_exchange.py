@@ -212,7 +212,7 @@ def test_going_on_from_a_checkpoint_before_the_first_row(start: Start) -> None:
 
 
 def test_a_script_starts_when_all_addresses_are_known(start: Start) -> None:
-    """Subtask 1 of two is a parameter server; both run here, each in a thread of Flink's, as it were."""
+    """The other member, a parameter server, is announced only; it does not run."""
     script = "def main(config):\n    config.output_writer.write_batch({'id': [len(config.cluster['ps'])]})\n"
     subtask = start(script, is_streaming=True, num_ps=1)
     subtask.start()
