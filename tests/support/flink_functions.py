@@ -18,10 +18,11 @@ from bridge.codec.ipc import read_batch, write_batch
 from bridge.flink.announce import ADDRESS
 from bridge.flink.arrow_operators import START
 from bridge.flink.exchange import END_OF_INPUT
-from bridge.group.addresses import release, reserve
+from bridge.group.addresses import Address, release, reserve
 from tests.support.leftovers import DEADLINE_S
 
 States = dict[str, Any]
+_ELSEWHERE = "elsewhere"
 
 
 class MapState(dict[int, Any]):
@@ -54,21 +55,18 @@ class Subtask:
         states: What a checkpoint has kept; none at the first start.
         index: Number of the subtask.
         attempt: Number of the attempt.
-        ports: Addresses are announced under the name of this group; released by `end`.
     """
 
-    def __init__(
-        self, function: Any, key: int, states: States | None = None, index: int = 0, attempt: int = 0, ports: str = "group"
-    ) -> None:
+    def __init__(self, function: Any, key: int, states: States | None = None, index: int = 0, attempt: int = 0) -> None:
         self.function = function
         self.key = key
         self.states: States = {} if states is None else states
+        self.addresses: dict[int, Address] = {}  # that were announced
         self.event_timers: set[int] = set()
         self.processing_timers: set[int] = set()
         self.watermark = -(2**63)
         self._index = index
         self._attempt = attempt
-        self._ports = ports
         function.open(self)
 
     # The runtime context.
@@ -113,7 +111,10 @@ class Subtask:
         """Say that the job starts, and announce the address of a member, by default of this subtask's own."""
         of = self._index if index is None else index
         rows = self._got((START, of, b""))
-        address = ["127.0.0.1", *reserve(self._ports, of, self._attempt)]
+        # By another process of this host, as it were: the function has to hold the ports itself.
+        address = Address("127.0.0.1", *reserve(_ELSEWHERE, of, self._attempt))
+        release(_ELSEWHERE, of, self._attempt)
+        self.addresses[of] = address
         return rows + self._got((ADDRESS, of, json.dumps(address).encode()))
 
     def feed(self, ids: Iterable[int], extra_input: int = 0) -> list[int]:
@@ -152,8 +153,6 @@ class Subtask:
     def end(self) -> None:
         """Close the function, as Flink does after a failure too."""
         self.function.close()
-        for index in range(8):
-            release(self._ports, index, self._attempt)
 
     def _got(self, element: tuple[int, int, bytes]) -> list[int]:
         return list(ids(self.function.process_element2(Row(*element), self)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -209,6 +210,42 @@ def test_going_on_from_a_checkpoint_before_the_first_row(start: Start) -> None:
     again.start()
     again.feed([1, 2, 3])
     assert again.end_input() == [[1, 2, 3]]
+
+
+def test_extra_inputs_come_apart_from_the_rows(start: Start) -> None:
+    script = """
+def main(config):
+    (extra,) = config.extra_inputs
+    config.output_writer.write_batch({"id": [config.dataset_length, len(list(extra.rows()))]})
+"""
+    subtask = start(script, extra_schemas=(Schema.parse("id BIGINT NOT NULL"),))
+    subtask.start()
+    subtask.feed([1, 2], extra_input=1)
+    subtask.feed([1, 2, 3])
+    assert subtask.end_input() == [[3, 2]]
+
+
+def test_addresses_are_ordered_by_member_however_they_come(start: Start) -> None:
+    script = """
+def main(config):
+    ports = [int(config.cluster[role][0].split(":")[1]) for role in ("chief", "ps")]
+    config.output_writer.write_batch({"id": ports})
+"""
+    subtask = start(script, is_streaming=True, num_ps=1)
+    subtask.start(index=1)
+    subtask.start()
+    assert subtask.look_until(2) == [subtask.addresses[index].port for index in range(2)]
+
+
+def test_ports_are_held_on_until_the_function_is_closed(start: Start) -> None:
+    """As where another process of this host has reserved them, which gives them up."""
+    subtask = start()
+    subtask.start()
+    port = subtask.addresses[0].port
+    with pytest.raises(OSError, match="in use"):
+        socket.create_server(("", port)).close()
+    subtask.function.close()
+    socket.create_server(("", port)).close()
 
 
 def test_a_script_starts_when_all_addresses_are_known(start: Start) -> None:
