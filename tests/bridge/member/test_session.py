@@ -34,6 +34,14 @@ def test_input_is_bounded_in_bytes_but_one_chunk_always_passes():
     assert session.offer(1, b"x")
 
 
+def test_what_has_been_sent_makes_room():
+    session = Session(attempt=0, queue_bytes=4)
+    assert session.offer(1, b"abcd") and session.is_input_full
+    session.next_chunk()
+    assert not session.is_input_full
+    assert session.offer(1, b"ab") and session.offer(1, b"cd") and not session.offer(1, b"e")
+
+
 def test_rows_after_the_end_are_an_error_not_a_loss():
     session = Session(attempt=0, queue_bytes=4)
     session.end_input()
