@@ -7,24 +7,7 @@ import pytest
 
 from bridge.codec.ipc import write_batch
 from bridge.flink.pending import Pending
-
-
-class MapState(dict):
-    """As much of Flink's state as is used, kept over restarts."""
-
-    put = dict.__setitem__
-    remove = dict.__delitem__
-
-
-class ValueState:
-    def __init__(self):
-        self._value = None
-
-    def value(self):
-        return self._value
-
-    def update(self, value):
-        self._value = value
+from tests.support.flink_functions import MapState, ValueState
 
 
 @pytest.fixture

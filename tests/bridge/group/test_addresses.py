@@ -86,3 +86,12 @@ def test_a_port_that_another_program_took_is_an_error():
     with socket.create_server(("", 0)) as taken:
         with pytest.raises(ConfigurationError, match="was taken by another program"):
             hold("g", 0, 0, Address("127.0.0.1", taken.getsockname()[1], 0))
+
+
+def test_a_member_that_reserves_again_gives_its_former_ports_up():
+    former = reserve("g", 0, 0)
+    try:
+        reserve("g", 0, 0)
+        assert can_bind(former[0]) and can_bind(former[1])
+    finally:
+        release("g", 0, 0)

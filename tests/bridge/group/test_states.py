@@ -55,6 +55,11 @@ def test_shares():
     assert group(first, state(1, sample=b"x")).sample == b"x" and group(first).sample is None
 
 
+def test_files_are_made_when_one_member_wants_them():
+    assert not group(state(0), state(1)).wants_files
+    assert group(state(0), state(1, wants_files=True)).wants_files
+
+
 @pytest.mark.parametrize(
     ("states", "lagging"),
     [

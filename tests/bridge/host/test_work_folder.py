@@ -1,4 +1,4 @@
-"""Work folders, and the variables that a process gets."""
+"""Work folders: what is in them, and when they go."""
 
 import os
 import signal
@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from bridge.host.variables import variables
 from bridge.host.work_folder import WorkFolder
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
@@ -15,7 +14,7 @@ from tests.support.leftovers import wait_until
 
 SETTINGS = GroupSettings(
     operator="TestOp", kind="batch", num_workers=1, num_ps=0, input_schema=Schema.parse("x INT"),
-    output_schema=Schema.parse("x INT"), main_script="main.py", intra_op_parallelism=3,
+    output_schema=Schema.parse("x INT"), main_script="main.py",
     user_files=(UserFile("main.py", b"# main"), UserFile("data/words.txt", b"words")),
 )  # fmt: skip
 
@@ -67,28 +66,3 @@ def test_a_work_folder_goes_when_its_owner_is_killed_and_its_process_has_ended(h
                 pass
             owner.stdin.close()
         wait_until(lambda: not os.path.exists(path), "the folder is gone")
-
-
-def test_only_allowed_variables_are_passed_on():
-    folder = WorkFolder(SETTINGS.user_files)
-    folder.remove()
-    own = {
-        "HOME": "/home/me", "PATH": "/usr/bin", "LC_ALL": "C", "CUDA_VISIBLE_DEVICES": "0", "https_proxy": "http://proxy",
-        "TF_CONFIG": "of another cluster", "TF_CPP_MIN_LOG_LEVEL": "0", "TMPDIR": "/tmp",
-        "AWS_SECRET_ACCESS_KEY": "secret", "PYTHONPATH": "/mine", "LD_PRELOAD": "x",
-    }  # fmt: skip
-    given = variables(SETTINGS.intra_op_parallelism, own, "/env/bin/python", folder)
-    assert {name: given[name] for name in own if name in given} == {
-        "HOME": "/home/me", "PATH": "/env/bin:/usr/bin", "LC_ALL": "C", "CUDA_VISIBLE_DEVICES": "0",
-        "https_proxy": "http://proxy", "TF_CPP_MIN_LOG_LEVEL": "0", "TMPDIR": folder.temporary, "PYTHONPATH": folder.library,
-    }  # fmt: skip
-    assert given["TF_NUM_INTRAOP_THREADS"] == "3" and given["GRPC_ENABLE_FORK_SUPPORT"] == "0"
-
-
-def test_variables_that_the_user_names():
-    folder = WorkFolder(())
-    folder.remove()
-    own = {"AWS_PROFILE": "mine", "OTHER": "secret", "HOME": "/home/me"}
-    given = variables(None, own, "/env/bin/python", folder, ["AWS_PROFILE", "NOT_SET", "A=1=2", "HOME=/elsewhere"])
-    assert (given["AWS_PROFILE"], given["A"], given["HOME"]) == ("mine", "1=2", "/elsewhere")
-    assert not {"OTHER", "NOT_SET"} & set(given)

@@ -11,8 +11,6 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from akdl.process.channel import Channel, ChannelError
-from akdl.wire import Hello
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.group.addresses import Address
@@ -119,22 +117,10 @@ def test_a_process_that_never_connects(start, tmp_path):
         list(start("", python=str(python), start_timeout_s=0.5).finish())
 
 
-def test_no_such_interpreter(start):
-    with pytest.raises(ConfigurationError, match="TestOp: pythonEnv names the interpreter /no/such/python"):
-        start("", python="/no/such/python")
-
-
 def test_a_file_that_would_leave_the_folder():
     with pytest.raises(ConfigurationError, match="would leave its folder"):
         files = (UserFile("../evil.py", b""),)
         Member(GroupSettings("TestOp", "batch", 1, 0, INPUT, OUTPUT, "../evil.py", files), "group", 0, 0, lambda: None)
-
-
-def test_a_stranger_without_the_token_is_refused(start):
-    member = start("import time\ndef main(config):\n    time.sleep(600)\n")
-    wait_until(lambda: member._session.hello is not None, "the process has connected")
-    with pytest.raises(ChannelError, match="UNAUTHENTICATED"):
-        Channel(member._process._server.address, "guess").connect(Hello())
 
 
 def test_a_task_that_flink_has_left_is_stopped(start, monkeypatch):

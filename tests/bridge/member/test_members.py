@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 
 import pyarrow as pa
 import pytest
 
 from bridge.codec.to_arrow import ColumnDecoder
-from bridge.exceptions import ConfigurationError, TaskError
+from bridge.exceptions import TaskError
 from bridge.group.addresses import Address, own_host, release, reserve
 from bridge.member.member import Member
 from bridge.schema import Schema
@@ -222,21 +220,6 @@ def test_a_chief_that_cannot_be_reached_is_named(groups):
     assert "hostNetwork" in text
 
 
-def test_a_member_of_another_attempt_is_refused(groups):
-    groups.start(HELPERS + "def main(config):\n    time.sleep(600)\n", 2, only=[0], start_timeout_s=60)
-    (chief,) = groups.members
-    settings = chief._settings
-    stale = Member(settings, "group", 1, 7, lambda: None)
-    try:
-        hub = Address(*chief._membership.hub.split(":"), 0)
-        stale.set_cluster([Address(hub.host, 1, int(hub.port)), Address(hub.host, 2, 3)])
-        wait_until(lambda: "belongs to attempt 7, this is 0" in stale._membership.last_error, "the stale member is refused")
-        with chief._changed:
-            assert not chief._membership.group().is_formed
-    finally:
-        stale.stop()
-
-
 @pytest.mark.parametrize("mode, expected", [("repeat", [23, 23, 23]), ("drop", [3, 3, 3]), ("off", [23, 3, 20])])
 def test_shares_are_made_equal(groups, mode, expected):
     groups.start(COUNT, 3, rows=[23, 3, 20], equal_steps=mode)
@@ -274,22 +257,3 @@ def test_one_worker_alone_may_ask_for_the_files_of_all(groups, tmp_path):
     )
     groups.start(script, 3, rows=[4, 25, 0])
     assert groups.wait()["chief 0"][0][1] == "[[4, 4], [25, 25], [0, 0]]"
-
-
-def test_workers_have_gpus_of_their_own_and_servers_none(groups, monkeypatch):
-    devices = {f"fake{os.getpid()}{letter}" for letter in "abc"}
-    monkeypatch.setenv("AKDL_GPUS", ",".join(devices))
-    script = HELPERS + "def main(config):\n    write(config, os.environ['CUDA_VISIBLE_DEVICES'])\n    config.dataset_length\n"
-    groups.start(script, 2, 1, gpus_per_worker=1)
-    outcomes = groups.wait()
-    seen = {name: json.loads(rows[0][1]) for name, rows in outcomes.items()}
-    assert seen["ps 0"] == "" and {seen["chief 0"], seen["worker 0"]} < devices and seen["chief 0"] != seen["worker 0"]
-
-
-def test_more_gpus_than_there_are_is_an_error_of_that_process(groups, monkeypatch):
-    monkeypatch.setenv("AKDL_GPUS", f"fake{os.getpid()}")
-    with pytest.raises(
-        ConfigurationError, match="^TestOp, chief 0: 2 GPUs are wanted for one process, but this host has only 1"
-    ):
-        groups.start(COUNT, 1, gpus_per_worker=2)
-    assert not task_processes()

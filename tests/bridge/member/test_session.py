@@ -4,7 +4,7 @@ import zlib
 
 import pytest
 
-from akdl.wire import ENDED, FAILED, RUNNING, STARTING, Chunk, Failure, Hello, Outcome, Output, Rows, Success
+from akdl.wire import ENDED, FAILED, RUNNING, STARTING, Chunk, Failure, Hello, Outcome, Output, Progress, Rows, Success
 from akdl.wire.service import PROTOCOL
 from bridge.member.session import ProtocolError, Session
 
@@ -35,6 +35,16 @@ def test_input_is_bounded_in_bytes_but_one_chunk_always_passes():
     session.next_chunk()
     session.offer(1, b"xxx")
     assert session.has_room(1) and not session.has_room(2)
+
+
+def test_what_has_been_sent_makes_room():
+    session = Session(attempt=0, queue_bytes=4)
+    session.offer(1, b"abcd")
+    assert session.is_input_full
+    session.next_chunk()
+    assert not session.is_input_full
+    session.offer(1, b"ab")
+    assert session.has_room(2) and not session.has_room(3)
 
 
 def test_rows_after_the_end_are_an_error_not_a_loss():
@@ -112,3 +122,46 @@ def test_the_status_goes_from_the_start_to_one_of_two_ends(caplog):
         "TestOp, worker 0: RUNNING -> ENDED",
         "TestOp, worker 1: STARTING -> FAILED: killed by signal 9",
     ]
+
+
+def test_extra_inputs_are_checked_but_are_no_rows_of_this_worker():
+    session = Session(attempt=0, queue_bytes=100)
+    session.offer(2, b"ab")
+    session.offer(5, b"extra", extra_input=1)
+    session.end_input()
+    chunks = [Chunk.FromString(session.next_chunk()) for _ in range(3)]
+    assert [chunk.input for chunk in chunks] == [0, 1, 0]
+    assert (chunks[2].end.rows, chunks[2].end.checksum) == (2, zlib.crc32(b"abextra"))
+
+
+def test_extra_inputs_are_not_counted_among_the_rows_that_were_dropped():
+    session = Session(attempt=0, queue_bytes=100)
+    session.offer(2, b"ab")
+    session.offer(5, b"extra", extra_input=1)
+    session.finish(Outcome(success=Success()))
+    session.offer(7, b"extra", extra_input=1)
+    assert (session.rows_in, session.rows_discarded) == (2, 2)
+    assert not session.has_chunk and not session.is_input_full, "nothing is kept for a script that has ended"
+
+
+def test_rows_may_be_taken_beyond_the_bound():
+    session = Session(attempt=0, queue_bytes=2)
+    assert session.offer(1, b"ab") and session.is_input_full
+    assert not session.offer(1, b"c") and session.offer(1, b"c", in_any_case=True)
+    assert session.rows_in == 2
+
+
+def test_a_commit_counts_when_the_rows_before_it_have_been_taken():
+    session = Session(attempt=0, queue_bytes=100)
+    session.add_rows(Output(committed=3))
+    session.add_rows(Output(rows=Rows(rows=1)))  # says nothing of commits
+    assert session.rows_committed == 0
+    session.take_rows()
+    assert session.rows_committed == 3
+
+
+def test_what_the_script_has_read_is_what_it_said_last():
+    session = Session(attempt=0, queue_bytes=100)
+    session.report(Progress(rows_read=2))
+    session.finish(Outcome(success=Success(rows_read=5)))
+    assert session.progress.rows_read == 5

@@ -1,0 +1,56 @@
+"""Each member is announced to all, once in each attempt."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+from pyflink.common import Row
+
+from bridge.exceptions import ConfigurationError
+from bridge.flink.announce import ADDRESS, Announce, announced_address
+from bridge.flink.arrow_operators import START
+from bridge.group.addresses import release
+from tests.support.flink_functions import Subtask
+
+KEYS = [11, 22, 33]
+
+
+@pytest.fixture
+def announce() -> Iterator[Announce]:
+    yield Announce("announced", KEYS, "127.0.0.0/8")
+    for attempt in range(2):
+        release("announced", 1, attempt)
+
+
+def start(function: Announce, attempt: int = 0) -> list[Row]:
+    subtask = Subtask(function, KEYS[1], index=1, attempt=attempt)
+    return list(function.process_element(Row(KEYS[1], Row(START, 1, b"")), subtask))
+
+
+def test_every_member_is_told_the_same_address(announce: Announce) -> None:
+    told = start(announce)
+    assert [(key, what, index) for key, (what, index, _) in told] == [(key, ADDRESS, 1) for key in KEYS]
+    (address,) = {announced_address(content) for _, (_, _, content) in told}
+    assert address.host.startswith("127.") and address.port != address.group_port
+
+
+def test_the_ports_are_reserved_on_this_host(announce: Announce) -> None:
+    address = announced_address(start(announce)[0][1][2])
+    for port in (address.port, address.group_port):
+        with pytest.raises(OSError, match="in use"):
+            socket.create_server(("", port)).close()
+
+
+def test_a_member_is_announced_once_in_each_attempt(announce: Announce) -> None:
+    subtask = Subtask(announce, KEYS[1], index=1)
+    element = Row(KEYS[1], Row(START, 1, b""))
+    assert len(list(announce.process_element(element, subtask))) == 3
+    assert list(announce.process_element(element, subtask)) == [], "each task that gathers rows says that the job starts"
+    assert len(start(announce, attempt=1)) == 3
+
+
+def test_a_host_without_an_address_in_the_network_is_an_error() -> None:
+    with pytest.raises(ConfigurationError, match="hostNetwork 203.0.113.0/24"):
+        start(Announce("announced", KEYS, "203.0.113.0/24"))

@@ -1,0 +1,85 @@
+"""One exception from the text of a failed job; that real jobs fail with such texts is shown in tests/e2e/test_errors.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge import exceptions
+from bridge.exceptions import BridgeError, RowError, TaskError
+from bridge.flink.errors import JobError, readable
+
+PYTHON = """An error occurred while calling o1.execute.
+: org.apache.flink.runtime.client.JobExecutionException: Job execution failed.
+\tat org.apache.flink.runtime.jobmaster.JobResult.toJobExecutionResult(JobResult.java:144)
+Caused by: java.lang.RuntimeException: Error received from SDK harness for instruction 3: Traceback (most recent call last):
+  File "exchange.py", line 9, in on_timer
+    raise error
+{error}
+
+\tat org.apache.beam.runners.fnexecution.control.FnApiControlClient.onNext(FnApiControlClient.java:180)
+\t... 7 more
+"""
+JAVA = """An error occurred while calling o1.execute.
+: org.apache.flink.runtime.client.JobExecutionException: Job execution failed.
+\tat org.apache.flink.runtime.jobmaster.JobResult.toJobExecutionResult(JobResult.java:144)
+Caused by: org.apache.flink.runtime.JobException: Recovery is suppressed by NoRestartBackoffTimeStrategy
+\tat org.apache.flink.runtime.executiongraph.failover.Handler.handle(Handler.java:180)
+Caused by: {error}
+\tat StreamExecCalc$19.processElement(Unknown Source)
+\t... 12 more
+"""
+
+
+def test_an_error_of_ours_comes_back_as_it_is() -> None:
+    error = RowError("column 'x'")
+    assert readable(error) is error
+
+
+@pytest.mark.parametrize("name", ["BridgeError", "SchemaError", "RowError", "ConfigurationError", "TaskError"])
+@pytest.mark.parametrize("module", ["bridge.exceptions.", ""])
+def test_an_error_of_ours_is_found_in_the_traceback(name: str, module: str) -> None:
+    found = readable(Exception(PYTHON.format(error=f"{module}{name}: what is wrong")))
+    assert type(found) is getattr(exceptions, name) and str(found) == "what is wrong"
+
+
+def test_all_lines_of_a_message_are_kept_and_none_of_java() -> None:
+    message = "Op, chief 0 (s.py): the script failed: ValueError: x\nTraceback:\n  File s.py\n\n--- last lines ---\nat last"
+    found = readable(Exception(PYTHON.format(error=f"bridge.exceptions.TaskError: {message}")))
+    assert type(found) is TaskError and str(found) == message
+
+
+def test_an_error_that_is_only_spoken_of_is_not_taken_for_ours() -> None:
+    found = readable(Exception(PYTHON.format(error="ValueError: not a bridge.exceptions.TaskError: at all")))
+    assert isinstance(found, JobError)
+
+
+def test_of_other_errors_the_innermost_cause_is_kept() -> None:
+    found = readable(Exception(JAVA.format(error="java.lang.ArithmeticException: / by zero")))
+    assert type(found) is JobError and str(found) == "Flink: java.lang.ArithmeticException: / by zero"
+
+
+def test_a_cause_that_stands_alone() -> None:
+    text = "An error occurred while calling o1.x.\n: org.apache.flink.table.api.ValidationException: no table\n\tat org.a.B(C.java:1)\n"
+    found = readable(Exception(text))
+    assert isinstance(found, BridgeError) and str(found) == "Flink: org.apache.flink.table.api.ValidationException: no table"
+
+
+def test_an_error_without_a_java_cause_stays() -> None:
+    error = ValueError("of the program itself")
+    assert readable(error) is error
+
+
+@pytest.mark.parametrize(
+    ("cause", "advice"),
+    [
+        (
+            "java.lang.OutOfMemoryError: Metaspace. Some more advice of Flink's",
+            ": put opt/flink-python-*.jar into the lib folder of the cluster",
+        ),
+        ("java.lang.RuntimeException: Job restarted", "write them to a table instead (getOutputTable().execute_insert(...))"),
+    ],
+)
+def test_what_to_do_is_said_where_flink_does_not(cause: str, advice: str) -> None:
+    found = readable(Exception(JAVA.format(error=cause)))
+    assert type(found) is JobError and str(found).startswith(f"Flink: {cause.split('. ')[0]}. ") and advice in str(found)
+    assert "Some more" not in str(found)

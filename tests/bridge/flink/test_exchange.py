@@ -1,0 +1,258 @@
+"""The function of a bounded input, with a real process behind it and a test in place of Flink."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pyflink.common import Row
+
+from bridge.exceptions import BridgeError, TaskError
+from bridge.flink import exchange
+from bridge.flink.arrow_operators import START
+from bridge.flink.exchange import END_OF_INPUT, Exchange
+from bridge.schema import Schema
+from bridge.settings import GroupSettings, UserFile
+from tests.e2e.jobs import SCRIPTS
+from tests.support.flink_functions import Subtask
+from tests.support.leftovers import task_processes
+
+pytestmark = pytest.mark.process
+KEYS = [11, 22]
+ECHO = """
+from tfrecords import examples
+def main(config):
+    ids = [features["id"].int64_list.value[0] for features in examples(config.dataset_file)]
+    config.output_writer.write_batch({"id": ids})
+"""
+
+
+def settings(script: str, **changes: Any) -> GroupSettings:
+    files = (UserFile("script.py", script.encode()), UserFile("tfrecords.py", (SCRIPTS / "tfrecords.py").read_bytes()))
+    schema = Schema.parse("id BIGINT NOT NULL")
+    values: dict[str, Any] = {"num_workers": 1, "num_ps": 0, **changes}
+    return GroupSettings(
+        operator="TestOp", kind="batch", input_schema=schema, output_schema=schema, main_script="script.py",
+        user_files=files, **values,
+    )  # fmt: skip
+
+
+Start = Callable[..., Subtask]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts a subtask, as the first element does it."""
+    started: list[Subtask] = []
+
+    def open_subtask(script: str = ECHO, is_streaming: bool = False, subtask: Any = None, **changes: Any) -> Subtask:
+        group = settings(script, **changes)
+        function = Exchange(group, "group", KEYS[: group.size], is_streaming)
+        started.append(Subtask(function, **{"key": KEYS[0], **(subtask or {})}))
+        return started[-1]
+
+    yield open_subtask
+    for each in started:
+        each.end()
+
+
+def test_each_chunk_reaches_the_script_once_and_in_order(start: Start) -> None:
+    subtask = start()
+    assert list(subtask.function.process_element1(Row(START, 0, b""), subtask)) == []
+    rows = subtask.start() + subtask.feed(range(5)) + subtask.feed([5]) + subtask.feed(range(6, 9))
+    assert rows == [], "the script writes when it has all"
+    assert subtask.end_input() == [list(range(9))]
+    assert not task_processes()
+
+
+def test_rows_may_come_before_the_address(start: Start) -> None:
+    subtask = start()
+    assert subtask.feed([1, 2]) == []
+    assert subtask.start() == []
+    assert subtask.end_input() == [[1, 2]]
+
+
+def test_an_input_without_rows(start: Start) -> None:
+    subtask = start()
+    subtask.start()
+    assert subtask.end_input() == [[]]
+
+
+def test_rows_come_back_while_others_are_fed(start: Start) -> None:
+    script = """
+def main(config):
+    config.output_writer.write_batch({"id": [7, 8]})
+    config.output_writer.flush()
+    config.dataset_length
+"""
+    subtask = start(script, is_streaming=True)
+    subtask.start()
+    assert subtask.look_until(2) == [7, 8], "without any row of input"
+    assert subtask.feed([1]) == [] and subtask.end_input() == [[]]
+
+
+def test_only_streaming_jobs_look_between_rows(start: Start) -> None:
+    batch = start()
+    batch.start()
+    assert not batch.processing_timers and batch.event_timers == {END_OF_INPUT}
+
+
+def test_looking_goes_on_and_ends_with_the_input(start: Start) -> None:
+    subtask = start(is_streaming=True)
+    subtask.start()
+    assert len(subtask.processing_timers) == 1
+    subtask.look()
+    assert len(subtask.processing_timers) == 1, "the next look"
+    assert subtask.end_input() == [[]]
+    subtask.look()
+    assert not subtask.processing_timers
+
+
+def test_what_comes_after_the_end_of_input_is_cut_in_slices(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "SLICE_BYTES", 1)
+    script = """
+def main(config):
+    assert config.dataset_length == 1
+    for number in range(3):
+        config.output_writer.write_batch({"id": [number] * 200_000})  # 1.6 MB: a message of its own
+"""
+    subtask = start(script)
+    subtask.start()
+    subtask.feed([1])
+    calls = subtask.end_input()
+    assert [set(call) for call in calls] == [{0}, {1}, {2}, set()]
+    assert sum(map(len, calls)) == 600_000
+
+
+def test_a_script_that_fails_fails_the_function(start: Start) -> None:
+    subtask = start("def main(config):\n    assert config.dataset_length == 2\n    raise ValueError('at row 2')\n")
+    subtask.start()
+    subtask.feed([1, 2])
+    with pytest.raises(TaskError, match=r"^TestOp, chief 0 \(script.py\): the script failed: ValueError: at row 2"):
+        subtask.end_input()
+    assert not task_processes()
+
+
+def test_rows_that_come_back_have_to_fit_the_schema(start: Start) -> None:
+    subtask = start("def main(config):\n    config.output_writer.write_batch({'id': [None]})\n")
+    subtask.start()
+    with pytest.raises(BridgeError, match="TestOp: script.py wrote row 0: column 'id' .* NOT NULL, got none"):
+        subtask.end_input()
+
+
+def test_closing_ends_a_process_whatever_it_does(start: Start) -> None:
+    subtask = start("import time\ndef main(config):\n    time.sleep(600)\n")
+    subtask.start()
+    assert len(task_processes()) == 1
+    subtask.end()
+    assert not task_processes()
+
+
+def test_a_function_that_could_not_be_opened_can_be_closed() -> None:
+    Exchange(settings(ECHO), "group", KEYS, is_streaming=False).close()
+
+
+def test_rows_after_the_end_of_input_are_refused(start: Start) -> None:
+    subtask = start()
+    subtask.start()
+    subtask.end_input()
+    with pytest.raises(BridgeError, match="TestOp: 3 rows came after the end of input"):
+        subtask.feed([1, 2, 3])
+
+
+def test_an_end_that_comes_before_the_first_element_is_refused(start: Start) -> None:
+    subtask = start()
+    subtask.watermark = END_OF_INPUT
+    with pytest.raises(BridgeError, match="TestOp: the end of input came before the group was known"):
+        subtask.start()
+
+
+def test_an_input_that_ends_without_an_address_names_who_is_missing(start: Start) -> None:
+    subtask = start(num_workers=2)
+    subtask.start()
+    with pytest.raises(
+        BridgeError, match="the input ended without the address of worker 0; if the job goes on from a checkpoint"
+    ):
+        subtask.end_input()
+
+
+@pytest.mark.parametrize("call", [Subtask.start, Subtask.look, lambda subtask: subtask.feed([1]), Subtask.end_input])
+def test_elements_and_timers_of_another_key_are_refused(start: Start, call: Callable[[Subtask], Any]) -> None:
+    subtask = start(is_streaming=True)
+    subtask.start()
+    subtask.key = 22
+    with pytest.raises(BridgeError, match="TestOp: subtask 0 got the key 22 of another subtask"):
+        call(subtask)
+
+
+@pytest.mark.parametrize("call", [lambda subtask: subtask.feed([4]), Subtask.end_input])
+def test_going_on_from_a_checkpoint_with_rows_is_refused(start: Start, call: Callable[[Subtask], Any]) -> None:
+    first = start()
+    first.start()
+    first.feed([1, 2, 3])
+    checkpoint = first.checkpoint()
+    first.end()
+    again = start(subtask={"states": checkpoint, "attempt": 1})
+    again.start()
+    with pytest.raises(BridgeError, match="restarted the job from a checkpoint, but 3 rows before it went to a process"):
+        call(again)
+
+
+def test_going_on_from_a_checkpoint_before_the_first_row(start: Start) -> None:
+    first = start()
+    first.start()
+    checkpoint = first.checkpoint()
+    first.feed([1, 2, 3])
+    first.end()
+    again = start(subtask={"states": checkpoint, "attempt": 1})
+    again.start()
+    again.feed([1, 2, 3])
+    assert again.end_input() == [[1, 2, 3]]
+
+
+def test_extra_inputs_come_apart_from_the_rows(start: Start) -> None:
+    script = """
+def main(config):
+    (extra,) = config.extra_inputs
+    config.output_writer.write_batch({"id": [config.dataset_length, len(list(extra.rows()))]})
+"""
+    subtask = start(script, extra_schemas=(Schema.parse("id BIGINT NOT NULL"),))
+    subtask.start()
+    subtask.feed([1, 2], extra_input=1)
+    subtask.feed([1, 2, 3])
+    assert subtask.end_input() == [[3, 2]]
+
+
+def test_addresses_are_ordered_by_member_however_they_come(start: Start) -> None:
+    script = """
+def main(config):
+    ports = [int(config.cluster[role][0].split(":")[1]) for role in ("chief", "ps")]
+    config.output_writer.write_batch({"id": ports})
+"""
+    subtask = start(script, is_streaming=True, num_ps=1)
+    subtask.start(index=1)
+    subtask.start()
+    assert subtask.look_until(2) == [subtask.addresses[index].port for index in range(2)]
+
+
+def test_ports_are_held_on_until_the_function_is_closed(start: Start) -> None:
+    """As where another process of this host has reserved them, which gives them up."""
+    subtask = start()
+    subtask.start()
+    port = subtask.addresses[0].port
+    with pytest.raises(OSError, match="in use"):
+        socket.create_server(("", port)).close()
+    subtask.function.close()
+    socket.create_server(("", port)).close()
+
+
+def test_a_script_starts_when_all_addresses_are_known(start: Start) -> None:
+    """The other member, a parameter server, is announced only; it does not run."""
+    script = "def main(config):\n    config.output_writer.write_batch({'id': [len(config.cluster['ps'])]})\n"
+    subtask = start(script, is_streaming=True, num_ps=1)
+    subtask.start()
+    assert subtask.look() == []
+    assert subtask.start(index=1) == []
+    assert subtask.look_until(1) == [1]

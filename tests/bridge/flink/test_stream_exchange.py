@@ -1,0 +1,243 @@
+"""The function of a stream, with a real process behind it and a test in place of Flink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from bridge.exceptions import BridgeError, TaskError
+from bridge.flink.exchange import END_OF_INPUT
+from bridge.flink.stream_exchange import StreamExchange
+from bridge.schema import Schema
+from bridge.settings import FAIL, RESTART, UNCOMMITTED, GroupSettings, UserFile
+from tests.e2e.jobs import SCRIPTS
+from tests.support.flink_functions import Subtask
+from tests.support.leftovers import wait_until
+
+pytestmark = pytest.mark.process
+KEY = 11
+ECHO = """
+def main(config):
+    for columns in config.tf_context.rows.columns():
+        config.output_writer.write_batch({"id": ids(columns)})
+"""
+HELPERS = """
+import os
+from akdl.wire.cells import read_cells
+def ids(columns):
+    return read_cells(columns.columns[0], columns.rows).values
+"""
+FIRST_ONLY = """
+def main(config):
+    columns = next(iter(config.tf_context.rows.columns()))
+    config.output_writer.write_batch({"id": ids(columns)[:1]})
+    config.commit(1)
+"""
+
+Start = Callable[..., Subtask]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts a subtask, as the first element does it."""
+    started: list[Subtask] = []
+    schema = Schema.parse("id BIGINT NOT NULL")
+
+    def open_subtask(script: str = ECHO, keeps_rows: bool = True, subtask: Any = None, **changes: Any) -> Subtask:
+        text = HELPERS + "from tfrecords import examples\n" + script
+        files = (UserFile("script.py", text.encode()), UserFile("tfrecords.py", (SCRIPTS / "tfrecords.py").read_bytes()))
+        settings = GroupSettings(
+            operator="TestOp", kind="stream", num_workers=1, num_ps=0, input_schema=schema, output_schema=schema,
+            main_script="script.py", user_files=files, **changes,
+        )  # fmt: skip
+        function = StreamExchange(settings, "group", [KEY], keeps_rows)
+        started.append(Subtask(function, KEY, **(subtask or {})))
+        return started[-1]
+
+    yield open_subtask
+    for each in started:
+        each.end()
+
+
+def pending(subtask: Subtask) -> int:
+    """Return how many rows a checkpoint would keep."""
+    done = subtask.states["akdl_done"].value() or 0
+    return sum(first + rows - max(first, done) for first, (rows, _) in subtask.states["akdl_pending"].items())
+
+
+def look_until_all_done(subtask: Subtask) -> list[int]:
+    found: list[int] = []
+    wait_until(lambda: found.extend(subtask.look()) or pending(subtask) == 0, "the script is done with all rows")
+    return found
+
+
+def test_rows_come_back_while_none_come(start: Start) -> None:
+    subtask = start()
+    subtask.start()
+    rows = subtask.feed([1, 2, 3])
+    rows += subtask.look_until(3 - len(rows))
+    rows += subtask.feed([4])
+    rows += subtask.look_until(4 - len(rows))
+    assert rows == [1, 2, 3, 4] and sum(subtask.end_input(), []) == []
+
+
+def test_the_end_of_input_waits_for_the_last_row(start: Start) -> None:
+    subtask = start()
+    rows = subtask.start() + subtask.feed(range(100)) + subtask.feed(range(100, 200)) + sum(subtask.end_input(), [])
+    assert rows == list(range(200)) and pending(subtask) == 0
+    subtask.look()
+    assert not subtask.processing_timers, "nothing is looked for after the end"
+
+
+def test_rows_are_looked_for_as_often_as_they_may_wait(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    subtask = start(chunk_wait_s=0.25)
+    monkeypatch.setattr(subtask, "current_processing_time", lambda: 1000)
+    subtask.start()
+    assert subtask.processing_timers == {1250}
+
+
+def test_a_checkpoint_keeps_what_the_script_has_not_taken(start: Start) -> None:
+    first = start("import time\ndef main(config):\n    time.sleep(600)\n")
+    first.start()
+    first.feed([1, 2, 3])
+    first.feed([4])
+    checkpoint = first.checkpoint()
+    first.feed([5])  # comes again from the source
+    first.end()
+    again = start(subtask={"states": checkpoint, "attempt": 1})
+    rows = again.start()  # the rows of the checkpoint are given before any other
+    rows += again.feed([5])
+    assert rows + sum(again.end_input(), []) == [1, 2, 3, 4, 5]
+
+
+def test_what_is_done_is_not_given_again(start: Start) -> None:
+    first = start()
+    first.start()
+    rows = first.feed([1, 2, 3])
+    rows += look_until_all_done(first)
+    checkpoint = first.checkpoint()
+    first.end()
+    assert dict(checkpoint["akdl_pending"]) == {}
+    again = start(subtask={"states": checkpoint, "attempt": 1})
+    again.start()
+    assert again.feed([4]) + sum(again.end_input(), []) == [4]
+
+
+def test_commits_decide_where_they_are_waited_for(start: Start) -> None:
+    script = """
+def main(config):
+    for path in config.tf_context.rows.segments():
+        for features in examples(path):
+            id = features["id"].int64_list.value[0]
+            config.output_writer.write_batch({"id": [id]})
+            if id == 1:
+                config.commit(1)
+"""
+    first = start(script, replay=UNCOMMITTED)
+    first.start()
+    rows = first.feed([1, 2, 3])
+    rows += first.look_until(3 - len(rows))
+    wait_until(lambda: first.look() == [] and pending(first) == 2, "one row of three is committed")
+    checkpoint = first.checkpoint()
+    first.end()
+    again = start(ECHO, replay=UNCOMMITTED, subtask={"states": checkpoint, "attempt": 1})
+    again.start()
+    assert sum(again.end_input(), []) == [2, 3], "rows that the script has taken but not committed"
+
+
+def test_rows_kept_by_a_checkpoint_are_given_by_the_first_timer_too(start: Start) -> None:
+    first = start("import time\ndef main(config):\n    time.sleep(600)\n")
+    first.start()
+    first.feed([1, 2])
+    checkpoint = first.checkpoint()
+    first.end()
+    again = start(subtask={"states": checkpoint, "attempt": 1})
+    list(again.function.on_timer(1, again))
+    again.start()
+    assert sum(again.end_input(), []) == [1, 2]
+
+
+def test_rows_of_another_key_are_not_given_to_the_script(start: Start) -> None:
+    subtask = start()
+    subtask.start()
+    subtask.key = 12
+    for call in (lambda: subtask.feed([1]), subtask.look, subtask.end_input):
+        with pytest.raises(BridgeError, match="subtask 0 got the key 12 of another subtask"):
+            call()
+    assert pending(subtask) == 0
+
+
+def test_a_savepoint_without_rows_is_refused(start: Start) -> None:
+    first = start(keeps_rows=False)
+    first.start()
+    first.feed([1, 2])
+    checkpoint = first.checkpoint()
+    first.end()
+    assert "akdl_pending" not in checkpoint
+    again = start(keeps_rows=False, subtask={"states": checkpoint, "attempt": 1})
+    again.start()
+    with pytest.raises(BridgeError, match="the job goes on from a savepoint that has none of the rows .* had not taken"):
+        again.feed([3])
+
+
+def test_a_script_that_returns_early_drops_the_rest(start: Start) -> None:
+    subtask = start("def main(config):\n    config.output_writer.write_batch({'id': [7]})\n")
+    rows = subtask.start() + subtask.feed([1, 2])
+    rows += subtask.look_until(1 - len(rows))
+    look_until_all_done(subtask)
+    assert rows == [7] and sum(subtask.end_input(), []) == []
+
+
+def test_a_script_that_returns_early_fails_where_that_is_wanted(start: Start) -> None:
+    subtask = start("def main(config):\n    print('bye')\n", on_return=FAIL)
+    subtask.start()
+    with pytest.raises(TaskError, match="(?s)script.py.: the script returned before its input ended; onReturn=.*bye"):
+        subtask.look_until(1)
+
+
+def test_returning_at_the_end_is_no_failure(start: Start) -> None:
+    subtask = start(on_return=FAIL)
+    assert subtask.start() + subtask.feed([1]) + sum(subtask.end_input(), []) == [1]
+
+
+def test_a_script_that_returns_is_started_again_with_what_it_left(start: Start) -> None:
+    subtask = start(FIRST_ONLY, replay=UNCOMMITTED, on_return=RESTART)
+    rows = subtask.start() + subtask.feed([1, 2, 3])
+    rows += subtask.look_until(2 - len(rows))
+    rows += subtask.feed([4])
+    assert rows + sum(subtask.end_input(), []) == [1, 2, 3, 4], "also after the end of input"
+    assert pending(subtask) == 0
+
+
+def test_a_script_that_does_nothing_is_not_started_without_end(start: Start) -> None:
+    subtask = start("def main(config):\n    pass\n", on_return=RESTART)
+    subtask.start()
+    with pytest.raises(TaskError, match="the script returned without being done with a single one of 2 rows"):
+        subtask.feed([1, 2])
+        subtask.look_until(1)
+
+
+def test_a_script_that_fails_fails_the_function_and_keeps_its_rows(start: Start) -> None:
+    script = """
+def main(config):
+    next(iter(config.tf_context.rows.columns()))
+    raise ValueError("once")
+"""
+    first = start(script, replay=UNCOMMITTED)
+    first.start()
+    with pytest.raises(TaskError, match=r"^TestOp, chief 0 \(script.py\): the script failed: ValueError: once"):
+        first.feed([1, 2])
+        first.look_until(1)
+    checkpoint = first.checkpoint()
+    again = start(replay=UNCOMMITTED, subtask={"states": checkpoint, "attempt": 1})
+    again.start()
+    assert sum(again.end_input(), []) == [1, 2]
+
+
+def test_the_end_of_input_is_told_by_one_timer(start: Start) -> None:
+    subtask = start()
+    subtask.start()
+    subtask.feed([1])
+    assert subtask.event_timers == {END_OF_INPUT}

@@ -1,0 +1,134 @@
+"""The line between members, over real gRPC on loopback."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from akdl.wire import ENDED, RUNNING, GroupState, MemberState
+from bridge.group.addresses import release, reserve
+from bridge.group.line import GroupLink, GroupServer
+from tests.support.leftovers import wait_until
+
+TOKEN = "secret"
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """The port of the group line, reserved as Announce does it."""
+    yield reserve("line", 0, 0)[1]
+    release("line", 0, 0)
+
+
+@pytest.fixture
+def server(port: int) -> Iterator[GroupServer]:
+    made = GroupServer("127.0.0.1", port, TOKEN, attempt=0)
+    yield made
+    made.stop()
+
+
+class Answers(list[tuple[list[MemberState], MemberState]]):
+    """What a link was answered: the states of all, and its own state that was answered."""
+
+    def take(self, answer: GroupState, answered: MemberState) -> None:
+        self.append((list(answer.members), answered))
+
+    def know(self, *indexes: int) -> bool:
+        return bool(self) and [state.index for state in self[-1][0]] == list(indexes)
+
+
+@pytest.fixture
+def link(port: int) -> Iterator[Callable[..., tuple[GroupLink, Answers]]]:
+    links = []
+
+    def start(state: Callable[[], MemberState], token: str = TOKEN) -> tuple[GroupLink, Answers]:
+        answers = Answers()
+        links.append(GroupLink(f"127.0.0.1:{port}", token, state, answers.take))
+        return links[-1], answers
+
+    yield start
+    for each in links:
+        each.stop()
+
+
+def member(index: int, **values: Any) -> Callable[[], MemberState]:
+    return lambda: MemberState(index=index, phase=RUNNING, **values)
+
+
+def test_every_member_learns_the_last_state_of_all_in_order_of_their_index(server: GroupServer, link: Any) -> None:
+    rows = {0: 5}
+    _, second = link(member(1, rows=7))
+    _, first = link(lambda: MemberState(index=0, phase=RUNNING, rows=rows[0]))
+    wait_until(lambda: first.know(0, 1) and second.know(0, 1), "both know both")
+    rows[0] = 6
+    wait_until(lambda: [state.rows for state in second[-1][0]] == [6, 7], "a newer state replaces the older one")
+
+
+def test_an_answer_comes_with_the_state_that_it_answers(server: GroupServer, link: Any) -> None:
+    sent = []
+
+    def state() -> MemberState:
+        sent.append(MemberState(index=0, rows=len(sent)))
+        return sent[-1]
+
+    _, answers = link(state)
+    wait_until(lambda: len(answers) >= 2, "two answers")
+    assert [answered.rows for _, answered in answers] == list(range(len(answers)))
+    assert all(members == [answered] for members, answered in answers)
+
+
+def test_the_last_state_is_told_on_hanging_up_and_only_once(server: GroupServer, link: Any) -> None:
+    phases = [RUNNING]
+    leaving, told = link(lambda: MemberState(index=0, phase=phases[-1]))
+    _, others = link(member(1))
+    wait_until(lambda: others.know(0, 1), "both are known")
+    phases.append(ENDED)
+    leaving.stop()
+    assert told[-1][1].phase == ENDED
+    count = len(told)
+    leaving.stop()
+    assert len(told) == count
+    wait_until(lambda: others[-1][0][0].phase == ENDED, "the other knows that it has ended")
+
+
+def test_a_stranger_is_refused_and_not_counted(server: GroupServer, link: Any) -> None:
+    stranger, answers = link(member(1), token="guess")
+    wait_until(lambda: stranger.last_error == "UNAUTHENTICATED: this process has no token of this group", "it is refused")
+    assert not answers
+    _, own = link(member(0))
+    wait_until(lambda: own.know(0), "it knows itself alone")
+
+
+def test_a_member_of_another_attempt_is_refused_and_not_counted(server: GroupServer, link: Any) -> None:
+    stale, answers = link(member(1, attempt=7))
+    expected = "FAILED_PRECONDITION: member 1 belongs to attempt 7, this is 0"
+    wait_until(lambda: stale.last_error == expected, "it is refused")
+    assert not answers
+    _, own = link(member(0))
+    wait_until(lambda: own.know(0), "it knows itself alone")
+
+
+def test_a_member_that_nobody_answers_counts_the_seconds_and_goes_on_asking(port: int, link: Any) -> None:
+    early, answers = link(member(0))
+    assert early.last_error == "no answer yet"
+    wait_until(lambda: early.last_error.startswith("UNAVAILABLE: "), "nobody is there")
+    assert early.unanswered_s > 0.2 and not answers
+    server = GroupServer("127.0.0.1", port, TOKEN, attempt=0)
+    try:
+        wait_until(lambda: answers.know(0), "the server that has come late answers")
+        wait_until(lambda: early.unanswered_s < 0.2, "an answer begins the count anew")
+    finally:
+        early.stop()
+        server.stop()
+
+
+def test_the_server_listens_beside_the_reservation_of_its_port_and_lets_go_of_it(port: int) -> None:
+    server = GroupServer("127.0.0.1", port, TOKEN, attempt=0)
+    with socket.create_connection(("127.0.0.1", port)):
+        pass
+    server.stop()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port)).close()

@@ -1,0 +1,46 @@
+"""What a table environment is set to, by whichever of the ways that Flink has for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.table import EnvironmentSettings, StreamTableEnvironment
+
+from bridge.table_env import has_checkpoints, is_streaming
+from operators.flink.java import start_java
+
+pytestmark = pytest.mark.flink
+
+
+@pytest.fixture
+def env() -> Any:
+    start_java()
+    return StreamExecutionEnvironment.get_execution_environment()
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_the_mode(env: Any, streaming: bool) -> None:
+    settings = EnvironmentSettings.in_streaming_mode() if streaming else EnvironmentSettings.in_batch_mode()
+    assert is_streaming(StreamTableEnvironment.create(env, environment_settings=settings)) is streaming
+
+
+def test_flink_streams_where_no_mode_is_chosen(env: Any) -> None:
+    assert is_streaming(StreamTableEnvironment.create(env)) is True
+
+
+def test_checkpoints_are_off_at_first(env: Any) -> None:
+    assert has_checkpoints(StreamTableEnvironment.create(env)) is False
+
+
+def test_checkpoints_of_the_execution_environment(env: Any) -> None:
+    table_env = StreamTableEnvironment.create(env)
+    env.enable_checkpointing(1000)
+    assert has_checkpoints(table_env) is True
+
+
+def test_checkpoints_of_the_table_environment(env: Any) -> None:
+    table_env = StreamTableEnvironment.create(env)
+    table_env.get_config().set("execution.checkpointing.interval", "1 s")
+    assert has_checkpoints(table_env) is True

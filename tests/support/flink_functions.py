@@ -1,0 +1,166 @@
+"""A Python function of Flink in a test's own process: its runtime context, keyed state and timers, as far as ours use them.
+
+The real ones exist only inside Flink's Python workers.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyflink.common import Row
+
+from bridge.codec.ipc import read_batch, write_batch
+from bridge.flink.announce import ADDRESS
+from bridge.flink.arrow_operators import START
+from bridge.flink.exchange import END_OF_INPUT
+from bridge.group.addresses import Address, release, reserve
+from tests.support.leftovers import DEADLINE_S
+
+States = dict[str, Any]
+_ELSEWHERE = "elsewhere"
+
+
+class MapState(dict[int, Any]):
+    """Map state, kept over restarts."""
+
+    put = dict.__setitem__
+    remove = dict.__delitem__
+    contains = dict.__contains__
+
+
+class ValueState:
+    """Value state, kept over restarts."""
+
+    def __init__(self) -> None:
+        self._value: Any = None
+
+    def value(self) -> Any:
+        return self._value
+
+    def update(self, value: Any) -> None:
+        self._value = value
+
+
+class Subtask:
+    """A subtask of a keyed function: its runtime context, and the context and timers of each of its calls.
+
+    Args:
+        function: The function, which is opened.
+        key: The key of the elements that it gets.
+        states: What a checkpoint has kept; none at the first start.
+        index: Number of the subtask.
+        attempt: Number of the attempt.
+    """
+
+    def __init__(self, function: Any, key: int, states: States | None = None, index: int = 0, attempt: int = 0) -> None:
+        self.function = function
+        self.key = key
+        self.states: States = {} if states is None else states
+        self.addresses: dict[int, Address] = {}  # that were announced
+        self.event_timers: set[int] = set()
+        self.processing_timers: set[int] = set()
+        self.watermark = -(2**63)
+        self._index = index
+        self._attempt = attempt
+        function.open(self)
+
+    # The runtime context.
+
+    def get_index_of_this_subtask(self) -> int:
+        return self._index
+
+    def get_attempt_number(self) -> int:
+        return self._attempt
+
+    def get_state(self, descriptor: Any) -> ValueState:
+        state: ValueState = self.states.setdefault(descriptor.get_name(), ValueState())
+        return state
+
+    def get_map_state(self, descriptor: Any) -> MapState:
+        state: MapState = self.states.setdefault(descriptor.get_name(), MapState())
+        return state
+
+    # The context of a call, and its timers.
+
+    def get_current_key(self) -> int:
+        return self.key
+
+    def timer_service(self) -> Subtask:
+        return self
+
+    def current_watermark(self) -> int:
+        return self.watermark
+
+    def current_processing_time(self) -> int:
+        return int(time.monotonic() * 1000)
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        self.event_timers.add(timestamp)
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        self.processing_timers.add(timestamp)
+
+    # What Flink does.
+
+    def start(self, index: int | None = None) -> list[int]:
+        """Say that the job starts, and announce the address of a member, by default of this subtask's own."""
+        of = self._index if index is None else index
+        rows = self._got((START, of, b""))
+        # By another process of this host, as it were: the function has to hold the ports itself.
+        address = Address("127.0.0.1", *reserve(_ELSEWHERE, of, self._attempt))
+        release(_ELSEWHERE, of, self._attempt)
+        self.addresses[of] = address
+        return rows + self._got((ADDRESS, of, json.dumps(address).encode()))
+
+    def feed(self, ids: Iterable[int], extra_input: int = 0) -> list[int]:
+        """Give a chunk, and return the ids that come back meanwhile."""
+        batch = pa.record_batch([pa.array(list(ids), pa.int64())], names=["id"])
+        return self._got((extra_input, batch.num_rows, write_batch(batch)))
+
+    def look(self) -> list[int]:
+        """Fire the timers of processing time, and return the ids that come back."""
+        timers, self.processing_timers = self.processing_timers, set()
+        return [id for timestamp in sorted(timers) for id in ids(self.function.on_timer(timestamp, self))]
+
+    def look_until(self, count: int) -> list[int]:
+        """Fire these timers until so many ids have come back."""
+        found: list[int] = []
+        end = time.monotonic() + DEADLINE_S
+        while len(found) < count:
+            assert self.processing_timers and time.monotonic() < end, f"only {found} came back"
+            found += self.look()
+        return found
+
+    def end_input(self) -> list[list[int]]:
+        """Send the last watermark, and return the ids that come back with each call."""
+        self.watermark = END_OF_INPUT
+        calls = []
+        while self.event_timers:
+            assert self.event_timers == {END_OF_INPUT}
+            self.event_timers.clear()
+            calls.append(list(ids(self.function.on_timer(END_OF_INPUT, self))))
+        return calls
+
+    def checkpoint(self) -> States:
+        """Return what a checkpoint of this moment keeps."""
+        return copy.deepcopy(self.states)
+
+    def end(self) -> None:
+        """Close the function, as Flink does after a failure too."""
+        self.function.close()
+
+    def _got(self, element: tuple[int, int, bytes]) -> list[int]:
+        return list(ids(self.function.process_element2(Row(*element), self)))
+
+
+def ids(chunks: Iterable[Any]) -> Iterator[int]:
+    """Return the column `id` of chunks that a function yields."""
+    for chunk in chunks:
+        kinds, arrow = chunk.to_row()
+        assert kinds is None, "all rows are new"
+        yield from read_batch(arrow)["id"].to_pylist()
