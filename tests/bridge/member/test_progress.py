@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.member.progress import BUSY, Progress
+from bridge.member.progress import BUSY, ProgressWatch
 
 
 def test_a_script_is_idle_from_its_start_on() -> None:
-    assert Progress(100.0).idle_s(103.0) == 3.0
+    assert ProgressWatch(100.0).idle_s(103.0) == 3.0
 
 
 @pytest.mark.parametrize(
@@ -21,13 +21,13 @@ def test_a_script_is_idle_from_its_start_on() -> None:
     ],
 )
 def test_what_counts_as_progress(rows: int, cpu_s: float, idle_s: float) -> None:
-    progress = Progress(100.0)
+    progress = ProgressWatch(100.0)
     progress.look(110.0, rows, cpu_s)
     assert progress.idle_s(112.0) == idle_s
 
 
 def test_each_look_compares_with_the_one_before() -> None:
-    progress = Progress(0.0)
+    progress = ProgressWatch(0.0)
     progress.look(10.0, rows=5, cpu_s=3.0)
     progress.look(20.0, rows=5, cpu_s=3.0 + 9.0 * BUSY)  # less than BUSY of these 10 s
     assert progress.idle_s(20.0) == 10.0
