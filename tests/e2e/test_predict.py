@@ -171,33 +171,6 @@ def test_what_the_model_has_is_listed(exported, params, message):
     assert re.search(message, str(caught.value), re.DOTALL), str(caught.value)
 
 
-def test_mistakes_that_need_no_model(tmp_path, exported):
-    rows = points(getMLEnv().btenv, 5)
-    with pytest.raises(ConfigurationError, match="modelPath: there is no /nowhere"):
-        rows.link(predictor("/nowhere"))
-    with pytest.raises(ConfigurationError, match="selectedCols' names 'x9'; the input has 'x0', 'x1', 'label'"):
-        rows.link(predictor(exported).setSelectedCols(["x9"]))
-    with pytest.raises(ConfigurationError, match="outputSignatureDefs has 2 names for the 1 columns of outputSchemaStr: y"):
-        rows.link(predictor(exported, outputSignatureDefs=["a", "b"]))
-    with pytest.raises(ConfigurationError, match="errorCol 'y' is the name of another column"):
-        rows.link(predictor(exported, errorCol="y"))
-    with pytest.raises(ConfigurationError, match="the first input has the columns x0, x1, label, but a model table has"):
-        TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE").linkFrom(rows, rows)
-
-
-def test_a_table_that_is_no_model(tmp_path):
-    env = getMLEnv().btenv
-    table = env.sql_query(
-        "SELECT CAST(model_id AS BIGINT) AS model_id, model_info FROM (VALUES (0, 'a.zip'), (2, 'eA==')) AS t(model_id, model_info)"
-    )
-    op = TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE")
-    with pytest.raises(
-        ConfigurationError,
-        match="the model table that TableSourceBatchOp makes: the rows are no whole model: 1 of 3 are missing",
-    ):
-        op.linkFrom(BatchOperator.fromTable(table), points(env, 5))
-
-
 def test_alinks_dnn_on_two_workers_and_a_server_predicts_logits():
     """As Alink's own test has it, but with values: the logits of a table are those of the exported model."""
     import json
