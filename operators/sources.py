@@ -96,7 +96,7 @@ class MemSourceBatchOp(_Source, BatchOperator):
         row_type = DataTypes.ROW([DataTypes.FIELD(c.name, _data_type(c.type)) for c in self._schema])
         try:
             if isinstance(self._data, pd.DataFrame):
-                return table_env.from_pandas(self._in_order(self._data), row_type)
+                return table_env.from_pandas(_in_utc(self._in_order(self._data)), row_type)
             return table_env.from_elements([tuple(map(_cell, row)) for row in self._data], row_type)
         except (TypeError, ValueError, RuntimeError) as error:
             raise ConfigurationError(f"MemSourceBatchOp: {': '.join(map(str, error.args))}") from None
@@ -125,6 +125,12 @@ class MemSourceBatchOp(_Source, BatchOperator):
                 raise ConfigurationError(f"MemSourceBatchOp: row {number}: expected a tuple or a list, got {row!r}")
             if len(row) != width:
                 raise ConfigurationError(f"MemSourceBatchOp: row {number} has {len(row)} cells for a schema of {width}: {row}")
+
+
+def _in_utc(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return instants in UTC: PyFlink would give Flink those of other zones as local times, and so as other instants."""
+    zoned = frame.select_dtypes("datetimetz")
+    return frame.assign(**{name: zoned[name].dt.tz_convert("UTC").dt.tz_localize(None) for name in zoned.columns})
 
 
 def _cell(value: Any) -> Any:

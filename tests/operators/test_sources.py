@@ -157,6 +157,20 @@ def test_a_dataframe_with_nulls(env):
 
 
 @pytest.mark.flink
+def test_instants_of_a_dataframe_stay_the_same_in_every_time_zone(env):
+    config = env.btenv.get_config()
+    frame = pd.DataFrame({"t": pd.to_datetime([0], unit="s", utc=True).tz_convert("Europe/Berlin"), "n": [1]})
+    before = config.get_local_timezone()
+    config.set_local_timezone("Asia/Shanghai")
+    try:
+        source = BatchOperator.fromDataframe(frame, "t TIMESTAMP_LTZ(3), n LONG")
+        back = source.select("t, CAST(t AS STRING) AS s").collectToDataframe()
+    finally:
+        config.set_local_timezone(before)
+    assert back.s.tolist() == ["1970-01-01 08:00:00.000"] and back.t.tolist() == frame.t.tolist()
+
+
+@pytest.mark.flink
 @pytest.mark.parametrize("columns", [["b", "a"], ["a", "b"]])
 def test_columns_of_a_dataframe_are_taken_by_their_names(env, columns):
     back = BatchOperator.fromDataframe(pd.DataFrame({"a": [1, 2], "b": [3, 4]})[columns], "a LONG, b LONG").collectToDataframe()

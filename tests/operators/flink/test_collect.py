@@ -72,9 +72,13 @@ def test_many_rows_are_one_frame(table_env):
 
 
 def test_instants_are_in_the_time_zone_of_the_environment(table_env):
+    before = table_env.get_config().get_local_timezone()
     table_env.get_config().set_local_timezone("Asia/Shanghai")
     try:
-        frame = to_dataframe(table_env.sql_query("SELECT TO_TIMESTAMP_LTZ(0, 3) AS t"))
+        frame = to_dataframe(
+            table_env.sql_query("SELECT TO_TIMESTAMP_LTZ(0, 3) AS t UNION ALL SELECT CAST(NULL AS TIMESTAMP_LTZ(3))")
+        )
     finally:
-        table_env.get_config().set_local_timezone("UTC")
-    assert frame.t.tolist() == [pd.Timestamp("1970-01-01 08:00:00", tz="Asia/Shanghai")]
+        table_env.get_config().set_local_timezone(before)
+    assert frame.t.dropna().tolist() == [pd.Timestamp("1970-01-01 08:00:00", tz="Asia/Shanghai")]
+    assert len(frame) == 2
