@@ -13,7 +13,6 @@ from operators import (
     Pipeline,
     PipelineModel,
     TF2TableModelTrainer,
-    TFSavedModelPredictor,
     TFTableModelPredictor,
     getMLEnv,
     useLocalEnv,
@@ -76,16 +75,3 @@ def test_all_ways_give_the_same_numbers(model, tmp_path):
     names, local, loaded = json.loads(answer.stdout)
     assert names == ["x0", "x1", "label", "y", "z"] and loaded == [], "no Flink and no Java in that process"
     np.testing.assert_array_equal(np.array([row[4] for row in local], "f4"), found.z.to_numpy())
-
-
-def test_a_saved_model_is_a_stage_too(model, tmp_path):
-    import zipfile
-
-    exported = tmp_path / "exported"
-    with zipfile.ZipFile(model._stages[0]._model_file()) as file:
-        file.extractall(exported)
-    stage = TFSavedModelPredictor(modelPath=str(exported), outputSchemaStr="y FLOAT", selectedCols=["x0", "x1"])
-    found = stage.transform(points(getMLEnv().btenv, 20)).collectToDataframe()
-    np.testing.assert_allclose(found.y, expected(found.x0, found.x1)[0], rtol=1e-4, atol=1e-6)
-    with stage.collectLocalPredictor(ROWS) as predictor:
-        assert predictor.map((1.0, 0.5, 1))[3] == 1.5
