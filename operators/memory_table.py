@@ -35,7 +35,7 @@ def memory_table(table_env: StreamTableEnvironment, schema: Schema, data: Sequen
     row_type = DataTypes.ROW([DataTypes.FIELD(c.name, _data_type(c.type)) for c in schema])
     try:
         if isinstance(data, pd.DataFrame):
-            return table_env.from_pandas(_in_order(schema, data), row_type)
+            return table_env.from_pandas(_in_utc(_in_order(schema, data)), row_type)
         return table_env.from_elements([tuple(map(_cell, row)) for row in data], row_type)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ConfigurationError(f"MemSourceBatchOp: {': '.join(map(str, error.args))}") from None
@@ -66,6 +66,12 @@ def _check_widths(schema: Schema, data: Sequence[Sequence[Any]] | pd.DataFrame) 
             raise ConfigurationError(f"MemSourceBatchOp: row {number}: expected a tuple or a list, got {row!r}")
         if len(row) != width:
             raise ConfigurationError(f"MemSourceBatchOp: row {number} has {len(row)} cells for a schema of {width}: {row}")
+
+
+def _in_utc(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return instants in UTC: PyFlink would give Flink those of other zones as local times, and so as other instants."""
+    zoned = frame.select_dtypes("datetimetz")
+    return frame.assign(**{name: zoned[name].dt.tz_convert("UTC").dt.tz_localize(None) for name in zoned.columns})
 
 
 def _cell(value: Any) -> Any:

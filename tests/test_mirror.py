@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
-PACKAGES = ["bridge"]
+PACKAGES = ["bridge", "operators"]
 
 
 def modules(package: str) -> list[pathlib.Path]:

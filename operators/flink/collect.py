@@ -16,8 +16,7 @@ def to_dataframe(table: Any) -> pd.DataFrame:
     import pytz
     from pyflink.java_gateway import get_gateway
     from pyflink.table.serializers import ArrowSerializer
-    from pyflink.table.types import create_arrow_schema
-    from pyflink.table.utils import tz_convert_from_internal
+    from pyflink.table.types import LocalZonedTimestampType, create_arrow_schema
 
     schema = table.get_resolved_schema()
     names, types = schema.get_column_names(), schema.get_column_data_types()
@@ -32,13 +31,16 @@ def to_dataframe(table: Any) -> pd.DataFrame:
     serializer = ArrowSerializer(create_arrow_schema(names, types), schema.to_physical_row_data_type(), timezone)
     arrow = pa.Table.from_batches(serializer.load_from_iterator(batches))
     columns = {
-        name: tz_convert_from_internal(_series(column), type_, timezone)
+        name: _series(column, timezone if isinstance(type_, LocalZonedTimestampType) else None)
         for name, type_, column in zip(names, types, arrow.columns)
     }
     return pd.DataFrame(columns)
 
 
-def _series(column: pa.ChunkedArray) -> Any:
+def _series(column: pa.ChunkedArray, timezone: Any) -> Any:
+    """Return the cells of a column; instants, which Arrow holds in UTC, in a time zone."""
     if column.null_count and not pa.types.is_timestamp(column.type):
         return pd.Series(column.to_pylist(), dtype=object)
-    return column.to_pandas(date_as_object=True)
+    series = column.to_pandas(date_as_object=True)
+    # PyFlink's tz_convert_from_internal would take them for local times, and so for other instants.
+    return series if timezone is None else series.dt.tz_localize("UTC").dt.tz_convert(timezone)

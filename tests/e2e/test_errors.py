@@ -2,8 +2,8 @@
 
 import pytest
 
-from bridge.exceptions import ConfigurationError, TaskError
-from operators import AlinkGlobalConfiguration, MemSourceBatchOp, getMLEnv, useLocalEnv
+from bridge.exceptions import TaskError
+from operators import AlinkGlobalConfiguration, getMLEnv, useLocalEnv
 from tests.e2e.jobs import script_op, sequence
 from tests.support.leftovers import task_processes, wait_until
 
@@ -145,11 +145,6 @@ def test_user_params_keep_their_types_and_files_are_where_the_script_is(tmp_path
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SECRET_OF_THE_DRIVER", "1")
         assert len(run(op.setUserParams({"n": 16, "deep": {"list": [1, "a", None]}, "text": "16"}))) == 0
-
-
-def test_missing_files_are_named_when_the_operator_is_linked():
-    with pytest.raises(ConfigurationError, match="TensorFlow2BatchOp: userFiles .*no_such.py': there is no file /"):
-        script_op("no_such.py", "x INT").linkFrom(MemSourceBatchOp([(1,)], "x INT"))
 
 
 def test_two_jobs_of_one_program_at_once():

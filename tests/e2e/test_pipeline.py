@@ -5,25 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
 
-from bridge.exceptions import ConfigurationError
 from operators import (
-    LocalPredictor,
     Pipeline,
     PipelineModel,
     TF2TableModelTrainer,
-    TFSavedModelPredictor,
     TFTableModelPredictor,
     getMLEnv,
     useLocalEnv,
 )
 from tests.e2e.jobs import points
 from tests.e2e.test_predict import SCRIPT
-from tests.support.http import served
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf]
 
@@ -80,55 +75,3 @@ def test_all_ways_give_the_same_numbers(model, tmp_path):
     names, local, loaded = json.loads(answer.stdout)
     assert names == ["x0", "x1", "label", "y", "z"] and loaded == [], "no Flink and no Java in that process"
     np.testing.assert_array_equal(np.array([row[4] for row in local], "f4"), found.z.to_numpy())
-
-
-def test_a_local_predictor_takes_rows_from_several_threads(model):
-    with model.collectLocalPredictor(ROWS) as predictor:
-        assert predictor.getOutputSchemaStr() == "x0 FLOAT, x1 FLOAT, label BIGINT, y FLOAT, z FLOAT"
-        assert predictor.getOutputColTypes() == ["FLOAT", "FLOAT", "BIGINT", "FLOAT", "FLOAT"]
-        assert predictor.map((1.0, 0.5, 1)) == (1.0, 0.5, 1, 1.5, 0.5)
-        assert predictor.predict(np.array([1.0, 0.5, 1.0]))[3:] == [1.5, 0.5]
-        results = {}
-
-        def ask(number):
-            results[number] = [predictor.map((float(number), float(i), 0))[3] for i in range(50)]
-
-        threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        assert results == {number: [2.0 * number - i for i in range(50)] for number in range(4)}
-
-
-def test_a_saved_model_is_a_stage_too(model, tmp_path):
-    import zipfile
-
-    exported = tmp_path / "exported"
-    with zipfile.ZipFile(model._stages[0]._model_file()) as file:
-        file.extractall(exported)
-    stage = TFSavedModelPredictor(modelPath=str(exported), outputSchemaStr="y FLOAT", selectedCols=["x0", "x1"])
-    found = stage.transform(points(getMLEnv().btenv, 20)).collectToDataframe()
-    np.testing.assert_allclose(found.y, expected(found.x0, found.x1)[0], rtol=1e-4, atol=1e-6)
-    with stage.collectLocalPredictor(ROWS) as predictor:
-        assert predictor.map((1.0, 0.5, 1))[3] == 1.5
-
-
-def test_a_saved_pipeline_at_an_address(model, tmp_path):
-    model.save(str(tmp_path / "saved"))
-    with served(files={"/saved": (tmp_path / "saved").read_bytes()}) as site:
-        loaded = PipelineModel.load(f"{site.url}/saved")
-        with LocalPredictor(f"{site.url}/saved", ROWS) as predictor, loaded.collectLocalPredictor(ROWS) as other:
-            assert predictor.map((1.0, 0.5, 1)) == other.map((1.0, 0.5, 1))
-        with pytest.raises(ConfigurationError, match="the saved pipeline model cannot be read: .*/nope: HTTP 404"):
-            LocalPredictor(f"{site.url}/nope", ROWS)
-
-
-def test_what_is_no_pipeline_model(tmp_path):
-    path = tmp_path / "no.zip"
-    path.write_bytes(b"PK nothing")
-    for read in (PipelineModel.load, lambda file: LocalPredictor(file, ROWS)):
-        with pytest.raises(ConfigurationError, match="no.zip is no saved pipeline model"):
-            read(str(path))
-    with pytest.raises(ConfigurationError, match="has no model: call setModelData, or fit a trainer"):
-        TFTableModelPredictor(outputSchemaStr="y FLOAT").transform(points(getMLEnv().btenv, 2))

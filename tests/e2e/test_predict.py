@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from akdl.storage.files import sha256_of
+from akdl.storage.model_archive import pack
 from bridge.exceptions import ConfigurationError, RowError, TaskError
 from operators import (
     BatchOperator,
+    MemSourceBatchOp,
     TF2TableModelTrainBatchOp,
     TFSavedModelPredictBatchOp,
     TFTableModelPredictBatchOp,
@@ -154,48 +156,10 @@ def test_or_its_error_goes_into_a_column(exported):
     assert all("x0" in text and "null" in text for text in found.why[bad])
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"signatureDefKey": "nobody"}, "no signature 'nobody'.*'other'.*'serving_default'"),
-        ({"graphDefTag": "train"}, "train.*serve"),
-        ({"inputSignatureDefs": ["x0", "x2"]}, "x2.*x0.*x1"),
-        ({"outputSignatureDefs": ["z"]}, "z.*both.*place.*sign.*y"),
-    ],
-)
-def test_what_the_model_has_is_listed(exported, params, message):
-    import re
-
-    with pytest.raises(TaskError) as caught:
-        points(getMLEnv().btenv, 5).link(predictor(exported, **params)).collectToDataframe()
-    assert re.search(message, str(caught.value), re.DOTALL), str(caught.value)
-
-
-def test_mistakes_that_need_no_model(tmp_path, exported):
-    rows = points(getMLEnv().btenv, 5)
-    with pytest.raises(ConfigurationError, match="modelPath: there is no /nowhere"):
-        rows.link(predictor("/nowhere"))
-    with pytest.raises(ConfigurationError, match="selectedCols' names 'x9'; the input has 'x0', 'x1', 'label'"):
-        rows.link(predictor(exported).setSelectedCols(["x9"]))
-    with pytest.raises(ConfigurationError, match="outputSignatureDefs has 2 names for the 1 columns of outputSchemaStr: y"):
-        rows.link(predictor(exported, outputSignatureDefs=["a", "b"]))
-    with pytest.raises(ConfigurationError, match="errorCol 'y' is the name of another column"):
-        rows.link(predictor(exported, errorCol="y"))
-    with pytest.raises(ConfigurationError, match="the first input has the columns x0, x1, label, but a model table has"):
-        TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE").linkFrom(rows, rows)
-
-
-def test_a_table_that_is_no_model(tmp_path):
-    env = getMLEnv().btenv
-    table = env.sql_query(
-        "SELECT CAST(model_id AS BIGINT) AS model_id, model_info FROM (VALUES (0, 'a.zip'), (2, 'eA==')) AS t(model_id, model_info)"
-    )
-    op = TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE")
-    with pytest.raises(
-        ConfigurationError,
-        match="the model table that TableSourceBatchOp makes: the rows are no whole model: 1 of 3 are missing",
-    ):
-        op.linkFrom(BatchOperator.fromTable(table), points(env, 5))
+def test_what_the_model_has_is_listed(exported):
+    """The other names that a model may not have are in tests/serving/test_model.py."""
+    with pytest.raises(TaskError, match=r"(?s)no signature 'nobody'.*'other'.*'serving_default'"):
+        points(getMLEnv().btenv, 5).link(predictor(exported, signatureDefKey="nobody")).collectToDataframe()
 
 
 def test_alinks_dnn_on_two_workers_and_a_server_predicts_logits():
@@ -227,13 +191,14 @@ def test_alinks_dnn_on_two_workers_and_a_server_predicts_logits():
         np.testing.assert_allclose(found.logits, served(**cells)["logits"].numpy()[:, 0], rtol=1e-4, atol=1e-5)
 
 
-def test_a_model_that_one_job_has_written_to_files_is_used_by_another(tmp_path):
+def test_a_model_that_one_job_has_written_to_files_is_used_by_another(exported, tmp_path):
     env = getMLEnv().btenv
     env.execute_sql(
         "CREATE TEMPORARY TABLE kept_model (model_id BIGINT, model_info STRING) WITH ('connector' = 'filesystem', "
         f"'path' = '{tmp_path / 'kept'}', 'format' = 'json')"
     )
-    model_table(tmp_path, "btenv").getOutputTable().execute_insert("kept_model").wait()
+    model = MemSourceBatchOp(list(pack(exported)), "model_id BIGINT, model_info STRING")
+    model.getOutputTable().execute_insert("kept_model").wait()
     kept = BatchOperator.fromTable(env.from_path("kept_model"))
     op = TFTableModelPredictBatchOp(outputSchemaStr=OUTPUTS, selectedCols=["x0", "x1"])
     check(op.linkFrom(kept, points(env, 3001)).collectToDataframe())

@@ -11,14 +11,12 @@ import pytest
 
 from akdl.serving.model_stream import publish
 from akdl.storage.model_archive import pack
-from bridge.exceptions import ConfigurationError
 from operators import (
     BatchOperator,
     MemSourceBatchOp,
     StreamOperator,
     TFSavedModelPredictor,
     TFSavedModelPredictStreamOp,
-    TFTableModelPredictBatchOp,
     TFTableModelPredictStreamOp,
     getMLEnv,
     useLocalEnv,
@@ -161,22 +159,3 @@ def test_models_of_a_second_stream_take_over(tmp_path, log):
     check_switches(job.rows, [3.0, 6.0, 12.0])
     lines = logged(log, logging.INFO, " took over from the model ")
     assert len(lines) == 2 and "the model number 1 of the stream took over from the model akdl_model_" in lines[0]
-
-
-def test_mistakes_that_need_no_job():
-    data, table = counting(getMLEnv().stenv, 5).select(ONES), model_table(models.module())
-    with pytest.raises(ConfigurationError, match=r"expected a BatchOperator with the first model.*got none"):
-        TFTableModelPredictStreamOp(outputSchemaStr="p DOUBLE").linkFrom(data)
-    with pytest.raises(ConfigurationError, match=r"got a TableSourceStreamOp|got a StreamOperator"):
-        TFTableModelPredictStreamOp(data, outputSchemaStr="p DOUBLE").linkFrom(data)
-    with pytest.raises(ConfigurationError, match="linkFrom takes .*got MemSourceBatchOp"):
-        TFTableModelPredictStreamOp(table, outputSchemaStr="p DOUBLE").linkFrom(table)
-    with pytest.raises(ConfigurationError, match="linkFrom takes a model table and the table to predict, got .*StreamOp"):
-        TFTableModelPredictBatchOp(outputSchemaStr="p DOUBLE").linkFrom(table, data)
-    op = TFSavedModelPredictStreamOp(modelPath=models.module(), outputSchemaStr="p DOUBLE", **FED)
-    with pytest.raises(ConfigurationError, match="'modelStreamStartTime': expected a date and time"):
-        op.setModelStreamStartTime("yesterday")
-    with pytest.raises(ConfigurationError, match="the stream of models has the columns id, x, k; expected model_id and"):
-        TFSavedModelPredictStreamOp(modelPath=models.module(), outputSchemaStr="p DOUBLE", **FED).linkFrom(data, data)
-    with pytest.raises(ConfigurationError, match="modelStreamFilePath 's3://b/m': only folders"):
-        op.setModelStreamFilePath("s3://b/m").linkFrom(data)

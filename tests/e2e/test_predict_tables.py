@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.exceptions import SchemaError
 from operators import (
-    BatchOperator,
     StreamOperator,
-    TFSavedModelPredictBatchOp,
     TFSavedModelPredictStreamOp,
     getMLEnv,
     useLocalEnv,
@@ -82,15 +79,3 @@ def test_rows_keep_their_order_and_columns_of_any_type_their_cells():
     with view.execute().collect() as rows:
         found = [tuple(row) for row in rows]
     assert found == [(number, True, 2.0 * number) for number in range(30_000)]
-
-
-def test_a_column_that_cannot_be_carried_is_refused_before_the_job():
-    table = getMLEnv().btenv.sql_query(f"SELECT INTERVAL '1' DAY AS i, {X.format('1')}")
-
-    def linked(reserved):
-        params = {"outputSchemaStr": "p DOUBLE", "selectedCols": ["x", "k"], "reservedCols": reserved}
-        return BatchOperator.fromTable(table).link(TFSavedModelPredictBatchOp(modelPath=models.scaled(2.0), **params))
-
-    with pytest.raises(SchemaError, match=r"the column 'i' has the type INTERVAL.*cannot be carried"):
-        linked(["i"])
-    assert linked([]).getColNames() == ["p"]

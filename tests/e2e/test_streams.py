@@ -11,11 +11,9 @@ import time
 import psutil
 import pytest
 
-from bridge.exceptions import BridgeError, ConfigurationError
+from bridge.exceptions import BridgeError
 from bridge.flink.errors import readable
 from operators import (
-    BatchOperator,
-    CsvSourceStreamOp,
     RandomTableSourceStreamOp,
     StreamOperator,
     resetEnv,
@@ -219,16 +217,7 @@ def test_a_slow_script_slows_the_source_down(table_env, tmp_path):
     assert len(sink.rows()) == rows
 
 
-# What linking refuses, and sources.
-
-
-def test_what_cannot_be_linked(environments, table_env):
-    batch = BatchOperator.fromTable(environments.btenv.from_elements([(1,)], ["id"]))
-    with pytest.raises(ConfigurationError, match="takes one input, a StreamOperator, got TableSourceBatchOp"):
-        batch.link(stream_op("identity.py"))
-    in_batch_mode = StreamOperator.fromTable(environments.btenv.from_elements([(1,)], ["id"]))
-    with pytest.raises(ConfigurationError, match="this environment is in batch mode"):
-        in_batch_mode.link(stream_op("identity.py"))
+# Sources.
 
 
 def test_random_rows_are_counted_from_one_and_paced(capsys):
@@ -240,24 +229,6 @@ def test_random_rows_are_counted_from_one_and_paced(capsys):
     head, *numbers = capsys.readouterr().out.splitlines()
     assert head == "num" and sorted(numbers) == ["1", "2", "3", "4"]
     assert time.monotonic() - started >= 0.4 * 2  # whatever Flink's seconds begin with
-
-
-def test_csv_as_a_stream_and_two_prints_in_one_job(tmp_path, capsys):
-    (tmp_path / "a.csv").write_text("1,x\n2,\n")
-    source = CsvSourceStreamOp().setFilePath(str(tmp_path / "a.csv")).setSchemaStr("a INT, b STRING")
-    source.print()
-    source.select("a + 1 AS c").print(1, title="next")
-    StreamOperator.execute()
-    lines = capsys.readouterr().out.splitlines()
-    assert sorted(lines) in (
-        ["1, x", "2, null", "a, b", "next: 2", "next: c"],
-        ["1, x", "2, null", "a, b", "next: 3", "next: c"],
-    )
-
-
-def test_execute_needs_something_to_print():
-    with pytest.raises(ConfigurationError, match="call print"):
-        StreamOperator.execute()
 
 
 # The program's end.

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
-
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -67,42 +63,6 @@ def test_an_empty_result_keeps_its_columns(people, capsys):
     assert list(nobody.collectToDataframe().columns) == ["id", "name", "score"]
     assert len(nobody.print().collectToDataframe()) == 0
     assert capsys.readouterr().out == "id, name, score\n(no rows)\n"
-
-
-TYPES = {
-    "BOOLEAN": ("TRUE", True, "bool"),
-    "TINYINT": ("1", 1, "int8"),
-    "SMALLINT": ("2", 2, "int16"),
-    "INT": ("3", 3, "int32"),
-    "BIGINT": ("9007199254740993", 9007199254740993, "int64"),
-    "FLOAT": ("0.5", 0.5, "float32"),
-    "DOUBLE": ("0.1", 0.1, "float64"),
-    "STRING": ("'żółć'", "żółć", "object"),
-    "BYTES": ("x'00ff'", b"\x00\xff", "object"),
-    "DECIMAL(20, 3)": ("'12345678901234567.891'", decimal.Decimal("12345678901234567.891"), "object"),
-    "DATE": ("DATE '0001-02-03'", datetime.date(1, 2, 3), "object"),
-    "TIME(0)": ("TIME '01:02:03'", datetime.time(1, 2, 3), "object"),
-    "TIMESTAMP(3)": ("TIMESTAMP '2024-02-29 01:02:03.004'", pd.Timestamp("2024-02-29 01:02:03.004"), "datetime64[ms]"),
-    "ARRAY<BIGINT>": ("ARRAY[9007199254740993]", [9007199254740993], "object"),
-}
-
-
-@pytest.mark.flink
-def test_cells_and_dtypes_of_every_type(table_env):
-    names = [f"c{i}" for i in range(len(TYPES))]
-    cells = ", ".join(f"CAST({sql} AS {kind}) AS {name}" for name, (kind, (sql, _, _)) in zip(names, TYPES.items()))
-    nulls = ", ".join(f"CAST(NULL AS {kind})" for kind in TYPES)
-    full = BatchOperator.fromTable(table_env.sql_query(f"SELECT {cells}")).collectToDataframe()
-    holed = BatchOperator.fromTable(table_env.sql_query(f"SELECT {cells} UNION ALL SELECT {nulls}")).collectToDataframe()
-    assert list(full.columns) == names
-    for name, (kind, (_, value, dtype)) in zip(names, TYPES.items()):
-        for frame in (full, holed):
-            cell = frame[name].dropna().iloc[0]
-            assert (list(cell) if isinstance(cell, (list, np.ndarray)) else cell) == value, kind
-        assert str(full[name].dtype) == dtype, kind
-        assert pd.isna(holed[name]).sum() == 1, kind
-        if not kind.startswith("TIMESTAMP"):
-            assert holed[name].dtype == object and None in list(holed[name]), kind
 
 
 @pytest.mark.flink

@@ -86,3 +86,17 @@ def test_columns_of_a_dataframe_are_taken_by_their_names(env, columns):
 def test_rows_from_memory_that_do_not_fit_the_schema(env, data, message):
     with pytest.raises(ConfigurationError, match=message):
         MemSourceBatchOp(data, "a LONG, b STRING").getOutputTable()
+
+
+@pytest.mark.flink
+def test_instants_of_a_dataframe_stay_the_same_in_every_time_zone(env):
+    config = env.btenv.get_config()
+    frame = pd.DataFrame({"t": pd.to_datetime([0], unit="s", utc=True).tz_convert("Europe/Berlin"), "n": [1]})
+    before = config.get_local_timezone()
+    config.set_local_timezone("Asia/Shanghai")
+    try:
+        source = BatchOperator.fromDataframe(frame, "t TIMESTAMP_LTZ(3), n LONG")
+        back = source.select("t, CAST(t AS STRING) AS s").collectToDataframe()
+    finally:
+        config.set_local_timezone(before)
+    assert back.s.tolist() == ["1970-01-01 08:00:00.000"] and back.t.tolist() == frame.t.tolist()

@@ -62,6 +62,12 @@ def test_a_broken_one_sends_nothing(tmp_path: pathlib.Path) -> None:
     assert written.rows == []
 
 
+def test_a_file_that_is_no_graph(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "saved_model.pb").write_text("no model")
+    with pytest.raises(ModelError, match=f"the SavedModel in {tmp_path} "):
+        write_checked_model(str(tmp_path), Written())
+
+
 def test_without_signatures(tmp_path: pathlib.Path) -> None:
     import tensorflow as tf
 

@@ -193,7 +193,7 @@ def test_a_script_that_returns_early_drops_the_rest(start: Start) -> None:
 def test_a_script_that_returns_early_fails_where_that_is_wanted(start: Start) -> None:
     subtask = start("def main(config):\n    print('bye')\n", on_return=FAIL)
     subtask.start()
-    with pytest.raises(TaskError, match="(?s)script.py.: the script returned before its input ended; onReturn=.*bye"):
+    with pytest.raises(TaskError, match="(?s)script.py.: the script returned before its input ended; onReturn="):
         subtask.look_until(1)
 
 

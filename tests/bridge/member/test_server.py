@@ -126,11 +126,13 @@ def test_chunks_are_read_as_they_come_until_the_end_mark(line: Line) -> None:
 
 def test_who_reads_makes_room_and_says_so(line: Line) -> None:
     line.change(lambda: line.session.offer(1, b"more than the queue has room for"))
-    assert not line.change(lambda: line.session.offer(1, b"x"))
+    assert not line.change(lambda: line.session.has_room(1))
     chunks = line.channel.read()
     with line.changed:
         next_one = line.call(next, chunks)
-        line.wait_for_change(lambda: line.session.offer(1, b"x"))
+        line.wait_for_change(lambda: line.session.has_room(1))
+        line.session.offer(1, b"x")
+        line.changed.notify_all()
     assert next_one.result(DEADLINE_S).rows == 1 and next(chunks).columns == b"x"
 
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
-import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -24,36 +21,6 @@ from tests.serving import models
 from tests.support.leftovers import wait_until
 
 pytestmark = pytest.mark.process
-
-STARTING = """
-import sys
-from bridge.serving import model_process
-def never(operator, python):
-    print("unpacks", flush=True)
-    sys.stdin.read()
-model_process.open_interpreter = never
-model_process.ModelProcess(model_process.ModelSettings("TestOp", "killed", "{}", "secret"), "model")
-"""
-
-
-def test_what_a_killed_task_leaves_is_removed_by_the_next(tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    place = tmp_path / f"akdl_models_{os.geteuid()}"
-    unusable = ModelSettings("TestOp", "next", "{}", "secret", python="/no/python")
-    with subprocess.Popen([sys.executable, "-c", STARTING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as task:
-        try:
-            assert task.stdout.readline() == "unpacks\n"
-            with pytest.raises(ConfigurationError, match="/no/python"):
-                ModelProcess(unusable, "model")
-            assert "killed" in os.listdir(place), "it is still at it"
-            task.send_signal(signal.SIGKILL)
-            task.wait()
-            with pytest.raises(ConfigurationError, match="/no/python"):
-                ModelProcess(unusable, "model")
-            assert "killed" not in os.listdir(place)
-        finally:
-            task.kill()
 
 
 def test_a_process_that_ends_when_it_is_found_is_followed_by_another(monkeypatch):

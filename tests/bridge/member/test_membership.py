@@ -1,0 +1,80 @@
+"""A member among the others, over the real line on loopback."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from akdl.wire import ENDED, RUNNING, STARTING, MemberState
+from bridge.group.addresses import Address, release, reserve
+from bridge.member.membership import Membership
+from bridge.schema import Schema
+from bridge.settings import GroupSettings
+from tests.support.leftovers import wait_until
+
+SETTINGS = GroupSettings(
+    "TestOp", "batch", 2, 0, Schema.parse("id BIGINT"), Schema.parse("x DOUBLE"), "main.py", (), token="secret"
+)  # fmt: skip
+
+
+class Peer:
+    """A member with a state to change."""
+
+    def __init__(self, index: int, settings: GroupSettings = SETTINGS) -> None:
+        self.changed = threading.Condition()
+        self.state = MemberState(index=index, phase=STARTING)
+        self.membership = Membership(settings, index, 0, self.changed, lambda: self.state)
+
+    def enter(self, phase: int) -> None:
+        with self.changed:
+            self.state = MemberState(index=self.state.index, phase=phase)
+
+    def sees(self, what: Callable[[Peer], bool]) -> bool:
+        with self.changed:
+            return what(self)
+
+
+@pytest.fixture
+def peers() -> Iterator[list[Peer]]:
+    """Two members that have joined."""
+    addresses = [Address("127.0.0.1", *reserve("membership", index, 0)) for index in (0, 1)]
+    made = [Peer(0), Peer(1)]
+    for peer in made:
+        peer.membership.join(addresses)
+    yield made
+    for peer in reversed(made):
+        peer.membership.leave()
+        peer.membership.leave()
+    for index in (0, 1):
+        release("membership", index, 0)
+
+
+def test_members_learn_of_each_other(peers: list[Peer]) -> None:
+    for peer in peers:
+        assert not peer.sees(lambda self: self.membership.group().is_formed)
+        peer.enter(RUNNING)
+    for peer in peers:
+        wait_until(lambda peer=peer: peer.sees(lambda self: self.membership.group().is_formed), "all have connected")
+        assert peer.membership.hub == peers[0].membership.hub != ""
+        assert peer.membership.unanswered_s < 30
+        assert "127.0.0.1" in peer.membership.group().describe()
+
+
+def test_a_member_knows_when_the_chief_knows_of_its_end(peers: list[Peer]) -> None:
+    peers[1].enter(RUNNING)
+    wait_until(lambda: peers[0].sees(lambda self: not self.membership.group().unformed[1:]), "the chief knows that it runs")
+    assert not peers[1].membership.is_told
+    peers[1].enter(ENDED)
+    wait_until(lambda: peers[1].membership.is_told, "it is told")
+    assert peers[0].sees(lambda self: self.membership.group().have_ended([1]))
+
+
+def test_a_member_alone_has_no_line() -> None:
+    alone = Peer(0, GroupSettings("TestOp", "batch", 1, 0, SETTINGS.input_schema, SETTINGS.output_schema, "main.py", ()))
+    alone.membership.join([Address("127.0.0.1", 1, 2)])
+    assert (alone.membership.hub, alone.membership.unanswered_s, alone.membership.last_error) == ("", 0.0, "")
+    alone.enter(RUNNING)
+    assert alone.sees(lambda self: self.membership.group().is_formed)
+    alone.membership.leave()

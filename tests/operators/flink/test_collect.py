@@ -1,0 +1,84 @@
+"""Rows that come back as a DataFrame."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from operators import resetEnv, useLocalEnv
+from operators.flink.collect import to_dataframe
+
+pytestmark = pytest.mark.flink
+
+
+@pytest.fixture(scope="module")
+def table_env():
+    yield useLocalEnv(1).btenv
+    resetEnv()
+
+
+TYPES = {
+    "BOOLEAN": ("TRUE", True, "bool"),
+    "TINYINT": ("1", 1, "int8"),
+    "SMALLINT": ("2", 2, "int16"),
+    "INT": ("3", 3, "int32"),
+    "BIGINT": ("9007199254740993", 9007199254740993, "int64"),
+    "FLOAT": ("0.5", 0.5, "float32"),
+    "DOUBLE": ("0.1", 0.1, "float64"),
+    "STRING": ("'żółć'", "żółć", "object"),
+    "BYTES": ("x'00ff'", b"\x00\xff", "object"),
+    "DECIMAL(20, 3)": ("'12345678901234567.891'", decimal.Decimal("12345678901234567.891"), "object"),
+    "DATE": ("DATE '0001-02-03'", datetime.date(1, 2, 3), "object"),
+    "TIME(0)": ("TIME '01:02:03'", datetime.time(1, 2, 3), "object"),
+    "TIMESTAMP(3)": ("TIMESTAMP '2024-02-29 01:02:03.004'", pd.Timestamp("2024-02-29 01:02:03.004"), "datetime64[ms]"),
+    "ARRAY<BIGINT>": ("ARRAY[9007199254740993]", [9007199254740993], "object"),
+}
+
+
+def test_cells_and_dtypes_of_every_type(table_env):
+    names = [f"c{i}" for i in range(len(TYPES))]
+    cells = ", ".join(f"CAST({sql} AS {kind}) AS {name}" for name, (kind, (sql, _, _)) in zip(names, TYPES.items()))
+    nulls = ", ".join(f"CAST(NULL AS {kind})" for kind in TYPES)
+    full = to_dataframe(table_env.sql_query(f"SELECT {cells}"))
+    holed = to_dataframe(table_env.sql_query(f"SELECT {cells} UNION ALL SELECT {nulls}"))
+    assert list(full.columns) == names
+    for name, (kind, (_, value, dtype)) in zip(names, TYPES.items()):
+        for frame in (full, holed):
+            cell = frame[name].dropna().iloc[0]
+            assert (list(cell) if isinstance(cell, (list, np.ndarray)) else cell) == value, kind
+        assert str(full[name].dtype) == dtype, kind
+        assert pd.isna(holed[name]).sum() == 1, kind
+        if not kind.startswith("TIMESTAMP"):
+            assert holed[name].dtype == object and None in list(holed[name]), kind
+
+
+def test_a_table_without_rows_keeps_its_columns(table_env):
+    frame = to_dataframe(table_env.sql_query("SELECT * FROM (VALUES (1, 'x')) AS v(id, `a name`) WHERE id > 1"))
+    assert list(frame.columns) == ["id", "a name"] and len(frame) == 0
+
+
+def test_many_rows_are_one_frame(table_env):
+    values = ", ".join(f"({number})" for number in range(1000))
+    table_env.get_config().set("python.fn-execution.arrow.batch.size", "300")
+    try:
+        frame = to_dataframe(table_env.sql_query(f"SELECT * FROM (VALUES {values}) AS v(id)"))
+    finally:
+        table_env.get_config().set("python.fn-execution.arrow.batch.size", "8000")
+    assert frame.id.tolist() == list(range(1000)) and frame.index.tolist() == list(range(1000))
+
+
+def test_instants_are_in_the_time_zone_of_the_environment(table_env):
+    before = table_env.get_config().get_local_timezone()
+    table_env.get_config().set_local_timezone("Asia/Shanghai")
+    try:
+        frame = to_dataframe(
+            table_env.sql_query("SELECT TO_TIMESTAMP_LTZ(0, 3) AS t UNION ALL SELECT CAST(NULL AS TIMESTAMP_LTZ(3))")
+        )
+    finally:
+        table_env.get_config().set_local_timezone(before)
+    assert frame.t.dropna().tolist() == [pd.Timestamp("1970-01-01 08:00:00", tz="Asia/Shanghai")]
+    assert len(frame) == 2

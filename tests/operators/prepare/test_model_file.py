@@ -1,0 +1,102 @@
+"""Models become files that travel with jobs; models without a graph are enough here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zipfile
+
+import pytest
+
+from akdl.storage.files import FileError
+from akdl.storage.model_archive import ModelError, pack
+from bridge.exceptions import ConfigurationError
+from operators import BatchOperator, MemSourceBatchOp, resetEnv, useLocalEnv
+from operators.predict_batch import pack_model_table
+from operators.prepare.model_file import packed_model, packed_rows
+from operators.prepare.program_folder import program_folder
+from tests.support.http import served
+
+
+@pytest.fixture
+def model(tmp_path):
+    folder = tmp_path / "model"
+    (folder / "variables").mkdir(parents=True)
+    (folder / "saved_model.pb").write_text(str(tmp_path))
+    (folder / "variables" / "variables.index").write_bytes(b"\0")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def table_env():
+    yield useLocalEnv(1).btenv
+    resetEnv()
+
+
+def graph_in(path):
+    with zipfile.ZipFile(path) as file:
+        assert {"saved_model.pb", "variables/variables.index"} <= set(file.namelist())
+        return file.read("saved_model.pb").decode()
+
+
+def test_a_folder_is_packed(model):
+    path = packed_model(str(model))
+    assert os.path.dirname(path) == program_folder()
+    assert os.path.basename(path).startswith("akdl_model_")
+    assert graph_in(path) == str(model.parent)
+
+
+def test_a_model_one_folder_below_is_found(model, tmp_path):
+    model.rename(tmp_path / "moved")
+    (tmp_path / "above").mkdir()
+    (tmp_path / "moved").rename(tmp_path / "above" / "1700000000")
+    assert graph_in(packed_model(str(tmp_path / "above"))) == str(tmp_path)
+
+
+def test_an_archive_travels_as_it_is(model, tmp_path):
+    archive = shutil.make_archive(str(tmp_path / "m"), "gztar", str(model))
+    assert os.path.realpath(packed_model(archive)) == os.path.realpath(archive)
+    with open(archive, "rb") as file:
+        content = file.read()
+    with served(files={"/m.tar.gz": content}) as site:
+        path = packed_model(f"{site.url}/m.tar.gz")
+    with open(path, "rb") as file:
+        assert file.read() == content, "it is still there when the site is gone"
+
+
+def test_rows_of_a_model_table_are_packed_in_any_order(model):
+    path = packed_rows(reversed(list(pack(str(model)))))
+    assert os.path.dirname(path) == program_folder()
+    assert graph_in(path) == str(model.parent)
+
+
+def test_what_is_no_model(tmp_path):
+    before = sorted(os.listdir(program_folder()))
+    with pytest.raises(ModelError, match="found nothing"):
+        packed_model(str(tmp_path))
+    with pytest.raises(FileError, match="/nowhere"):
+        packed_model("/nowhere")
+    assert sorted(os.listdir(program_folder())) == before
+
+
+@pytest.mark.flink
+def test_a_model_table_is_packed_once(table_env, model):
+    op = MemSourceBatchOp(list(pack(str(model))), "model_id BIGINT, model_info STRING")
+    path = pack_model_table(op)
+    assert graph_in(path) == str(model.parent)
+    os.remove(path)  # a second job would make it again
+    assert pack_model_table(op) == path and not os.path.exists(path)
+
+
+@pytest.mark.flink
+def test_a_table_that_is_no_model(table_env):
+    before = sorted(os.listdir(program_folder()))
+    table = table_env.sql_query(
+        "SELECT CAST(model_id AS BIGINT) AS model_id, model_info FROM (VALUES (0, 'a.zip'), (2, 'eA==')) AS t(model_id, model_info)"
+    )
+    with pytest.raises(
+        ConfigurationError,
+        match="the model table that TableSourceBatchOp makes: the rows are no whole model: 1 of 3 are missing",
+    ):
+        pack_model_table(BatchOperator.fromTable(table))
+    assert sorted(os.listdir(program_folder())) == before

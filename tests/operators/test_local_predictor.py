@@ -1,0 +1,181 @@
+"""Saved pipelines in a plain program, without Flink and Java."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import zipfile
+
+import numpy as np
+import pytest
+
+from akdl.serving.errors import RowsError, ServingError
+from bridge.exceptions import ConfigurationError, SchemaError
+from operators import LocalPredictor, PipelineModel, TFSavedModelPredictor
+from operators.local_predictor import DESCRIPTION, fetch_pipeline, read_pipeline
+from tests.serving import models
+from tests.support.http import served
+
+needs_tf = pytest.mark.tf
+
+COLUMNS = "id BIGINT, x ARRAY<FLOAT>, k BIGINT"
+ROW = (7, [1.0, 2.0, 3.0], 0)
+RESULT = (7, [1.0, 2.0, 3.0], 0, 12.0, 12.0)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A pipeline of two stages: p is twice the sum of x, and q is p."""
+    first = TFSavedModelPredictor(modelPath=models.scaled(2.0), outputSchemaStr="p FLOAT", selectedCols=["x", "k"])
+    second = TFSavedModelPredictor(
+        modelPath=models.identity("float32", (None,)), outputSchemaStr="q DOUBLE", selectedCols=["p"],
+        inputSignatureDefs=["a"], outputSignatureDefs=["b"],
+    )  # fmt: skip
+    path = str(tmp_path_factory.mktemp("saved") / "pipeline")
+    PipelineModel(first, second).save(path)
+    return path
+
+
+def written(path, description, *models_of_stages):
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr(DESCRIPTION, description)
+        for number, content in enumerate(models_of_stages):
+            file.writestr(f"model_{number}.zip", content)
+    return str(path)
+
+
+@needs_tf
+def test_one_row_and_many(saved):
+    with LocalPredictor(saved, COLUMNS) as predictor:
+        assert predictor.map(ROW) == RESULT
+        assert predictor.predict(list(ROW)) == list(RESULT)
+        assert predictor.map_batch([ROW] * 300) == [RESULT] * 300
+        assert predictor.map_batch([]) == []
+
+
+@needs_tf
+def test_the_columns_of_a_result(saved):
+    with LocalPredictor(saved, COLUMNS) as predictor:
+        assert predictor.getOutputColNames() == ["id", "x", "k", "p", "q"]
+        assert predictor.getOutputColTypes() == ["BIGINT", "ARRAY<FLOAT>", "BIGINT", "FLOAT", "DOUBLE"]
+        assert predictor.getOutputSchemaStr() == "id BIGINT, x ARRAY<FLOAT>, k BIGINT, p FLOAT, q DOUBLE"
+
+
+@needs_tf
+def test_a_row_may_be_an_array(tmp_path):
+    stage = TFSavedModelPredictor(modelPath=models.identity("float32", (None,)), outputSchemaStr="b FLOAT", selectedCols=["a"])
+    with stage.collectLocalPredictor("a FLOAT, n BIGINT") as predictor:
+        assert predictor.predict(np.array([1.5, 1.0])) == [1.5, 1.0, 1.5]
+
+
+@needs_tf
+def test_neither_flink_nor_java_is_loaded(saved):
+    code = (
+        "import json, sys\n"
+        "from operators import LocalPredictor\n"
+        "with LocalPredictor(sys.argv[1], sys.argv[2]) as predictor:\n"
+        "    row = predictor.map(json.loads(sys.argv[3]))\n"
+        "print(json.dumps([row, sorted({'pyflink', 'py4j'} & set(sys.modules))]))\n"
+    )
+    command = [sys.executable, "-c", code, saved, COLUMNS, json.dumps(ROW)]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert json.loads(answer.stdout) == [list(RESULT), []]
+
+
+@needs_tf
+def test_rows_come_from_several_threads(saved):
+    results = {}
+    with LocalPredictor(saved, COLUMNS) as predictor:
+
+        def ask(number):
+            results[number] = [predictor.map((i, [float(number), float(i), 0.0], 0))[4] for i in range(50)]
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert results == {number: [2.0 * (number + i) for i in range(50)] for number in range(4)}
+
+
+@needs_tf
+def test_a_row_that_cannot_be_predicted(saved):
+    with LocalPredictor(saved, COLUMNS) as predictor:
+        with pytest.raises(RowsError, match="x"):
+            predictor.map((7, None, 0))
+        assert predictor.map(ROW) == RESULT
+
+
+@needs_tf
+def test_columns_that_the_stages_do_not_get(saved):
+    with pytest.raises(ServingError, match="selectedCols.*'k'"):
+        LocalPredictor(saved, "id BIGINT, x ARRAY<FLOAT>")
+
+
+@needs_tf
+def test_closing_removes_the_folder_and_may_be_repeated(saved, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    predictor = LocalPredictor(saved, COLUMNS)
+    assert os.listdir(tmp_path)
+    predictor.close()
+    predictor.close()
+    assert os.listdir(tmp_path) == []
+
+
+@needs_tf
+def test_a_saved_pipeline_at_an_address(saved):
+    with open(saved, "rb") as file:
+        site = served(files={"/saved": file.read()})
+    with site as running, LocalPredictor(f"{running.url}/saved", COLUMNS) as predictor:
+        assert predictor.map(ROW) == RESULT
+
+
+def test_an_address_without_a_pipeline():
+    with served(files={}) as site:
+        with pytest.raises(ConfigurationError, match="the saved pipeline model cannot be read: .*/nope: HTTP 404"):
+            LocalPredictor(f"{site.url}/nope", COLUMNS)
+
+
+def test_a_schema_that_cannot_be_leaves_no_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(SchemaError, match="unknown type 'FLOTE'"):
+        LocalPredictor("/nowhere", "a FLOTE")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: path.write_bytes(b"PK nothing"),
+        lambda path: written(path, "no JSON"),
+        lambda path: written(path, "[]"),
+        lambda path: written(path, '{"version": 1}'),
+        lambda path: written(path, '{"version": 1, "stages": [{}]}'),
+        lambda path: zipfile.ZipFile(path, "w").close(),
+    ],
+    ids=["no zip", "no JSON", "no object", "no stages", "no model", "empty"],
+)
+def test_what_is_no_saved_pipeline(tmp_path, make):
+    make(tmp_path / "no.zip")
+    with pytest.raises(ConfigurationError, match="no.zip is no saved pipeline model"):
+        read_pipeline(str(tmp_path / "no.zip"), str(tmp_path))
+
+
+def test_a_pipeline_of_a_later_version(tmp_path):
+    path = written(tmp_path / "later", '{"version": 2, "stages": []}')
+    with pytest.raises(ConfigurationError, match="later: a pipeline model of version 2, expected 1"):
+        read_pipeline(path, str(tmp_path))
+
+
+def test_models_are_unpacked_into_the_folder(tmp_path):
+    description = json.dumps({"version": 1, "stages": [{"type": "A", "params": {}, "model": "/etc/x"}, {"type": "B"}]})
+    path, folder = written(tmp_path / "pipeline", description, b"one", b"two"), tmp_path / "folder"
+    folder.mkdir()
+    stages = read_pipeline(fetch_pipeline(path, str(folder)), str(folder))
+    assert [stage["type"] for stage in stages] == ["A", "B"]
+    assert [os.path.dirname(stage["model"]) for stage in stages] == [str(folder)] * 2, "whatever the file says"
+    assert [pathlib.Path(stage["model"]).read_bytes() for stage in stages] == [b"one", b"two"]

@@ -1,0 +1,157 @@
+"""Stages in a row: what fitting plans, what is saved and what comes back. Their jobs run in tests/e2e."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from operators import (
+    MemSourceBatchOp,
+    Pipeline,
+    PipelineModel,
+    StreamOperator,
+    TF2TableModelTrainer,
+    TFSavedModelPredictor,
+    TFTableModelPredictor,
+    TFTableModelTrainer,
+    resetEnv,
+    useLocalEnv,
+)
+from tests.support.http import served
+
+
+@pytest.fixture(scope="module")
+def env():
+    yield useLocalEnv(1)
+    resetEnv()
+
+
+@pytest.fixture(scope="module")
+def rows(env):
+    return MemSourceBatchOp([(1.0, 2.0)], "x0 FLOAT, x1 FLOAT")
+
+
+@pytest.fixture
+def exported(tmp_path):
+    """A model without a graph: nothing here loads it."""
+    folder = tmp_path / "exported"
+    folder.mkdir()
+    (folder / "saved_model.pb").write_text(str(tmp_path))
+    return str(folder)
+
+
+@pytest.fixture
+def trainer(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("def main(config): pass\n")
+    return TF2TableModelTrainer(
+        userFiles=[], mainScriptFile=str(script), numWorkers=1, numPSs=0, outputSchemaStr="y FLOAT",
+        selectedCols=["x0"], inferSelectedCols=["x0", "x1"], inferBatchSize=7,
+    )  # fmt: skip
+
+
+def saved_parts(path):
+    with zipfile.ZipFile(path) as file:
+        return sorted(file.namelist()), json.loads(file.read("pipeline.json"))
+
+
+def test_mistakes_come_to_light_before_anything_is_trained():
+    with pytest.raises(ConfigurationError, match="TFTableModelTrainer: set 'userFiles', 'mainScriptFile', 'outputSchemaStr'"):
+        TFTableModelTrainer().fit(None)
+
+
+def test_a_predictor_without_a_model():
+    with pytest.raises(ConfigurationError, match="has no model: call setModelData, or fit a trainer"):
+        TFTableModelPredictor(outputSchemaStr="y FLOAT").transform(None)
+
+
+def test_a_saved_pipeline_holds_what_has_a_meaning_elsewhere(exported, tmp_path):
+    stage = TFSavedModelPredictor(
+        modelPath=exported, outputSchemaStr="y FLOAT", inferBatchSize=7, pythonEnv="/mine", envVars=["TOKEN=secret"]
+    )
+    model = PipelineModel(stage, TFSavedModelPredictor(modelPath=exported, outputSchemaStr="z FLOAT"))
+    path = str(tmp_path / "saved")
+    assert model.save(path) is model
+    names, description = saved_parts(path)
+    assert names == ["model_0.zip", "model_1.zip", "pipeline.json"]
+    assert [each["params"]["outputSchemaStr"] for each in description["stages"]] == ["y FLOAT", "z FLOAT"]
+    assert description["stages"][0]["params"]["inferBatchSize"] == 7
+    assert "secret" not in json.dumps(description) and "/mine" not in json.dumps(description)
+    assert exported not in json.dumps(description)
+
+
+def test_a_loaded_pipeline_can_be_saved_again(exported, tmp_path):
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    stage = TFSavedModelPredictor(modelPath=exported, outputSchemaStr="y FLOAT", selectedCols=["a"], reservedCols=[])
+    PipelineModel(stage).save(first)
+    loaded = PipelineModel.load(first)
+    os.remove(first)
+    loaded.save(second)
+    (saved,) = saved_parts(second)[1]["stages"]
+    assert (saved["type"], saved["params"]["selectedCols"], saved["params"]["reservedCols"]) == (
+        "TFTableModelPredictor", ["a"], [],
+    )  # fmt: skip
+
+
+def test_saving_that_fails_leaves_the_file_that_was_there(exported, tmp_path):
+    path = tmp_path / "saved"
+    path.write_text("the one before")
+    with pytest.raises(ConfigurationError, match="TFSavedModelPredictor: modelPath: .*/nowhere"):
+        PipelineModel(TFSavedModelPredictor(modelPath="/nowhere", outputSchemaStr="y FLOAT")).save(str(path))
+    assert path.read_text() == "the one before"
+
+
+def test_what_is_no_pipeline_model(tmp_path):
+    (tmp_path / "no.zip").write_bytes(b"PK nothing")
+    with pytest.raises(ConfigurationError, match="no.zip is no saved pipeline model"):
+        PipelineModel.load(str(tmp_path / "no.zip"))
+
+
+def test_a_pipeline_at_an_address(exported, tmp_path):
+    path = tmp_path / "saved"
+    PipelineModel(TFSavedModelPredictor(modelPath=exported, outputSchemaStr="y FLOAT")).save(str(path))
+    with served(files={"/saved": path.read_bytes()}) as site:
+        loaded = PipelineModel.load(f"{site.url}/saved")
+        with pytest.raises(ConfigurationError, match="the saved pipeline model cannot be read: .*/nope: HTTP 404"):
+            PipelineModel.load(f"{site.url}/nope")
+    loaded.save(str(tmp_path / "again"))
+    assert saved_parts(tmp_path / "again")[0] == ["model_0.zip", "pipeline.json"]
+
+
+@pytest.mark.flink
+def test_a_fitted_trainer_predicts_with_its_own_parameters(rows, trainer):
+    fitted = trainer.fit(rows)
+    assert isinstance(fitted, TFTableModelPredictor)
+    assert (fitted.getOutputSchemaStr(), fitted.getInferBatchSize()) == ("y FLOAT", 7)
+    assert fitted.getSelectedCols() == ["x0", "x1"], "those of the prediction and not of the training"
+
+
+@pytest.mark.flink
+def test_stages_follow_each_other(rows, exported):
+    first = TFSavedModelPredictor(modelPath=exported, outputSchemaStr="y FLOAT", reservedCols=["x1"])
+    second = TFSavedModelPredictor().setModelPath(exported).setOutputSchemaStr("z FLOAT").setSelectedCols(["y"])
+    model = Pipeline(first).add(second).fit(rows)
+    assert isinstance(model, PipelineModel)
+    assert model.transform(rows).getColNames() == ["x1", "y", "z"]
+
+
+@pytest.mark.flink
+def test_a_stage_is_trained_on_what_those_before_it_make(rows, exported, trainer):
+    before = TFSavedModelPredictor(modelPath=exported, outputSchemaStr="w FLOAT", reservedCols=[])
+    with pytest.raises(ConfigurationError, match="TF2TableModelTrainBatchOp: .*'selectedCols' names 'x0'; the input has 'w'"):
+        Pipeline(before, trainer).fit(rows)
+    Pipeline(before, trainer.setSelectedCols(["w"])).fit(rows)
+
+
+@pytest.mark.flink
+def test_a_stream_becomes_a_stream(env, exported, tmp_path):
+    stage = TFSavedModelPredictor(modelPath=exported, outputSchemaStr="y FLOAT")
+    PipelineModel(stage).save(str(tmp_path / "saved"))
+    stream = StreamOperator.fromTable(env.stenv.sql_query("SELECT 1 AS a"))
+    for model in (PipelineModel(stage), PipelineModel.load(str(tmp_path / "saved"))):
+        found = model.transform(stream)
+        assert isinstance(found, StreamOperator) and found.getColNames() == ["a", "y"]

@@ -1,0 +1,132 @@
+"""Predict operators: what linking refuses and the columns of the result. Their jobs run in tests/e2e."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.exceptions import ConfigurationError, SchemaError
+from operators import (
+    BatchOperator,
+    StreamOperator,
+    TFSavedModelPredictBatchOp,
+    TFTableModelPredictBatchOp,
+    resetEnv,
+    useLocalEnv,
+)
+
+pytestmark = pytest.mark.flink
+
+
+@pytest.fixture(scope="module")
+def env():
+    yield useLocalEnv(1)
+    resetEnv()
+
+
+@pytest.fixture(scope="module")
+def rows(env):
+    return BatchOperator.fromTable(env.btenv.sql_query("SELECT CAST(1 AS FLOAT) AS x0, CAST(2 AS FLOAT) AS x1, 'a' AS label"))
+
+
+@pytest.fixture
+def predictor(tmp_path):
+    """Make an operator; local jobs read the model where it lies, and none runs here."""
+
+    def make(**params):
+        return TFSavedModelPredictBatchOp(
+            **{"modelPath": str(tmp_path), "outputSchemaStr": "y DOUBLE", "selectedCols": ["x0", "x1"], **params}
+        )
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("params", "names"),
+    [
+        ({}, ["x0", "x1", "label", "y"]),
+        ({"reservedCols": []}, ["y"]),
+        ({"reservedCols": ["label", "x0"]}, ["x0", "label", "y"]),
+        ({"reservedCols": ["label"], "errorCol": "why"}, ["label", "y", "why"]),
+        ({"outputSchemaStr": "z STRING, x1 DOUBLE"}, ["x0", "x1", "label", "z"]),
+    ],
+)
+def test_columns_of_the_result(rows, predictor, params, names):
+    op = predictor(**params)
+    assert rows.link(op) is op
+    assert op.getColNames() == names
+
+
+def test_an_output_takes_the_place_and_the_type_of_a_column_of_its_name(rows, predictor):
+    op = rows.link(predictor(outputSchemaStr="x1 STRING, both ARRAY<FLOAT>", errorCol="why"))
+    types = [name.replace(" NOT NULL", "") for name in op.getColTypes()]
+    assert dict(zip(op.getColNames(), types)) == {
+        "x0": "FLOAT", "x1": "STRING", "label": "CHAR(1)", "both": "ARRAY<FLOAT>", "why": "STRING",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"modelPath": "/nowhere"}, "modelPath: there is no /nowhere"),
+        ({"selectedCols": ["x9"]}, "selectedCols' names 'x9'; the input has 'x0', 'x1', 'label'"),
+        ({"reservedCols": ["x9"]}, "reservedCols' names 'x9'; the input has 'x0', 'x1', 'label'"),
+        ({"inputSignatureDefs": ["a"]}, "inputSignatureDefs has 1 names for the 2 columns of selectedCols: x0, x1"),
+        ({"outputSignatureDefs": ["a", "b"]}, "outputSignatureDefs has 2 names for the 1 columns of outputSchemaStr: y"),
+        ({"errorCol": "y"}, "errorCol 'y' is the name of another column"),
+        ({"outputSchemaStr": "t TIMESTAMP_LTZ(3)"}, "'t' is a TIMESTAMP_LTZ: take TIMESTAMP or BIGINT"),
+        ({"pythonEnv": "/nowhere"}, "pythonEnv '/nowhere': expected a folder with bin/python"),
+    ],
+)
+def test_mistakes_that_need_no_model(rows, predictor, params, message):
+    with pytest.raises(ConfigurationError, match=f"TFSavedModelPredictBatchOp: .*{message}"):
+        rows.link(predictor(**params))
+
+
+def test_the_environment_variable_is_the_default_of_python_env(rows, predictor, monkeypatch):
+    monkeypatch.setenv("TF231_PYTHON_ENV_PATH", "/nowhere")
+    with pytest.raises(ConfigurationError, match="pythonEnv '/nowhere'"):
+        rows.link(predictor())
+
+
+def test_parameters_are_fixed_once_linked(rows, predictor):
+    op = rows.link(predictor())
+    with pytest.raises(ConfigurationError, match="'inferBatchSize' is set too late"):
+        op.setInferBatchSize(2)
+
+
+def test_a_table_that_is_no_model_table(rows):
+    with pytest.raises(ConfigurationError, match="the first input has the columns x0, x1, label, but a model table has"):
+        TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE").linkFrom(rows, rows)
+
+
+def test_mistakes_come_to_light_before_the_model_is_trained(env, rows):
+    table = "SELECT CAST(1 / 0 AS BIGINT) AS model_id, 'a' AS model_info"  # its job would fail
+    with pytest.raises(ConfigurationError, match="TFTableModelPredictBatchOp: set 'outputSchemaStr' before"):
+        TFTableModelPredictBatchOp().linkFrom(BatchOperator.fromTable(env.btenv.sql_query(table)), rows)
+
+
+def test_inputs_of_another_kind_or_number(env, rows, predictor):
+    stream = StreamOperator.fromTable(env.stenv.sql_query("SELECT 1 AS x0"))
+    with pytest.raises(ConfigurationError, match="TFSavedModelPredictBatchOp.linkFrom takes one table, got none"):
+        predictor().linkFrom()
+    with pytest.raises(ConfigurationError, match="linkFrom takes one table, got TableSourceStreamOp"):
+        predictor().linkFrom(stream)
+    op = TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE")
+    with pytest.raises(ConfigurationError, match="linkFrom takes a model table and the table to predict, got .*StreamOp"):
+        op.linkFrom(rows, stream)
+    with pytest.raises(
+        ConfigurationError, match="linkFrom takes a model table and the table to predict, got TableSourceBatchOp$"
+    ):
+        op.linkFrom(rows)
+
+
+def test_a_column_that_cannot_be_carried(env, predictor):
+    table = env.btenv.sql_query("SELECT INTERVAL '1' DAY AS i, CAST(1 AS FLOAT) AS x0")
+    rows = BatchOperator.fromTable(table)
+    with pytest.raises(SchemaError, match=r"the column 'i' has the type INTERVAL.*cannot be carried"):
+        rows.link(predictor(selectedCols=["x0"], reservedCols=["i"]))
+    assert rows.link(predictor(selectedCols=["x0"], reservedCols=[])).getColNames() == ["y"]
+    with pytest.raises(
+        SchemaError, match="the column 'i' has the type .*; selectedCols chooses the columns that feed the model"
+    ):
+        rows.link(predictor(selectedCols=["i"]))

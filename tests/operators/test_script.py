@@ -1,0 +1,122 @@
+"""What linking a script operator checks and makes, whatever its kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.exceptions import ConfigurationError, SchemaError
+from operators import (
+    BatchOperator,
+    StreamOperator,
+    TensorFlow2BatchOp,
+    TensorFlow2StreamOp,
+    TensorFlowBatchOp,
+    TensorFlowStreamOp,
+    TF2TableModelTrainBatchOp,
+    resetEnv,
+    useLocalEnv,
+)
+
+
+@pytest.fixture(scope="module")
+def env():
+    yield useLocalEnv(1)
+    resetEnv()
+
+
+@pytest.fixture(scope="module")
+def source(env):
+    return BatchOperator.fromTable(env.btenv.sql_query("SELECT 1 AS a, 'x' AS b, INTERVAL '1' DAY AS c"))
+
+
+@pytest.fixture
+def files(tmp_path):
+    script = tmp_path / "main.py"
+    script.write_text("def main(config): pass\n")
+    return {"userFiles": [str(script)], "mainScriptFile": str(script)}
+
+
+@pytest.fixture
+def op(files):
+    return TensorFlow2BatchOp(**files, outputSchemaStr="x INT, y ARRAY<STRING>")
+
+
+@pytest.mark.parametrize("kind", [TensorFlowBatchOp, TensorFlowStreamOp])
+def test_all_missing_parameters_are_named(kind):
+    with pytest.raises(ConfigurationError) as raised:
+        kind().linkFrom(BatchOperator() if kind is TensorFlowBatchOp else StreamOperator())
+    assert str(raised.value) == (
+        f"{kind.__name__}: set 'userFiles', 'mainScriptFile', 'outputSchemaStr' before it is linked or run"
+    )
+
+
+@pytest.mark.flink
+def test_the_output_has_the_schema_that_was_asked_for(source, op):
+    assert source.link(op.setSelectedCols(["b", "a"])) is op
+    assert op.getColNames() == ["x", "y"]
+    assert op.getColTypes() == ["INT", "ARRAY<STRING>"]
+    with pytest.raises(ConfigurationError, match="'numWorkers' is set too late"):
+        op.setNumWorkers(2)
+
+
+@pytest.mark.flink
+def test_the_output_of_a_training_is_a_model_table(source, files):
+    op = source.link(TF2TableModelTrainBatchOp(**files, selectedCols=["a"]))
+    assert (op.getColNames(), op.getColTypes()) == (["model_id", "model_info"], ["BIGINT", "STRING"])
+
+
+@pytest.mark.flink
+def test_columns_that_do_not_exist(source, op):
+    with pytest.raises(ConfigurationError, match="'selectedCols' names 'd', 'e'; the input has 'a', 'b', 'c'"):
+        op.setSelectedCols(["a", "d", "e"]).linkFrom(source)
+
+
+@pytest.mark.flink
+def test_a_column_that_no_script_can_get(source, op):
+    with pytest.raises(SchemaError, match="TensorFlow2BatchOp: the column 'c' has the type"):
+        op.linkFrom(source)
+    with pytest.raises(SchemaError, match="TensorFlow2BatchOp, extra input 1: the column 'c' has the type"):
+        op.setSelectedCols(["a"]).linkFrom(source, source)
+    op.linkFrom(source, source.select("a"))
+
+
+@pytest.mark.flink
+def test_inputs_of_two_environments(env, op):
+    first, second = (BatchOperator.fromTable(of.btenv.sql_query("SELECT 1 AS a")) for of in (env, useLocalEnv(1)))
+    with pytest.raises(ConfigurationError, match="TensorFlow2BatchOp: all inputs have to be of one environment"):
+        op.linkFrom(first, second)
+
+
+@pytest.mark.flink
+def test_counts_that_do_not_fit(source, op):
+    with pytest.raises(ConfigurationError, match="numWorkers=2 leaves no room in the parallelism of 1 for numPSs"):
+        op.setSelectedCols(["a"]).setNumWorkers(2).linkFrom(source)
+    op.setNumWorkers(1).linkFrom(source)
+
+
+@pytest.mark.flink
+def test_missing_files_are_named(source, op):
+    with pytest.raises(ConfigurationError, match="TensorFlow2BatchOp: userFiles .*no_such.py': there is no file /"):
+        op.setSelectedCols(["a"]).setUserFiles(["/no_such.py"]).linkFrom(source)
+
+
+@pytest.mark.flink
+@pytest.mark.parametrize(
+    ("kind", "variable", "other"),
+    [
+        (TensorFlowBatchOp, "TF115_PYTHON_ENV_PATH", "TF231_PYTHON_ENV_PATH"),
+        (TensorFlow2BatchOp, "TF231_PYTHON_ENV_PATH", "TF115_PYTHON_ENV_PATH"),
+        (TensorFlowStreamOp, "TF115_PYTHON_ENV_PATH", "TF231_PYTHON_ENV_PATH"),
+        (TensorFlow2StreamOp, "TF231_PYTHON_ENV_PATH", "TF115_PYTHON_ENV_PATH"),
+    ],
+)
+def test_python_env_has_a_default_for_each_version_of_tensorflow(env, files, monkeypatch, kind, variable, other):
+    family, table_env = (BatchOperator, env.btenv) if issubclass(kind, BatchOperator) else (StreamOperator, env.stenv)
+    monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv(other, "/of/the/other")
+    source, op = family.fromTable(table_env.sql_query("SELECT 1 AS a")), kind(**files, outputSchemaStr="x INT")
+    monkeypatch.setenv(variable, "/nowhere")
+    with pytest.raises(ConfigurationError, match=f"{kind.__name__}: pythonEnv '/nowhere'"):
+        source.link(op)
+    monkeypatch.delenv(variable)
+    source.link(op)
