@@ -49,6 +49,8 @@ class ExampleEncoder:
 
     def frames(self, rows: Rows) -> memoryview:
         """Return the frames of rows back to back."""
+        if not rows.rows:
+            return memoryview(b"")
         found = {column.name: column for column in rows.columns}
         there = [field for field in self._fields if field.name in found]
         parts: List[_Part] = [field.encoded(read_cells(found[field.name], rows.rows)) for field in there]

@@ -149,3 +149,8 @@ def test_rows_of_the_tests_hold_their_cells():
     assert np.diff(words.cell_offsets).tolist() == [len(cell or []) for cell in cells["a"]]
     assert words.values.tobytes() == b"".join(word for cell in cells["a"] if cell for word in cell)
     assert HEAD == 12
+
+
+def test_no_rows_make_no_frames():
+    columns = table_columns({"id": "BIGINT", "v": "ARRAY<FLOAT>"})
+    assert bytes(ExampleEncoder(columns, exact_doubles=False).frames(Rows())) == b""

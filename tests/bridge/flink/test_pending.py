@@ -58,3 +58,13 @@ def test_rows_are_numbered_on_after_a_restart_without_rows(states):
     again.add(*chunk("bc"))
     again.drop(0)
     assert again.rows == 2 and restored(Pending(*states)) == ["bc"]
+
+
+def test_what_is_done_stays_done(states):
+    """A script that has been restarted counts from 0 again, and reports may come late."""
+    pending = Pending(*states)
+    pending.restore()
+    pending.add(*chunk("abc"))
+    pending.drop(2)
+    pending.drop(1)
+    assert pending.rows == 1 and restored(Pending(*states)) == ["c"]

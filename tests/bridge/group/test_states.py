@@ -43,6 +43,7 @@ def test_newer_states_replace_older_ones():
 def test_input_has_ended_when_all_that_get_rows_have_got_their_last():
     assert not group(state(0, input_ended=True), state(1)).input_has_ended
     assert group(state(0, input_ended=True), state(1, input_ended=True)).input_has_ended, "a server gets none"
+    assert not group(state(0, input_ended=True)).input_has_ended, "a worker that has not reported may still get rows"
     assert group(state(1, input_ended=True), chief_coordinates=True).input_has_ended, "nor does a coordinating chief"
 
 
