@@ -176,7 +176,7 @@ def _main_of(module: ModuleType, runner: Optional[str]) -> Callable[[TaskConfig]
         from akdl.keras import operator as keras_runner
 
         return functools.partial(keras_runner.main, module=module)
-    from akdl.estimator import operator as estimator_runner
+    from akdl.estimator import functions_script as estimator_runner
 
     return functools.partial(estimator_runner.main, module=module)
 

@@ -26,7 +26,7 @@ import tensorflow as tf
 
 from akdl.engine.early_stopping import stop_if_no_decrease_hook, stop_if_no_increase_hook
 from akdl.engine.estimator_group import is_group, train_in_group
-from akdl.engine.exporters import improves, served_by_default
+from akdl.engine.export import improves, served_by_default
 from akdl.engine.inputs import (
     ColumnsParser,
     get_columns_parser,

@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Any, Dict, List, Optional
 
-from akdl.estimator.functions import Functions
+from akdl.estimator.four_functions import Functions
 from akdl.estimator.parameters import with_defaults
 from akdl.tf_version import EstimatorMissing, require_estimator
 from akdl.user_code.command_line import INTERRUPTED, WRONG, say

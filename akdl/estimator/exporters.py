@@ -10,7 +10,7 @@ from typing import Any, Callable, Mapping
 
 import tensorflow as tf
 
-from akdl.engine.exporters import improves
+from akdl.engine.export import improves
 from akdl.tf_version import require_estimator
 
 _estimator = require_estimator("akdl.estimator.exporters")

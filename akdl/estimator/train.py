@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from akdl.engine.estimator_group import is_chief, is_group, train_in_group
 from akdl.engine.run_config import generate_run_config
-from akdl.estimator.functions import Functions
+from akdl.estimator.four_functions import Functions
 from akdl.estimator.parameters import with_defaults
 from akdl.tf_version import require_estimator
 
@@ -53,7 +53,7 @@ def train(
     """Train and evaluate, and export the model with all its heads.
 
     Args:
-        module: Holds the four functions, see `akdl.estimator.functions`.
+        module: Holds the four functions, see `akdl.estimator.four_functions`.
         path: What `train_input_fn` and `eval_input_fn` are called with.
         params: See `akdl.estimator.parameters`; what is not here has its default.
         model_dir: Folder of the checkpoints. Training goes on from what is there.

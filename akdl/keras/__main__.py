@@ -11,7 +11,7 @@ import re
 import sys
 from typing import Any, Dict, List, Optional
 
-from akdl.keras.config import EVALUATE, TASKS, TRAIN
+from akdl.keras.task_configs import EVALUATE, TASKS, TRAIN
 from akdl.user_code.command_line import FAILED, INTERRUPTED, WRONG, say
 from akdl.user_code.config_file import ConfigError, read_config, set_value
 from akdl.user_code.module import UserModuleError, load_module

@@ -6,12 +6,12 @@ import logging
 import os
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
-from akdl.keras.config import EVALUATE, prepare
 from akdl.keras.data import Source, label_of
 from akdl.keras.functions import UserModule
 from akdl.keras.loop import Evaluation, Metrics, predict_function
 from akdl.keras.objects import Heads, unknown_names
 from akdl.keras.saving import load_model
+from akdl.keras.task_configs import EVALUATE, prepare
 from akdl.keras.workers import Group
 from akdl.user_code.config_file import read_config
 

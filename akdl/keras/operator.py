@@ -15,7 +15,7 @@ import os
 from types import ModuleType
 from typing import Any, Dict, Mapping, Union
 
-from akdl.keras.config import PREDICT, TASKS, TRAIN, placeholders_in
+from akdl.keras.task_configs import PREDICT, TASKS, TRAIN, placeholders_in
 from akdl.storage.model_archive import write_model
 from akdl.user_code.config_file import ConfigError, read_config
 from akdl.user_code.module import load_module

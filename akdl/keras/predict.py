@@ -9,12 +9,12 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 import numpy as np
 import tensorflow as tf
 
-from akdl.keras.config import PREDICT, prepare
 from akdl.keras.data import Part, Source, without_rows
 from akdl.keras.functions import UserModule
 from akdl.keras.loop import predict_function
 from akdl.keras.objects import Heads
 from akdl.keras.saving import load_model
+from akdl.keras.task_configs import PREDICT, prepare
 from akdl.keras.workers import Group
 from akdl.user_code.config_file import ConfigError, read_config
 

@@ -18,12 +18,12 @@ from akdl.keras.callbacks import (
     make_callbacks,
     split_state,
 )
-from akdl.keras.config import TRAIN, prepare
 from akdl.keras.data import Part, Source, label_of
 from akdl.keras.functions import UserModule
 from akdl.keras.loop import Evaluation, Metrics, Objective, TrainStep, VariableGroups
 from akdl.keras.objects import Heads, ObjectError, learning_rate, make_optimizer, set_learning_rate, unknown_names
 from akdl.keras.saving import require_empty, save_model
+from akdl.keras.task_configs import TRAIN, prepare
 from akdl.keras.workers import Group
 from akdl.user_code.config_file import read_config
 

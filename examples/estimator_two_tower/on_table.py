@@ -8,7 +8,7 @@ import os
 from two_tower import eval_spec, make_estimator, train_spec
 
 from akdl.engine.estimator_group import is_chief
-from akdl.engine.exporters import served_by_default
+from akdl.engine.export import served_by_default
 from akdl.engine.inputs import get_feature_placeholders
 from akdl.estimator.flags import flags_from
 from akdl.estimator.group import train_and_evaluate

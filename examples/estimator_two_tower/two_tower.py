@@ -16,7 +16,7 @@ from akdl.estimator.exporters import model_best_exporter, model_final_exporter, 
 from akdl.estimator.flags import define_flags, file_list, int_list
 from akdl.estimator.group import train_and_evaluate
 from akdl.estimator.head import UserDefineHead
-from akdl.estimator.inputs import input_fn
+from akdl.estimator.tfrecord_input import input_fn
 from akdl.estimator.two_tower import TwoTowerModel
 
 LABEL = {"label": tf.io.FixedLenFeature([1], tf.int64)}

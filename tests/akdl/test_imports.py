@@ -45,7 +45,7 @@ def in_fresh_interpreter(code: str) -> str:
         "akdl",
         "akdl.storage.archive",
         "akdl.estimator.__main__",
-        "akdl.estimator.operator",
+        "akdl.estimator.functions_script",
         "akdl.features",
         "akdl.storage.files",
         "akdl.keras.__main__",

@@ -68,7 +68,7 @@ class TestInput:
     def batches(self, folder: Path, **arguments: Any) -> list[Any]:
         import tensorflow as tf
 
-        from akdl.estimator.inputs import input_fn
+        from akdl.estimator.tfrecord_input import input_fn
 
         if not (folder / "eval.tfrecord").exists():
             example("click_data").write(str(folder), train=40, test=23)
@@ -192,7 +192,7 @@ def test_a_worse_model_is_not_the_best_one(trained: Any) -> None:
 
 
 def test_a_missing_metric_is_named() -> None:
-    from akdl.engine.exporters import improves
+    from akdl.engine.export import improves
 
     assert improves("auc", True)({"auc": 0.5}, {"auc": 0.6}) and not improves("auc", True)({"auc": 0.5}, {"auc": 0.5})
     with pytest.raises(ValueError, match="'auc'; .*has loss"):

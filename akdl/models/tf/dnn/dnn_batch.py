@@ -2,7 +2,7 @@
 
 import os
 
-from akdl.models.tf.dnn.model import train_and_export
+from akdl.models.tf.dnn.classifier import train_and_export
 from akdl.runner.config import BatchTaskConfig
 from akdl.storage.model_archive import write_model
 

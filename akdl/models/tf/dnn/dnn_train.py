@@ -1,6 +1,6 @@
 """Trains the DNN classifier of `dnn_batch` and leaves it in `saved_model_dir`, for operators that make a model table."""
 
-from akdl.models.tf.dnn.model import train_and_export
+from akdl.models.tf.dnn.classifier import train_and_export
 from akdl.runner.config import TrainTaskConfig
 
 

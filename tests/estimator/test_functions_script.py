@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from akdl import entry, testing
-from akdl.estimator import operator
+from akdl.estimator import functions_script
 from akdl.storage.model_archive import find_saved_model, unpack
 from akdl.user_code.config_file import ConfigError
 from tests.estimator.support import QUIET, linear_module, signature
@@ -53,7 +53,7 @@ def test_a_train_operator_gets_the_saved_model(tmp_path: Path) -> None:
     (tmp_path / "parameters.json").write_text(json.dumps({**PARAMS, "rate": 9.0, "own": [1]}))
     given = {"rate": 0.2, "ALINK:bc_1": "text"}
     task_config = testing.train_task_config(TABLE, TYPES, str(tmp_path), given)
-    operator.main(task_config, table_module(seen))
+    functions_script.main(task_config, table_module(seen))
     np.testing.assert_allclose(predicted(task_config.saved_model_dir), TABLE["label"], atol=0.05)
     for path, params in seen:
         assert path == task_config.dataset_file
@@ -64,7 +64,7 @@ def test_a_batch_operator_gets_the_model_as_rows_and_a_path_of_its_own(tmp_path:
     module = linear_module()
     given = {**PARAMS, "batches": None, "path": "/some/where", "model_dir": str(tmp_path / "kept"), "runner": "estimator"}
     task_config = testing.batch_task_config({"x": [], "label": []}, TYPES, str(tmp_path), given)
-    operator.main(task_config, module)
+    functions_script.main(task_config, module)
     rows = [(row["model_id"], row["model_info"]) for row in task_config.output_writer.rows]  # type: ignore[attr-defined]
     np.testing.assert_allclose(predicted(unpack(rows, str(tmp_path / "m"))), 2 * X + 1, atol=0.05)
     assert {path for path, _ in module.calls} == {"/some/where"}
@@ -75,13 +75,13 @@ def test_a_batch_operator_gets_the_model_as_rows_and_a_path_of_its_own(tmp_path:
 def test_without_rows(tmp_path: Path) -> None:
     task_config = testing.train_task_config({"x": [], "label": []}, TYPES, str(tmp_path), PARAMS)
     with pytest.raises(ValueError, match="chief 0 got no rows to train on: feed more rows or set fewer workers"):
-        operator.main(task_config, linear_module())
+        functions_script.main(task_config, linear_module())
 
 
 def test_wrong_parameters_are_told_before_rows_are_waited_for(tmp_path: Path) -> None:
     task_config = testing.train_task_config({"x": [], "label": []}, TYPES, str(tmp_path), {"eval_steps": "5"})
     with pytest.raises(ConfigError, match='eval_steps: expected a whole number of 1 or more, or null for all batches, got "5"'):
-        operator.main(task_config, linear_module())
+        functions_script.main(task_config, linear_module())
 
 
 class TestMainScript:
@@ -100,16 +100,16 @@ class TestMainScript:
     def test_by_what_it_holds(self, tmp_path: Path) -> None:
         from akdl.keras import operator as keras
 
-        assert self.found(tmp_path, self.FOUR).func is operator.main
+        assert self.found(tmp_path, self.FOUR).func is functions_script.main
         assert self.found(tmp_path, "def awf_create_model_fn(): pass\n").func is keras.main
         assert self.found(tmp_path, "def main(config): pass\n" + self.FOUR).__name__ == "main"
-        assert self.found(tmp_path, "def main(config): pass\n" + self.FOUR, "estimator").func is operator.main
+        assert self.found(tmp_path, "def main(config): pass\n" + self.FOUR, "estimator").func is functions_script.main
 
     def test_several_kinds(self, tmp_path: Path) -> None:
         text = self.FOUR + "def awf_create_model_fn(): pass\n"
         with pytest.raises(entry.ScriptError, match="user parameter 'runner': script.py holds functions of several kinds"):
             self.found(tmp_path, text)
-        assert self.found(tmp_path, text, "estimator").func is operator.main
+        assert self.found(tmp_path, text, "estimator").func is functions_script.main
 
     def test_none(self, tmp_path: Path) -> None:
         with pytest.raises(

@@ -2,10 +2,10 @@
 
 The script with the four functions can be the main script itself. Or it calls
 
-    from akdl.estimator import operator
+    from akdl.estimator import functions_script
 
     def main(task_config):
-        operator.main(task_config, "my_functions.py")
+        functions_script.main(task_config, "my_functions.py")
 
 User parameters are the parameters of `akdl.estimator.parameters`, and what else the functions look for in `params`; where there
 is a user file `parameters.json`, they are put over it. Three belong to the operator:

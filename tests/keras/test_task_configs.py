@@ -9,9 +9,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from akdl.keras import config as config_module
-from akdl.keras.config import check, placeholders_in, prepare
+from akdl.keras import task_configs as config_module
 from akdl.keras.functions import UserModule
+from akdl.keras.task_configs import check, placeholders_in, prepare
 from akdl.user_code.config_file import ConfigError, read_config, set_value
 
 TRAIN = {"batch_size": 4, "optimizer": "sgd", "loss": "mse"}

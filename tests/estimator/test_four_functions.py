@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from akdl.estimator.functions import Functions
+from akdl.estimator.four_functions import Functions
 from akdl.user_code.module import UserModuleError
 from tests.estimator.support import linear_module
 
