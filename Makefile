@@ -43,6 +43,7 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_prose.py
 
 fmt: setup
 	$(BIN)/ruff check --fix .
