@@ -29,6 +29,7 @@ DEVELOPMENT = [
     "dockerfile-parse",
     "grpcio-tools==1.59.5",  # see scripts/build_proto.py before moving this
     "import-linter>=2",
+    "proselint>=0.16; python_version >= '3.10'",
     "jsonschema",
     "matplotlib",  # charts of benchmarks
     "mypy>=1.10",

@@ -2,15 +2,15 @@
 
 It connects to its bridge, waits for the cluster, calls the user's `main` with a task config, and reports how that ended.
 
-How it ends, whatever the script does:
-- `main` returned or called `sys.exit(0)`: output is flushed, success is reported, threads that the script left get
-  `LEFT_THREADS_GRACE_S` and then the process exits.
-- `main` raised or called `sys.exit(n)`: the traceback is reported, exit status 1.
-- The parent is gone (its end of the pipe closes, even after SIGKILL): the process is killed with all that the script has
-  started, from a thread, because the script may block for ever.
-- The line to the parent is lost: exit status `ORPHANED`.
+There are four ways in which the process ends:
+- `main` returned or called `sys.exit(0)`: the process flushes its output and reports success. Threads that the script left
+  running get `LEFT_THREADS_GRACE_S`, then the process exits.
+- `main` raised or called `sys.exit(n)`: the process reports the traceback and exits with status 1.
+- The parent has ended, even by SIGKILL: its end of the pipe closes. A thread then kills this process and all that the script
+  has started. It has to be a thread, because the script may block indefinitely.
+- The connection to the parent is lost: the process exits with status `ORPHANED`.
 
-The work folder is removed by others, when this process has ended.
+Other processes remove the work folder when this process has ended.
 """
 
 import contextlib
@@ -243,7 +243,7 @@ def _kill_group() -> None:
 
 
 def _leave_threads_behind() -> None:
-    """Let the interpreter exit on its own, but not wait for ever for threads that the script left running."""
+    """Let the interpreter exit by itself, but limit its wait for threads that the script left running."""
     sys.stdout.flush()
     sys.stderr.flush()
 

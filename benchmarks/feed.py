@@ -47,7 +47,7 @@ LINES = [
 
 
 def jobs() -> dict[str, Job]:
-    """Return all jobs; those that are compared are neighbours."""
+    """Return all jobs; jobs that are compared stand side by side."""
     from operators import useLocalEnv
 
     environments = useLocalEnv(1)

@@ -175,14 +175,14 @@ _Round = dict[Any, Taken]
 def measure(jobs: Mapping[str, Job], rounds: int, scale: float = 1.0) -> dict[str, Net]:
     """Run jobs in turn, and return for each what the rows beyond its small size took.
 
-    First each runs once with its small size, for the JVM to compile what all need. In each round a job runs with its small
-    size first; the median of these times over the rounds is what counts out. A round with a time below `FLOOR_S` is run
-    again, a few times at most.
+    First each job runs once with its small size, so that the JVM compiles the code that all jobs need. In each round a job runs
+    with its small size first. The median of these times over all rounds is subtracted from its times. A round with a time below
+    `FLOOR_S` is run again, a few times at most.
 
     Args:
-        jobs: By name; those that are compared should be neighbours.
-        rounds: How many.
-        scale: Of all sizes. Below 1 all times count as too short, and no round is run again.
+        jobs: The jobs by name; jobs that are compared should be side by side.
+        rounds: The number of rounds.
+        scale: A factor for all sizes. Below 1 all times count as too short, and no round is run again.
     """
     sizes = {name: (max(1, int(job.small * scale)), max(2, int(job.large * scale))) for name, job in jobs.items()}
     if scale >= 1:

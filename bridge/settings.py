@@ -63,8 +63,8 @@ class GroupSettings:
         user_params: JSON object as the user wrote it.
         python: Interpreter for the TensorFlow processes, or an archive with one; None stands for the interpreter that runs
             Flink's Python functions.
-        env_vars: Variables that the processes get beside those that are always passed on: "NAME" as it is on the host, or
-            "NAME=value".
+        env_vars: Variables that the processes get besides the ones that are always passed on. "NAME" passes the host's value
+            on, "NAME=value" sets another value.
         intra_op_parallelism: Threads of one TensorFlow operation in one process.
         exact_doubles: DOUBLE columns keep all 8 bytes, as a bytes feature, instead of becoming float32.
         print_process_info: Show what the processes print on the driver's console.
@@ -74,12 +74,12 @@ class GroupSettings:
         gpus_per_worker: GPUs that each worker leases; None stands for one where one is free.
         token: The secret by which members of the group know each other.
         watermark: Column of a stream's output that is its event time, and the SQL expression of its watermark.
-        replay: Rows that checkpoints of a stream keep: those that the script has not taken, or has not committed.
+        replay: Rows that checkpoints of a stream keep: rows that the script has not taken, or rows that it has not committed.
         on_return: What becomes of rows of a stream after the script has returned: drop them, fail, or start it again.
         chunk_rows: How many rows of a stream travel together at most.
         chunk_wait_s: How long rows of a stream may wait for others to travel with.
         start_timeout_s: How long the group may take from the start of a process until all have connected.
-        stall_timeout_s: How long the group may go without progress; 0 for ever.
+        stall_timeout_s: How long the group may go without progress; 0 sets no limit.
         stop_timeout_s: How long a process may take to end after it was asked to, before it is killed.
         queue_bytes: How many bytes of rows may wait for one process on either way before the sender has to wait.
         log_lines: How many of the last lines a process printed are kept for its error.

@@ -139,10 +139,10 @@ class TableSource(Operator[Any]):
 
 @contextmanager
 def running(op: Operator[Any]) -> Iterator[None]:
-    """While the job of an operator runs; whatever becomes of it, none of its processes stays in this program.
+    """Surround the run of an operator's job. Afterwards none of the job's processes is left, even after an error.
 
     Raises:
-        BridgeError: What went wrong, in words for the user.
+        BridgeError: The job failed; the message is written for the user.
     """
     with log_handlers_kept():
         try:

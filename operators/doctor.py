@@ -27,7 +27,7 @@ from operators.prepare.python_env import find_python
 OK, NOTE, WRONG = "ok", "note", "WRONG"
 
 _FLINK = (2, 3)
-_PYTHONS = ((3, 9), (3, 12))  # those that apache-flink comes for, the first and the last
+_PYTHONS = ((3, 9), (3, 12))  # the first and the last version that apache-flink supports
 _PACKAGES = ("apache-flink", "pandas", "pyarrow", "psutil", "grpcio", "protobuf", "numpy")
 _ENVIRONMENTS = {"TF115_PYTHON_ENV_PATH": "TensorFlow 1 operators", "TF231_PYTHON_ENV_PATH": "TensorFlow 2 operators"}
 _CONNECT_S = 5.0
@@ -135,7 +135,7 @@ def ports() -> Iterator[Finding]:
             port = server.getsockname()[1]
             socket.create_connection((host, port), timeout=_CONNECT_S).close()
     except OSError as error:
-        remedy = "mend the address of this host's name (/etc/hosts) or the firewall, or choose a network with hostNetwork"
+        remedy = "fix the address of this host's name (/etc/hosts) or the firewall, or choose a network with hostNetwork"
         yield Finding(WRONG, "Ports", f"{host} cannot be reached from here: {error}", remedy)
         return
     yield Finding(OK, "Ports", f"can be opened and reached at {host}")
@@ -157,12 +157,13 @@ def gpus() -> Iterator[Finding]:
     try:
         found = inventory(os.environ)
     except BridgeError as error:
-        yield Finding(WRONG, "GPU", str(error), "mend or unset AKDL_GPUS")
+        yield Finding(WRONG, "GPU", str(error), "fix or unset AKDL_GPUS")
         return
     if found:
         yield Finding(OK, "GPU", ", ".join(found))
     elif shutil.which("nvidia-smi") and "CUDA_VISIBLE_DEVICES" not in os.environ and "AKDL_GPUS" not in os.environ:
-        yield Finding(WRONG, "GPU", "nvidia-smi is there and finds none", "run nvidia-smi and see why; AKDL_GPUS= says none")
+        remedy = "run nvidia-smi to see why; set AKDL_GPUS= if processes need no GPU"
+        yield Finding(WRONG, "GPU", "nvidia-smi is installed and finds no GPU", remedy)
     else:
         yield Finding(NOTE, "GPU", "none, scripts run on the processor")
 

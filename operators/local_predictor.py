@@ -93,7 +93,7 @@ def fetch_pipeline(address: str, folder: str) -> str:
     """Return the path of a saved pipeline model, fetched into `folder` if need be.
 
     Raises:
-        ConfigurationError: It cannot be had.
+        ConfigurationError: It cannot be fetched or read.
     """
     fetched = os.path.join(folder, "fetched")
     os.makedirs(fetched, exist_ok=True)

@@ -117,7 +117,7 @@ class TF2TableModelTrainer(_Trainer):
 
 
 class Pipeline:
-    """Stages in a row, of which some have to be trained."""
+    """Stages that run one after the other; trainers among them have to be trained first."""
 
     def __init__(self, *stages: _Trainer | _Predictor) -> None:
         self._stages = list(stages)

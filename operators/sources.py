@@ -132,7 +132,7 @@ def _random_table(
         "fields.row_id.end": str(generated - 1),
     }
     if seconds:
-        options["scan.parallelism"] = "1"  # subtasks share the rate, and one that is left with none would wait for ever
+        options["scan.parallelism"] = "1"  # subtasks share the rate, and a subtask with rate 0 would wait indefinitely
     for draw in draws:
         options[f"fields.{draw}.min"], options[f"fields.{draw}.max"] = "0", "1"
     drawn = _table_of(table_env, ["row_id BIGINT", *(f"{draw} DOUBLE" for draw in draws)], options)

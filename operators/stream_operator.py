@@ -119,7 +119,7 @@ class StreamJob:
         """Wait until the job has ended, and return whether it has.
 
         Args:
-            timeout_s: Seconds to wait at most; None for ever.
+            timeout_s: Seconds to wait at most; None for no limit.
 
         Raises:
             BridgeError: The job failed.

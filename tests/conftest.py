@@ -35,6 +35,19 @@ if sys.version_info < (3, 13):
     ast.parse = _one_at_a_time(ast.parse)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put files that take long first, so that no worker is left with one of them at the end."""
+    tiers = ("cluster", "flink", "tf", "process")
+
+    def tier(item: pytest.Item) -> int:
+        return next((place for place, name in enumerate(tiers) if item.get_closest_marker(name)), len(tiers))
+
+    first = {}
+    for item in items:
+        first[item.path] = min(tier(item), first.get(item.path, len(tiers)))
+    items.sort(key=lambda item: first[item.path])  # stable: the order inside a file stays
+
+
 @pytest.fixture(autouse=True)
 def _forgets_scripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No test finds a script under its name that another one has imported, and perhaps changed."""

@@ -60,7 +60,7 @@ def is_parameter_server_strategy(strategy: Any) -> bool:
 def _serve(resolver: Any, role: str, num_workers: int) -> None:
     """Run a server until the process is stopped."""
     config = tf.compat.v1.ConfigProto()
-    # With fewer threads than this, functions on a small machine wait for each other for ever.
+    # With fewer threads, functions on a small machine wait for each other indefinitely.
     config.inter_op_parallelism_threads = max(multiprocessing.cpu_count(), num_workers + 1)
     if role == "ps":
         config.device_count["GPU"] = 0  # it would take the memory of GPUs that workers on the same host need

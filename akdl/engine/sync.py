@@ -63,7 +63,7 @@ class _SyncHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         try:
             while not coord.should_stop():
                 session.run(self._steps)
-        except Exception as error:  # whatever it was, the others must not wait for this thread
+        except Exception as error:  # after any error, because the others must not wait for this thread
             if not coord.should_stop():
                 coord.request_stop(error)
                 self._release(session)

@@ -3,9 +3,10 @@
 The configs are mappings with the keys of Alink's documentation:
 
 - `input_config`: `example_config` (see `akdl.engine.inputs.parse_feature_specs`) and `label_col`; or `example_parser`; or
-  `columns_parser`, a function from batches as `tf_context.batches` gives them to (features, label), and `columns`, the names of
-  those that it takes. With the first and the last of these, nothing is parsed where features are columns of their type.
-  For Keras also `weight_col`, a number per row: what the row counts. An Estimator takes a weight from the features.
+  `columns_parser` and `columns`. `columns_parser` is a function from batches of `tf_context.batches` to (features, label);
+  `columns` names the columns that it takes. `example_config` and `columns_parser` parse nothing where a feature is a column
+  of its own type. Keras also takes `weight_col`, the column with the weight of each row. An Estimator takes a weight from the
+  features.
 - `train_config`: the arguments of `akdl.engine.inputs.get_dataset` (`raw_dataset_fn` may be left out: the rows of this
   worker), those of `akdl.engine.run_config.generate_run_config`, and `valid_raw_dataset_fn`, a function that returns a
   dataset of serialized rows for validation. Without it nothing is evaluated: numbers from the training rows would mislead.

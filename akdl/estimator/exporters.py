@@ -52,9 +52,10 @@ def model_latest_exporter(model_name: str, feature_spec: Mapping[str, Any], expo
 
 
 class _BestExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
-    """Exports what is better than what it exported last; TensorFlow's own exports whatever comes first in each run.
+    """Exports a model when it is better than the last exported model.
 
-    The evaluation of what was exported is kept beside it.
+    TensorFlow's own exporter also exports the first model of each run, even if it is worse. To compare across runs, this one
+    keeps the evaluation of the exported model in a file beside it.
     """
 
     def __init__(self, exporter: Any, metric: str, bigger: bool) -> None:

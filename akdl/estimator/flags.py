@@ -27,7 +27,7 @@ _FLAGS: List[Tuple[str, str, Any, str]] = [
     ("float", "learning_rate", 0.01, "learning rate"),
     ("string", "train_files", None, "files to train on, with commas between"),
     ("integer", "train_batch_size", 100, "rows in a batch of training"),
-    ("integer", "train_num_epochs", None, "passes over the files; without it they are repeated for ever"),
+    ("integer", "train_num_epochs", None, "passes over the files; without it they are repeated indefinitely"),
     ("integer", "train_shuffle_buffer_size", 10000, "rows among which training shuffles"),
     ("integer", "train_reader_num_threads", 1, "files read at the same time for training"),
     ("integer", "train_parser_num_threads", 1, "batches parsed at the same time for training"),
@@ -85,10 +85,10 @@ def flags_from(values: Mapping[str, Any]) -> Any:
 
 
 def int_list(text: str) -> List[int]:
-    """Return the numbers in a text such as "512,256,128".
+    """Return the numbers in a string such as "512,256,128".
 
     Raises:
-        ValueError: There is something else in it.
+        ValueError: The string holds anything else.
     """
     try:
         return [int(part) for part in text.split(",")]

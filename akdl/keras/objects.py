@@ -25,7 +25,7 @@ _SHORT = {
 
 
 class ObjectError(ValueError):
-    """A name of a config is not known, or its arguments don't fit; the message says which and what there is."""
+    """A config has an unknown name or wrong arguments; the message tells which, and lists the known ones."""
 
 
 def name_and_args(spec: Named) -> Tuple[str, Dict[str, Any]]:

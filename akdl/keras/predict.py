@@ -133,7 +133,7 @@ def _predict(config: Mapping[str, Any], user: UserModule, group: Group, own: boo
 
 
 def _read_by(model: Any, part: Part) -> Part:
-    """Return the part without the features that the model has no input for: those that are only kept."""
+    """Return the part with only the features that are inputs of the model; others are for the output only."""
     names = getattr(model, "input_names", None)
     if not isinstance(part.features, Mapping) or not names or not set(names) <= set(part.features):
         return part

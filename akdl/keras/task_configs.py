@@ -132,7 +132,7 @@ def _callback_mistakes(task: str, config: Mapping[str, Any], user: UserModule) -
 
 
 class _Check:
-    """Finds where a value departs from a schema: the keywords are those that our schema uses."""
+    """Finds where a value breaks the rules of a schema. It knows only the JSON Schema keywords that our schema uses."""
 
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._definitions = definitions

@@ -33,7 +33,7 @@ class RowBatches:
     """Makes batches of some columns.
 
     Args:
-        columns: Those that batches have.
+        columns: The columns of each batch.
         exact_doubles: See `akdl.features.feature_spec`.
         defaults: See `akdl.features.feature_spec`.
     """
@@ -98,7 +98,7 @@ class RowBatches:
             row, name = min(nulls, key=lambda null: null[0])
             # An error of any other kind than ValueError is of an unknown kind for TensorFlow.
             raise ValueError(
-                f"row {before + row} of those that came to this process: column {name!r} is null; give nulls a value, with "
+                f"row {before + row} of this process: column {name!r} is null; give nulls a value, with "
                 "`defaults` of `batches`, or in the query before"
             )
 

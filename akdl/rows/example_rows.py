@@ -161,7 +161,7 @@ class _ExampleColumn:
         fill_column(column, self.name, filled)
 
     def read(self, feature: Any, row: int) -> Any:
-        """Return the cell of a feature, whatever its kind."""
+        """Return the cell of a feature of any kind."""
         name = feature.WhichOneof("kind")
         if name is None:
             self.check_null(row)

@@ -8,8 +8,9 @@ since 1970-01-01 (TIMESTAMP_LTZ: since 1970-01-01 00:00 UTC), int64_list; ARRAY 
 A frame is the record's length (8 bytes, little-endian), the masked CRC-32C of these 8 bytes, the record, and the masked
 CRC-32C of the record (TensorFlow documentation, "TFRecord and tf.train.Example"). Frames back to back are a TFRecord file.
 
-Integers and lengths are varints of one width per column and batch, padded where a shorter one would do; every protobuf reader
-takes these. Where all cells have one width, so have the frames: they are a table of bytes, most of which stand in every row.
+Integers and lengths are varints of one width per column and batch. Shorter ones are padded, which every protobuf reader
+accepts. When all cells have one width, all frames have one width too. Such frames are a table of bytes, and most bytes are
+equal in all its rows.
 """
 
 import functools

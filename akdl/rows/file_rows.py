@@ -152,7 +152,7 @@ class FileRows:
     def _fill(self, chunks: Iterable[Chunk]) -> None:
         try:
             self._append(chunks)
-        except Exception as error:  # whatever it was, the reader of the rows must hear of it
+        except Exception as error:  # any error has to reach the reader of the rows
             self._fail(error)
 
     def _append(self, chunks: Iterable[Chunk]) -> None:

@@ -171,7 +171,7 @@ class StreamRows:
     def _fill(self, chunks: Iterable[Chunk]) -> None:
         try:
             self._read(chunks)
-        except Exception as error:  # whatever it was, the reader of the rows must hear of it
+        except Exception as error:  # any error has to reach the reader of the rows
             with self._changed:
                 self._error = error
                 self._changed.notify_all()

@@ -43,8 +43,9 @@ class TFContext:
     def shares(self) -> List[Share]:
         """Return the files of all workers that get rows, in the order of the workers; waits until all are complete.
 
-        A process that is told nothing of the others gives its own file only. The paths are readable on this host. With a
-        chief that coordinates, all workers make their files; else those that ask for the shares do, or for their own file.
+        A process that does not know the others returns its own file only. All paths can be read on this host. With a
+        chief that coordinates, all workers make their files. In other groups, a worker makes its file when its script asks
+        for the shares or for its own file.
 
         Raises:
             akdl.process.channel.ChannelError: The rows did not arrive completely.

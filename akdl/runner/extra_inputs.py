@@ -1,7 +1,8 @@
 """Inputs that every process of a group gets whole: validation rows, a base model, a dictionary.
 
-Each is a TFRecord file with its columns, and a text file as Alink makes it: a line per row, fields joined by one space,
-nothing escaped, "null" for null. The text cannot be read back without guessing; `rows` and `batches` can.
+Each input is a TFRecord file with its columns, and also a plain file in Alink's format. That format has one line per row.
+Fields are joined by one space, nothing is escaped, and a null is written as "null". So its values cannot be read back without
+guessing; `rows` and `batches` return exact values.
 """
 
 import datetime

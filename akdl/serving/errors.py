@@ -19,7 +19,7 @@ class ServingError(ValueError):
 
 
 class SignatureError(ServingError):
-    """The model has no such tag, signature, input or output, or a type that does not fit; the message lists what it has."""
+    """The model has no such tag, signature, input or output, or a wrong type; the message lists the existing ones."""
 
 
 class RowsError(ServingError):

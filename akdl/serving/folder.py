@@ -22,7 +22,7 @@ class ModelFolder:
         path: The folder.
 
     Raises:
-        ModelError: The file or the rows are no model, or cannot be had.
+        ModelError: The file or the rows cannot be read, or are no model.
     """
 
     def __init__(self, model: Model) -> None:

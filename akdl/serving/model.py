@@ -32,13 +32,13 @@ class ServedModel:
         batch_dim_in_cell: Cells are whole tensors with the batch dimension, as in Alink's SavedModel operators, and the
             model is called for each row alone. Otherwise a cell is one element of a batch.
         batch_size: Most rows in one call of the model. A signature with a fixed batch dimension has its own.
-        intra_op_parallelism: Threads inside one operation. TensorFlow has one such pool for a process: the first model, or
-            whatever used TensorFlow before, decides.
+        intra_op_parallelism: Threads inside one operation. TensorFlow has one such pool per process, so the first use of
+            TensorFlow in the process decides.
         utf8_columns: Columns of strings whose cells come as bytes in UTF-8, which TensorFlow takes as they are.
 
     Raises:
         ModelError: There is no SavedModel, or it cannot be loaded.
-        SignatureError: It has not what the arguments name; the message lists what it has.
+        SignatureError: The model lacks a name in the arguments; the message lists the names that it has.
     """
 
     def __init__(

@@ -1,8 +1,9 @@
-"""A folder of consecutive models: a script or job publishes into it, and those that predict take the newest.
+"""A folder of consecutive models: a script or job publishes into it, and predictors take the newest.
 
-Each entry is a SavedModel folder, or a zip or tar file of one. Its name is its time, as exports of Estimators have it: seconds
-or milliseconds since 1970 (10 or 13 digits), or a local date and time (14 or 17 digits, as Alink writes them); an entry of
-another name has the time of its last change. What is called `.name`, `_name`, `temp-name` or `name.tmp` is not finished.
+Each entry is a SavedModel folder, or a zip or tar file of one. Its name is its time, as in exports of Estimators. A name of 10
+or 13 digits is seconds or milliseconds since 1970. A name of 14 or 17 digits is a local date and time, as Alink writes it. An
+entry with any other name has the time of its last change. Entries called `.name`, `_name`, `temp-name` or `name.tmp` are not
+finished.
 
 For example, in a script that trains without end:
 
@@ -97,14 +98,14 @@ def published(folder: str) -> List[PublishedModel]:
 
 
 class ModelFolderWatch:
-    """Offers the newest model of a folder to whoever predicts.
+    """Offers the newest model of a folder to a predictor.
 
     Args:
         folder: Where models are published. It need not exist yet.
-        start_ms: Models that are older are ignored; milliseconds since 1970, of which whole seconds count.
-        offer: Takes the path and the name of a model, and returns when it has taken over. Raises ServingError for one that will
-            never fit, and anything else for one that cannot be used as it is now.
-        report: Takes a logging level and what there is to say.
+        start_ms: Older models are ignored; milliseconds since 1970, rounded down to whole seconds.
+        offer: Takes the path and the name of a model, and returns when the model is in use. It raises ServingError for a
+            model that can never be used, and any other error for a model that cannot be used yet.
+        report: Takes a logging level and a message.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class ModelFolderWatch:
         try:
             models = published(self._folder)
         except OSError as error:
-            self._say(logging.WARNING, self._folder, f"there are no models to be had from {self._folder}: {error}")
+            self._say(logging.WARNING, self._folder, f"the folder of models {self._folder} cannot be read: {error}")
             return
         for model in models:
             if model.time_ms < self._start_ms or (self._taken is not None and model <= self._taken):
@@ -147,7 +148,7 @@ class ModelFolderWatch:
         except ServingError as error:
             self._refused[model.path] = state, float("inf")
             self._say(logging.ERROR, model.path, f"the model {model.path} is refused: {error}")
-        except Exception as error:  # whatever it is, the models that there are go on
+        except Exception as error:  # after any error, the model in use stays
             self._refused[model.path] = state, time.monotonic() + _AGAIN_S
             self._say(logging.WARNING, model.path, f"the model {model.path} cannot be used as it is: {error}")
         else:

@@ -39,7 +39,7 @@ class RowPredictor:
 
     Raises:
         ModelError: There is no usable model.
-        SignatureError: It has not what the arguments name; the message lists what it has.
+        SignatureError: The model lacks a name in the arguments; the message lists the names that it has.
         ServingError: Arguments that do not fit together.
     """
 

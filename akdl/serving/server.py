@@ -83,7 +83,7 @@ class ModelServer:
             options=[
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_receive_message_length", -1),
-                ("grpc.so_reuseport", 0),  # by default two servers would share a port without a word
+                ("grpc.so_reuseport", 0),  # by default two servers would share a port silently
             ],
         )
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(PREDICT_SERVICE, self._handlers()),))
@@ -102,14 +102,14 @@ class ModelServer:
         started = time.monotonic()
         try:
             self._load()
-        except Exception as error:  # whatever it is, the clients have to hear of it
+        except Exception as error:  # any error has to reach the clients
             self._description = Description(failure=_failure(error))
             logger.error("no model to serve: %s", error)
         self._description.load_s = time.monotonic() - started
         self._ready.set()
 
     def wait(self) -> None:
-        """Serve for ever."""
+        """Serve until the server is stopped."""
         self._server.wait_for_termination()
 
     def clean_up(self) -> None:
@@ -213,7 +213,7 @@ class ModelServer:
     def _replace(self, offer: Offer) -> Notices:
         try:
             self._offer(offer.model, offer.name)
-        except Exception as error:  # whatever it is, the model that there is goes on
+        except Exception as error:  # after any error, the model in use stays
             self._report(logging.ERROR, f"the model {offer.name} is refused: {error}")
         return Notices(notices=self._taken_notices())
 

@@ -1,6 +1,6 @@
-"""Archives to folders, safely: zip and tar files, compressed or not, of which nothing can be written outside the folder.
+"""Unpack archives into folders safely: zip and tar files, compressed or not. No entry can write outside the folder.
 
-Links are made last, so no file can be written through one, and none may lead out of the folder.
+Links are made last, so no file can be written through a link. No link may lead out of the folder.
 """
 
 import contextlib

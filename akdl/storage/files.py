@@ -27,12 +27,12 @@ PAUSE_S = 0.2  # after the first of them; doubled after each
 _CHECKSUM = "#sha256="
 _COPY_BYTES = 1 << 20
 _AGAIN = {408, 429, 500, 502, 503, 504}  # what a server says of its own trouble
-_REASONS = {401: "it asks for a login", 403: "it refuses access", 404: "it has no such file", 410: "the file is gone"}
+_REASONS = {401: "it asks for a login", 403: "it refuses access", 404: "it has no such file", 410: "the file no longer exists"}
 _cut = (http.client.HTTPException, urllib.error.URLError, OSError)
 
 
 class FileError(ValueError):
-    """A file that cannot be had; the message says where it was looked for, without secrets, and what to do."""
+    """A file that cannot be fetched or read; the message gives its place, without secrets, and what to do."""
 
 
 def is_remote(address: str) -> bool:

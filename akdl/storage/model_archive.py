@@ -31,7 +31,7 @@ _EARLIEST = (1980, 1, 1, 0, 0, 0)  # of zip; one date for all files makes equal 
 
 
 class ModelError(ValueError):
-    """There is no usable model where one was expected; the message says what there is instead."""
+    """There is no usable model at the expected place; the message tells what was found."""
 
 
 def find_saved_model(folder: str) -> str:

@@ -1,7 +1,7 @@
 """Ranges of bytes of many lengths, copied all at once. Pure.
 
-numpy has no operation for it, but it moves items of any fixed size. So a range is copied in blocks, of which the last one
-overlaps the one before; a range shorter than a block is copied with the bytes that happen to follow it.
+numpy has no operation for this, but it copies items of any fixed size. So a range is copied in blocks of fixed size. The last
+block overlaps the block before it. A range shorter than a block is copied together with the bytes that follow it.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ _LONG = 64
 
 
 def windows(data: Array, size: int) -> Array:
-    """Return an array whose item i is the `size` bytes of `data` from i on, whatever its place: they overlap."""
+    """Return an array whose item i is the `size` bytes of `data` from byte i on; the items overlap."""
     return np.ndarray((max(0, len(data) - size + 1),), f"V{size}", data, strides=(1,))
 
 

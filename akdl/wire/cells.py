@@ -100,7 +100,7 @@ def lengths_of(cells: Sequence[Any]) -> Array:
 
 
 def spread(values: Array, valid: Optional[Array]) -> Array:
-    """Return values of all cells, of those that are not null as given; a null one has 0."""
+    """Return one value per cell: the given values for cells that are not null, and 0 for null cells."""
     if valid is None:
         return values
     result = np.zeros(len(valid), values.dtype)

@@ -46,7 +46,7 @@ class Meaning(NamedTuple):
     Args:
         feature: The feature that holds it, unless doubles are kept exact.
         sent: The value type in messages to a script.
-        names: What a text may call it, Flink's and Alink's names; each with the arguments that it implies.
+        names: Names of the kind in Flink and Alink, each with the arguments that it implies.
         unit: Numpy's unit of a point in time, "" for other kinds.
         largest_precision: Digits behind the second that a point in time can have on its way.
         with_length: Flink's name when there is a largest length.

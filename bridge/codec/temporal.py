@@ -86,7 +86,7 @@ def _parse(text: pa.Array, kind: Kind) -> NDArray[np.int64]:
     trimmed = pc.utf8_trim_whitespace(text.cast(pa.string()))
     if not pc.all(pc.match_substring_regex(trimmed, _FORMS[kind]), min_count=0).as_py():
         raise pa.ArrowInvalid(f"not all are a {kind.value}")
-    if kind is Kind.TIME:  # of which Arrow before 17 has no parser
+    if kind is Kind.TIME:  # Arrow before 17 cannot parse a time alone
         trimmed = pc.binary_join_element_wise("1970-01-01", trimmed, " ")
     if kind is Kind.TIMESTAMP_LTZ:
         trimmed = pc.replace_substring_regex(trimmed, r"(Z|\+00:00)$", "")

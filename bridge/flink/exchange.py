@@ -71,7 +71,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._start_member()
 
     def close(self) -> None:
-        """End the process, whatever it is doing."""
+        """End the process, even while its script runs."""
         if hasattr(self, "_member"):  # else it could not be started
             self._member.stop()
         if hasattr(self, "_attempt"):

@@ -1,7 +1,7 @@
-"""Rows that a checkpoint keeps: those that have come and that the script has not done with.
+"""Rows that a checkpoint keeps: rows that arrived and that the script has not finished.
 
-They lie in Flink's keyed state, so each checkpoint holds exactly those of its moment, and a function that starts from it
-gets them again before all that the source sends anew.
+They are part of Flink's keyed state, so each checkpoint holds exactly the rows of its moment. A function that starts from a
+checkpoint gets these rows first, before the rows that the source sends again.
 """
 
 from __future__ import annotations

@@ -140,12 +140,12 @@ def _sent_at_once(stream: DataStream) -> DataStream:
 
 
 def _take_chunks_unsorted(written: DataStream) -> None:
-    """Let chunks through as they come, in batch mode, where Flink sorts keyed inputs by their key.
+    """Pass chunks on as they arrive in batch mode, where Flink would sort keyed inputs by their key.
 
-    A subtask has one key, so there is nothing to sort, but it took as long as the feed itself. Without a key selector in the
-    JVM an input passes unsorted; PyFlink has the key in the row. Flink takes such an input whole before it takes the sorted
-    one and its watermark: so the end of input still comes after the last row, whatever the plan before it is. The sorted input
-    has nothing else to do: addresses come with the chunks, so that the script begins while its rows arrive.
+    A subtask has one key, so there is nothing to sort, but sorting took as long as the feed itself. An input without a key
+    selector in the JVM passes unsorted; PyFlink finds the key in the row. Flink reads such an input to its end before it reads
+    the sorted input and its watermark. So with any plan, the end of input comes after the last row. The sorted input has no
+    other use: addresses come with the chunks, so that the script begins while its rows arrive.
     """
     two_inputs = written._j_data_stream.getTransformation()
     two_inputs.setStateKeySelectors(two_inputs.getStateKeySelector1(), None)

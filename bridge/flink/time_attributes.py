@@ -28,7 +28,7 @@ def time_attributes(table: Table) -> dict[str, str]:
 def with_plain_times(
     table_env: StreamTableEnvironment, table: Table, view: str, names: Collection[str], rowtime: str | None = None
 ) -> Table:
-    """Return some columns of a table, in their order, of which one at most is an event time.
+    """Return some columns of a table, in their order. At most one of them stays an event time.
 
     Args:
         table_env: The environment of the table.

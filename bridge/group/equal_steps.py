@@ -40,7 +40,7 @@ class Tail:
         self._last: pa.RecordBatch | None = None
 
     def push(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-        """Take rows and return those that may go to the script now."""
+        """Take rows and return the rows that may go to the script now."""
         self._last = batch
         if self._mode != DROP:
             return [batch]

@@ -1,7 +1,7 @@
-"""The line between the members of a group: each reports its state to member 0, often, and is answered with all states.
+"""The line between the members of a group: each member often reports its state to member 0 and gets all states in return.
 
-Only states travel here, a few hundred bytes at a time. Every call must bring the group's token, and the number of the
-attempt, so that a member of an attempt that has failed is refused.
+Only states travel here, a few hundred bytes at a time. Every call must bring the group's token and the number of the
+attempt. So a member of an earlier attempt, which has failed, is refused.
 """
 
 from __future__ import annotations

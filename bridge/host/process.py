@@ -1,12 +1,12 @@
 """One child process: started, watched, stopped.
 
 Shutdown rules:
-- A process is always the leader of its own session, so whatever its script starts can be reached as one group.
+- A process is always the leader of its own session, so it can be killed together with all processes that its script starts.
 - It ends by itself when its script ends, and gets `patience_s` for that; then SIGTERM to the group, then SIGKILL.
-- When the leader has exited, what is left of its group is killed before the leader is reaped: until then the group's
-  number cannot be given to anybody else.
+- When the leader has exited, the rest of its group is killed before the leader is reaped. Until then the system cannot give
+  the group's number to another group.
 - It holds one end of a pipe; when this process dies, even by SIGKILL, the child sees the other end close and exits.
-- `stop` may be called at any time, twice, from any thread; when it returns, nothing is alive.
+- `stop` may be called at any time, twice, from any thread; when it returns, no process of the group is alive.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class ChildProcess:
         os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         self._signal_group(signal.SIGKILL)
         self._process.wait()
-        # The last words may still be on their way; a grandchild in a session of its own may hold the pipe open for ever.
+        # The last lines may still be in the pipe. The wait is short, as a grandchild in another session may keep the pipe open.
         self._pump.join(1.0)
         os.close(self._life_line)
         self._exited.set()

@@ -22,8 +22,8 @@ def comes_from_a_peer(failure: Failure | None, last_lines: Sequence[str]) -> boo
     """Whether a failure may be the echo of another process's failure.
 
     Args:
-        failure: What the script reported; None when its process died without a word.
-        last_lines: What the process printed last.
+        failure: The failure that the script reported; None when its process died without a report.
+        last_lines: The last lines that the process printed.
     """
     if failure is None:
         return any(_WORDS.search(line) for line in last_lines[-20:])

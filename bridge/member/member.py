@@ -54,7 +54,7 @@ class Member:
         self._session = Session(attempt, settings.queue_bytes, self._process.name)
         self._membership = Membership(settings, index, attempt, self._changed, self._state)
         self._tail = Tail(settings.equal_steps, settings.weight_column)
-        self._rows = 0  # that came for this member, of which the tail may hold some back
+        self._rows = 0  # that arrived for this member; the tail may hold some of them back
         self._input_ended = False
         self._echo_since: float | None = None
         self._stop_lock = threading.Lock()

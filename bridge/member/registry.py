@@ -1,10 +1,11 @@
-"""The members that live in this Python process, and their end when nobody else can bring it about.
+"""The members in this Python process, and how they are stopped when nothing else can stop them.
 
-In a local run Python functions live in the driver. When their job fails or is cancelled, nothing interrupts a function
-that waits there, and its question to Flink is never answered. Two things help: whoever runs a job stops its groups when
-it ends, and a thread stops members whose heartbeat Flink has left without an answer, and members whose worker has ended. A
-worker that loses its line to Flink closes no function, and a member that just then waits for Flink to call it, or to answer
-a request for state that PyFlink makes around its calls, would wait for ever.
+In a local run Python functions run in the driver. When their job fails or is cancelled, Flink does not interrupt a function
+that waits there, and never answers its request. So there are two ways out. The operator that runs a job stops its groups when
+the job ends. And a thread stops members whose heartbeat Flink has not answered, and members whose worker has ended.
+
+The latter is needed because a worker that loses its line to Flink closes no function. Its member may be waiting for a call from
+Flink, or for state that PyFlink requests around its calls. It would wait indefinitely.
 """
 
 from __future__ import annotations

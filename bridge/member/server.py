@@ -54,13 +54,13 @@ class BridgeServer:
         self._token = token
         self._stopped = False
         self._server = grpc.server(
-            # Beam's, as for PyFlink's own servers: one of the standard library takes no call once the program is at its
-            # end, of which gRPC's thread dies, and a program that leaves a job running would wait for ever.
+            # Beam's pool, as in PyFlink's own servers. A pool of the standard library takes no call once the program ends.
+            # Then gRPC's thread dies, and a program that leaves a job running would wait indefinitely.
             thread_pool_executor.shared_unbounded_instance(),  # type: ignore[no-untyped-call]
             options=[
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_receive_message_length", -1),
-                ("grpc.so_reuseport", 0),  # by default two servers would share a port without a word
+                ("grpc.so_reuseport", 0),  # by default two servers would share a port silently
             ],
         )
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, self._handlers()),))

@@ -117,7 +117,7 @@ class Session:
         self.rows_out += output.rows.rows
 
     def finish(self, outcome: Outcome) -> None:
-        """Note how the script ended. Whatever input is left is thrown away and counted."""
+        """Note how the script ended. Input that the script has not read is dropped and counted."""
         if self.outcome is not None:
             raise ProtocolError("the script ended twice")
         if outcome.HasField("success") and outcome.success.rows_written != self.rows_out:

@@ -118,7 +118,7 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
         yield from self._taken(rows if self._kept is None else map(self._kept.keep, rows))
 
     def _taken(self, rows: Iterable[ModelRow]) -> Iterator[Row]:
-        """Take rows, and drop those that no model needs any more when all are in their model."""
+        """Add rows to their models. After the last one, drop rows that no model needs any more."""
         for row in rows:
             try:
                 model = self._models.add(row)

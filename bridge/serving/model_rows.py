@@ -50,15 +50,15 @@ class DamagedModel(TaskError):
 
 @dataclass
 class Model:
-    """A model of which some rows are there, or all.
+    """A model with some of its rows, or with all.
 
     Args:
-        name: For the log.
-        folder: Where its pieces lie.
-        sizes: Bytes of each piece by its number; 0 has none.
-        numbers: Of all rows that came, also of those that were dropped.
+        name: Its name in the log.
+        folder: The folder of its pieces.
+        sizes: Size of each piece in bytes, by its number. Number 0 is the name of the file and has size 0.
+        numbers: Numbers of all rows that arrived, also of dropped ones.
         is_given_up: Whether it is damaged; further rows are dropped.
-        places: Of its rows in the stream.
+        places: Places of its rows in the stream.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Model:
         """Keep a row; drop it when the model is given up.
 
         Raises:
-            DamagedModel: It is none of a model, which is given up.
+            DamagedModel: The row is no row of a model; the model is given up.
         """
         if row.number is not None:
             self.numbers.add(row.number)

@@ -6,10 +6,10 @@
     python -m akdl.keras train train.json --module ranknet.py --data-path FOLDER
     python -m akdl.keras evaluate evaluate.json --module ranknet.py --data-path FOLDER
 
-The data are documents of 8 features, of which the last two are noise that the callbacks leave out, with a label from -1
-(skipped) over 0 and 1 (listened to) to 2 (liked), and pairs of documents, weighted by how far their labels are apart. There
-are two validation sets from one file: listened to or not, and liked or only listened to. What is saved is only the ranker. It
-prints a line per epoch, and at the end
+The data are documents, and pairs of documents. A document has 8 features; the last two are noise, and the callbacks leave
+them out. Its label is -1 (skipped), 0 or 1 (listened to), or 2 (liked). The weight of a pair is the distance between its
+labels. There are two validation sets from one file: listened to or not, and liked or only listened to. Only the ranker is
+saved. The program prints a line per epoch, and at the end
 
     model   binary_accuracy    auc
     ranker           0.9...  0.9...

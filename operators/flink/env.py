@@ -66,7 +66,7 @@ class MLEnv:
     Args:
         batch: Makes the environment of batch operators and its table environment.
         stream: Makes the environment of stream operators and its table environment.
-        debug_mode: Show what scripts print, whatever AlinkGlobalConfiguration says.
+        debug_mode: Show what scripts print, even if AlinkGlobalConfiguration does not ask for it.
     """
 
     def __init__(

@@ -362,10 +362,10 @@ class StreamParams(WithParams):
         """Most rows that travel together. (default 8000)"""
 
     def setReplay(self, value: str) -> Self:
-        """Rows that a checkpoint keeps for the script that starts after a failure: "untaken", those that the script had not taken from its dataset; "uncommitted", those that it had not committed with `task_config.commit()`. (default 'untaken')"""
+        """Rows that a checkpoint keeps for the script that starts after a failure. "untaken": rows that the script had not taken from its dataset. "uncommitted": rows that it had not committed with `task_config.commit()`. (default 'untaken')"""
 
     def getReplay(self) -> str:
-        """Rows that a checkpoint keeps for the script that starts after a failure: "untaken", those that the script had not taken from its dataset; "uncommitted", those that it had not committed with `task_config.commit()`. (default 'untaken')"""
+        """Rows that a checkpoint keeps for the script that starts after a failure. "untaken": rows that the script had not taken from its dataset. "uncommitted": rows that it had not committed with `task_config.commit()`. (default 'untaken')"""
 
     def setOnReturn(self, value: str) -> Self:
         """What becomes of further rows when the script returns before its input ends: "drain" drops them, "fail" fails the job, "restart" starts the script again for them. (default 'drain')"""

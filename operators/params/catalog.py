@@ -21,19 +21,19 @@ _OWN_VARIABLES = {"PATH", "PYTHONPATH", "TF_CONFIG", "TMPDIR"}
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError("a text")
+        raise ValueError("a string")
     return value
 
 
 def _filled_text(value: Any) -> str:
     if not _text(value).strip():
-        raise ValueError("a text that is not empty")
+        raise ValueError("a string that is not empty")
     return str(value)
 
 
 def _texts(value: Any) -> list[str]:
     if isinstance(value, str) or not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
-        raise ValueError("a list of texts")
+        raise ValueError("a list of strings")
     return list(value)
 
 
@@ -69,7 +69,7 @@ def _variables(value: Any) -> list[str]:
     # The error tells no values, which may be secrets.
     wrong = [name for name in names if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name)]
     if wrong or any("\0" in each for each in value):
-        raise ConfigurationError(f"expected {expected}; {', '.join(map(repr, wrong)) or 'a value'} is none")
+        raise ConfigurationError(f"expected {expected}; {', '.join(map(repr, wrong)) or 'a value'} is not valid")
     ours = [name for name in names if name in _OWN_VARIABLES or name.startswith("AKDL_")]
     if ours:
         raise ConfigurationError(f"{', '.join(ours)} cannot be chosen: the process needs a value of its own")
@@ -108,7 +108,7 @@ def read_time(text: str) -> datetime.datetime:
     """Return a date and time as Alink and Flink write them, with any number of digits after the seconds.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The string is no date and time.
     """
     # Before Python 3.11 there had to be three or six.
     return datetime.datetime.fromisoformat(re.sub(r"\.[0-9]{1,6}", lambda found: found.group().ljust(7, "0"), text, count=1))
@@ -237,8 +237,8 @@ CHUNK_ROWS = Param(
 )  # fmt: skip
 REPLAY = Param(
     "replay", "str",
-    'Rows that a checkpoint keeps for the script that starts after a failure: "untaken", those that the script had not '
-    'taken from its dataset; "uncommitted", those that it had not committed with `task_config.commit()`.',
+    'Rows that a checkpoint keeps for the script that starts after a failure. "untaken": rows that the script had not '
+    'taken from its dataset. "uncommitted": rows that it had not committed with `task_config.commit()`.',
     _one_of(*REPLAYS), UNTAKEN,
 )  # fmt: skip
 ON_RETURN = Param(

@@ -36,7 +36,7 @@ def packed_model(address: str) -> str:
         address: The model's folder, or a zip or tar file of one: any address of `akdl.storage.files`.
 
     Raises:
-        FileError: It cannot be had.
+        FileError: It cannot be fetched or read.
         ModelError: The folder holds no SavedModel.
     """
     place = tempfile.mkdtemp(dir=program_folder())

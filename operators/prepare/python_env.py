@@ -27,7 +27,7 @@ def find_python(operator: str, python_env: str, elsewhere: bool = False) -> str 
         elsewhere: Whether the job runs on other hosts: a path that is not here is looked for there.
 
     Raises:
-        ConfigurationError: It is nothing of these, or cannot be had.
+        ConfigurationError: It is none of these, or cannot be fetched.
     """
     if not python_env:
         return None

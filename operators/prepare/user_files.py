@@ -40,8 +40,8 @@ class _Source:
         origin: Where it comes from, for messages.
         file: Where it is now.
         path: Its path for the script, unless another file wants the same.
-        above: Names of the folders above it, of which some make a path its own; None where the path is fixed, as inside a
-            folder or an archive.
+        above: Names of the folders above it, which are added to the path until no other file has the same path. None where
+            the path is fixed, as inside a folder or an archive.
     """
 
     origin: str
@@ -62,7 +62,7 @@ def read_files(operator: str, user_files: list[str], main_script: str) -> tuple[
         main_script: Another one, or the path that a file among `user_files` has for the script.
 
     Raises:
-        ConfigurationError: A file cannot be had, two would have one path, one is no valid Python, or would hide a module.
+        ConfigurationError: A file cannot be read, is no valid Python or would hide a module, or two files have one path.
     """
     with tempfile.TemporaryDirectory(prefix="akdl-files-") as folder:
         loader = _Loader(operator, folder)
