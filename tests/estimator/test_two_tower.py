@@ -195,7 +195,7 @@ def test_a_missing_metric_is_named() -> None:
     from akdl.engine.exporters import improves
 
     assert improves("auc", True)({"auc": 0.5}, {"auc": 0.6}) and not improves("auc", True)({"auc": 0.5}, {"auc": 0.5})
-    with pytest.raises(ValueError, match="'auc'; .*has loss"):
+    with pytest.raises(ValueError, match="'auc', .*has only loss"):
         improves("auc", True)({"loss": 1}, {"auc": 0.5})
 
 
