@@ -111,7 +111,7 @@ def _split(text: str) -> list[str]:
         if not quote:
             depth += (character in "(<") - (character in ")>")
             if depth < 0:
-                raise SchemaError(f"the bracket {character!r} at character {position} of {text!r} closes none")
+                raise SchemaError(f"the bracket {character!r} at character {position} of {text!r} closes no bracket")
         if character == "," and depth == 0 and not quote:
             parts.append("")
         else:

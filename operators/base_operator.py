@@ -97,7 +97,9 @@ class Operator(Generic[_Family]):
             return self._followed_by(table_env.sql_query(query(view)))
         except Exception as error:
             reason = str(readable(error)).split("\nWas expecting", 1)[0]  # the parser lists all of SQL's words
-            raise ConfigurationError(f"{method}: {sql!r} is no SQL for the columns {self.getColNames()}: {reason}") from None
+            raise ConfigurationError(
+                f"{method}: {sql!r} is no valid SQL for the columns {self.getColNames()}: {reason}"
+            ) from None
         finally:
             table_env.drop_temporary_view(view)  # the query holds the table itself
 

@@ -21,7 +21,7 @@ class _PredictStreamOp(PredictOp, StreamOperator):
         data, models = (*ops, None)[:2]
         table_env = environment_of(data.getOutputTable())
         if models is not None and environment_of(models.getOutputTable()) is not table_env:
-            raise ConfigurationError(f"{type(self).__name__}: all inputs have to be of one environment")
+            raise ConfigurationError(f"{type(self).__name__}: all inputs must belong to one environment")
         prepare_for_stream(table_env, values["chunkWait"])
         return data, models
 

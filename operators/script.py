@@ -43,7 +43,7 @@ class ScriptOp(WithParams, Operator[Any]):
         extra = [op.getOutputTable() for op in ops[1:]]
         table_env = environment_of(table)
         if any(environment_of(each) is not table_env for each in extra):
-            raise ConfigurationError(f"{name}: all inputs have to be of one environment")
+            raise ConfigurationError(f"{name}: all inputs must belong to one environment")
         prepare(table_env)
         settings = plan(
             name,

@@ -72,8 +72,8 @@ class StreamOperator(Operator["StreamOperator"]):
         printed, StreamOperator._printed = StreamOperator._printed, []
         if not printed:
             raise ConfigurationError(
-                "StreamOperator.execute() has nothing to run: call print() on a stream first; a table that goes elsewhere runs "
-                'by PyFlink: getOutputTable().execute_insert("sink")'
+                "StreamOperator.execute() has nothing to run: call print() on a stream first. To write a stream to a sink, use "
+                'PyFlink: getOutputTable().execute_insert("sink")'
             )
         return StreamJob(printed)
 
@@ -168,7 +168,7 @@ def _whole(ops: Sequence[StreamOperator]) -> StreamOperator:
     for number, op in enumerate(ops):
         table = op.getOutputTable()
         if environment_of(table) is not table_env:
-            raise ConfigurationError("StreamOperator.execute(): all printed streams have to be of one environment")
+            raise ConfigurationError("StreamOperator.execute(): all printed streams must belong to one environment")
         view = f"akdl_printed_{secrets.token_hex(4)}"
         table_env.create_temporary_view(view, table)
         # PyFlink cannot read arrays with nulls in them.

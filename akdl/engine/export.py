@@ -17,7 +17,7 @@ def improves(metric: str, bigger: bool) -> Callable[..., bool]:
         for result in (best_eval_result, current_eval_result):
             if metric not in result:
                 raise ValueError(
-                    f"the best export is to be found by {metric!r}; the evaluation has {', '.join(sorted(result))}"
+                    f"the best export is chosen by {metric!r}, but the evaluation has only {', '.join(sorted(result))}"
                 )
         best, current = best_eval_result[metric], current_eval_result[metric]
         return bool(current > best if bigger else current < best)

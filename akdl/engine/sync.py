@@ -50,7 +50,7 @@ class _SyncHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
     def after_create_session(self, session: Any, coord: Any) -> None:
         missing = session.run(self._missing)
         if len(missing):
-            raise RuntimeError(f"variables without a first value: {b', '.join(missing).decode()}")
+            raise RuntimeError(f"variables that were not initialized: {b', '.join(missing).decode()}")
         session.run(self._init)
         if self._is_chief:
             threading.Thread(target=self._make_steps, args=(session, coord), name="akdl-sync", daemon=True).start()

@@ -222,7 +222,7 @@ def _input_by_workers(input_config: Config, train_config: Config, task_config: T
     """Return what `fit` takes under parameter servers, read on each worker from its own share, and the steps of an epoch."""
     if train_config.get("valid_raw_dataset_fn") is not None:
         raise ValueError(
-            "valid_raw_dataset_fn does not go with parameter servers: workers would evaluate on rows of their choice. "
+            "valid_raw_dataset_fn cannot be used with parameter servers: workers would choose the rows to evaluate on. "
             "Call model.evaluate in a process of its own, on the exported model"
         )
     workers, batch_size = len(task_config.cluster["worker"]), int(_required(train_config, "batch_size"))

@@ -72,7 +72,9 @@ class _BestExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
         self, estimator: Any, export_path: str, checkpoint_path: str, eval_result: Any, is_the_final_export: bool
     ) -> Any:
         if self._metric not in eval_result:
-            raise ValueError(f"the best model is that of the best {self._metric!r}; an evaluation has {', '.join(eval_result)}")
+            raise ValueError(
+                f"the best model is chosen by {self._metric!r}, but the evaluation has only {', '.join(eval_result)}"
+            )
         kept, current = os.path.join(export_path, "best.json"), {self._metric: float(eval_result[self._metric])}
         if tf.io.gfile.exists(kept):
             with tf.io.gfile.GFile(kept) as file:

@@ -25,7 +25,7 @@ _FLAGS: List[Tuple[str, str, Any, str]] = [
     ("boolean", "user_batch_norm", True, "batch normalization for the user"),
     ("boolean", "item_batch_norm", True, "batch normalization for the item"),
     ("float", "learning_rate", 0.01, "learning rate"),
-    ("string", "train_files", None, "files to train on, with commas between"),
+    ("string", "train_files", None, "files to train on, separated by commas"),
     ("integer", "train_batch_size", 100, "rows in a batch of training"),
     ("integer", "train_num_epochs", None, "passes over the files; without it they are repeated indefinitely"),
     ("integer", "train_shuffle_buffer_size", 10000, "rows among which training shuffles"),
@@ -37,14 +37,14 @@ _FLAGS: List[Tuple[str, str, Any, str]] = [
         1000,
         "the global step that ends training, if the files don't end before; 0 for none",
     ),
-    ("string", "eval_files", None, "files to evaluate on, with commas between"),
+    ("string", "eval_files", None, "files to evaluate on, separated by commas"),
     ("integer", "eval_batch_size", 100, "rows in a batch of evaluation"),
     ("integer", "eval_reader_num_threads", 1, "files read at the same time for evaluation"),
     ("integer", "eval_parser_num_threads", 1, "batches parsed at the same time for evaluation"),
     ("integer", "max_eval_steps", None, "batches of an evaluation; without it all"),
     ("integer", "start_delay_secs", 120, "the first evaluation starts start_delay_secs + throttle_secs after training"),
     ("integer", "throttle_secs", 600, "seconds from one evaluation to the next; without a new checkpoint there is none"),
-    ("string", "predict_files", None, "files to predict, with commas between"),
+    ("string", "predict_files", None, "files to predict, separated by commas"),
     ("integer", "predict_batch_size", 2, "rows in a batch of prediction"),
     ("integer", "predict_reader_num_threads", 1, "files read at the same time for prediction"),
     ("integer", "predict_parser_num_threads", 1, "batches parsed at the same time for prediction"),
@@ -74,7 +74,7 @@ def flags_from(values: Mapping[str, Any]) -> Any:
     known = {name for _, name, _, _ in _FLAGS}
     unknown = sorted(set(values) - known)
     if unknown:
-        raise ValueError(f"there is no flag {', '.join(unknown)}; there is {', '.join(sorted(known))}")
+        raise ValueError(f"there is no flag {', '.join(unknown)}; the flags are {', '.join(sorted(known))}")
     for name, value in values.items():
         if value is not None:
             try:
@@ -93,7 +93,7 @@ def int_list(text: str) -> List[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"expected whole numbers with commas between, such as 512,256,128, got {text!r}") from None
+        raise ValueError(f"expected whole numbers separated by commas, such as 512,256,128, got {text!r}") from None
 
 
 def file_list(name: str, text: Optional[str]) -> List[str]:
@@ -104,5 +104,5 @@ def file_list(name: str, text: Optional[str]) -> List[str]:
     """
     found = [part.strip() for part in (text or "").split(",") if part.strip()]
     if not found:
-        raise ValueError(f"the flag {name} should list files with commas between, got {text!r}")
+        raise ValueError(f"the flag {name} should list files separated by commas, got {text!r}")
     return found

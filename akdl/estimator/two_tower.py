@@ -50,7 +50,7 @@ class TwoTowerModel(tf.keras.Model):  # type: ignore[misc]
     ) -> None:
         if not user_hidden_units or not item_hidden_units or user_hidden_units[-1] != item_hidden_units[-1]:
             sizes = f"user_hidden_units {list(user_hidden_units)} and item_hidden_units {list(item_hidden_units)}"
-            raise ValueError(f"the towers need layers, and one size at their ends; got {sizes}")
+            raise ValueError(f"both towers need layers, and the last layers of both need the same size; got {sizes}")
         super().__init__()
         self._config = {
             "user_column_features": user_column_features,

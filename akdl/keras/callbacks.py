@@ -85,7 +85,7 @@ class _Watching(Callback):
 
     def _improved(self, logs: Logs) -> bool:
         if self._monitor not in logs:
-            raise ObjectError(f"callbacks: there is no metric {self._monitor!r} to look at; there is {', '.join(logs)}")
+            raise ObjectError(f"callbacks: there is no metric {self._monitor!r} to monitor; the metrics are {', '.join(logs)}")
         value = self._sign * logs[self._monitor]
         if self._best is None or value < self._best - self._delta:
             self._best, self._waited = value, 0
@@ -333,7 +333,7 @@ def make_callbacks(specs: Sequence[Any], user: Any) -> List[Callback]:
         if plain == "checkpoint":
             continue
         if plain == "modelcheckpoint":
-            raise ObjectError("callbacks: for ModelCheckpoint take checkpoint, which can be resumed from")
+            raise ObjectError("callbacks: use checkpoint in place of ModelCheckpoint, because training can resume from it")
         if plain in _OWN and not hasattr(user, name):
             made.append(_with(name, _OWN[plain], args))
             continue

@@ -72,7 +72,8 @@ def assign(path: str, prefix: str, variables: Sequence[Any], arrays: Mapping[str
     got = [arrays[f"{prefix}{number}"].shape for number in range(len(found))]
     if wanted != got:
         raise CheckpointError(
-            f"{path} is of another model or another optimizer: {prefix.rstrip('/')} has shapes {wanted}, the checkpoint {got}"
+            f"{path} belongs to another model or another optimizer: {prefix.rstrip('/')} has shapes {wanted}, "
+            f"the checkpoint {got}"
         )
     for number, variable in enumerate(variables):
         variable.assign(arrays[f"{prefix}{number}"])

@@ -226,7 +226,7 @@ def _zeros(spec: Any) -> Any:
     if not isinstance(spec, tf.TensorSpec):
         if type(spec).__name__ == "NoneTensorSpec":
             return None
-        raise DataError(f"this worker has no rows, and none can be made up for {spec}")
+        raise DataError(f"this worker has no rows, and a row of zeros cannot be made for {spec}")
     if spec.shape.rank is None:
         raise DataError(f"this worker has no rows, and the shape of {spec} is not known")
     return tf.zeros([size or 1 for size in spec.shape], spec.dtype)

@@ -40,7 +40,8 @@ class UserModule:
         unknown = [name for name in vars(module) if name.startswith("awf_") and name not in CALLBACKS]
         if unknown:
             raise CallbackError(
-                f"{self.file} defines {', '.join(sorted(unknown))}; there is no such callback, known are {', '.join(CALLBACKS)}"
+                f"{self.file} defines {', '.join(sorted(unknown))}; there is no such callback; the callbacks are "
+                + ", ".join(CALLBACKS)
             )
 
     def has(self, name: str) -> bool:

@@ -183,7 +183,7 @@ class VariableGroups:
         numbers = {id(variable): number for number, variable in enumerate(self.variables)}
         foreign = [_path(one) for group in given for one in group if id(one) not in numbers]
         if foreign:
-            raise ObjectError(f"{where} returned what is no trainable variable of the model: {', '.join(foreign)}")
+            raise ObjectError(f"{where} returned a value that is no trainable variable of the model: {', '.join(foreign)}")
         groups = [[numbers[id(one)] for one in group] for group in given]
         flat = [number for group in groups for number in group]
         missing = [_path(one) for number, one in enumerate(self.variables) if number not in flat]

@@ -164,11 +164,13 @@ class Heads:
         if isinstance(values, Mapping) and (self.several or list(values) == self.names):
             missing = [name for name in self.names if name not in values]
             if missing:
-                raise ObjectError(f"{what} for the output {missing[0]!r} is missing; there is {', '.join(values)}")
+                raise ObjectError(f"{what} for the output {missing[0]!r} is missing; given are {', '.join(values)}")
             return [values[name] for name in self.names]
         if isinstance(values, (list, tuple)):
             if len(values) != len(self.names):
-                raise ObjectError(f"the model has {len(self.names)} outputs ({', '.join(self.names)}), {what} {len(values)}")
+                raise ObjectError(
+                    f"the model has {len(self.names)} outputs ({', '.join(self.names)}), got {what} for {len(values)}"
+                )
             return list(values)
         return [values] * len(self.names)
 

@@ -63,7 +63,9 @@ def predict(
     ending = os.path.splitext(output["path"])[1].lstrip(".").lower()
     kind = output.get("format") or {"tfrecords": "tfrecord"}.get(ending, ending)
     if kind not in _WRITERS:
-        raise ConfigError(PREDICT, [f"output.path: its ending is no format, set output.format to {', '.join(_WRITERS)}"])
+        raise ConfigError(
+            PREDICT, [f"output.path: its extension is no known format; set output.format to {', '.join(_WRITERS)}"]
+        )
     group = Group()
     path = _own_path(output["path"], group)
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
@@ -145,7 +147,7 @@ def _kept(features: Any, names: List[str]) -> Columns:
         raise ValueError(f"keep: features can be kept by name only, but they are {type(features).__name__}, not a dict")
     missing = [name for name in names if name not in features]
     if missing:
-        raise ValueError(f"keep: there is no feature {', '.join(missing)}; there is {', '.join(features)}")
+        raise ValueError(f"keep: there is no feature {', '.join(missing)}; the features are {', '.join(features)}")
     return {name: _array(features[name]) for name in names}
 
 

@@ -283,7 +283,7 @@ class _Trainer:
             return
         arrays, progress = checkpoint.load(path)
         if len(progress["callbacks"]) != len(self._callbacks):
-            raise checkpoint.CheckpointError(f"{path} is of a training with other callbacks")
+            raise checkpoint.CheckpointError(f"{path} belongs to a training with other callbacks")
         self._history = progress["history"]
         training.steps, training.stop = progress["steps"], progress["stop"]
         self._seed = progress["seed"] if self._config.get("seed") is None else self._seed
@@ -292,8 +292,8 @@ class _Trainer:
             place.passes, place.steps_in_pass = places[group.rank]
         elif progress["steps_in_epoch"] or "steps_per_epoch" in self._config:
             raise checkpoint.CheckpointError(
-                f"{path} is in the middle of a pass over the data by {len(places)} workers, now there are {group.ranks}: go on "
-                "with the same number, or from a checkpoint at the end of an epoch"
+                f"{len(places)} workers wrote {path} within a pass over the data, now there are {group.ranks}: continue with "
+                f"{len(places)} workers, or from a checkpoint at the end of an epoch"
             )
         else:
             place.passes = places[0][0]

@@ -46,7 +46,7 @@ class Group:
             raise ValueError("TF_CONFIG says that this process is {} {}, which is not in its cluster".format(*own))
         self.rank = members.index(own) if self.ranks > 1 else 0
         if self.ranks > 1 and devices:
-            raise ValueError("devices can be chosen in a process alone only; for workers of a group set CUDA_VISIBLE_DEVICES")
+            raise ValueError("devices can be chosen only without a group; for workers of a group set CUDA_VISIBLE_DEVICES")
         self.strategy = self._choose(devices)
         self.replicas = int(self.strategy.num_replicas_in_sync)
         self.local_replicas = self.replicas // self.ranks

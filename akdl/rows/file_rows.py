@@ -262,7 +262,7 @@ def check_end(chunk: Chunk, count: int, checksum: int) -> None:
     """
     if (chunk.end.rows, chunk.end.checksum) != (count, checksum):
         raise ChannelError(
-            f"the end mark speaks of {chunk.end.rows} rows with checksum {chunk.end.checksum:08x}, "
+            f"the end mark announces {chunk.end.rows} rows with checksum {chunk.end.checksum:08x}, "
             f"{count} rows with {checksum:08x} arrived"
         )
 

@@ -85,12 +85,12 @@ class StreamRows:
         raise RuntimeError("rows of a stream are not kept in files: read them from dataset_fn()")
 
     def length(self) -> int:
-        """Refuse: nobody knows how long a stream is.
+        """Refuse, because the length of a stream is not known.
 
         Raises:
             RuntimeError: Always.
         """
-        raise RuntimeError("nobody knows how many rows a stream will have: read them from dataset_fn()")
+        raise RuntimeError("the number of rows in a stream is not known: read them from dataset_fn()")
 
     def is_empty(self) -> bool:
         """Wait for the first row, or for the end, and return whether there is no row.

@@ -138,7 +138,7 @@ class StreamTaskConfig(TaskConfig):
             ValueError: More rows than the dataset has given.
         """
         if self._rows is None:
-            raise RuntimeError('commit() has no use here: set replay="uncommitted" on the operator')
+            raise RuntimeError('commit() needs replay="uncommitted" on the operator')
         done = self._rows.passed if rows is None else self._committed + rows
         if done > self._rows.taken or done < self._committed:
             if rows is None:

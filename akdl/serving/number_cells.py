@@ -103,7 +103,7 @@ class NumberCells:
         if shape is None:
             return array.reshape(()) if array.size == 1 and self._has_open_shape else array
         if min(shape, default=0) < 0 or array.size != int(np.prod(shape, dtype=np.int64)):
-            raise CellError(f"the string has {array.size} numbers and says that their shape is {shape_text(shape)}")
+            raise CellError(f"the string has {array.size} numbers, but its shape is {shape_text(shape)}")
         return array.reshape(shape)
 
     def _from_bytes(self, content: bytes) -> Array:

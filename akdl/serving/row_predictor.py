@@ -173,7 +173,7 @@ def _known(parameter: str, names: Optional[Sequence[str]], columns: Sequence[str
 
 def _paired(parameter: str, keys: Optional[Sequence[str]], names: Sequence[str], other: str) -> List[str]:
     if keys is not None and len(keys) != len(names):
-        raise ServingError(f"{parameter} has {len(keys)} names, {other} has {len(names)}; they belong together one by one")
+        raise ServingError(f"{parameter} has {len(keys)} names, {other} has {len(names)}; both need the same number")
     return list(names if keys is None else keys)
 
 

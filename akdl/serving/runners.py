@@ -38,7 +38,9 @@ class FunctionRunner:
             try:
                 tf.config.threading.set_intra_op_parallelism_threads(intra_op_parallelism)
             except RuntimeError:  # TensorFlow is at work already
-                logger.warning("intraOpParallelism %d comes too late: this process has used TensorFlow", intra_op_parallelism)
+                logger.warning(
+                    "intraOpParallelism %d has no effect: this process has already used TensorFlow", intra_op_parallelism
+                )
         self._tf = tf
         self._loaded = tf.saved_model.load(folder, tags=list(tags))
         self._function = self._loaded.signatures[signature.key]

@@ -104,7 +104,7 @@ class ModelServer:
             self._load()
         except Exception as error:  # any error has to reach the clients
             self._description = Description(failure=_failure(error))
-            logger.error("no model to serve: %s", error)
+            logger.error("the model cannot be served: %s", error)
         self._description.load_s = time.monotonic() - started
         self._ready.set()
 

@@ -120,7 +120,7 @@ class _Unpacking:
     def add_hard_link(self, name: str, of: str) -> None:
         self._refuse_links(name)
         if of not in self.files:
-            raise ArchiveError(f"{name!r} is a link to {of!r}, which is no file that came before it")
+            raise ArchiveError(f"{name!r} is a link to {of!r}, which is no earlier file of the archive")
         os.link(self._path(of), self._made(name))
         self.files[name] = self.files[of]
 

@@ -248,12 +248,12 @@ def _spool(rows: Iterable[Tuple[int, str]], spool: IO[bytes]) -> None:
     if len(seen) != last + 1:
         missing = [str(number) for number in range(min(last, len(seen) + 1)) if number not in seen]
         raise ModelError(
-            "the rows are no whole model: {} of {} are missing, among them model_id {}".format(
+            "the rows of the model are incomplete: {} of {} are missing, among them model_id {}".format(
                 last + 1 - len(seen), last + 1, ", ".join(missing[:5])
             )
         )
     if last == 0:
-        raise ModelError("the rows are no whole model: there is a file name and no content")
+        raise ModelError("the rows of the model are incomplete: there is a file name and no content")
     short.discard(last)
     if short:
         raise ModelError(f"the chunk with model_id {min(short)} is shorter than {CHUNK_BYTES} bytes")
@@ -311,8 +311,8 @@ def _check_manifest(manifest: Any, files: Dict[str, Dict[str, Any]]) -> None:
         raise ModelError(f"the model's manifest {MANIFEST} has no list of files")
     if set(expected) != set(files):
         raise ModelError(
-            "the model's files are not those of its manifest: {}".format(", ".join(sorted(set(expected) ^ set(files))))
+            "the model's files differ from the list in its manifest: {}".format(", ".join(sorted(set(expected) ^ set(files))))
         )
     for name, line in expected.items():
         if line != files[name]:
-            raise ModelError(f"the model's file {name} is not as its manifest says: {line}, got {files[name]}")
+            raise ModelError(f"the model's file {name} does not match its manifest: expected {line}, got {files[name]}")

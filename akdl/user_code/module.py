@@ -93,7 +93,9 @@ def kind_of(module: ModuleType, wanted: Optional[str] = None) -> str:
         if wanted not in (MAIN, KERAS, ESTIMATOR):
             raise UserModuleError(f"the kind of {where} is {wanted!r}, expected main, keras or estimator")
         if wanted not in found:
-            raise UserModuleError(f"{where} holds no functions of the kind {wanted}; it has {listed or 'none of any kind'}")
+            raise UserModuleError(
+                f"{where} holds no functions of the kind {wanted}; it has {listed or 'no functions of any kind'}"
+            )
         return wanted
     if not found:
         raise UserModuleError(

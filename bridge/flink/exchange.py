@@ -139,8 +139,8 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         missing = [label(index, self._settings.num_workers) for index in range(len(self._keys)) if index not in self._addresses]
         if missing:
             raise BridgeError(
-                f"{self._settings.operator}: the input ended without the address of {', '.join(missing)}; if the job goes on "
-                "from a checkpoint of its last moments, when some of its tasks had ended already, start it from an earlier one"
+                f"{self._settings.operator}: the input ended without the address of {', '.join(missing)}. If the job "
+                "continues from a checkpoint at which some of its tasks had ended, start it from an earlier checkpoint"
             )
         return self._member.finish()
 
@@ -173,13 +173,13 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
             raise BridgeError(f"{self._settings.operator}: subtask {self._index} got the key {key} of another subtask")
 
     def _check_complete(self) -> None:
-        """Refuse to go on from a checkpoint: the rows before it went to a process that is no more."""
+        """Refuse to go on from a checkpoint: the rows before it went to a process that has ended."""
         before = self._rows_ever.value() or 0
         if before != self._rows:
             raise BridgeError(
-                f"{self._settings.operator}: Flink restarted the job from a checkpoint, but {before} rows before it went to a "
-                "process that has failed since and would be missing: run this job without checkpoints, then it restarts from "
-                "the beginning"
+                f"{self._settings.operator}: Flink restarted the job from a checkpoint. The {before} rows before the "
+                "checkpoint would be missing, because their process has failed. Run this job without checkpoints, so that it "
+                "restarts from the beginning"
             )
 
     def _ask_flink(self) -> None:

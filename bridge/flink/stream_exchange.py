@@ -113,8 +113,7 @@ class StreamExchange(Exchange):
         assert self._pending is not None
         if self._member.rows_done == 0:
             raise self._member.error(
-                f"the script returned without being done with a single one of {self._pending.rows} rows; it would be started "
-                "again without end"
+                f"the script returned without finishing any of {self._pending.rows} rows; it would be restarted again and again"
             )
         logger.info("%s, %s: the script returned, it is started again", self._settings.operator, self._member.label)
         self._member.stop()
@@ -128,6 +127,6 @@ class StreamExchange(Exchange):
         before = self._rows_ever.value() or 0
         if before != self._rows:
             raise BridgeError(
-                f"{self._settings.operator}: the job goes on from a savepoint that has none of the rows that the script had "
-                "not taken: turn Flink's checkpoints on (execution.checkpointing.interval) before a savepoint is taken"
+                f"{self._settings.operator}: the job continues from a savepoint without the rows that the script had not "
+                "taken: turn on Flink's checkpoints (execution.checkpointing.interval) before you take a savepoint"
             )

@@ -46,8 +46,8 @@ def own_host(network: str | None = None) -> str:
         found = _address_towards(str(next(inside.hosts(), inside.network_address)))
         if found is None or ipaddress.ip_address(found) not in inside:
             raise ConfigurationError(
-                f"hostNetwork {network}: the host {socket.gethostname()} has no address in it; it would reach it "
-                f"{'from ' + found if found else 'not at all'}"
+                f"hostNetwork {network}: the host {socket.gethostname()} has no address in this network; "
+                f"{'it reaches the network from ' + found if found else 'it cannot reach the network'}"
             )
         return found
     try:

@@ -82,9 +82,7 @@ class Tail:
 
     def _dropped(self, surplus: int) -> list[pa.RecordBatch]:
         if surplus > self._rows_held:
-            raise BridgeError(
-                f"equalSteps 'drop': shares differ by {surplus} rows, more than the {HELD_ROWS} of so many upstream subtasks"
-            )
+            raise BridgeError(f"equalSteps 'drop': shares differ by {surplus} rows, but at most {HELD_ROWS} can be dropped")
         left = self._rows_held - surplus
         kept = []
         for batch in self._held:

@@ -62,7 +62,7 @@ def inventory(environment: Mapping[str, str]) -> list[str] | None:
         known = {name: name for name in _names(chosen)}
         wrong = [name for name in known if not _NAME.fullmatch(name)]
         if wrong:
-            raise ConfigurationError(f"AKDL_GPUS: expected indexes or UUIDs of GPUs with commas between, got {chosen!r}")
+            raise ConfigurationError(f"AKDL_GPUS: expected indexes or UUIDs of GPUs separated by commas, got {chosen!r}")
     else:
         program = shutil.which("nvidia-smi", path=environment.get("PATH", os.defpath))
         if program is None:
@@ -211,7 +211,9 @@ def _guard(folder: str) -> Iterator[None]:
         deadline = time.monotonic() + _GUARD_S
         while not try_lock(fd):
             if time.monotonic() >= deadline:
-                raise ConfigurationError(f"another process has locked {folder}/guard for {_GUARD_S:g} s: is one stopped?")
+                raise ConfigurationError(
+                    f"another process has locked {folder}/guard for {_GUARD_S:g} s: is a process of akdl suspended?"
+                )
             time.sleep(_POLL_S / 10)
         yield
     finally:

@@ -86,7 +86,7 @@ def _not_formed(member: Situation, group: KnownStates, settings: GroupSettings) 
     if not member.is_connected:
         return Fault(f"the process did not connect {limit}")
     if not member.has_addresses:
-        reasons = ["the addresses of the others have not come"]
+        reasons = ["the addresses of the other members did not arrive"]
     elif member.unanswered_s > _SILENT_S:
         reasons = [
             f"the chief does not answer at {member.hub} ({member.last_error}): if a firewall lies between the hosts, open "

@@ -80,7 +80,7 @@ def _stop_abandoned() -> None:
         time.sleep(LOOK_S)
         for member in _snapshot():
             if has_ended(_members.get(member)):
-                logger.warning("%s: its worker has lost Flink, stopping it", member.label)
+                logger.warning("%s: its worker has lost its line to Flink, stopping it", member.label)
                 member.stop()
             elif member.unanswered_s > ABANDONED_S:
                 logger.warning("%s: no sign of life from Flink for %g s, stopping it", member.label, ABANDONED_S)

@@ -72,7 +72,7 @@ class Session:
         """Accept the process, once and only of this attempt and protocol."""
         if hello.protocol != PROTOCOL:
             raise ProtocolError(
-                f"process {hello.pid} speaks protocol {hello.protocol} and Flink's worker {PROTOCOL}: the process has imported "
+                f"process {hello.pid} uses protocol {hello.protocol}, Flink's worker uses {PROTOCOL}: the process has imported "
                 "another akdl than the worker's; remove akdl from its environment, or install the same release"
             )
         if hello.attempt != self.attempt:

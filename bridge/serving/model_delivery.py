@@ -248,7 +248,7 @@ def take_turn(path: str, attempt: int) -> int | None:
             return None
         if time.monotonic() > deadline:
             os.close(lock)
-            raise TaskError(f"{path} is still locked by an earlier attempt, {_EARLIER_S:g} s after this one wanted it")
+            raise TaskError(f"{path} is still locked by an earlier attempt; this attempt waited {_EARLIER_S:g} s")
         time.sleep(0.05)
     os.ftruncate(lock, 0)
     os.pwrite(lock, b"%d" % attempt, 0)

@@ -268,10 +268,10 @@ class ModelProcess:
                 with open(self._folder.log, encoding="utf-8", errors="replace") as file:
                     return f"{operator}: {file.read().strip()}"
             return (
-                f"{operator}: the process that serves the model is gone ({error.code().name}: {error.details()})\n"
+                f"{operator}: the process that serves the model has ended ({error.code().name}: {error.details()})\n"
                 f"--- last lines of the process ---\n{self._folder.last_lines()}"
             )
-        return f"{operator}: the process that serves the model is gone: {error.code().name}: {error.details()}"
+        return f"{operator}: the process that serves the model has ended: {error.code().name}: {error.details()}"
 
 
 def _text(failure: Failure) -> str:

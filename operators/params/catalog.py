@@ -72,7 +72,7 @@ def _variables(value: Any) -> list[str]:
         raise ConfigurationError(f"expected {expected}; {', '.join(map(repr, wrong)) or 'a value'} is not valid")
     ours = [name for name in names if name in _OWN_VARIABLES or name.startswith("AKDL_")]
     if ours:
-        raise ConfigurationError(f"{', '.join(ours)} cannot be chosen: the process needs a value of its own")
+        raise ConfigurationError(f"{', '.join(ours)} cannot be set: each process needs its own value")
     return list(value)
 
 

@@ -69,8 +69,6 @@ def _look_into(path: str, name: str) -> None:
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             if not any(re.fullmatch(r"([^/]+/)?bin/python", entry) for entry in archive.namelist()):
-                raise FileError(
-                    f"{name}: expected bin/python at the root of the archive or in its one folder, and there is none"
-                )
+                raise FileError(f"{name}: expected bin/python at the root of the archive or in its one folder, found none")
     elif not tarfile.is_tarfile(path):
         raise FileError(f"{name}: it is damaged, or neither a zip nor a tar file")

@@ -187,13 +187,17 @@ def _apart(operator: str, name: str, sources: list[_Source]) -> list[str]:
             )
             return paths
     origins = " and ".join(source.origin for source in sources)
-    raise ConfigurationError(f"{operator}: nothing tells these user files of one name apart: {origins}")
+    raise ConfigurationError(
+        f"{operator}: these user files have the same name, and their folders do not tell them apart: {origins}"
+    )
 
 
 def _put(operator: str, placed: dict[str, _Source], path: str, source: _Source) -> None:
     other = placed.setdefault(path, source)
     if not _equal(other, source):
-        raise ConfigurationError(f"{operator}: two user files would both be {path!r}: {other.origin} and {source.origin}")
+        raise ConfigurationError(
+            f"{operator}: two user files would both have the path {path!r}: {other.origin} and {source.origin}"
+        )
 
 
 def _equal(one: _Source, other: _Source) -> bool:

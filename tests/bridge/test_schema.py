@@ -37,7 +37,7 @@ def test_parse(text, expected):
         ("a foo", "column 'a' has the unknown type 'FOO'; known are BIGDECIMAL, BIGINT"),
         ("a int, a long", "column 'a' occurs twice"),
         ("a ARRAY<int", "the '<' at character 8 of 'a ARRAY<int' is not closed"),
-        ("a int>", "the bracket '>' at character 6 of 'a int>' closes none"),
+        ("a int>", "the bracket '>' at character 6 of 'a int>' closes no bracket"),
         ("b int, `a int", "the '`' at character 8 of 'b int, `a int' is not closed"),
         ("a int(3)", "does not take these numbers"),
         ("a DECIMAL(39, 1)", "DECIMAL takes 1 to 38 digits"),

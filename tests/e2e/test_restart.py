@@ -70,4 +70,4 @@ def test_with_checkpoints_missing_rows_are_an_error(run_slowly):
         run_slowly(**{"execution.checkpointing.interval": "300 ms"})
     error = readable(caught.value)
     assert isinstance(error, BridgeError)
-    assert "restarted the job from a checkpoint, but" in str(error)
+    assert "restarted the job from a checkpoint. The" in str(error)

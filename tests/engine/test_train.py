@@ -415,7 +415,7 @@ class TestInputByWorkers:
         ("sizes", "options", "match"),
         [
             ((3, 0), {}, "worker 1 got no rows to train on"),
-            ((3, 3), {"valid_raw_dataset_fn": len}, "valid_raw_dataset_fn does not go with parameter servers"),
+            ((3, 3), {"valid_raw_dataset_fn": len}, "valid_raw_dataset_fn cannot be used with parameter servers"),
             ((3, 3), {"raw_dataset_fn": len}, "raw_dataset_fn with parameter servers needs the key 'steps_per_epoch'"),
         ],
     )

@@ -298,7 +298,8 @@ class TestModels:
     def test_towers_that_do_not_meet(self) -> None:
         for units in ([], [5, 4]):
             with pytest.raises(
-                ValueError, match=r"one size at their ends; got user_hidden_units .* and item_hidden_units \[4, 3\]"
+                ValueError,
+                match=r"the last layers of both need the same size; got user_hidden_units .* and item_hidden_units \[4, 3\]",
             ):
                 self.tower_model(user_hidden_units=units)
 

@@ -44,14 +44,14 @@ class TestFlags:
 
         found = flags_from({"user_dropout": "0.2", "item_batch_norm": False, "max_train_steps": 7, "model_dir": None})
         assert (found.user_dropout, found.item_batch_norm, found.max_train_steps, found.model_dir) == (0.2, False, 7, None)
-        with pytest.raises(ValueError, match="there is no flag steps; there is eval_batch_size"):
+        with pytest.raises(ValueError, match="there is no flag steps; the flags are eval_batch_size"):
             flags_from({"steps": 7})
         with pytest.raises(ValueError, match="max_train_steps.*7.5"):
             flags_from({"max_train_steps": 7.5})
         assert (int_list("3, 2"), file_list("f", " a,b ")) == ([3, 2], ["a", "b"])
-        with pytest.raises(ValueError, match="expected whole numbers with commas between, .* got '3,x'"):
+        with pytest.raises(ValueError, match="expected whole numbers separated by commas, .* got '3,x'"):
             int_list("3,x")
-        with pytest.raises(ValueError, match="the flag eval_files should list files with commas between, got None"):
+        with pytest.raises(ValueError, match="the flag eval_files should list files separated by commas, got None"):
             file_list("eval_files", None)
 
     def test_on_the_command_line(self) -> None:
@@ -195,7 +195,7 @@ def test_a_missing_metric_is_named() -> None:
     from akdl.engine.export import improves
 
     assert improves("auc", True)({"auc": 0.5}, {"auc": 0.6}) and not improves("auc", True)({"auc": 0.5}, {"auc": 0.5})
-    with pytest.raises(ValueError, match="'auc'; .*has loss"):
+    with pytest.raises(ValueError, match="'auc', .*has only loss"):
         improves("auc", True)({"loss": 1}, {"auc": 0.5})
 
 

@@ -84,7 +84,7 @@ class TestEarlyStopping:
         assert run.weights() == [np.array(5.0)]
 
     def test_a_metric_that_is_not_there(self) -> None:
-        with pytest.raises(ValueError, match="there is no metric 'val_auc' to look at; there is loss, val_loss"):
+        with pytest.raises(ValueError, match="there is no metric 'val_auc' to monitor; the metrics are loss, val_loss"):
             epochs(make({"name": "early_stopping", "args": {"monitor": "val_auc"}}), training(), [1])
 
 
@@ -173,7 +173,7 @@ class TestKerasCallbacks:
     @pytest.mark.parametrize(
         ("spec", "message"),
         [
-            ("ModelCheckpoint", "take checkpoint"),
+            ("ModelCheckpoint", "use checkpoint"),
             ("early_stoping", "there is no callback 'early_stoping'.*similar: EarlyStopping"),
             ({"name": "tensorboard", "args": {"dir": "x"}}, "callback tensorboard: .*; its arguments are log_dir, every_steps"),
             ({"name": "early_stopping", "args": {"mode": "best"}}, "mode 'best': expected auto, min or max"),

@@ -51,5 +51,7 @@ def test_variables() -> None:
     variables = [Variable([0.0]), Variable([[0.0]])]
     checkpoint.assign("c.npz", "model/", variables, {**taken, "model/x": 1, "optimizer0/0": 1})
     assert [one.value.tolist() for one in variables] == [[1.0], [[2.0]]]
-    with pytest.raises(CheckpointError, match=r"c.npz is of another model .*: model has shapes \[\(2,\)\], the checkpoint"):
+    with pytest.raises(
+        CheckpointError, match=r"c.npz belongs to another model .*: model has shapes \[\(2,\)\], the checkpoint"
+    ):
         checkpoint.assign("c.npz", "model/", [Variable([0.0, 0.0])], taken)

@@ -188,8 +188,8 @@ class TestPredict:
         ("more", "message"),
         [
             ({}, "output: missing"),
-            ({"output": {"path": "p.xls"}}, "its ending is no format, set output.format to npz, csv, tfrecord"),
-            ({"output": {"path": "p.csv"}, "keep": ["id"]}, "keep: there is no feature id; there is input, line"),
+            ({"output": {"path": "p.xls"}}, "its extension is no known format; set output.format to npz, csv, tfrecord"),
+            ({"output": {"path": "p.csv"}, "keep": ["id"]}, "keep: there is no feature id; the features are input, line"),
         ],
     )
     def test_wrong(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], message: str) -> None:

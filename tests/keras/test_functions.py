@@ -57,5 +57,7 @@ class TestCreate:
             UserModule(module()).create("awf_create_model_fn", {})
 
     def test_mistyped_callback(self) -> None:
-        with pytest.raises(CallbackError, match="defines awf_create_modle_fn; there is no such callback, known are awf_"):
+        with pytest.raises(
+            CallbackError, match="defines awf_create_modle_fn; there is no such callback; the callbacks are awf_"
+        ):
             UserModule(module(awf_create_modle_fn=nothing))

@@ -93,7 +93,7 @@ class TestTasks:
         config = mlp_config(tmp_path, callbacks=[{"name": "early_stopping", "args": {"monitor": "val_f1"}}])
         assert main(["train", write(tmp_path / "c.json", config), *MODULE, "--data-path", str(tmp_path)]) == 1
         assert capsys.readouterr().err.endswith(
-            "there is no metric 'val_f1' to look at; there is loss, auc, val_loss, val_auc\n"
+            "there is no metric 'val_f1' to monitor; the metrics are loss, auc, val_loss, val_auc\n"
         )
 
 

@@ -127,9 +127,9 @@ class TestHeads:
         assert heads.split("weights", None) == [None, None]
         assert heads.specs("loss", {"b": "mse"}, None) == [None, "mse"]
         assert heads.specs("loss", ["mae", "mse"], None) == ["mae", "mse"]
-        with pytest.raises(ValueError, match="labels for the output 'b' is missing; there is a"):
+        with pytest.raises(ValueError, match="labels for the output 'b' is missing; given are a"):
             heads.split("labels", {"a": 1})
-        with pytest.raises(ValueError, match=r"the model has 2 outputs \(a, b\), labels 3"):
+        with pytest.raises(ValueError, match=r"the model has 2 outputs \(a, b\), got labels for 3"):
             heads.split("labels", (1, 2, 3))
 
 

@@ -118,9 +118,9 @@ class TestResumption:
 
         config = self.config(tmp_path, 1)
         train(config, script("shuffled"))
-        with pytest.raises(CheckpointError, match="of another model or another optimizer: optimizer0 has shapes"):
+        with pytest.raises(CheckpointError, match="belongs to another model or another optimizer: optimizer0 has shapes"):
             train({**config, "optimizer": "sgd", "epochs": 2}, script("shuffled"))
-        with pytest.raises(CheckpointError, match="of a training with other callbacks"):
+        with pytest.raises(CheckpointError, match="belongs to a training with other callbacks"):
             train({**config, "callbacks": [*config["callbacks"], "early_stopping"]}, script("shuffled"))
 
 

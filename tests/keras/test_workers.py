@@ -32,7 +32,7 @@ def test_alone() -> None:
     [
         ({"chief": ["a:1"], "ps": ["a:2"]}, "chief", {}, "TF_CONFIG has ps: .* without parameter servers"),
         ({"chief": ["a:1"], "worker": ["a:2"]}, "evaluator", {}, "this process is evaluator 0, which is not in its cluster"),
-        ({"chief": ["a:1"], "worker": ["a:2"]}, "chief", {"devices": ["CPU:0"]}, "devices can be chosen in a process alone"),
+        ({"chief": ["a:1"], "worker": ["a:2"]}, "chief", {"devices": ["CPU:0"]}, "devices can be chosen only without a group"),
     ],
 )
 def test_wrong(cluster: dict[str, list[str]], role: str, more: dict[str, Any], message: str) -> None:

@@ -42,9 +42,9 @@ def test_wrong_sql(people):
     with pytest.raises(ConfigurationError) as raised:
         people.select("id, nome")
     message = str(raised.value)
-    assert message.startswith("select: 'id, nome' is no SQL for the columns ['id', 'name', 'score']: ")
+    assert message.startswith("select: 'id, nome' is no valid SQL for the columns ['id', 'name', 'score']: ")
     assert "Column 'nome' not found" in message
-    with pytest.raises(ConfigurationError, match="filter: 'id >' is no SQL") as raised:
+    with pytest.raises(ConfigurationError, match="filter: 'id >' is no valid SQL") as raised:
         people.filter("id >")
     assert len(str(raised.value)) < 300
     with pytest.raises(ConfigurationError, match="'sco`re'"):

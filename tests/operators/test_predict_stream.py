@@ -95,7 +95,7 @@ def test_models_of_a_second_stream_have_the_columns_of_a_model_table(data, op):
 
 def test_both_streams_are_of_one_environment(data, op):
     elsewhere = StreamOperator.fromTable(useLocalEnv(1).stenv.sql_query(MODELS))
-    with pytest.raises(ConfigurationError, match="TFSavedModelPredictStreamOp: all inputs have to be of one environment"):
+    with pytest.raises(ConfigurationError, match="TFSavedModelPredictStreamOp: all inputs must belong to one environment"):
         op.linkFrom(data, elsewhere)
 
 

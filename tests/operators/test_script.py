@@ -83,7 +83,7 @@ def test_a_column_that_no_script_can_get(source, op):
 @pytest.mark.flink
 def test_inputs_of_two_environments(env, op):
     first, second = (BatchOperator.fromTable(of.btenv.sql_query("SELECT 1 AS a")) for of in (env, useLocalEnv(1)))
-    with pytest.raises(ConfigurationError, match="TensorFlow2BatchOp: all inputs have to be of one environment"):
+    with pytest.raises(ConfigurationError, match="TensorFlow2BatchOp: all inputs must belong to one environment"):
         op.linkFrom(first, second)
 
 

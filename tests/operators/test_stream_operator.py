@@ -31,7 +31,7 @@ def test_execute_needs_something_to_print():
 def test_streams_of_two_environments_are_not_one_job(env):
     for each in (env, useLocalEnv(1)):
         StreamOperator.fromTable(each.stenv.sql_query("SELECT 1 AS a")).print()
-    with pytest.raises(ConfigurationError, match="all printed streams have to be of one environment"):
+    with pytest.raises(ConfigurationError, match="all printed streams must belong to one environment"):
         StreamOperator.execute()
     with pytest.raises(ConfigurationError, match="call print"):
         StreamOperator.execute()  # they are not tried again

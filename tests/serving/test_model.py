@@ -292,7 +292,7 @@ class TestBadRows:
         ([1.0, None, 2.0], "null elements"),
         ([[1.0], [1.0, 2.0]], "lists of different length"),
         ("1 2 x", "cannot be read as float32 numbers: the string '1 2 x'"),
-        ("$2$1 2 3", r"has 3 numbers and says that their shape is \[2\]"),
+        ("$2$1 2 3", r"has 3 numbers, but its shape is \[2\]"),
         (b"123", "expected 4 bytes for each element, got 3 bytes"),
         ([1e300, 0.0, 0.0], "number 1e.300 does not fit into float32"),
         ({}, "expected numbers, got dict"),
@@ -379,7 +379,7 @@ def test_intra_op_parallelism_is_applied() -> None:
 def test_intra_op_parallelism_that_comes_too_late_is_told(caplog: pytest.LogCaptureFixture) -> None:
     models.module()
     ServedModel(models.module(), intra_op_parallelism=3).predict(models.rows(1))
-    assert "intraOpParallelism 3 comes too late" in caplog.text
+    assert "intraOpParallelism 3 has no effect" in caplog.text
 
 
 def test_threads() -> None:

@@ -208,7 +208,7 @@ def test_memory_does_not_grow_with_the_number_of_chunks(tmp_path):
     ("ending", "words"),
     [
         (lambda feed: feed.put(None), "stopped after 1 without an end mark"),
-        (lambda feed: feed.end(rows=2), "the end mark speaks of 2 rows .* 1 rows"),
+        (lambda feed: feed.end(rows=2), "the end mark announces 2 rows .* 1 rows"),
         (lambda feed: feed.put(ChannelError("cut")), "cut"),
     ],
 )

@@ -90,7 +90,7 @@ def test_a_broken_line_is_an_error_after_the_rows_that_came(feed, rows):
 def test_missing_rows_are_an_error(feed, rows):
     feed.chunk(1)
     feed.end(rows=2)
-    with pytest.raises(ChannelError, match="the end mark speaks of 2 rows"):
+    with pytest.raises(ChannelError, match="the end mark announces 2 rows"):
         list(rows.segments())
 
 
@@ -136,5 +136,5 @@ def test_commit_counts_chunks_left_behind_or_rows(feed, rows):
 
 
 def test_commit_where_nobody_waits_for_it():
-    with pytest.raises(RuntimeError, match='set replay="uncommitted"'):
+    with pytest.raises(RuntimeError, match='needs replay="uncommitted"'):
         task_config(None).commit()

@@ -109,7 +109,7 @@ def test_links_where_none_are_expected(tmp_path, pack):
 
 
 def test_a_hard_link_to_something_else(tmp_path):
-    with pytest.raises(ArchiveError, match="'a' is a link to '/etc/passwd', which is no file that came before it"):
+    with pytest.raises(ArchiveError, match="'a' is a link to '/etc/passwd', which is no earlier file of the archive"):
         unpack_archive(tar_of(hard_link("a", "/etc/passwd")), str(tmp_path), links=True)
 
 

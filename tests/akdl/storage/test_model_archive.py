@@ -243,9 +243,9 @@ class TestUnpack:
     @pytest.mark.parametrize(
         ("manifest", "match"),
         [
-            ({"files": {"saved_model.pb": {"size": 5, "sha256": "0"}}}, "saved_model.pb is not as its manifest says"),
-            ({"files": {"saved_model.pb": {}, "lost": {}}}, "not those of its manifest: lost"),
-            ({"files": {}}, "not those of its manifest: saved_model.pb"),
+            ({"files": {"saved_model.pb": {"size": 5, "sha256": "0"}}}, "saved_model.pb does not match its manifest"),
+            ({"files": {"saved_model.pb": {}, "lost": {}}}, "differ from the list in its manifest: lost"),
+            ({"files": {}}, "differ from the list in its manifest: saved_model.pb"),
             ([], "has no list of files"),
         ],
     )

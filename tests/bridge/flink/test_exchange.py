@@ -173,7 +173,7 @@ def test_an_input_that_ends_without_an_address_names_who_is_missing(start: Start
     subtask = start(num_workers=2)
     subtask.start()
     with pytest.raises(
-        BridgeError, match="the input ended without the address of worker 0; if the job goes on from a checkpoint"
+        BridgeError, match="the input ended without the address of worker 0. If the job continues from a checkpoint"
     ):
         subtask.end_input()
 
@@ -196,7 +196,7 @@ def test_going_on_from_a_checkpoint_with_rows_is_refused(start: Start, call: Cal
     first.end()
     again = start(subtask={"states": checkpoint, "attempt": 1})
     again.start()
-    with pytest.raises(BridgeError, match="restarted the job from a checkpoint, but 3 rows before it went to a process"):
+    with pytest.raises(BridgeError, match="restarted the job from a checkpoint. The 3 rows before the checkpoint"):
         call(again)
 
 

@@ -178,7 +178,7 @@ def test_a_savepoint_without_rows_is_refused(start: Start) -> None:
     assert "akdl_pending" not in checkpoint
     again = start(keeps_rows=False, subtask={"states": checkpoint, "attempt": 1})
     again.start()
-    with pytest.raises(BridgeError, match="the job goes on from a savepoint that has none of the rows .* had not taken"):
+    with pytest.raises(BridgeError, match="the job continues from a savepoint without the rows .* had not taken"):
         again.feed([3])
 
 
@@ -214,7 +214,7 @@ def test_a_script_that_returns_is_started_again_with_what_it_left(start: Start) 
 def test_a_script_that_does_nothing_is_not_started_without_end(start: Start) -> None:
     subtask = start("def main(config):\n    pass\n", on_return=RESTART)
     subtask.start()
-    with pytest.raises(TaskError, match="the script returned without being done with a single one of 2 rows"):
+    with pytest.raises(TaskError, match="the script returned without finishing any of 2 rows"):
         subtask.feed([1, 2])
         subtask.look_until(1)
 

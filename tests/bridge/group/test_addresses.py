@@ -45,7 +45,7 @@ def test_a_host_without_a_name_and_without_a_way_out_is_alone(monkeypatch):
 
 def test_a_network_chooses_among_addresses():
     assert own_host("127.0.0.0/8").startswith("127.")
-    with pytest.raises(ConfigurationError, match="hostNetwork 203.0.113.0/24: the host .* has no address in it"):
+    with pytest.raises(ConfigurationError, match="hostNetwork 203.0.113.0/24: the host .* has no address in this network"):
         own_host("203.0.113.0/24")
 
 

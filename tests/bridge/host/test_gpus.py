@@ -184,7 +184,9 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path):
     (tmp_path / "open").chmod(0o777)
     (tmp_path / "link").symlink_to(tmp_path / "open")
     for name in ("open", "link"):
-        with pytest.raises(ConfigurationError, match=f"{name}, for the leases of GPUs, is not a folder of this user alone"):
+        with pytest.raises(
+            ConfigurationError, match=f"{name}, for the leases of GPUs, is not a folder that only this user can access"
+        ):
             gpus.lease(1, ["0"], folder=str(tmp_path / name))
 
 
@@ -212,7 +214,7 @@ def test_inventory_without_nvidia_smi(environment, found):
 
 @pytest.mark.parametrize("text", ["0;1", "0 1", "all of them"])
 def test_a_wrong_list_is_refused(text):
-    with pytest.raises(ConfigurationError, match="AKDL_GPUS: expected indexes or UUIDs of GPUs with commas between, got"):
+    with pytest.raises(ConfigurationError, match="AKDL_GPUS: expected indexes or UUIDs of GPUs separated by commas, got"):
         gpus.inventory({"AKDL_GPUS": text})
 
 

@@ -69,7 +69,7 @@ REFUSED = [
     ("envVars", "A", "a list of names of variables"),
     ("envVars", ["A", "B C=secret"], "a list of names of variables, or of \"NAME=value\"; 'B C' is not valid$"),
     ("envVars", ["=secret"], "'' is not valid$"),
-    ("envVars", ["TF_CONFIG={}", "AKDL_TOKEN=x", "PATH=/bin"], "TF_CONFIG, AKDL_TOKEN, PATH cannot be chosen"),
+    ("envVars", ["TF_CONFIG={}", "AKDL_TOKEN=x", "PATH=/bin"], "TF_CONFIG, AKDL_TOKEN, PATH cannot be set"),
     ("intraOpParallelism", 0, "a whole number of at least 1"),
     ("exactDoubles", 1, "True or False"),
 ]

@@ -114,7 +114,7 @@ def test_addresses(folder):
         (["broken.py"], "main.py", "Op: {folder}/broken.py, line 2: "),
         (["words.zip"], "main.py", "Op: userFiles: the archive words.zip: it is damaged, or neither a zip nor a tar file"),
         (["main.py"], "other/main.py", "Op: there are two main scripts: mainScriptFile is {folder}/other/main.py, and another main.py"),
-        (["lib", "up/lib"], "main.py", "Op: two user files would both be 'lib/data.bin': {folder}/lib/data.bin and {folder}/up/lib/"),
+        (["lib", "up/lib"], "main.py", "Op: two user files would both have the path 'lib/data.bin': {folder}/lib/data.bin and {folder}/up/lib/"),
         (["json.py"], "main.py", "Op: the script and TensorFlow would find {folder}/json.py when they import the module 'json'"),
         ([], "tensorflow.py", "Op: the script and TensorFlow would find {folder}/tensorflow.py when they import"),
         (["numpy"], "main.py", "Op: the script and TensorFlow would find {folder}/numpy/__init__.py when they import"),
