@@ -68,7 +68,7 @@ def test_a_member_knows_when_the_chief_knows_of_its_end(peers: list[Peer]) -> No
     assert not peers[1].membership.is_told
     peers[1].enter(ENDED)
     wait_until(lambda: peers[1].membership.is_told, "it is told")
-    assert peers[0].sees(lambda self: self.membership.group().have_ended([1]))
+    wait_until(lambda: peers[0].sees(lambda self: self.membership.group().have_ended([1])), "the chief's own link hears of it")
 
 
 def test_a_member_alone_has_no_line() -> None:
