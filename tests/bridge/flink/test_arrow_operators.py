@@ -32,6 +32,8 @@ from tests.support.leftovers import wait_until
 
 pytestmark = pytest.mark.flink
 
+LONG_S = 3600.0  # where sizes are looked at, no chunk leaves because the machine is slow
+
 
 @pytest.fixture(scope="module")
 def table_envs():
@@ -130,7 +132,9 @@ def test_members_are_told_of_the_start_before_the_input_ends(table_envs):
 
 
 def test_rows_are_dealt_one_by_one_so_that_shares_differ_by_one(table_env):
-    found = collected(rows_for_members(table_env, numbers(table_env, 1003), [7, 8, 9], Dealing.BY_ROW, Gathering(rows=50)))
+    found = collected(
+        rows_for_members(table_env, numbers(table_env, 1003), [7, 8, 9], Dealing.BY_ROW, Gathering(rows=50, wait_s=LONG_S))
+    )
     ids = collections.defaultdict(list)
     for key, number, each in found:
         assert number == 0 and each.num_rows <= 50
@@ -142,13 +146,15 @@ def test_rows_are_dealt_one_by_one_so_that_shares_differ_by_one(table_env):
 
 def test_whole_chunks_are_dealt_in_turn(table_envs):
     table_env = table_envs.stenv
-    found = collected(rows_for_members(table_env, numbers(table_env, 1000), [7, 8], Dealing.BY_CHUNK, Gathering(rows=300)))
+    found = collected(
+        rows_for_members(table_env, numbers(table_env, 1000), [7, 8], Dealing.BY_CHUNK, Gathering(rows=300, wait_s=LONG_S))
+    )
     assert [(key, each.num_rows) for key, _, each in found] == [(7, 300), (8, 300), (7, 300), (8, 100)]
 
 
 def test_each_chunk_goes_to_all(table_envs):
     table_env = table_envs.stenv
-    found = collected(rows_for_members(table_env, numbers(table_env, 5), [7, 8], Dealing.TO_ALL, Gathering(), 3))
+    found = collected(rows_for_members(table_env, numbers(table_env, 5), [7, 8], Dealing.TO_ALL, Gathering(wait_s=LONG_S), 3))
     assert [(key, number, each.column(0).to_pylist()) for key, number, each in found] == [
         (7, 3, [0, 1, 2, 3, 4]),
         (8, 3, [0, 1, 2, 3, 4]),
@@ -161,7 +167,7 @@ def test_each_chunk_goes_to_all(table_envs):
 def test_chunks_are_as_large_as_their_bytes(table_envs, cell):
     table_env = table_envs.stenv
     table = numbers(table_env, 1000, f"{cell} AS x")
-    sizes = [each.num_rows for _, _, each in collected(_by_chunk(table_env, table, Gathering(bytes=100_000)))]
+    sizes = [each.num_rows for _, _, each in collected(_by_chunk(table_env, table, Gathering(bytes=100_000, wait_s=LONG_S)))]
     assert sum(sizes) == 1000
     assert all(90 <= size <= 101 for size in sizes[:-1])
 
@@ -169,7 +175,7 @@ def test_chunks_are_as_large_as_their_bytes(table_envs, cell):
 def test_a_chunk_leaves_with_a_row_larger_than_a_chunk(table_envs):
     table_env = table_envs.stenv
     table = numbers(table_env, 5, "id, CASE WHEN id = 2 THEN REPEAT('x', 1500000) ELSE 'y' END AS x")
-    found = collected(_by_chunk(table_env, table, Gathering(rows=1000, bytes=100_000)))
+    found = collected(_by_chunk(table_env, table, Gathering(rows=1000, bytes=100_000, wait_s=LONG_S)))
     assert [each.column(0).to_pylist() for _, _, each in found] == [[0, 1, 2], [3, 4]]
     assert len(found[0][2].column(1)[2].as_py()) == 1_500_000
 
