@@ -36,16 +36,18 @@ if sys.version_info < (3, 13):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put files that take long first, so that no worker is left with one of them at the end."""
+    """Put files that take long first, and let one process run each file; one runs all that start clusters, which take much."""
     tiers = ("cluster", "flink", "tf", "process")
 
     def tier(item: pytest.Item) -> int:
         return next((place for place, name in enumerate(tiers) if item.get_closest_marker(name)), len(tiers))
 
-    first = {}
+    first: dict[pathlib.Path, int] = {}
     for item in items:
         first[item.path] = min(tier(item), first.get(item.path, len(tiers)))
     items.sort(key=lambda item: first[item.path])  # stable: the order inside a file stays
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("clusters" if first[item.path] == 0 else item.path.stem))
 
 
 @pytest.fixture(autouse=True)
