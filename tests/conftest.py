@@ -35,6 +35,7 @@ if sys.version_info < (3, 13):
     ast.parse = _one_at_a_time(ast.parse)
 
 
+@pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put files that take long first, and let one process run each file; one runs all that start clusters, which take much."""
     tiers = ("cluster", "flink", "tf", "process")
