@@ -21,12 +21,12 @@ demo: setup
 bench: setup
 	$(BIN)/python benchmarks/bench.py
 
-# Most of the time goes into waiting for processes to start, so two cores have time for three tests at once. tests/conftest.py says
-# which of them belong together.
-TESTS_AT_ONCE ?= 3
+# Most of the time goes into waiting for processes to start: two at a time take two thirds of it on two cores. Three take less, but
+# then tests on clusters stand in each other's way there.
+TESTS_AT_ONCE ?= 2
 
 test: setup
-	$(BIN)/python -m pytest --numprocesses $(TESTS_AT_ONCE) --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 
 # The tiers of `make test`, each alone.
 test-unit: setup

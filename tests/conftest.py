@@ -35,9 +35,8 @@ if sys.version_info < (3, 13):
     ast.parse = _one_at_a_time(ast.parse)
 
 
-@pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put files that take long first, and let one process run each file; one runs all that start clusters, which take much."""
+    """Put files that take long first, so that no process is left with one of them at the end."""
     tiers = ("cluster", "flink", "tf", "process")
 
     def tier(item: pytest.Item) -> int:
@@ -47,8 +46,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         first[item.path] = min(tier(item), first.get(item.path, len(tiers)))
     items.sort(key=lambda item: first[item.path])  # stable: the order inside a file stays
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("clusters" if first[item.path] == 0 else item.path.stem))
 
 
 @pytest.fixture(autouse=True)
