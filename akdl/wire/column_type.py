@@ -54,7 +54,7 @@ class Meaning(NamedTuple):
     """
 
     feature: str
-    sent: ValueType
+    sent: "ValueType"  # Python 3.7 takes no enum of protobuf here, only its name
     names: Mapping[str, Arguments]
     unit: str = ""
     largest_precision: int = 0
