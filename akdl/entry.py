@@ -94,7 +94,7 @@ def _run_task(settings: Mapping[str, str]) -> int:
     else:
         extra_columns = [each.columns for each in task.extra_inputs]
         rows = FileRows(folder, channel.read(), task.input_columns, task.exact_doubles, extra_columns)
-    writer = OutputWriter(channel, task.output_columns, task.output_wait_ms / 1000 or None)
+    writer = OutputWriter(channel, task.output_columns, task.chunk_wait_ms / 1000 or None)
     cluster = channel.wait_for_cluster()
     over = _report_progress(channel, rows)
     failure = _failure_of(lambda: _run_script(task, cluster, rows, writer, channel))

@@ -143,7 +143,7 @@ def _load(stage: dict[str, Any], columns: Sequence[Column]) -> tuple[RowPredicto
         reserved_cols=params["reservedCols"],
         infer_batch_size=params["inferBatchSize"],
         intra_op_parallelism=params["intraOpParallelism"],
-        batch_dim_in_cell=params["cellsHoldBatches"],
+        cells_hold_batches=params["cellsHoldBatches"],
     )
     by_name = {column.name: column for column in (*columns, *outputs)}
     return model, [by_name[name] for name in model.output_columns]

@@ -111,7 +111,7 @@ class PredictOp(WithParams, Operator[Any]):
             input_keys=inputs or [],
             output_columns=table_columns(output_schema),
             output_keys=outputs or [],
-            batch_dim_in_cell=values["cellsHoldBatches"],
+            cells_hold_batches=values["cellsHoldBatches"],
             batch_size=values["inferBatchSize"],
             intra_op_parallelism=values["intraOpParallelism"] or 0,
             **_newer_models(name, values),

@@ -57,20 +57,20 @@ class InputConverter:
     Args:
         tensor: The input.
         column: The column's name.
-        batch_dim_in_cell: Whether a cell is a whole tensor with the batch dimension, and not one element of a batch.
+        cells_hold_batches: Whether a cell is a whole tensor with the batch dimension, and not one element of a batch.
         utf8: Whether cells of bytes are strings.
 
     Raises:
         SignatureError: The input is of a kind that no column can feed.
     """
 
-    def __init__(self, tensor: TensorDescription, column: str, batch_dim_in_cell: bool = False, utf8: bool = False) -> None:
-        _check(tensor, batch_dim_in_cell)
+    def __init__(self, tensor: TensorDescription, column: str, cells_hold_batches: bool = False, utf8: bool = False) -> None:
+        _check(tensor, cells_hold_batches)
         self.key = tensor.key
         self.column = column
         self.fixed_batch: Optional[int] = None
         sizes = tensor.shape
-        if sizes is not None and not batch_dim_in_cell:
+        if sizes is not None and not cells_hold_batches:
             self.fixed_batch = sizes[0] if sizes[0] >= 0 else None
             sizes = sizes[1:]
         is_string = tensor.dtype == "string"
@@ -183,12 +183,12 @@ class _CellShape:
         return self._open == 1 and self._known > 0 and count % self._known == 0
 
 
-def _check(tensor: TensorDescription, batch_dim_in_cell: bool) -> None:
+def _check(tensor: TensorDescription, cells_hold_batches: bool) -> None:
     if not tensor.tensor:
         raise SignatureError(f"the input {tensor} is no plain tensor; sparse and ragged inputs cannot be fed from a column")
     if tensor.dtype not in NUMBERS and tensor.dtype != "string":
         raise SignatureError(f"the input {tensor} has a type that cannot be fed from a column")
-    if tensor.shape == () and not batch_dim_in_cell:
+    if tensor.shape == () and not cells_hold_batches:
         raise SignatureError(
             f"the input {tensor} has no batch dimension; a model that takes single tensors needs cellsHoldBatches"
         )

@@ -29,7 +29,7 @@ class ServedModel:
         inputs: Column to the signature's input that it feeds, or the names of columns that are called like the inputs. All
             inputs must be fed. By default every input is fed by the column of its name.
         outputs: The columns to make; plain text names an output whose values are returned as arrays. By default all outputs.
-        batch_dim_in_cell: Cells are whole tensors with the batch dimension, as in Alink's SavedModel operators, and the
+        cells_hold_batches: Cells are whole tensors with the batch dimension, as in Alink's SavedModel operators, and the
             model is called for each row alone. Otherwise a cell is one element of a batch.
         batch_size: Most rows in one call of the model. A signature with a fixed batch dimension has its own.
         intra_op_parallelism: Threads inside one operation. TensorFlow has one such pool per process, so the first use of
@@ -49,7 +49,7 @@ class ServedModel:
         inputs: Union[None, Mapping[str, str], Sequence[str]] = None,
         outputs: Optional[Iterable[Union[str, OutputColumn]]] = None,
         *,
-        batch_dim_in_cell: bool = False,
+        cells_hold_batches: bool = False,
         batch_size: int = 256,
         intra_op_parallelism: Optional[int] = None,
         utf8_columns: Collection[str] = (),
@@ -58,7 +58,7 @@ class ServedModel:
             raise ServingError(f"inferBatchSize is {batch_size}; it must be at least 1")
         folder = find_saved_model(folder)
         tags, self.signature = resolve(folder, tag, signature)
-        self._batch_dim_in_cell = batch_dim_in_cell
+        self._cells_hold_batches = cells_hold_batches
         self._inputs = self._input_converters(inputs, utf8_columns)
         self._outputs = self._output_converters(outputs)
         self._fixed_batch = self._one_fixed_batch()
@@ -158,7 +158,7 @@ class ServedModel:
                 "{}, the signature is {}".format(", ".join(map(repr, keys)) or "none", self.signature)
             )
         return [
-            InputConverter(tensor, column, self._batch_dim_in_cell, column in utf8_columns)
+            InputConverter(tensor, column, self._cells_hold_batches, column in utf8_columns)
             for (column, _), tensor in zip(pairs, tensors)
         ]
 
@@ -175,7 +175,7 @@ class ServedModel:
             OutputConverter(
                 column,
                 find_tensor(known, column.name if column.key is None else column.key, "output", self.signature),
-                self._batch_dim_in_cell,
+                self._cells_hold_batches,
             )
             for column in columns
         ]
@@ -214,7 +214,7 @@ class ServedModel:
             for row in good:
                 by_shape.setdefault(tuple(converted.shape(row) for converted in values.values()), []).append(row)
             groups = by_shape.values()
-        size = 1 if self._batch_dim_in_cell else self._batch_size
+        size = 1 if self._cells_hold_batches else self._batch_size
         for group in groups:
             for start in range(0, len(group), size):
                 yield group[start : start + size]
@@ -241,7 +241,7 @@ class ServedModel:
 
     def _call(self, feeds: Dict[str, Array], rows: int) -> Dict[str, Array]:
         """Call the model and return its outputs with rows on the first axis."""
-        if self._batch_dim_in_cell:
+        if self._cells_hold_batches:
             fetched = self._runner.run({key: array[0] for key, array in feeds.items()})
             return {key: array[np.newaxis] for key, array in fetched.items()}
         padding = (self._fixed_batch or rows) - rows

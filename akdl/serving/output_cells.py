@@ -43,13 +43,13 @@ class OutputConverter:
     Args:
         column: The column to make.
         tensor: The output.
-        batch_dim_in_cell: Whether a cell is a whole tensor with the batch dimension, and not one element of a batch.
+        cells_hold_batches: Whether a cell is a whole tensor with the batch dimension, and not one element of a batch.
 
     Raises:
         SignatureError: The column's type cannot hold the output.
     """
 
-    def __init__(self, column: OutputColumn, tensor: TensorDescription, batch_dim_in_cell: bool = False) -> None:
+    def __init__(self, column: OutputColumn, tensor: TensorDescription, cells_hold_batches: bool = False) -> None:
         self.name = column.name
         self.key = tensor.key
         self._where = f"output {tensor.key!r} to column {column.name!r} ({column.type})"
@@ -68,7 +68,7 @@ class OutputConverter:
             )
         self._kind, self._is_array = column_type.kind, column_type.is_array
         self._convert = self._converter(source)
-        shape = tensor.shape if batch_dim_in_cell or tensor.shape is None else tensor.shape[1:]
+        shape = tensor.shape if cells_hold_batches or tensor.shape is None else tensor.shape[1:]
         size = None if shape is None or min(shape, default=0) < 0 else int(np.prod(shape, dtype=np.int64))
         if self._takes_one(source) and size not in (None, 1):
             raise SignatureError(

@@ -35,7 +35,7 @@ class RowPredictor:
         reserved_cols: Input columns that stay; by default all.
         infer_batch_size: Most rows in one call of the model.
         intra_op_parallelism: See `ServedModel`.
-        batch_dim_in_cell: See `ServedModel`.
+        cells_hold_batches: See `ServedModel`.
 
     Raises:
         ModelError: There is no usable model.
@@ -57,7 +57,7 @@ class RowPredictor:
         reserved_cols: Optional[Sequence[str]] = None,
         infer_batch_size: int = 256,
         intra_op_parallelism: Optional[int] = None,
-        batch_dim_in_cell: bool = False,
+        cells_hold_batches: bool = False,
     ) -> None:
         self._input_columns = list(input_columns)
         selected = _known("selectedCols", selected_cols, self._input_columns)
@@ -77,7 +77,7 @@ class RowPredictor:
                 signature_def_key,
                 dict(zip(selected, keys)),
                 [OutputColumn(name, type_, key) for (name, type_), key in zip(output_schema, output_keys)],
-                batch_dim_in_cell=batch_dim_in_cell,
+                cells_hold_batches=cells_hold_batches,
                 batch_size=infer_batch_size,
                 intra_op_parallelism=intra_op_parallelism,
             )

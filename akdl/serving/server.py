@@ -145,7 +145,7 @@ class ModelServer:
             serving.signature or "serving_default",
             dict(zip(names, list(serving.input_keys) or names)),
             [OutputColumn(column.name, column.type, key) for column, key in zip(serving.output_columns, output_keys)],
-            batch_dim_in_cell=serving.batch_dim_in_cell,
+            cells_hold_batches=serving.cells_hold_batches,
             batch_size=serving.batch_size or 256,
             intra_op_parallelism=serving.intra_op_parallelism or None,
             utf8_columns=[column.name for column in serving.input_columns if is_utf8(column)],

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Serving(_message.Message):
-    __slots__ = ["model", "tag", "signature", "input_columns", "input_keys", "output_columns", "output_keys", "batch_dim_in_cell", "batch_size", "intra_op_parallelism", "model_folder", "scan_interval_s", "models_from_ms"]
+    __slots__ = ["model", "tag", "signature", "input_columns", "input_keys", "output_columns", "output_keys", "cells_hold_batches", "batch_size", "intra_op_parallelism", "model_folder", "scan_interval_s", "models_from_ms"]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     TAG_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
@@ -16,7 +16,7 @@ class Serving(_message.Message):
     INPUT_KEYS_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_COLUMNS_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_KEYS_FIELD_NUMBER: _ClassVar[int]
-    BATCH_DIM_IN_CELL_FIELD_NUMBER: _ClassVar[int]
+    CELLS_HOLD_BATCHES_FIELD_NUMBER: _ClassVar[int]
     BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     INTRA_OP_PARALLELISM_FIELD_NUMBER: _ClassVar[int]
     MODEL_FOLDER_FIELD_NUMBER: _ClassVar[int]
@@ -29,13 +29,13 @@ class Serving(_message.Message):
     input_keys: _containers.RepeatedScalarFieldContainer[str]
     output_columns: _containers.RepeatedCompositeFieldContainer[_task_pb2.TableColumn]
     output_keys: _containers.RepeatedScalarFieldContainer[str]
-    batch_dim_in_cell: bool
+    cells_hold_batches: bool
     batch_size: int
     intra_op_parallelism: int
     model_folder: str
     scan_interval_s: float
     models_from_ms: int
-    def __init__(self, model: _Optional[str] = ..., tag: _Optional[str] = ..., signature: _Optional[str] = ..., input_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., input_keys: _Optional[_Iterable[str]] = ..., output_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., output_keys: _Optional[_Iterable[str]] = ..., batch_dim_in_cell: bool = ..., batch_size: _Optional[int] = ..., intra_op_parallelism: _Optional[int] = ..., model_folder: _Optional[str] = ..., scan_interval_s: _Optional[float] = ..., models_from_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., tag: _Optional[str] = ..., signature: _Optional[str] = ..., input_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., input_keys: _Optional[_Iterable[str]] = ..., output_columns: _Optional[_Iterable[_Union[_task_pb2.TableColumn, _Mapping]]] = ..., output_keys: _Optional[_Iterable[str]] = ..., cells_hold_batches: bool = ..., batch_size: _Optional[int] = ..., intra_op_parallelism: _Optional[int] = ..., model_folder: _Optional[str] = ..., scan_interval_s: _Optional[float] = ..., models_from_ms: _Optional[int] = ...) -> None: ...
 
 class ServedTensor(_message.Message):
     __slots__ = ["column", "key", "dtype", "shape", "unknown_rank"]

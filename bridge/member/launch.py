@@ -34,7 +34,7 @@ def task_of(settings: GroupSettings, folder: WorkFolder) -> Task:
         exact_doubles=settings.exact_doubles,
         input_columns=table_columns(settings.script_schema),
         output_columns=table_columns(settings.output_schema),
-        output_wait_ms=int(settings.chunk_wait_s * 1000) if settings.kind == "stream" else 0,
+        chunk_wait_ms=int(settings.chunk_wait_s * 1000) if settings.kind == "stream" else 0,
         commits=settings.replay == UNCOMMITTED,
         extra_inputs=[ExtraInput(columns=table_columns(schema)) for schema in settings.extra_schemas],
     )

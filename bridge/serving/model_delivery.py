@@ -67,7 +67,7 @@ def deliver_models(
     collected = keyed(rows, KEYED_CHUNK).process(collect, output_type=_PIECE).set_parallelism(1).name(f"{operator}, models")
     delivered = (
         collected.broadcast()
-        .process(Deliver(settings), output_type=Types.ROW_NAMED(["n"], [Types.LONG()]))
+        .process(Deliver(settings), output_type=Types.ROW_NAMED(["delivered"], [Types.LONG()]))
         .set_parallelism(parallelism)
         .name(f"{operator}, models to hosts")
     )
@@ -266,7 +266,8 @@ def _union(result: Table, result_view: str, delivered_view: str) -> str:
         columns.append(f"CAST({quoted(name)} {cast}" if is_time else quoted(name))
         nulls.append(f"CAST(NULL {cast}")
     return (
-        f"SELECT {', '.join(columns)} FROM {result_view} UNION ALL SELECT {', '.join(nulls)} FROM {delivered_view} WHERE n < 0"
+        f"SELECT {', '.join(columns)} FROM {result_view} "
+        f"UNION ALL SELECT {', '.join(nulls)} FROM {delivered_view} WHERE delivered < 0"
     )
 
 

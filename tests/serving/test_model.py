@@ -272,7 +272,7 @@ class TestShapes:
 
     def test_batch_dimension_in_the_cell(self) -> None:
         model = ServedModel(
-            models.identity("float32", (None, 2)), batch_dim_in_cell=True, outputs=[OutputColumn("b", "ARRAY<FLOAT>")]
+            models.identity("float32", (None, 2)), cells_hold_batches=True, outputs=[OutputColumn("b", "ARRAY<FLOAT>")]
         )
         result = model.predict({"a": [[[1, 2]], "3 4 5 6", "$1 2$7 8"]})
         assert [list(cell) for cell in result["b"]] == [[1, 2], [3, 4, 5, 6], [7, 8]]
@@ -281,7 +281,7 @@ class TestShapes:
         folder = models.identity("float32", ())
         with pytest.raises(SignatureError, match="has no batch dimension"):
             ServedModel(folder)
-        model = ServedModel(folder, batch_dim_in_cell=True, outputs=[OutputColumn("b", "DOUBLE")])
+        model = ServedModel(folder, cells_hold_batches=True, outputs=[OutputColumn("b", "DOUBLE")])
         assert list(model.predict({"a": [1, 2]})["b"]) == [1, 2]
 
 

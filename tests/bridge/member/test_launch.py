@@ -128,13 +128,13 @@ def test_the_task_of_a_batch(folder: WorkFolder) -> None:
     assert (task.work_dir, task.main_script) == (folder.path, os.path.join(folder.path, "pkg", "main.py"))
     assert [column.name for column in task.input_columns] == ["id", "w"], "with the weight, which the table does not have"
     assert [column.name for column in task.output_columns] == ["x"]
-    assert (task.output_wait_ms, task.commits, list(task.extra_inputs)) == (0, False, [])
+    assert (task.chunk_wait_ms, task.commits, list(task.extra_inputs)) == (0, False, [])
 
 
 def test_the_task_of_a_stream(folder: WorkFolder) -> None:
     extra = (Schema.parse("a INT"), Schema.parse("b STRING, c INT"))
     task = task_of(settings(kind="stream", chunk_wait_s=0.25, replay="uncommitted", extra_schemas=extra), folder)
-    assert (task.output_wait_ms, task.commits) == (250, True)
+    assert (task.chunk_wait_ms, task.commits) == (250, True)
     assert [[column.name for column in each.columns] for each in task.extra_inputs] == [["a"], ["b", "c"]]
 
 
