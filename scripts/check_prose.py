@@ -46,17 +46,20 @@ def prose_of(path: pathlib.Path) -> str:
 
 def _document(text: str) -> str:
     """Blank code."""
-    return re.sub(
-        r"^```.*?^```|`[^`\n]*`", lambda found: re.sub(r"\S", " ", found.group()), text, flags=re.DOTALL | re.MULTILINE
-    )
+    return _CODE.sub(lambda found: _blank(found.group()), text)
 
 
 def _comments_and_strings(text: str) -> str:
-    lines = [re.sub(r"\S", " ", line) for line in text.splitlines(keepends=True)]
+    source = text.splitlines(keepends=True)
+    lines = [_blank(line) for line in source]
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type in (tokenize.COMMENT, tokenize.STRING):
-            _show(lines, text.splitlines(keepends=True), token.start, token.end)
+            _show(lines, source, token.start, token.end)
     return "".join(lines)
+
+
+def _blank(text: str) -> str:
+    return re.sub(r"\S", " ", text)
 
 
 def _show(lines: list[str], source: list[str], start: tuple[int, int], end: tuple[int, int]) -> None:
