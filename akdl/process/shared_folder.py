@@ -6,6 +6,8 @@ import os
 import shutil
 from typing import Iterator
 
+from akdl.process.file_lock import is_linked, try_lock
+
 _LOCK = "lock"
 
 
@@ -21,7 +23,7 @@ def locked(folder: str) -> Iterator[None]:
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if _is_linked(lock):
+            if is_linked(lock):
                 yield
                 return
         finally:
@@ -37,12 +39,7 @@ def try_locked(folder: str) -> Iterator[bool]:
         yield False
         return
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield _is_linked(lock)
+        yield try_lock(lock) and is_linked(lock)
     finally:
         os.close(lock)
 
@@ -68,9 +65,5 @@ def wait_and_remove(folder: str) -> None:
     """Remove a folder once nobody holds its lock; leave one that others have removed, or begun anew, meanwhile."""
     with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, _LOCK), "rb") as lock:
         fcntl.flock(lock.fileno(), fcntl.LOCK_EX)
-        if _is_linked(lock.fileno()):
+        if is_linked(lock.fileno()):
             remove(folder)
-
-
-def _is_linked(lock: int) -> bool:
-    return os.fstat(lock).st_nlink > 0

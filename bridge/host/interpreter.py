@@ -22,10 +22,10 @@ import time
 from collections.abc import Iterator
 
 import akdl.storage.files
+from akdl.process.file_lock import is_linked, try_lock
 from akdl.storage.archive import ArchiveError, unpack_archive
 from bridge.exceptions import ConfigurationError
 from bridge.host.carried import arrived
-from bridge.host.file_lock import is_linked, try_lock
 from bridge.host.process import start_detached
 from bridge.host.variables import variables
 from bridge.host.work_folder import WorkFolder, private_folder

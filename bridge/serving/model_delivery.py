@@ -22,10 +22,10 @@ from pyflink.datastream import KeyedProcessFunction, ProcessFunction
 from pyflink.datastream.state import MapStateDescriptor
 from pyflink.table import StreamTableEnvironment, Table
 
+from akdl.process.file_lock import try_lock
 from bridge.codec.ipc import read_batch
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.flink.arrow_operators import KEYED_CHUNK, START, Dealing, keyed, rows_for_members
-from bridge.host.file_lock import try_lock
 from bridge.schema import quoted
 from bridge.serving.model_rows import DamagedModel, Model, ModelRow, ModelRows
 from bridge.serving.prediction import PredictionSettings, model_process

@@ -26,6 +26,7 @@ ALLOWED = {
         "akdl.runner.config",
         "akdl.storage.archive",
         "akdl.storage.files",
+        "akdl.process.file_lock",
         "akdl.process.preflight",
         "akdl.process.shared_folder",
     ),

@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 import bridge.host.interpreter
+from akdl.process.file_lock import try_lock
 from akdl.storage.files import sha256_of
 from bridge.exceptions import ConfigurationError, TaskError
-from bridge.host.file_lock import try_lock
 from bridge.host.interpreter import means_tensorflow_1, open_interpreter
 from bridge.settings import PythonArchive
 from tests.bridge.member.test_member import BATCH, decoded, start  # noqa: F401  a fixture

@@ -1,7 +1,5 @@
 """Locks on files, for what the programs of one host share. The kernel opens them when their holder ends, however it ends."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from bridge.host.file_lock import is_linked, try_lock
+from akdl.process.file_lock import is_linked, try_lock
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def test_a_removed_file_is_no_longer_the_lock(tmp_path: pathlib.Path) -> None:
 
 HOLDER = """
 import os, sys
-from bridge.host.file_lock import try_lock
+from akdl.process.file_lock import try_lock
 print(try_lock(os.open(sys.argv[1], os.O_RDWR)), flush=True)
 sys.stdin.read()
 """
