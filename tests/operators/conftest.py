@@ -8,9 +8,14 @@ PEOPLE = "(VALUES (1, 'ann', 0.5), (2, 'bob', 1.5), (3, CAST(NULL AS STRING), 2.
 
 
 @pytest.fixture(scope="module")
-def table_env():
-    yield useLocalEnv(1).btenv
+def env():
+    yield useLocalEnv(1)
     resetEnv()
+
+
+@pytest.fixture(scope="module")
+def table_env(env):
+    return env.btenv
 
 
 @pytest.fixture

@@ -18,16 +18,8 @@ from operators import (
     TFSavedModelPredictor,
     TFTableModelPredictor,
     TFTableModelTrainer,
-    resetEnv,
-    useLocalEnv,
 )
 from tests.support.http import served
-
-
-@pytest.fixture(scope="module")
-def env():
-    yield useLocalEnv(1)
-    resetEnv()
 
 
 @pytest.fixture(scope="module")

@@ -10,17 +10,9 @@ from operators import (
     StreamOperator,
     TFSavedModelPredictBatchOp,
     TFTableModelPredictBatchOp,
-    resetEnv,
-    useLocalEnv,
 )
 
 pytestmark = pytest.mark.flink
-
-
-@pytest.fixture(scope="module")
-def env():
-    yield useLocalEnv(1)
-    resetEnv()
 
 
 @pytest.fixture(scope="module")

@@ -10,18 +10,11 @@ from operators import (
     StreamOperator,
     TFSavedModelPredictStreamOp,
     TFTableModelPredictStreamOp,
-    resetEnv,
     useLocalEnv,
 )
 
 pytestmark = pytest.mark.flink
 MODELS = "SELECT CAST(1 / 0 AS BIGINT) AS model_id, 'a' AS model_info"  # whoever ran its job would see it fail
-
-
-@pytest.fixture(scope="module")
-def env():
-    yield useLocalEnv(1)
-    resetEnv()
 
 
 @pytest.fixture(scope="module")

@@ -13,15 +13,8 @@ from operators import (
     TensorFlowBatchOp,
     TensorFlowStreamOp,
     TF2TableModelTrainBatchOp,
-    resetEnv,
     useLocalEnv,
 )
-
-
-@pytest.fixture(scope="module")
-def env():
-    yield useLocalEnv(1)
-    resetEnv()
 
 
 @pytest.fixture(scope="module")

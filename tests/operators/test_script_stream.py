@@ -6,13 +6,6 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from operators import BatchOperator, StreamOperator, TensorFlow2StreamOp, TensorFlowStreamOp, useLocalEnv
-from operators.flink.env import resetEnv
-
-
-@pytest.fixture(scope="module")
-def env():
-    yield useLocalEnv(1)
-    resetEnv()
 
 
 @pytest.fixture

@@ -5,14 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bridge.exceptions import BridgeError, ConfigurationError
-from operators import CsvSourceStreamOp, StreamOperator, resetEnv, useLocalEnv
+from operators import CsvSourceStreamOp, StreamOperator, useLocalEnv
 from tests.support.leftovers import wait_until
-
-
-@pytest.fixture(scope="module")
-def env():
-    yield useLocalEnv(1)
-    resetEnv()
 
 
 @pytest.mark.parametrize("wrong", [-1, "2", True])

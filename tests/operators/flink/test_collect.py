@@ -9,16 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from operators import resetEnv, useLocalEnv
 from operators.flink.collect import to_dataframe
 
 pytestmark = pytest.mark.flink
-
-
-@pytest.fixture(scope="module")
-def table_env():
-    yield useLocalEnv(1).btenv
-    resetEnv()
 
 
 TYPES = {

@@ -11,7 +11,7 @@ import pytest
 from akdl.storage.files import FileError
 from akdl.storage.model_archive import ModelError, pack
 from bridge.exceptions import ConfigurationError
-from operators import BatchOperator, MemSourceBatchOp, resetEnv, useLocalEnv
+from operators import BatchOperator, MemSourceBatchOp
 from operators.predict_batch import pack_model_table
 from operators.prepare.model_file import packed_model, packed_rows
 from operators.prepare.program_folder import program_folder
@@ -25,12 +25,6 @@ def model(tmp_path):
     (folder / "saved_model.pb").write_text(str(tmp_path))
     (folder / "variables" / "variables.index").write_bytes(b"\0")
     return folder
-
-
-@pytest.fixture(scope="module")
-def table_env():
-    yield useLocalEnv(1).btenv
-    resetEnv()
 
 
 def graph_in(path):
