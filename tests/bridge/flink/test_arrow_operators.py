@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import os
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from pyflink.common import Row, Types
@@ -67,16 +66,21 @@ def numbers(table_env, count: int, columns: str = "id"):
     return table_env.sql_query(f"SELECT {columns} FROM {name}")
 
 
-def batch(data) -> pa.RecordBatch:
-    return pa.ipc.open_stream(np.array(data, "i1").tobytes()).read_next_batch()  # PyFlink collects bytes as signed numbers
-
-
 def collected(chunks) -> list[tuple[int, int, pa.RecordBatch]]:
     """Run the job and return (key, number of the input, rows) of each chunk."""
-    with chunks.execute_and_collect() as found:
-        got = [(key, number, rows, batch(data)) for key, (number, rows, data) in found if number != START]
-    assert all(rows == each.num_rows for _, _, rows, each in got)
-    return [(key, number, each) for key, number, _, each in got]
+    got = []
+    found = chunks._j_data_stream.executeAndCollect()  # PyFlink would make a number of each byte
+    try:
+        while found.hasNext():
+            row = found.next()
+            chunk = row.getField(1)
+            if chunk.getField(0) != START:
+                batch = pa.ipc.open_stream(chunk.getField(2)).read_next_batch()
+                assert batch.num_rows == chunk.getField(1)
+                got.append((row.getField(0), chunk.getField(0), batch))
+    finally:
+        found.close()
+    return got
 
 
 def test_each_member_is_told_once_that_the_job_starts(table_env):
