@@ -56,7 +56,7 @@ def test_a_model_of_a_stream_survives_a_restart(tmp_path, cluster):
         return cluster.rest(f"/jobs/{job}/checkpoints")["counts"]["completed"]
 
     def logged(text: str) -> int:
-        return sum(file.read_text("utf-8", "replace").count(text) for file in cluster.log_folder.glob("*taskexecutor*.log"))
+        return sum(file.read_text("utf-8", "replace").count(text) for file in cluster.log_folder.glob("taskmanager-*"))
 
     with running(op) as job:
         job.wait_for(lambda: job.predicts(3.0), "the first model predicts")

@@ -12,7 +12,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # tests beside these must not see their
     os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix=os.environ["PYTEST_XDIST_WORKER"])
     atexit.register(shutil.rmtree, tempfile.tempdir, ignore_errors=True)
 
-# Most JVMs of tests live for seconds: their better compiler would take a third of all processor time, to no avail.
-os.environ.setdefault("JVM_ARGS", "-Xmx1g -XX:TieredStopAtLevel=1")
+# Most JVMs of tests live for seconds: a better compiler, threads that collect garbage, and the check of Flink's own classes
+# would take half of their processor time, to no avail. Clusters of tests check them: see tests/support/flink_cluster.py.
+os.environ.setdefault(
+    "JVM_ARGS",
+    "-Xmx1g -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
+)
 
 ENVIRONMENT = dict(os.environ)

@@ -27,6 +27,8 @@ from tests.support.ports import free_ports
 FLINK_HOME = pathlib.Path(pyflink.__file__).parent
 STOP_S = 10.0
 LOG_LINES = 100
+_JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
+_TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
 _ROUTINE = re.compile(r"(Triggering|Completed) checkpoint")
 
 _without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -88,10 +90,10 @@ def flink_cluster(
     logs = tmp_path / "log"
     with ExitStack() as stack:
         try:
-            job_manager = stack.enter_context(_jvm(_command("jobmanager"), variables, logs / "jobmanager.log"))
+            job_manager = stack.enter_context(_jvm(_java(_JOB_MANAGER, variables), variables, logs / "jobmanager.log"))
             workers = [
                 stack.enter_context(_jvm(command, variables, logs / f"taskmanager-{index}.log"))
-                for index, command in enumerate(_task_managers(task_managers, hosts))
+                for index, command in enumerate(_task_managers(task_managers, variables, hosts))
             ]
             pids = tuple(worker.pid for worker in workers)
             cluster = FlinkCluster(address, rest_port, job_manager.pid, pids, logs, variables)
@@ -118,8 +120,8 @@ def flink_application(
     logs = tmp_path / "log"
     try:
         with (
-            _jvm([*_command("standalone-job"), *arguments], variables, logs / "jobmanager.log") as job_manager,
-            _jvm(_command("taskmanager"), variables, logs / "taskmanager-0.log"),
+            _jvm([*_script("standalone-job"), *arguments], variables, logs / "jobmanager.log") as job_manager,
+            _jvm(_java(_TASK_MANAGER, variables), variables, logs / "taskmanager-0.log"),
         ):
             yield job_manager
     finally:
@@ -146,11 +148,12 @@ def _prepare(
         (lib / jar.name).symlink_to(jar)
     for path in (FLINK_HOME / "conf").iterdir():
         (conf / path.name).write_bytes(path.read_bytes())
+    console = (conf / "log4j-console.properties").read_text()
+    (conf / "log4j-console.properties").write_text("".join(line for line in console.splitlines(True) if "rolling" not in line))
     # Flink needs the module openings of its own file; all else is ours.
-    openings = re.search(r"--add-exports=.*", (conf / "config.yaml").read_text())
-    assert openings is not None
+    openings = _openings(conf)
     options = {
-        "env.java.opts.all": openings.group(),
+        "env.java.opts.all": " ".join(openings),
         "jobmanager.rpc.address": address,
         "jobmanager.rpc.port": rpc_port,
         "jobmanager.bind-host": address,
@@ -163,7 +166,8 @@ def _prepare(
         "taskmanager.host": "localhost",
         "taskmanager.bind-host": "localhost",
         "taskmanager.numberOfTaskSlots": slots,
-        "taskmanager.memory.process.size": f"{1300 + 200 * slots}m",
+        "taskmanager.cpu.cores": slots,
+        **{f"taskmanager.memory.{name}": size for name, size in _memory(slots).items()},
         "io.tmp.dirs": str(temporary),
     }
     (conf / "config.yaml").write_text("".join(f"{key}: {value}\n" for key, value in options.items()))
@@ -172,6 +176,8 @@ def _prepare(
         **{name: value for name, value in ENVIRONMENT.items() if not name.startswith(("FLINK_", "PYTHONPATH"))},
         **{name: os.environ[name] for name in ["JAVA_HOME"] if name in os.environ},  # of ensure_java
         "FLINK_HOME": str(FLINK_HOME),
+        "FLINK_OPT_DIR": str(FLINK_HOME / "opt"),
+        "FLINK_PLUGINS_DIR": str(FLINK_HOME / "plugins"),
         "FLINK_CONF_DIR": str(conf),
         "FLINK_LIB_DIR": str(lib),
         "FLINK_LOG_DIR": str(logs),
@@ -179,19 +185,54 @@ def _prepare(
     }
 
 
-def _command(role: str) -> list[str]:
+def _openings(conf: pathlib.Path) -> list[str]:
+    found = re.search(r"--add-exports=.*", (conf / "config.yaml").read_text())
+    assert found is not None
+    return found.group().split()
+
+
+def _memory(slots: int) -> dict[str, str]:
+    """Return the sizes of a TaskManager's memory, which Flink's start script would work out."""
+    return {
+        "framework.heap.size": "128m",
+        "framework.off-heap.size": "128m",
+        "task.heap.size": "300m",
+        "task.off-heap.size": "0m",
+        "network.min": "100m",
+        "network.max": "100m",
+        "managed.size": f"{200 + 100 * slots}m",
+        "jvm-metaspace.size": "256m",
+        "jvm-overhead.min": "192m",
+        "jvm-overhead.max": "192m",
+    }
+
+
+def _script(role: str) -> list[str]:
     return ["bash", str(FLINK_HOME / "bin" / f"{role}.sh"), "start-foreground"]
 
 
-def _task_managers(count: int, network: Network | None) -> Iterator[list[str]]:
+def _java(entry_point: str, variables: Mapping[str, str]) -> list[str]:
+    """Return the command of a JVM as Flink's start script would make it, which starts three other JVMs for that."""
+    java = os.path.join(variables["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in variables else "java"
+    conf = pathlib.Path(variables["FLINK_CONF_DIR"])
+    return [
+        java, "-Xmx1g", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=1g", "-XX:MaxMetaspaceSize=256m", *_openings(conf),
+        f"-Dlog4j.configurationFile=file:{conf}/log4j-console.properties",
+        "-classpath", f"{variables['FLINK_LIB_DIR']}/*",
+        entry_point, "--configDir", str(conf),
+    ]  # fmt: skip
+
+
+def _task_managers(count: int, variables: Mapping[str, str], network: Network | None) -> Iterator[list[str]]:
     """Yield the command of each TaskManager."""
+    command = _java(_TASK_MANAGER, variables)
     for index in range(count):
         if network is None:
-            yield _command("taskmanager")
+            yield command
         else:
             host = network.hosts[index % len(network.hosts)]
             addresses = [f"-Dtaskmanager.host={host.address}", f"-Dtaskmanager.bind-host={host.address}"]
-            yield host.command([*_command("taskmanager"), *addresses])
+            yield host.command([*command, *addresses])
 
 
 @contextmanager
