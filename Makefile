@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test test-unit test-process test-tf test-flink check fmt proto stubs clean
+.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow check fmt proto stubs clean
 
 setup: $(INSTALLED)
 
@@ -21,25 +21,31 @@ demo: setup
 bench: setup
 	$(BIN)/python benchmarks/bench.py
 
-# Most of the time goes into waiting for processes to start: two at a time take two thirds of it on two cores. Three take less, but
-# then tests on clusters stand in each other's way there.
-TESTS_AT_ONCE ?= 2
+# Most of the time goes into waiting for processes to start, so more of them than cores take less of it.
+TESTS_AT_ONCE ?= 3
+# Tests on clusters would stand in each other's way.
+SLOW_TESTS_AT_ONCE ?= 2
+PYTEST := $(BIN)/python -m pytest
 
 test: setup
-	$(BIN)/python -m pytest --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m 'not (cluster or slow)' --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
+
+# Clusters of several TaskManagers, other versions, examples and benchmarks.
+test-slow: setup
+	$(PYTEST) -m 'cluster or slow' --numprocesses $(SLOW_TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 
 # The tiers of `make test`, each alone.
 test-unit: setup
-	$(BIN)/python -m pytest -m 'not (process or tf or flink or cluster)'
+	$(PYTEST) -m 'not (process or tf or flink or cluster)'
 
 test-process: setup
-	$(BIN)/python -m pytest -m 'process and not (tf or flink or cluster)'
+	$(PYTEST) -m 'process and not (tf or flink or cluster)'
 
 test-tf: setup
-	$(BIN)/python -m pytest -m 'tf and not (flink or cluster)'
+	$(PYTEST) -m 'tf and not (flink or cluster)'
 
 test-flink: setup
-	$(BIN)/python -m pytest -m 'flink or cluster'
+	$(PYTEST) -m 'flink and not (cluster or slow)'
 
 check: setup
 	$(BIN)/ruff check .

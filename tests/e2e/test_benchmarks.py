@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.environment import ENVIRONMENT
 
+pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
 BENCHMARKS = pathlib.Path(__file__).parent.parent.parent / "benchmarks"
 
 
@@ -42,8 +43,6 @@ def test_a_benchmark_prints_a_table_and_leaves_figures_and_a_chart(tmp_path):
         assert figure["verdict"] == ("yes" if figure["ratio"] >= figure["target"] else "NO")
 
 
-@pytest.mark.flink
-@pytest.mark.tf
 def test_the_feed(tmp_path):
     printed = run(tmp_path, "feed", "--rounds", "1", "--scale", "0.001", "--only", "dataset_file, STREAMING")
     found = figures(tmp_path, "feed", printed)
@@ -52,16 +51,12 @@ def test_the_feed(tmp_path):
     assert "Processor seconds per million rows (in the kernel)" in printed
 
 
-@pytest.mark.flink
-@pytest.mark.tf
 @pytest.mark.parametrize("script, lines", [("predict", {"a dense layer of 10 to 1"}), ("output", {"write_batch", "write"})])
 def test_jobs_beside_their_limit(tmp_path, script, lines):
     found = figures(tmp_path, script, run(tmp_path, script, "--rounds", "1", "--scale", "0.001"))
     assert set(found) == lines
 
 
-@pytest.mark.flink
-@pytest.mark.tf
 def test_the_grid(tmp_path):
     options = ["--rounds", "1", "--scale", "0.001", "--bundles", "16,1000", "--chunks", "", "--segments", "65536"]
     found = figures(tmp_path, "grid_feed", run(tmp_path, "grid", "feed", *options))
@@ -69,15 +64,11 @@ def test_the_grid(tmp_path):
     assert cells == {"as is", "bundles 16, segments 65,536", "bundles 1,000, segments 65,536"}
 
 
-@pytest.mark.flink
-@pytest.mark.tf
 def test_memory(tmp_path):
     found = figures(tmp_path, "memory", run(tmp_path, "memory", "--scale", "0.002"))
     assert set(found) == {"driver", "jvm", "tensorflow"}
 
 
-@pytest.mark.flink
-@pytest.mark.tf
 def test_a_stream_of_thirty_seconds_takes_no_more_and_more_memory(tmp_path):
     printed = run(tmp_path, "streams", "--seconds", "30")
     assert "rows at 5,000 rows/s, each once" in printed and "delay in ms: p50" in printed

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.environment import ENVIRONMENT
 
-pytestmark = [pytest.mark.flink, pytest.mark.tf]
+pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
 EXAMPLES = pathlib.Path(__file__).parent.parent.parent / "examples"
 
 

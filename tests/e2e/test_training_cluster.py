@@ -67,7 +67,7 @@ def test_keras_parameter_server_strategy(cluster):
 @pytest.mark.timeout(900)
 def test_jobs_in_a_row(cluster):
     """What a job leaves behind, such as a port or a slot, would stop a later one. The twenty that were asked for take minutes."""
-    for _ in range(int(os.environ.get("AKDL_TEST_JOBS", "5"))):
+    for _ in range(int(os.environ.get("AKDL_TEST_JOBS", "3"))):
         op = train_op("ps_sum.py", "total BIGINT, workers BIGINT", numWorkers=2, numPSs=1)
         row = only_row(sequence(getMLEnv().btenv, 50), op)
         assert (row.total, row.workers) == (50, 2)

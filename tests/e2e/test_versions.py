@@ -29,7 +29,7 @@ from operators import (
 from tests.e2e.jobs import SCRIPTS, points, sequence
 from tests.support.tensorflows import NEWEST, TF_1
 
-pytestmark = [pytest.mark.flink, pytest.mark.tf]
+pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
 
 ROOT = pathlib.Path(__file__).parents[2]
 WIRE = """
