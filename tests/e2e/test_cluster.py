@@ -27,24 +27,9 @@ from tests.e2e.test_rows import check
 from tests.support.environments import make_environment, pack
 from tests.support.flink_cluster import flink_cluster
 from tests.support.http import served
-from tests.support.javas import oldest_java
 from tests.support.leftovers import wait_until
 
 pytestmark = pytest.mark.cluster
-
-
-def test_the_oldest_java_runs_it(tmp_path):
-    """The operators in the JVM are compiled there."""
-    java_home = oldest_java()
-    with flink_cluster(tmp_path, task_managers=3, slots=1, java_home=java_home) as old:
-        executable = os.readlink(f"/proc/{old.task_manager_pids[0]}/exe")
-        assert executable.startswith(os.path.realpath(java_home))
-        useRemoteEnv(old.host, old.rest_port, 3)
-        try:
-            linked = sequence(getMLEnv().btenv, 100_003).link(script_op("echo_ids.py", "worker INT, id BIGINT", 3))
-            check(shares(linked), 100_003, 3, 3)
-        finally:
-            resetEnv()
 
 
 @pytest.fixture(scope="module")

@@ -47,24 +47,11 @@ def test_ways_to_die(way, expected):
         run(failing(way, workers=2) if way == "raise" else failing(way))
 
 
-@pytest.mark.parametrize(
-    ("way", "expected"),
-    [
-        ("column", "ValueError: output_writer.write: row 0: unknown column 'nonsense'; outputSchemaStr has 'x'"),
-        (
-            "type",
-            r"TypeError: output_writer.write: row 0: column 'x' \(BIGINT\): expected an int64_list with 1 value, got a float_list",
-        ),
-        (
-            "count",
-            r"ValueError: .* column 'x' \(BIGINT\): expected an int64_list with 1 value, got an int64_list with 2 values",
-        ),
-        ("batch type", r"TypeError: column 'x' \(BIGINT\): expected integers, got float64 such as 0.5"),
-    ],
-)
-def test_rows_that_do_not_fit_the_schema_fail_in_the_script(way, expected):
+def test_a_row_that_does_not_fit_the_schema_fails_in_the_script():
+    """All that may be wrong with it is in tests/akdl/rows."""
+    expected = "ValueError: output_writer.write: row 0: unknown column 'nonsense'; outputSchemaStr has 'x'"
     with pytest.raises(TaskError, match=expected):
-        run(failing(way))
+        run(failing("column"))
 
 
 def test_no_main():

@@ -66,6 +66,6 @@ def test_each_script_runs_on_another_host(cluster, hosts):
 def test_a_group_trains_across_hosts(cluster, hosts):
     """TensorFlow's own servers and the group line find each other at the addresses that the hosts announce."""
     op = train_op("full_batch_sgd.py", SGD, numWorkers=3, numPSs=0, userParams={"steps": 30}, hostNetwork=f"{hosts.address}/24")
-    (row,) = points(getMLEnv().btenv, 61).link(op).collectToDataframe().itertuples()
+    (row,) = points(getMLEnv().stenv, 61).link(op).collectToDataframe().itertuples()
     assert (row.strategy, row.rows) == ("CollectiveAllReduceStrategy", 61)
     assert json.loads(row.weights)[0] > 0.1 > -0.1 > json.loads(row.weights)[1]

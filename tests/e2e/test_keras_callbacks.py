@@ -52,17 +52,6 @@ def _local_env():
     useLocalEnv(2)
 
 
-def test_two_workers_train_on_shares_of_a_table():
-    rows = points(getMLEnv().btenv, 200)
-    train = TF2TableModelTrainBatchOp(
-        userFiles=[SCRIPT], mainScriptFile=SCRIPT, userParams={"config": CONFIG}, numWorkers=2, numPSs=0
-    )
-    inputs = rows.select("ARRAY[x0, x1] AS x, label")
-    predict = TFTableModelPredictBatchOp(outputSchemaStr="p DOUBLE", selectedCols=["x"])
-    found = predict.linkFrom(rows.link(train), inputs).collectToDataframe()
-    assert np.mean((found.p > 0.5) == (found.label == 1)) > 0.9
-
-
 def test_a_runner_that_the_script_is_not_written_for():
     train = TF2TableModelTrainBatchOp(
         userFiles=[SCRIPT], mainScriptFile=SCRIPT, userParams={"config": CONFIG, "runner": "estimator"}, numWorkers=1, numPSs=0

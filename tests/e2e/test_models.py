@@ -41,16 +41,16 @@ def train_op(tmp_path, script, **params):
 
 
 @pytest.mark.tf
-@pytest.mark.parametrize(("mode", "workers", "below"), [("btenv", 1, ""), ("stenv", 2, "1700000000")])
-def test_the_export_of_the_chief_becomes_a_table(tmp_path, mode, workers, below):
+def test_the_export_of_the_chief_becomes_a_table(tmp_path):
+    """Also one below a folder with a number, as TensorFlow's exporters make them."""
     import tensorflow as tf
 
-    op = train_op(tmp_path, SAVE, numWorkers=workers, userParams={"below": below})
-    rows = sequence(getattr(getMLEnv(), mode), 10).link(op).collectToDataframe()
+    op = train_op(tmp_path, SAVE, numWorkers=2, userParams={"below": "1700000000"})
+    rows = sequence(getMLEnv().stenv, 10).link(op).collectToDataframe()
     assert op.getColNames() == ["model_id", "model_info"] and op.getColTypes() == ["BIGINT", "STRING"]
     model = tf.saved_model.load(unpack(zip(rows.model_id, rows.model_info), str(tmp_path / "model")))
     (found,) = model.signatures["serving_default"](x=tf.constant([3.0]))["y"].numpy().tolist()
-    assert found == 30.0 if workers == 1 else found in (12.0, 15.0, 18.0), "3 times the rows of the chief"
+    assert found in (12.0, 15.0, 18.0), "3 times the rows of the chief"
 
 
 def test_a_script_without_an_export_is_an_error(tmp_path):

@@ -65,11 +65,11 @@ def exported(tmp_path_factory):
     return config.saved_model_dir
 
 
-def model_table(tmp_path, mode):
+def model_table(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     op = TF2TableModelTrainBatchOp(userFiles=[], mainScriptFile=str(script), numWorkers=1, numPSs=0)
-    return sequence(getattr(getMLEnv(), mode), 5).link(op)
+    return sequence(getMLEnv().btenv, 5).link(op)
 
 
 def check(found):
@@ -86,10 +86,9 @@ def no_model_process_is_left():
     wait_until(lambda: not place.is_dir() or not any(place.iterdir()), "model processes have ended and removed their folders")
 
 
-@pytest.mark.parametrize("mode", ["btenv", "stenv"])
-def test_a_trained_table_predicts(tmp_path, mode):
-    model = model_table(tmp_path, mode)
-    rows = points(getattr(getMLEnv(), mode), 3001)
+def test_a_trained_table_predicts(tmp_path):
+    model = model_table(tmp_path)
+    rows = points(getMLEnv().btenv, 3001)
     op = TFTableModelPredictBatchOp(outputSchemaStr=OUTPUTS, selectedCols=["x0", "x1"]).linkFrom(model, rows)
     assert op.getColNames() == ["x0", "x1", "label", "y", "both", "sign", "place"]
     check(op.collectToDataframe())
@@ -192,7 +191,7 @@ def test_alinks_dnn_on_two_workers_and_a_server_predicts_logits():
 
 
 def test_a_model_that_one_job_has_written_to_files_is_used_by_another(exported, tmp_path):
-    env = getMLEnv().btenv
+    env = getMLEnv().stenv
     env.execute_sql(
         "CREATE TEMPORARY TABLE kept_model (model_id BIGINT, model_info STRING) WITH ('connector' = 'filesystem', "
         f"'path' = '{tmp_path / 'kept'}', 'format' = 'json')"

@@ -58,7 +58,7 @@ class Shown:
         return set(self.all)
 
 
-MILLION = 1_000_000
+MILLION, SOME = 1_000_000, 200_000
 
 
 def test_identity_of_a_million_rows_by_three_workers(table_env, tmp_path):
@@ -70,17 +70,17 @@ def test_identity_of_a_million_rows_by_three_workers(table_env, tmp_path):
     assert min(shares) > MILLION // 4  # whole chunks are dealt in turn; some leave before they are full, more on a busy machine
 
 
-def test_filter_of_a_million_rows_in_graph_mode(table_env, tmp_path):
+def test_filter_in_graph_mode(table_env, tmp_path):
     sink = Sink(table_env, tmp_path)
-    run(counting(table_env, MILLION).link(stream_op("even_in_graph_mode.py")), sink)
-    assert sorted(number for _, number in sink.rows()) == list(range(0, MILLION, 2))
+    run(counting(table_env, SOME).link(stream_op("even_in_graph_mode.py")), sink)
+    assert sorted(number for _, number in sink.rows()) == list(range(0, SOME, 2))
 
 
-def test_fan_out_of_a_million_rows(table_env, tmp_path):
+def test_fan_out(table_env, tmp_path):
     sink = Sink(table_env, tmp_path)
-    run(counting(table_env, MILLION).link(stream_op("three_each.py")), sink)
+    run(counting(table_env, SOME).link(stream_op("three_each.py")), sink)
     rows = sink.rows()
-    assert len(rows) == len(set(rows)) == 3 * MILLION
+    assert len(rows) == len(set(rows)) == 3 * SOME
 
 
 def test_an_estimator_takes_the_stream_as_its_input(table_env, tmp_path):

@@ -1,4 +1,4 @@
-"""A program in an empty folder, with nothing but our wheel, on a cluster whose hosts have nothing but Flink's side."""
+"""A program in an empty folder, with nothing but our wheel, on a cluster whose hosts have Flink's side and the oldest Java."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.support.environment import ENVIRONMENT
 from tests.support.environments import make_environment, pack
 from tests.support.flink_cluster import flink_cluster
 from tests.support.installs import make_driver, make_flink_side
+from tests.support.javas import oldest_java
 from tests.support.leftovers import DEADLINE_S
 
 pytestmark = [pytest.mark.cluster, pytest.mark.tf]
@@ -49,13 +50,17 @@ def main(config):
 
 
 def test_a_driver_with_only_our_wheel(tmp_path: pathlib.Path):
+    """The operators in the JVM are compiled by the cluster's Java."""
+    java_home = oldest_java()
     driver, host = make_driver(tmp_path / "driver"), make_flink_side(tmp_path / "host")
     for name in ("empty", "cluster"):
         (tmp_path / name).mkdir()
     (tmp_path / "empty" / "job.py").write_text(JOB)
     (tmp_path / "empty" / "total.py").write_text(SCRIPT)
     archive = pack(make_environment(tmp_path / "made"), str(tmp_path / "env.tar.gz"), inside="env")
-    with flink_cluster(tmp_path / "cluster", task_managers=3, slots=1, python=host) as cluster:
+    with flink_cluster(tmp_path / "cluster", task_managers=3, slots=1, python=host, java_home=java_home) as cluster:
+        executable = os.readlink(f"/proc/{cluster.task_manager_pids[0]}/exe")
+        assert executable.startswith(os.path.realpath(java_home))
         done = subprocess.run(
             [driver, "job.py", str(cluster.rest_port), archive], cwd=tmp_path / "empty", capture_output=True, text=True,
             env={name: value for name, value in ENVIRONMENT.items() if name != "PYTHONPATH"}, timeout=5 * DEADLINE_S,

@@ -11,6 +11,8 @@ from tests.keras.support import ENVIRONMENT
 from tests.support.tensorflows import NEWEST, pytest_for
 from tests.support.tf_group import ROOT
 
+pytestmark = [pytest.mark.tf, pytest.mark.slow]
+
 TESTS = [
     "test_callbacks.py",
     "test_evaluate_predict.py::TestEvaluate::test_a_tuple_of_datasets",
@@ -25,12 +27,11 @@ TESTS = [
     "test_operator.py::test_a_batch_operator_gets_the_model_as_rows",
     "test_train.py::TestMlp::test_equals_keras_itself",
     "test_train.py::TestResumption::test_after_an_epoch",
-    "test_train.py::TestGroups::test_three_processes_get_the_weights_of_one[mlp]",
+    "test_train.py::TestGroups::test_processes_get_the_weights_of_one[mlp-3]",
     "test_train.py::TestWeightsAndEmptyData",
 ]
 
 
-@pytest.mark.tf
 def test_keras_3() -> None:
     python = NEWEST.python()
     environment = {**os.environ, **ENVIRONMENT, "PYTHONPATH": os.pathsep.join([str(ROOT), pytest_for(python)])}

@@ -127,14 +127,14 @@ class TestResumption:
 class TestGroups:
     """SGD on the same global batches; float32 sums in another order: weights within 1e-5."""
 
-    @pytest.mark.parametrize("name", ["mlp", "mlp_batched"])
-    def test_three_processes_get_the_weights_of_one(self, tmp_path: Path, name: str) -> None:
+    @pytest.mark.parametrize(("name", "processes"), [("mlp", 3), ("mlp_batched", 2)])
+    def test_processes_get_the_weights_of_one(self, tmp_path: Path, name: str, processes: int) -> None:
         """50 rows in steps of 12: the last step has rows for some workers only."""
         checkpoints = {"name": "checkpoint", "args": {"path": "checkpoints"}}
         config = mlp_config(tmp_path, save_path=str(tmp_path / "group"), callbacks=[checkpoints])
         (tmp_path / "config.json").write_text(json.dumps(config))
         arguments = ["train", "../config.json", "--module", str(SCRIPTS / f"{name}.py"), "--data-path", str(tmp_path)]
-        outputs = run_cli(tmp_path / "run", 3, arguments)
+        outputs = run_cli(tmp_path / "run", processes, arguments)
         assert "epoch 2/2  loss" in outputs[0]
         assert not [output for output in outputs[1:] if "epoch 2/2  loss" in output]
         alone = train(without_callbacks(config), script(name), tmp_path)

@@ -135,15 +135,17 @@ def test_members_are_told_of_the_start_before_the_input_ends(table_envs):
         assert [tuple(each) for each in found] == [(START, -(2**63))]
 
 
-def test_rows_are_dealt_one_by_one_so_that_shares_differ_by_one(table_env):
+@pytest.mark.parametrize("sizes", [[1003], [502, 501], [335, 334, 334], [251, 251, 251, 250]])
+def test_rows_are_dealt_one_by_one_so_that_shares_differ_by_one(table_env, sizes):
+    members = list(range(7, 7 + len(sizes)))
     found = collected(
-        rows_for_members(table_env, numbers(table_env, 1003), [7, 8, 9], Dealing.BY_ROW, Gathering(rows=50, wait_s=LONG_S))
+        rows_for_members(table_env, numbers(table_env, 1003), members, Dealing.BY_ROW, Gathering(rows=50, wait_s=LONG_S))
     )
     ids = collections.defaultdict(list)
     for key, number, each in found:
         assert number == 0 and each.num_rows <= 50
         ids[key] += each.column(0).to_pylist()
-    assert {key: len(each) for key, each in ids.items()} == {7: 335, 8: 334, 9: 334}
+    assert {key: len(each) for key, each in ids.items()} == dict(zip(members, sizes))
     assert sorted(sum(ids.values(), [])) == list(range(1003))
     assert all(each == sorted(each) for each in ids.values())
 

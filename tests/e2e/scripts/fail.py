@@ -19,13 +19,9 @@ def main(task_config):
     if way == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     if way == "column":
-        task_config.output_writer.write(example("nonsense", 1))
-    if way == "type":
-        task_config.output_writer.write(example("x", 1, "float_list"))
-    if way == "count":
-        task_config.output_writer.write(example("x", 1, values=2))
-    if way == "batch type":
-        task_config.output_writer.write_batch({"x": [0.5]})
+        row = Example()
+        row.features.feature["nonsense"].int64_list.value.append(1)
+        task_config.output_writer.write(row)
     if way == "hang":
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         time.sleep(600)
@@ -33,9 +29,3 @@ def main(task_config):
 
 def nested():
     raise ValueError("this script does not feel well")
-
-
-def example(name, value, kind="int64_list", values=1):
-    row = Example()
-    getattr(row.features.feature[name], kind).value.extend([value] * values)
-    return row
