@@ -100,7 +100,8 @@ def _chunks(
     fed = [keys[index] for index in settings.fed]
     if settings.kind == "stream":
         gathering = Gathering(rows=settings.chunk_rows, wait_s=settings.chunk_wait_s)
-        chunks = rows_for_members(table_env, table, fed, Dealing.BY_CHUNK, gathering, members=keys)
+        # Rows have waited for each other in the chunk. Flink's buffer would hold it for another 100 ms.
+        chunks = _sent_at_once(rows_for_members(table_env, table, fed, Dealing.BY_CHUNK, gathering, members=keys))
     else:
         chunks = rows_for_members(table_env, table, fed, Dealing.BY_ROW, Gathering(), members=keys)
     whole = [
@@ -134,7 +135,7 @@ def _place(stream: DataStream, name: str, group: str, parallelism: int) -> None:
 
 
 def _sent_at_once(stream: DataStream) -> DataStream:
-    """Let no element wait in a buffer that is not full, as they do in batch mode until the end."""
+    """Let no element wait in a buffer that is not full: in streams for 100 ms, in batch mode until the end."""
     stream._j_data_stream.getTransformation().setBufferTimeout(0)
     return stream
 

@@ -79,6 +79,13 @@ def test_a_stream_keeps_the_keys_of_its_chunks(table_envs: Any) -> None:
     assert keyed_functions(table_envs.stenv, table)["TestOp"].getStateKeySelector2() is not None
 
 
+def test_chunks_of_a_stream_wait_in_no_buffer(table_envs: Any) -> None:
+    """With Flink's 100 ms the rows of a stream took 120 ms to a script and back, at 10 ms in a chunk."""
+    table, _ = run(table_envs.stenv, settings(kind="stream"))
+    (chunks,) = {node for node in transformations(table_envs.stenv, table) if node.getName() == "RowsToArrow"}
+    assert chunks.getBufferTimeout() == 0
+
+
 def test_the_result_has_the_columns_of_the_output_and_its_event_time(table_envs: Any) -> None:
     group = settings(kind="stream", watermark=("id_time", "id_time - INTERVAL '1' SECOND"))
     group = GroupSettings(**{**vars(group), "output_schema": Schema.parse("id BIGINT, id_time TIMESTAMP(3)")})
