@@ -30,7 +30,7 @@ PYTEST := $(BIN)/python -m pytest
 test: setup
 	$(PYTEST) -m 'not (cluster or slow)' --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 
-# Clusters of several TaskManagers, other versions, examples and benchmarks.
+# Clusters of several TaskManagers, groups that train in jobs, other versions, examples and benchmarks.
 test-slow: setup
 	$(PYTEST) -m 'cluster or slow' --numprocesses $(SLOW_TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 

@@ -72,6 +72,7 @@ def callbacks_op(op: type, *files: Any, workers: int = 1, **params: Any) -> Any:
     return op(userFiles=names, mainScriptFile=names[0], userParams=params, numWorkers=workers, numPSs=0, **schema)
 
 
+@pytest.mark.slow
 class TestMlp:
     TYPES = {"id": "BIGINT", "x": "ARRAY<FLOAT>", "label": "INT"}
     ROWS = 90
@@ -95,7 +96,7 @@ class TestMlp:
         file = testing.train_task_config(values, self.TYPES, str(folder)).dataset_file
         return train(self.config(epochs=6), script("mlp_rows"), {"DATASET_FILE": file}).model
 
-    def test_three_workers_begin_one_goes_on_and_the_model_table_predicts(self, values, trained, tmp_path):
+    def test_two_workers_begin_one_goes_on_and_the_model_table_predicts(self, values, trained, tmp_path):
         checkpoints = {"name": "checkpoint", "args": {"path": "${CHECKPOINTS}$"}}
         rows = table(values, self.TYPES)
 
@@ -106,7 +107,7 @@ class TestMlp:
                 TF2TableModelTrainBatchOp, *files, workers=workers, config=config, CHECKPOINTS=str(tmp_path / "checkpoints")
             )
 
-        rows.link(op(3, 4)).collectToDataframe()
+        rows.link(op(2, 4)).collectToDataframe()
         last = max((tmp_path / "checkpoints").iterdir())
         written = last.stat().st_mtime_ns
         predict = TFTableModelPredictBatchOp(outputSchemaStr="output FLOAT", selectedCols=["input"])
@@ -156,6 +157,7 @@ class TestMlp:
         np.testing.assert_allclose(found.prediction, trained(values["x"]).numpy()[:, 0], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_two_optimizers_on_two_workers_equal_steps_by_hand(tmp_path):
     x = np.random.default_rng(1).normal(size=(20, 4)).astype(np.float32)
     y = (x[:, :1] + x[:, 1:2] ** 2 > 0.5).astype(np.float32)
@@ -178,6 +180,7 @@ def test_two_optimizers_on_two_workers_equal_steps_by_hand(tmp_path):
         assert np.abs(ours - before).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_ranknet_on_pairs_with_weights_serves_its_ranker(tmp_path):
     random = np.random.default_rng(2)
     x = random.normal(size=(200, 6)).astype(np.float32)

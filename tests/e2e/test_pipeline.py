@@ -20,7 +20,7 @@ from operators import (
 from tests.e2e.jobs import points
 from tests.e2e.test_predict import SCRIPT
 
-pytestmark = [pytest.mark.flink, pytest.mark.tf]
+pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
 
 ROWS = "x0 FLOAT, x1 FLOAT, label BIGINT"
 LOCAL = """

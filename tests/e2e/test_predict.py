@@ -161,6 +161,7 @@ def test_what_the_model_has_is_listed(exported):
         points(getMLEnv().btenv, 5).link(predictor(exported, signatureDefKey="nobody")).collectToDataframe()
 
 
+@pytest.mark.slow
 def test_alinks_dnn_on_two_workers_and_a_server_predicts_logits():
     """As Alink's own test has it, but with values: the logits of a table are those of the exported model."""
     import json

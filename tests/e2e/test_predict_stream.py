@@ -66,6 +66,7 @@ def model_table(folder: str) -> BatchOperator:
 SIGNATURES = [("serving_default", "logits")] * 2 + [("predict", "probabilities"), ("serving_default", "logits")]
 
 
+@pytest.mark.slow
 def test_a_stream_gets_what_tensorflow_says():
     """Four models in one job, one after the other."""
     import tensorflow as tf

@@ -61,6 +61,7 @@ class Shown:
 MILLION, SOME = 1_000_000, 200_000
 
 
+@pytest.mark.slow
 def test_identity_of_a_million_rows_by_three_workers(table_env, tmp_path):
     sink = Sink(table_env, tmp_path)
     run(counting(table_env, MILLION).link(stream_op("identity.py", 3, userParams={"batch_size": 1024})), sink)
@@ -89,6 +90,7 @@ def test_an_estimator_takes_the_stream_as_its_input(table_env, tmp_path):
     assert sink.rows() == [(0, 10)]
 
 
+@pytest.mark.slow
 def test_workers_share_a_parameter_server(environments, tmp_path):
     table_env = useLocalEnv(3).stenv
     sink = Sink(table_env, tmp_path)

@@ -60,7 +60,7 @@ class TestChooseStrategy:
 class TestKerasInAGroup:
     def test_workers_in_step(self, tmp_path: Path) -> None:
         """Shares of different size: the group ends, and each row was seen once per epoch."""
-        (row,) = run_group(tmp_path, "keras_allreduce.py", tables(61, 40, 7), TYPES, {"batchSize": 12})
+        (row,) = run_group(tmp_path, "keras_allreduce.py", tables(61, 47), TYPES, {"batchSize": 12})
         assert row["strategy"] == "CollectiveAllReduceStrategy"
         assert row["rows"] == 108
         assert row["loss"] < 0.45
@@ -72,6 +72,7 @@ class TestKerasInAGroup:
         assert row["loss"] < 0.45
 
 
+@pytest.mark.slow
 class TestEstimatorWithParameterServers:
     def test_each_at_its_own_pace(self, tmp_path: Path) -> None:
         (row,) = run_group(tmp_path, "estimator_dnn.py", tables(70, 50), TYPES, {}, num_servers=1)
@@ -90,6 +91,7 @@ class TestEstimatorWithParameterServers:
         assert row["steps"] == 1
 
 
+@pytest.mark.slow
 def test_estimator_without_parameter_servers(tmp_path: Path) -> None:
     """Shares of different size: all workers make the steps of the largest one."""
     params = {"numEpochs": 3, "maxSteps": 1000}

@@ -100,6 +100,7 @@ class TestEvaluate:
         with pytest.raises(ValueError, match="expected a SavedModel in .*nothing, which is no folder"):
             self.evaluate(config, script("mlp"), tmp_path)
 
+    @pytest.mark.slow
     def test_a_group_gets_the_same(self, tmp_path: Path) -> None:
         config = self.config(tmp_path, output={"json": str(tmp_path / "group.json")})
         (tmp_path / "c.json").write_text(json.dumps(config))
@@ -172,6 +173,7 @@ class TestPredict:
             {f"{name}_{head}": value for name in "ab" for head, value in (("less", [[4, 5]]), ("twice", [[10, 12]]))}
         ]
 
+    @pytest.mark.slow
     def test_a_group_writes_shares(self, tmp_path: Path) -> None:
         config = self.config(tmp_path, keep=["line"], output={"path": str(tmp_path / "p.csv")})
         (tmp_path / "c.json").write_text(json.dumps(config))
