@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from akdl.engine.run_config import read_role
+from akdl.engine.run_config import read_cluster, read_task
 from akdl.tf_version import require_estimator
 
 
@@ -20,9 +20,11 @@ def is_group(config: Any) -> bool:
 def is_chief(config: Any) -> bool:
     """Return whether this process evaluates and exports in the end, which one of a group does.
 
-    The config's own `is_chief` is true for all workers that train in step.
+    It is worker 0 where TF_CONFIG names no chief. The config's own `is_chief` is true for all workers that train in step.
     """
-    return not is_group(config) or read_role(os.environ) == "chief"
+    if not is_group(config):
+        return True
+    return read_task(os.environ) == ("chief" if "chief" in read_cluster(os.environ) else "worker", 0)
 
 
 def train_in_group(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
