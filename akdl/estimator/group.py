@@ -35,7 +35,7 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> Optio
     if not is_group(estimator.config):
         metrics: Optional[Dict[str, Any]] = _estimator.train_and_evaluate(estimator, train_spec, eval_spec)[0]
         return _finish(estimator, eval_spec, exports=True) if metrics is None else metrics
-    folders = _ExportFolders(estimator)
+    folders = ExportFolders(estimator)
     if is_chief(estimator.config):
         folders.release()
     elif estimator.config.task_type == "evaluator":
@@ -62,11 +62,14 @@ def _finish(estimator: Any, eval_spec: Any, exports: bool) -> Dict[str, Any]:
     return found
 
 
-class _ExportFolders:
+class ExportFolders:
     """Which process of a group writes into the folders of the exporters: the first that claims them.
 
     The chief cannot know whether there is an evaluator, as that is no part of the cluster. An evaluator claims before each of
     its exports, and the chief before its only one, after the training. The chief removes an older claim when it starts.
+
+    Args:
+        estimator: Says the role and the folder.
     """
 
     def __init__(self, estimator: Any) -> None:
@@ -94,7 +97,7 @@ class _ExportFolders:
 class _OwnExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
     """An exporter that does nothing where another process owns its folder."""
 
-    def __init__(self, exporter: Any, folders: _ExportFolders) -> None:
+    def __init__(self, exporter: Any, folders: ExportFolders) -> None:
         self._exporter = exporter
         self._folders = folders
 

@@ -9,14 +9,14 @@ import tensorflow as tf
 def maker(optimizer: Any) -> Callable[[], Any]:
     """Return a function that gives an optimizer for a graph: one with the settings of the given one and no variables yet.
 
-    A name, such as "adam", and a config, such as `{"class_name": "Adam", "config": {"learning_rate": 0.1}}`, do as well.
+    A name such as "adam" and a config such as `{"class_name": "Adam", "config": {"learning_rate": 0.1}}`, do as well.
 
     Variables of an optimizer belong to one graph, and an Estimator makes several. It also takes only the kind of Keras
     optimizers that TensorFlow 2.11 moved to `tf.keras.optimizers.legacy`; those of the kind that came then are translated.
     Optimizers of `tf.compat.v1.train` are taken as they are.
 
     Raises:
-        ValueError: The optimizer has a setting, or is of a kind, that the older ones do not know; or no optimizer has this name.
+        ValueError: The optimizer has a setting, or is of a kind or has a name, that the older ones do not know.
         TypeError: It is none of all this.
     """
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):

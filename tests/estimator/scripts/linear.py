@@ -1,0 +1,49 @@
+"""y = 2 x + 1 by the four functions of an Estimator, with what `params` ask for to be wrong.
+
+`params`: `rate`, `rows` and `eval_rows` (0 for empty data), `fault` as below.
+"""
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+calls = []
+
+
+def dataset(rows):
+    x = np.linspace(-1, 1, 20, dtype=np.float32)[:rows]
+    return tf.data.Dataset.from_tensor_slices(({"x": x}, 2 * x + 1)).batch(20)
+
+
+def train_input_fn(path, params):
+    calls.clear()
+    return dataset(params.get("rows", 20)).repeat(params.get("epochs"))
+
+
+def eval_input_fn(path, params):
+    return dataset(params.get("eval_rows", 20))
+
+
+def model_fn(features, labels, mode, params):
+    fault = params.get("fault")
+    y = features["x"] * tf.get_variable("weight", []) + tf.get_variable("bias", [])
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        if fault == "predict returns nothing":
+            return None
+        if fault == "variable in predict":
+            y = y * tf.get_variable("scale", [])
+        heads = {"serving_default": tf.estimator.export.PredictOutput({"y": y})}
+        if fault == "classifies tensors":
+            heads["serving_default"] = tf.estimator.export.ClassificationOutput(scores=tf.expand_dims(y, 1))
+        if fault == "regresses too":
+            heads["second"] = tf.estimator.export.RegressionOutput(y)
+        return tf.estimator.EstimatorSpec(mode, predictions={"y": y}, export_outputs=heads)
+    loss = tf.losses.mean_squared_error(labels, y)
+    step = None if fault == "no global step" else tf.train.get_global_step()
+    train_op = tf.train.GradientDescentOptimizer(params.get("rate", 0.1)).minimize(loss, global_step=step)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def serving_input_receiver_fn():
+    calls.append("receive")
+    x = tf.placeholder(tf.float32, [1], name="x")
+    return tf.estimator.export.build_raw_serving_input_receiver_fn({"x": x})
