@@ -32,7 +32,8 @@ def main(arguments: Optional[List[str]] = None) -> int:
         return _say_error(f"{error.filename}, line {error.lineno}: {error.msg}", WRONG)
     except (ConfigError, UserModuleError, FileNotFoundError, EstimatorMissing) as error:
         return _say_error(str(error), WRONG)
-    from akdl.estimator.train import TrainingFailed, train
+    from akdl.engine.estimator_group import TrainingFailed
+    from akdl.estimator.train import train
 
     path = os.path.abspath(options.path) if os.path.exists(options.path) else options.path
     try:

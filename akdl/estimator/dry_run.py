@@ -5,7 +5,7 @@ A mistake in any of them would else show after hours of training.
 
 import os
 import uuid
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
 
 import tensorflow as tf
 
@@ -14,7 +14,19 @@ from akdl.tf_version import require_estimator
 from akdl.user_code.config_file import ConfigError
 from akdl.user_code.module import UserModuleError
 
-_DEFAULT = "serving_default"
+_DEFAULT, _PREDICT = "serving_default", "predict"
+
+
+class Serving(NamedTuple):
+    """What the graph that is exported needs.
+
+    Attributes:
+        variables: Those that it reads from the checkpoint: name to shape, None where the shape is open.
+        predict_is_default: Whether the head "predict" has to stand in for a `serving_default` that cannot be exported.
+    """
+
+    variables: Dict[str, Optional[List[int]]]
+    predict_is_default: bool
 
 
 def try_folders(folders: Mapping[str, str]) -> None:
@@ -40,16 +52,13 @@ def try_folders(folders: Mapping[str, str]) -> None:
         raise ConfigError("Estimator", mistakes)
 
 
-def try_export(functions: Functions, config: Any, report: Callable[[str], None]) -> Dict[str, Optional[List[int]]]:
+def try_export(functions: Functions, config: Any, report: Callable[[str], None]) -> Serving:
     """Make the graph that is exported in the end.
 
     Args:
         functions: The user's functions.
         config: The Estimator's.
         report: Is told which heads the export leaves out, and why.
-
-    Returns:
-        The variables that the export reads from the checkpoint: name to shape, None where the shape is open.
 
     Raises:
         UserModuleError: The graph cannot be made, or its `serving_default` takes other inputs than the receiver has.
@@ -60,7 +69,8 @@ def try_export(functions: Functions, config: Any, report: Callable[[str], None])
         spec = functions.checked_model(receiver.features, None, tf.estimator.ModeKeys.PREDICT, config)
         heads = _heads(spec)
         left_out = {key: reason for key, reason in ((key, _unservable(heads[key], receiver)) for key in heads) if reason}
-        if _DEFAULT in left_out:
+        predict_is_default = _DEFAULT in left_out and _PREDICT in heads and _PREDICT not in left_out
+        if _DEFAULT in left_out and not predict_is_default:
             inputs = ", ".join(sorted(receiver.receiver_tensors))
             raise UserModuleError(
                 f"model_fn in {functions.file} cannot be served: its head {_DEFAULT!r} is a {type(heads[_DEFAULT]).__name__}, "
@@ -68,10 +78,11 @@ def try_export(functions: Functions, config: Any, report: Callable[[str], None])
                 "the head a PredictOutput, or return build_parsing_serving_input_receiver_fn(...)"
             )
         for key, reason in left_out.items():
-            report(f"the export leaves out the head {key!r}: {reason}")
+            how = "has the head 'predict' as" if key == _DEFAULT else "leaves out the head"
+            report(f"the export {how} {key!r}: {reason}")
         if spec.scaffold is not None and spec.scaffold.saver is not None:
-            return {}  # it may read other names
-        return variables_in_checkpoint()
+            return Serving({}, predict_is_default)  # it may read other names
+        return Serving(variables_in_checkpoint(), predict_is_default)
 
 
 def try_evaluation(functions: Functions, input_fn: Callable[[], Any], config: Any) -> None:

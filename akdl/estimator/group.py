@@ -7,7 +7,15 @@ from typing import Any, Dict, Optional
 
 import tensorflow as tf
 
-from akdl.engine.estimator_group import is_chief, is_group, train_in_group
+from akdl.engine.estimator_group import (
+    RequireBatches,
+    is_chief,
+    is_group,
+    last_step,
+    require_number,
+    require_steps,
+    train_in_group,
+)
 from akdl.tf_version import require_estimator
 
 _estimator = require_estimator("train_and_evaluate")
@@ -31,32 +39,39 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> Optio
 
     Returns:
         The last evaluation; None on other roles than the chief. A parameter server does not come back.
+
+    Raises:
+        akdl.engine.estimator_group.TrainingFailed: There are no data to train or to evaluate on, or the loss is NaN.
     """
-    if not is_group(estimator.config):
-        metrics: Optional[Dict[str, Any]] = _estimator.train_and_evaluate(estimator, train_spec, eval_spec)[0]
-        return _finish(estimator, eval_spec, exports=True) if metrics is None else metrics
+    distributed, chief = is_group(estimator.config), is_chief(estimator.config)
     folders = ExportFolders(estimator)
-    if is_chief(estimator.config):
+    eval_spec = eval_spec._replace(
+        hooks=(*eval_spec.hooks, RequireBatches()),
+        exporters=[_CheckedExporter(exporter, folders if distributed else None) for exporter in eval_spec.exporters],
+    )
+    before = last_step(estimator) if chief else 0
+    if not distributed:
+        metrics: Optional[Dict[str, Any]] = _estimator.train_and_evaluate(estimator, train_spec, eval_spec)[0]
+        require_steps(estimator, before, train_spec.max_steps)
+        return _finish(estimator, eval_spec) if metrics is None else metrics
+    if chief:
         folders.release()
-    elif estimator.config.task_type == "evaluator":
-        eval_spec = eval_spec._replace(exporters=[_OwnExporter(exporter, folders) for exporter in eval_spec.exporters])
     train_in_group(estimator, train_spec, eval_spec)
-    if not is_chief(estimator.config):
+    if not chief:
         return None
-    exports = folders.claim()
-    if not exports:
-        logger.info("the evaluator exports the model")
+    require_steps(estimator, before, train_spec.max_steps)
+    if not folders.claim():
         eval_spec = eval_spec._replace(name=f"{eval_spec.name}_chief" if eval_spec.name else "chief")
-    return _finish(estimator, eval_spec, exports)
+    return _finish(estimator, eval_spec)
 
 
-def _finish(estimator: Any, eval_spec: Any, exports: bool) -> Dict[str, Any]:
+def _finish(estimator: Any, eval_spec: Any) -> Dict[str, Any]:
     """Evaluate the last checkpoint, and export it."""
     checkpoint = estimator.latest_checkpoint()
     found: Dict[str, Any] = estimator.evaluate(
         eval_spec.input_fn, eval_spec.steps, eval_spec.hooks, checkpoint, name=eval_spec.name
     )
-    for exporter in eval_spec.exporters if exports else ():
+    for exporter in eval_spec.exporters:
         folder = os.path.join(estimator.model_dir, "export", exporter.name)
         exporter.export(estimator, folder, checkpoint, found, is_the_final_export=True)
     return found
@@ -94,10 +109,10 @@ class ExportFolders:
             return bool(file.read() == self._role)
 
 
-class _OwnExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
-    """An exporter that does nothing where another process owns its folder."""
+class _CheckedExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
+    """An exporter that exports no model whose loss is NaN, and does nothing where another process owns its folder."""
 
-    def __init__(self, exporter: Any, folders: ExportFolders) -> None:
+    def __init__(self, exporter: Any, folders: Optional[ExportFolders]) -> None:
         self._exporter = exporter
         self._folders = folders
 
@@ -109,7 +124,8 @@ class _OwnExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
     def export(
         self, estimator: Any, export_path: str, checkpoint_path: str, eval_result: Any, is_the_final_export: bool
     ) -> Any:
-        if not self._folders.claim():
-            logger.info("the chief has exported the model")
+        require_number(eval_result)
+        if self._folders is not None and not self._folders.claim():
+            logger.info("%s: another process of the group exports", self.name)
             return None
         return self._exporter.export(estimator, export_path, checkpoint_path, eval_result, is_the_final_export)

@@ -19,19 +19,25 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional
 
 import tensorflow as tf
 
-from akdl.engine.estimator_group import is_chief, is_group, train_in_group
+from akdl.engine.estimator_group import (
+    RequireBatches,
+    TrainingFailed,
+    is_chief,
+    is_group,
+    last_step,
+    require_number,
+    require_steps,
+    train_in_group,
+)
+from akdl.engine.export import served_by_default
 from akdl.engine.run_config import generate_run_config, in_step_workers
-from akdl.estimator.dry_run import try_evaluation, try_export, try_folders
+from akdl.estimator.dry_run import Serving, try_evaluation, try_export, try_folders
 from akdl.estimator.four_functions import Functions
 from akdl.estimator.parameters import with_defaults
-from akdl.estimator.train_hooks import CountBatches, GraphChecks, Progress, Report, saving_hooks
+from akdl.estimator.train_hooks import GraphChecks, Progress, Report, saving_hooks
 from akdl.tf_version import require_estimator
 
 logger = logging.getLogger(__name__)
-
-
-class TrainingFailed(RuntimeError):
-    """A training has started and has no model that can be used; says what is left of it."""
 
 
 class Result(NamedTuple):
@@ -75,7 +81,8 @@ def train(
         akdl.user_code.config_file.ConfigError: Parameters are wrong or a folder cannot be written; nothing was started.
         akdl.user_code.module.UserModuleError: A function is missing, has a wrong signature or returns something wrong; nothing
             was trained.
-        TrainingFailed: There is nothing to train on, the loss became NaN, or the model cannot be evaluated or exported.
+        akdl.engine.estimator_group.TrainingFailed: There is nothing to train on, the loss became NaN, or the model cannot be
+            evaluated or exported.
         RuntimeError: This TensorFlow has no Estimator.
     """
     module_of_estimators = require_estimator("akdl.estimator")
@@ -97,21 +104,22 @@ def train(
     distributed, chief = is_group(config), is_chief(config)
     export_dir = export_dir or os.path.join(model_dir, "export")
     inputs = [functions.input_fn(name, distributed, own_rows) for name in ("train_input_fn", "eval_input_fn")]
-    exported: Mapping[str, Any] = {}
+    serving = Serving({}, False)
     if chief:
         try_folders({"the model dir": model_dir, "the export dir": export_dir})
-        exported = try_export(functions, config, report)
+        serving = try_export(functions, config, report)
         try_evaluation(functions, inputs[1], config)
-    hooks = [GraphChecks(functions.file, exported), *saving_hooks(config, chief, workers > 0)]
+    hooks = [GraphChecks(functions.file, serving.variables), *saving_hooks(config, chief, workers > 0)]
     spec = module_of_estimators.TrainSpec(inputs[0], _max_steps(settings["train_max_steps"], config, workers, report), hooks)
     eval_spec = module_of_estimators.EvalSpec(
         inputs[1],
         settings["eval_steps"],
+        hooks=[RequireBatches()],
         start_delay_secs=settings["eval_start_delay_secs"],
         throttle_secs=settings["eval_throttle_secs"],
     )
     evaluations = _Evaluations(estimator, eval_spec, report)
-    before = _step_of(estimator.latest_checkpoint()) if chief else 0
+    before = last_step(estimator) if chief else 0
     try:
         if distributed:
             train_in_group(estimator, spec, eval_spec)
@@ -125,7 +133,9 @@ def train(
         ) from error
     if not chief:
         return None
-    return _finish(estimator, functions, evaluations, spec.max_steps, before, export_dir, report)
+    require_steps(estimator, before, spec.max_steps)
+    served = served_by_default(estimator) if serving.predict_is_default else estimator
+    return _finish(served, functions, evaluations, export_dir, report)
 
 
 _RUN_CONFIG_KEYS = ("save_checkpoints_steps", "save_checkpoints_secs", "keep_checkpoint_max", "log_step_count_steps")
@@ -146,19 +156,11 @@ def _finish(
     estimator: Any,
     functions: Functions,
     evaluations: "_Evaluations",
-    max_steps: Optional[int],
-    before: int,
     export_dir: str,
     report: Report,
 ) -> Result:
     """Evaluate and export the last checkpoint."""
     checkpoint = estimator.latest_checkpoint()
-    step = _step_of(checkpoint)
-    if step == before and (max_steps is None or step < max_steps):
-        raise TrainingFailed(
-            f"no step was made, the global step is still {step}: train_input_fn in {functions.file} gives no batch, or the "
-            "train_op of model_fn does not count the global step"
-        )
     try:
         metrics = evaluations.of_last_checkpoint()
         exported = os.fsdecode(estimator.export_saved_model(export_dir, functions.receive))
@@ -166,16 +168,11 @@ def _finish(
         raise
     except Exception as error:
         raise TrainingFailed(
-            f"the model is trained up to step {step}, but it cannot be evaluated or exported: {type(error).__name__}: {error}. "
+            f"the model is trained, but it cannot be evaluated or exported: {type(error).__name__}: {error}. "
             f"It is kept as {checkpoint}; to export it, train once more with this model dir, which makes no further step"
         ) from error
     report(f"exported to {exported}")
     return Result(int(metrics["global_step"]), metrics, exported)
-
-
-def _step_of(checkpoint: Optional[str]) -> int:
-    """Return the global step of a checkpoint; 0 where there is none."""
-    return 0 if checkpoint is None else int(tf.train.load_variable(checkpoint, tf.compat.v1.GraphKeys.GLOBAL_STEP))
 
 
 def _model_fn(functions: Functions, every_steps: Optional[int], report: Report) -> Callable[..., Any]:
@@ -214,16 +211,9 @@ class _Evaluations(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[
     def of_last_checkpoint(self) -> Dict[str, Any]:
         checkpoint = self._estimator.latest_checkpoint()
         if checkpoint != self._evaluated:
-            count = CountBatches()
-            self._metrics = self._estimator.evaluate(self._spec.input_fn, self._spec.steps, [count])
+            self._metrics = self._estimator.evaluate(self._spec.input_fn, self._spec.steps, self._spec.hooks)
             self._evaluated = checkpoint
             values = "  ".join(f"{name} {value:.6g}" for name, value in sorted(self._metrics.items()) if name != "global_step")
             self._report(f"evaluation at step {self._metrics['global_step']}  {values}")
-            if not count.batches:
-                raise TrainingFailed(f"eval_input_fn gave no batch, nothing was exported. The model is kept as {checkpoint}")
-            if math.isnan(self._metrics["loss"]):
-                raise TrainingFailed(
-                    f"the loss of the evaluation at step {self._metrics['global_step']} is NaN, nothing was exported. The "
-                    f"model is kept as {checkpoint}"
-                )
+            require_number(self._metrics)
         return self._metrics

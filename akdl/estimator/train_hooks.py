@@ -76,7 +76,7 @@ class GraphChecks(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
 
     Args:
         file: Name of the user's file, for messages.
-        exported: Variables that the export reads, as `akdl.estimator.dry_run.try_export` returns them.
+        exported: Variables that the export reads, see `akdl.estimator.dry_run.Serving`.
     """
 
     def __init__(self, file: str, exported: Mapping[str, Optional[List[int]]]) -> None:
@@ -108,16 +108,6 @@ class GraphChecks(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
                     f"model_fn in {self._file} makes the variable {name} with shape {shape} in mode PREDICT and with "
                     f"{trained[name]} in mode TRAIN"
                 )
-
-
-class CountBatches(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    """Counts the batches of an evaluation, in `batches`."""
-
-    batches = 0
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Count one."""
-        self.batches += 1
 
 
 def saving_hooks(config: Any, is_chief: bool, in_step: bool) -> List[Any]:

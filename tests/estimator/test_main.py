@@ -114,6 +114,7 @@ def commands(folder: Path) -> list[list[str]]:
 MISTAKES: list[tuple[dict[str, Any], int, str]] = [
     ({}, 0, ""),
     ({"fault": "regresses too"}, 0, ""),
+    ({"fault": "classifies tensors, and predicts"}, 0, ""),
     (
         {"rate": 1e30, "train_max_steps": 100},
         1,
@@ -122,9 +123,9 @@ MISTAKES: list[tuple[dict[str, Any], int, str]] = [
     (
         {"rate": float("inf"), "train_max_steps": 1},
         1,
-        "train: the loss of the evaluation at step 1 is NaN, nothing was exported",
+        "train: the loss of the evaluation at step 1 is NaN, so nothing was exported",
     ),
-    ({"rows": 0}, 1, "train: no step was made, the global step is still 0: train_input_fn in linear.py gives no batch"),
+    ({"rows": 0}, 1, "train: no step was made, the global step is still 0: the input function of training gives no batch"),
     ({"fault": "no global step"}, 2, "train: the train_op of model_fn in linear.py does not count the global step"),
     ({"eval_rows": 0}, 2, "train: eval_input_fn in linear.py gives no batch"),
     ({"fault": "predict returns nothing"}, 2, "train: model_fn in linear.py returned nothing in mode infer, expected an Estim"),
@@ -144,6 +145,8 @@ def check_mistakes(found: list[tuple[int, str]], folder: Path) -> None:
         assert code == expected and re.search(message, error), (params, code, error)
         exports = list(folder.glob(f"export-{number}/*"))
         assert len(exports) == (expected == 0), (params, exports)
+        if expected == 0:
+            assert set(signature(str(exports[0])).structured_outputs) == {"y"}
         if expected == 2:
             trained = [path for path in folder.glob(f"out-{number}/model.ckpt-*.index") if path.name != "model.ckpt-0.index"]
             assert not trained, params

@@ -34,6 +34,9 @@ def model_fn(features, labels, mode, params):
         heads = {"serving_default": tf.estimator.export.PredictOutput({"y": y})}
         if fault == "classifies tensors":
             heads["serving_default"] = tf.estimator.export.ClassificationOutput(scores=tf.expand_dims(y, 1))
+        if fault == "classifies tensors, and predicts":
+            heads["serving_default"] = tf.estimator.export.ClassificationOutput(scores=tf.expand_dims(y, 1))
+            heads["predict"] = tf.estimator.export.PredictOutput({"y": y})
         if fault == "regresses too":
             heads["second"] = tf.estimator.export.RegressionOutput(y)
         return tf.estimator.EstimatorSpec(mode, predictions={"y": y}, export_outputs=heads)
