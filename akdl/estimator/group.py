@@ -105,8 +105,11 @@ class ExportFolders:
         else:
             with contextlib.suppress(FileExistsError), open(self._file, "x", encoding="utf-8") as file:
                 file.write(self._role)
-        with tf.io.gfile.GFile(self._file) as file:
-            return bool(file.read() == self._role)
+        try:
+            with tf.io.gfile.GFile(self._file) as file:
+                return bool(file.read() == self._role)
+        except tf.errors.NotFoundError:  # a chief starts at this moment
+            return self.claim()
 
 
 class _CheckedExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]

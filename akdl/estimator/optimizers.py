@@ -54,7 +54,9 @@ def _by_name(optimizer: Any, legacy: Any) -> Callable[[], Any]:
         (optimizer, {}) if isinstance(optimizer, str) else (optimizer.get("class_name"), optimizer.get("config") or {})
     )
     members = {key: getattr(legacy, key) for key in dir(legacy) if key != "Optimizer"}
-    kinds = {key: kind for key, kind in members.items() if isinstance(kind, type) and issubclass(kind, legacy.Optimizer)}
+    kinds: Dict[str, Any] = {
+        key: kind for key, kind in members.items() if isinstance(kind, type) and issubclass(kind, legacy.Optimizer)
+    }
     found = [kind for key, kind in kinds.items() if key.lower() == str(name).lower()]
     if not found:
         raise ValueError(f"an Estimator cannot use the optimizer {name!r}; it can use {', '.join(sorted(kinds))}")

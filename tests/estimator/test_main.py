@@ -182,7 +182,7 @@ def test_workers_in_step_without_a_chief(tmp_path: Path, tensorflow: str) -> Non
     command += ["--params", str(tmp_path / "params.json"), "--model-dir", str(tmp_path / "out")]
     logs = run_group(tmp_path, command, [("worker", 0), ("worker", 1)], python=python)
     assert "2 devices train in step: 100 steps are 50 steps of each" in logs["worker-0"]
-    assert "evaluation at step 50  " in logs["worker-0"] and logs["worker-0"].splitlines()[-1] == "50 steps"
+    assert "evaluation at step 50  " in logs["worker-0"] and "50 steps" in logs["worker-0"].splitlines()
     assert "exported to" not in logs["worker-1"]
     (exported,) = (tmp_path / "out" / "export").iterdir()
     served = signature(str(exported))(x=tf.constant([-1.0, 0.5]))["y"].numpy()
