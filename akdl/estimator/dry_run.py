@@ -21,7 +21,7 @@ class Serving(NamedTuple):
     """What the graph that is exported needs.
 
     Attributes:
-        variables: Those that it reads from the checkpoint: name to shape, None where the shape is open.
+        variables: Variables that it reads from the checkpoint: name to shape, None where the shape is open.
         predict_is_default: Whether the head "predict" has to stand in for a `serving_default` that cannot be exported.
     """
 

@@ -1,6 +1,6 @@
 """y = 2 x + 1 by the four functions of an Estimator, with what `params` ask for to be wrong.
 
-`params`: `rate`, `rows` and `eval_rows` (0 for empty data), `fault` as below.
+`params`: `rate`, `rows` and `eval_rows` (0 for empty data), `keras` for its layers and optimizer, `fault` as below.
 """
 
 import numpy as np
@@ -25,7 +25,10 @@ def eval_input_fn(path, params):
 
 def model_fn(features, labels, mode, params):
     fault = params.get("fault")
-    y = features["x"] * tf.get_variable("weight", []) + tf.get_variable("bias", [])
+    if params.get("keras"):
+        y = tf.keras.layers.Dense(1)(features["x"][:, None])[:, 0]
+    else:
+        y = features["x"] * tf.get_variable("weight", []) + tf.get_variable("bias", [])
     if mode == tf.estimator.ModeKeys.PREDICT:
         if fault == "predict returns nothing":
             return None
@@ -41,6 +44,11 @@ def model_fn(features, labels, mode, params):
             heads["second"] = tf.estimator.export.RegressionOutput(y)
         return tf.estimator.EstimatorSpec(mode, predictions={"y": y}, export_outputs=heads)
     loss = tf.losses.mean_squared_error(labels, y)
+    if params.get("keras") and mode == tf.estimator.ModeKeys.TRAIN:
+        optimizer = getattr(tf.keras.optimizers, "legacy", tf.keras.optimizers).SGD(0.1)
+        optimizer.iterations = tf.train.get_global_step()
+        (train_op,) = optimizer.get_updates(loss, tf.trainable_variables())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
     step = None if fault == "no global step" else tf.train.get_global_step()
     train_op = tf.train.GradientDescentOptimizer(params.get("rate", 0.1)).minimize(loss, global_step=step)
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
