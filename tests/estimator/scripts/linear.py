@@ -1,6 +1,7 @@
 """y = 2 x + 1 by the four functions of an Estimator, with what `params` ask for to be wrong.
 
-`params`: `rate`, `rows` and `eval_rows` (0 for empty data), `keras` for its layers and optimizer, `fault` as below.
+`params`: `rate`, `shuffled` for batches of 5 shuffled rows, `rows` and `eval_rows` (0 for empty data), `keras` for its layers
+and optimizer, `fault` as below.
 """
 
 import numpy as np
@@ -16,7 +17,8 @@ def dataset(rows):
 
 def train_input_fn(path, params):
     calls.clear()
-    return dataset(params.get("rows", 20)).repeat(params.get("epochs"))
+    rows = dataset(params.get("rows", 20))
+    return rows.unbatch().shuffle(20, seed=1).batch(5).repeat() if params.get("shuffled") else rows.repeat()
 
 
 def eval_input_fn(path, params):
@@ -28,7 +30,8 @@ def model_fn(features, labels, mode, params):
     if params.get("keras"):
         y = tf.keras.layers.Dense(1)(features["x"][:, None])[:, 0]
     else:
-        y = features["x"] * tf.get_variable("weight", []) + tf.get_variable("bias", [])
+        zero = tf.zeros_initializer()
+        y = features["x"] * tf.get_variable("weight", [], initializer=zero) + tf.get_variable("bias", [], initializer=zero)
     if mode == tf.estimator.ModeKeys.PREDICT:
         if fault == "predict returns nothing":
             return None
