@@ -6,6 +6,7 @@ from typing import Any, Callable, List, Mapping, Optional
 
 import tensorflow as tf
 
+from akdl.engine.run_config import read_task
 from akdl.estimator.dry_run import variables_in_checkpoint
 from akdl.user_code.module import UserModuleError
 
@@ -122,8 +123,8 @@ def saving_hooks(config: Any, is_chief: bool, in_step: bool) -> List[Any]:
         return []
     if is_chief:
         return [SaveAtEnd(config.model_dir)]
-    # Where TensorFlow too lets the others write.
-    return [SaveAtEnd(os.path.join(config.model_dir, f"tmp_{config.task_type}_{config.task_id}"))] if in_step else []
+    # Where TensorFlow too lets the others write. The config of workers in step does not know which one this is.
+    return [SaveAtEnd(os.path.join(config.model_dir, "tmp_{}_{}".format(*read_task(os.environ))))] if in_step else []
 
 
 def _is_changed(variable: Any) -> bool:
