@@ -1,13 +1,18 @@
 """Training of an Estimator by the group of TF_CONFIG."""
 
+import math
 import os
 import time
-from typing import Any
+from typing import Any, Mapping, Optional
 
 import tensorflow as tf
 
-from akdl.engine.run_config import read_role
+from akdl.engine.run_config import read_cluster, read_task
 from akdl.tf_version import require_estimator
+
+
+class TrainingFailed(RuntimeError):
+    """A training has started and has no model that can be used; says what is left of it."""
 
 
 def is_group(config: Any) -> bool:
@@ -20,9 +25,11 @@ def is_group(config: Any) -> bool:
 def is_chief(config: Any) -> bool:
     """Return whether this process evaluates and exports in the end, which one of a group does.
 
-    The config's own `is_chief` is true for all workers that train in step.
+    It is worker 0 where TF_CONFIG names no chief. The config's own `is_chief` is true for all workers that train in step.
     """
-    return not is_group(config) or read_role(os.environ) == "chief"
+    if not is_group(config):
+        return True
+    return read_task(os.environ) == ("chief" if "chief" in read_cluster(os.environ) else "worker", 0)
 
 
 def train_in_group(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
@@ -46,6 +53,51 @@ def train_in_group(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
         train_spec = train_spec._replace(hooks=(_WaitForChief(config), *train_spec.hooks))
     # Only this entry point starts the servers of a group; it wants an eval_spec also where nobody evaluates.
     require_estimator("train_in_group").train_and_evaluate(estimator, train_spec, eval_spec)
+
+
+def last_step(estimator: Any) -> int:
+    """Return the global step of the newest checkpoint; 0 where there is none."""
+    checkpoint = estimator.latest_checkpoint()
+    return 0 if checkpoint is None else int(tf.train.load_variable(checkpoint, tf.compat.v1.GraphKeys.GLOBAL_STEP))
+
+
+def require_steps(estimator: Any, before: int, max_steps: Optional[int]) -> None:
+    """Raise a TrainingFailed where a training made no step and was not at its end before.
+
+    Args:
+        estimator: What was trained.
+        before: Its `last_step` before the training.
+        max_steps: The global step that ends the training.
+    """
+    step = last_step(estimator)
+    if step == before and (max_steps is None or step < max_steps):
+        raise TrainingFailed(
+            f"no step was made, the global step is still {step}: the input function of training gives no batch, or the "
+            "train_op of the model function does not count the global step"
+        )
+
+
+class RequireBatches(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+    """Raises a TrainingFailed at the end of an evaluation without a batch, whose loss TensorFlow calls 0."""
+
+    def begin(self) -> None:
+        """Start counting."""
+        self._batches = 0
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Count a batch."""
+        self._batches += 1
+
+    def end(self, session: Any) -> None:
+        """Raise where there was none."""
+        if not self._batches:
+            raise TrainingFailed("the input function of evaluation gives no batch, so nothing was exported")
+
+
+def require_number(metrics: Mapping[str, Any]) -> None:
+    """Raise a TrainingFailed where the loss of an evaluation is NaN."""
+    if math.isnan(metrics["loss"]):
+        raise TrainingFailed(f"the loss of the evaluation at step {metrics['global_step']} is NaN, so nothing was exported")
 
 
 class _WaitForChief(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]

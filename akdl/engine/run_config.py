@@ -3,7 +3,7 @@
 import contextlib
 import json
 import os
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
@@ -39,11 +39,13 @@ def generate_run_config(
         device_count: Device type to how many of it may be used, such as {"GPU": 0}.
         gpu_devices: The GPUs to use in this process alone: numbers, or "0,1". Sets CUDA_VISIBLE_DEVICES and removes
             TF_CONFIG from the environment; more than one are used with `MirroredStrategy`.
-        save_checkpoints_secs: Seconds from one checkpoint to the next; not together with `save_checkpoints_steps`.
+        save_checkpoints_secs: Seconds from one checkpoint to the next; not together with `save_checkpoints_steps`, and not for
+            workers in step: all of them take part in a checkpoint, and no clock tells all of them the same step.
         model_dir: Folder of the checkpoints; None where the Estimator is told.
         ignored: Other keys, so that a whole train config can be given.
 
     Raises:
+        ValueError: `save_checkpoints_secs` is given to workers in step.
         RuntimeError: This TensorFlow has no Estimator.
     """
     estimator = require_estimator("generate_run_config")
@@ -53,7 +55,13 @@ def generate_run_config(
         cluster: Dict[str, List[str]] = {}
     else:
         cluster = read_cluster(os.environ)
-        in_step = "worker" in cluster and "ps" not in cluster and read_role(os.environ) != "evaluator"
+        in_step = in_step_workers(os.environ) > 0 and read_task(os.environ)[0] != "evaluator"
+        if in_step and save_checkpoints_secs is not None:
+            # TensorFlow would save every 1000 steps instead.
+            raise ValueError(
+                f"workers in step save checkpoints by steps: got save_checkpoints_secs {save_checkpoints_secs}, give "
+                "save_checkpoints_steps instead"
+            )
         strategy = _multi_worker_strategy() if in_step else None
     session_config = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=intra_op_parallelism_threads,
@@ -63,7 +71,7 @@ def generate_run_config(
         device_count=device_count,
     )
     session_config.gpu_options.allow_growth = True
-    if "ps" in cluster and read_role(os.environ) != "evaluator":  # which is no part of the cluster
+    if "ps" in cluster and read_task(os.environ)[0] != "evaluator":  # which is no part of the cluster
         task = json.loads(os.environ["TF_CONFIG"])["task"]
         # Without the filter a worker waits until all the others are there, and hangs when one has ended already.
         session_config.device_filters.extend(["/job:ps", "/job:{type}/task:{index}".format(**task)])
@@ -90,10 +98,18 @@ def read_cluster(environment: Mapping[str, str]) -> Dict[str, List[str]]:
     return cluster
 
 
-def read_role(environment: Mapping[str, str]) -> Optional[str]:
-    """Return this process's role in TF_CONFIG, such as "chief"; None where it does not say."""
-    role: Optional[str] = json.loads(environment.get("TF_CONFIG") or "{}").get("task", {}).get("type")
-    return role
+def read_task(environment: Mapping[str, str]) -> Tuple[Optional[str], int]:
+    """Return this process's role and number in TF_CONFIG, such as ("chief", 0); role None where it does not say."""
+    task = json.loads(environment.get("TF_CONFIG") or "{}").get("task", {})
+    return task.get("type"), int(task.get("index", 0))
+
+
+def in_step_workers(environment: Mapping[str, str]) -> int:
+    """Return how many workers train in step, the chief among them; 0 with parameter servers and for a process alone."""
+    cluster = read_cluster(environment)
+    if "worker" not in cluster or "ps" in cluster:
+        return 0
+    return sum(len(cluster.get(role, [])) for role in ("chief", "worker"))
 
 
 def _multi_worker_strategy() -> Any:

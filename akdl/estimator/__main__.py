@@ -8,12 +8,12 @@ import argparse
 import logging
 import os
 import sys
+import traceback
 from typing import Any, Dict, List, Optional
 
-from akdl.estimator.four_functions import Functions
-from akdl.estimator.parameters import with_defaults
+from akdl.estimator.parameters import PARAMETERS_FILE, with_defaults
 from akdl.tf_version import EstimatorMissing, require_estimator
-from akdl.user_code.command_line import INTERRUPTED, WRONG, say
+from akdl.user_code.command_line import FAILED, INTERRUPTED, WRONG, say
 from akdl.user_code.config_file import ConfigError, read_config, set_value
 from akdl.user_code.module import UserModuleError, load_module
 
@@ -28,25 +28,40 @@ def main(arguments: Optional[List[str]] = None) -> int:
         with_defaults(params)  # what is wrong is told before the user's module loads TensorFlow
         require_estimator("akdl.estimator")
         module = load_module(options.module)
-        Functions(module, options.path, params)
+    except SyntaxError as error:
+        return _say_error(f"{error.filename}, line {error.lineno}: {error.msg}", WRONG)
     except (ConfigError, UserModuleError, FileNotFoundError, EstimatorMissing) as error:
-        say(f"train: {error}", sys.stderr)
-        return WRONG
-    try:
-        from akdl.estimator.train import train
+        return _say_error(str(error), WRONG)
+    from akdl.engine.estimator_group import TrainingFailed
+    from akdl.estimator.train import train
 
-        path = os.path.abspath(options.path) if os.path.exists(options.path) else options.path
+    path = os.path.abspath(options.path) if os.path.exists(options.path) else options.path
+    try:
         result = train(module, path, params, options.model_dir, options.export_dir, say)
-        if result is not None:
-            say(f"{result.global_step} steps")
+    except (ConfigError, UserModuleError) as error:
+        return _say_error(str(error), WRONG, error.__cause__)
+    except TrainingFailed as error:
+        return _say_error(str(error), FAILED, error.__cause__)
     except KeyboardInterrupt:
-        say("train: interrupted", sys.stderr)
-        return INTERRUPTED
+        return _say_error("interrupted", INTERRUPTED)
+    if result is not None:
+        say(f"{result.global_step} steps")
     return 0
 
 
+def _say_error(message: str, code: int, cause: Optional[BaseException] = None) -> int:
+    if cause is not None:
+        traceback.print_exception(type(cause), cause, cause.__traceback__)
+    say(f"train: {message}", sys.stderr)
+    return code
+
+
 def _params(options: argparse.Namespace) -> Dict[str, Any]:
-    params = {} if options.params is None else read_config(options.params)
+    beside = os.path.join(os.path.dirname(os.path.abspath(options.module)), PARAMETERS_FILE)
+    file = options.params or (beside if os.path.isfile(beside) else None)
+    params = {} if file is None else read_config(file)
+    if options.params is None and file is not None:
+        say(f"parameters: {file}")
     for setting in options.set:
         key, equals, value = setting.partition("=")
         if not equals or not key:
@@ -64,7 +79,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("task", choices=["train"])
     parser.add_argument("--module", required=True, metavar="FILE", help="Python file with the four functions")
     parser.add_argument("--path", required=True, help="what the input functions get as `path`: a file or folder of data")
-    parser.add_argument("--params", metavar="FILE", help="JSON file with parameters, which the functions get as `params`")
+    parser.add_argument(
+        "--params",
+        metavar="FILE",
+        help="JSON file with parameters, which the functions get as `params`; by default `parameters.json` beside the module",
+    )
     parser.add_argument("--model-dir", required=True, metavar="DIR", help="folder of the checkpoints")
     parser.add_argument("--export-dir", metavar="DIR", help="folder to export below; by default `export` in the model dir")
     parser.add_argument(

@@ -33,7 +33,8 @@ class CommonEstimator(_estimator.Estimator):  # type: ignore[misc, name-defined]
         model: The model, or a function without arguments that makes it. A model of your own class has to have `get_config` with
             the arguments of `__init__`, and `from_config`, so that it can be made anew; its weights are not taken over.
         head: Loss, metrics, predictions and export: a `akdl.estimator.head.UserDefineHead`, or a head of `tf.estimator`.
-        optimizer: One of `tf.keras.optimizers`, or, for `UserDefineHead`, of `tf.compat.v1.train`.
+        optimizer: One of `tf.keras.optimizers`, its name, such as "adam", or its config; for `UserDefineHead` also one of
+            `tf.compat.v1.train`.
         config: A `tf.estimator.RunConfig`, best from `akdl.engine.run_config.generate_run_config`.
         params: As in `tf.estimator.Estimator`; models and heads don't see them.
         warm_start_from: As in `tf.estimator.Estimator`: a folder with a checkpoint, or `tf.estimator.WarmStartSettings`.

@@ -1,14 +1,18 @@
 """The flags of a program that trains a two-tower model with an Estimator.
 
-    FLAGS = define_flags()                       # on the command line
+    FLAGS = flags_of_command("Trains a model.")  # on the command line
     FLAGS = flags_from({"max_train_steps": 200}) # in an operator, from the user parameters
 
-They are defined by a call and not by an import, because flags are global in a program.
+They are defined by a call and not by an import, because flags are global in a program; `define_flags` adds them to those of
+a program with flags of its own.
 """
 
-from typing import Any, List, Mapping, Optional, Tuple
+import sys
+from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
+
+from akdl.user_code.command_line import WRONG, say
 
 flags = tf.compat.v1.flags
 
@@ -60,6 +64,32 @@ def define_flags(flag_values: Optional[Any] = None) -> Any:
     found = flags.FLAGS if flag_values is None else flag_values
     for kind, name, default, text in _FLAGS:
         getattr(flags, f"DEFINE_{kind}")(name, default, text, flag_values=found)
+    return found
+
+
+def flags_of_command(description: str, arguments: Optional[Sequence[str]] = None) -> Any:
+    """Return the flags of a command line.
+
+    `--help` lists all flags and ends the program with 0; a wrong flag ends it with 2.
+
+    Args:
+        description: What the program does, for `--help`.
+        arguments: By default those of the program.
+    """
+    found = define_flags(flags.FlagValues())
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if {"--help", "-help", "-h", "--helpfull"} & set(arguments):
+        lines = (f"  --{name}: {text} ({kind}, default: {default})" for kind, name, default, text in _FLAGS)
+        say("\n".join([description, "", "flags:", *lines]))
+        sys.exit(0)
+    try:
+        rest = found(["", *arguments])[1:]
+        wrong = f"expected flags only, got {' '.join(rest)}" if rest else None
+    except flags.Error as error:
+        wrong = str(error)
+    if wrong is not None:
+        say(wrong, sys.stderr)
+        sys.exit(WRONG)
     return found
 
 

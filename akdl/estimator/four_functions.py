@@ -30,6 +30,9 @@ class Functions:
         path: Where the data are: what the input functions are called with.
         params: See `akdl.estimator.parameters`; each call gets a copy.
 
+    Attributes:
+        file: Name of the module's file.
+
     Raises:
         UserModuleError: Functions are missing or don't take what they are called with; says which, and what is needed.
     """
@@ -43,7 +46,7 @@ class Functions:
                 f"{file_of(module)} does not hold the four functions of an Estimator:\n{listed}\nneeded are\n{needed}"
             )
         self._module = module
-        self._file = file_of(module)
+        self.file = file_of(module)
         self._path = path
         self._params = params
 
@@ -53,6 +56,22 @@ class Functions:
         more = {"config": config} if "config" in inspect.signature(function).parameters else {}
         return function(features=features, labels=labels, mode=mode, params=self._copy(), **more)
 
+    def checked_model(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
+        """Return the EstimatorSpec for a mode.
+
+        Raises:
+            UserModuleError: `model_fn` fails or returns something else.
+        """
+        try:
+            spec = self.model(features, labels, mode, config)
+        except Exception as error:
+            raise UserModuleError(f"model_fn in {self.file} failed in mode {mode}: {type(error).__name__}: {error}") from error
+        if not isinstance(spec, require_estimator("model_fn").EstimatorSpec):
+            raise UserModuleError(f"model_fn in {self.file} returned {_kind(spec)} in mode {mode}, expected an EstimatorSpec")
+        if spec.mode != mode:
+            raise UserModuleError(f"model_fn in {self.file} returned an EstimatorSpec of mode {spec.mode} in mode {mode}")
+        return spec
+
     def input_fn(self, name: str, distributed: bool, own_rows: bool) -> Callable[[], Any]:
         """Return `train_input_fn` or `eval_input_fn` as an Estimator calls it.
 
@@ -60,6 +79,8 @@ class Functions:
             name: Which one.
             distributed: Whether a group trains: then it has to return a dataset.
             own_rows: Whether the dataset has rows of this worker only, so that no strategy may give it a part of them.
+
+        Its call raises a UserModuleError where the user's function returns something else.
         """
         function = getattr(self._module, name)
 
@@ -70,12 +91,12 @@ class Functions:
             if isinstance(found, tf.compat.v2.data.Dataset):
                 return unsharded(found) if own_rows else found
             if not isinstance(found, tuple) or len(found) != 2:
-                raise TypeError(
-                    f"{name} in {self._file} returned {_kind(found)}, expected a tf.data.Dataset or (features, labels)"
+                raise UserModuleError(
+                    f"{name} in {self.file} returned {_kind(found)}, expected a tf.data.Dataset or (features, labels)"
                 )
             if distributed:
-                raise TypeError(
-                    f"{name} in {self._file} returned a tuple; where several processes train it has to return a tf.data.Dataset"
+                raise UserModuleError(
+                    f"{name} in {self.file} returned a tuple; where several processes train it has to return a tf.data.Dataset"
                 )
             return found
 
@@ -86,15 +107,23 @@ class Functions:
 
         The function may return a `ServingInputReceiver`, a `TensorServingInputReceiver`, or a function that returns one, as
         `build_parsing_serving_input_receiver_fn` and `build_raw_serving_input_receiver_fn` of `tf.estimator.export` make it.
+
+        Raises:
+            UserModuleError: It fails or returns something else.
         """
         export = require_estimator("serving_input_receiver_fn").export
-        found = self._module.serving_input_receiver_fn()
-        if callable(found):
-            found = found()
+        try:
+            found = self._module.serving_input_receiver_fn()
+            if callable(found):
+                found = found()
+        except Exception as error:
+            raise UserModuleError(
+                f"serving_input_receiver_fn in {self.file} failed: {type(error).__name__}: {error}"
+            ) from error
         if isinstance(found, (export.ServingInputReceiver, export.TensorServingInputReceiver)):
             return found
-        raise TypeError(
-            f"serving_input_receiver_fn in {self._file} returned {_kind(found)}, expected a ServingInputReceiver, a "
+        raise UserModuleError(
+            f"serving_input_receiver_fn in {self.file} returned {_kind(found)}, expected a ServingInputReceiver, a "
             "TensorServingInputReceiver, or what build_parsing_serving_input_receiver_fn or "
             "build_raw_serving_input_receiver_fn of tf.estimator.export return"
         )

@@ -19,13 +19,11 @@ import os
 from types import ModuleType
 from typing import Any, Dict, Union
 
-from akdl.estimator.parameters import with_defaults
+from akdl.estimator.parameters import PARAMETERS_FILE, with_defaults
 from akdl.storage.model_archive import write_model
 from akdl.tf_version import require_estimator
 from akdl.user_code.config_file import read_config
 from akdl.user_code.module import load_module
-
-PARAMETERS_FILE = "parameters.json"
 
 _OWN_PARAMS = ("parameters", "path", "model_dir", "runner")
 
@@ -51,7 +49,8 @@ def main(task_config: Any, module: Union[ModuleType, str]) -> None:
 
     given = task_config.user_params
     overrides = {key: value for key, value in given.items() if key not in _OWN_PARAMS}
-    params = with_defaults(_parameters_file(task_config), overrides)  # before all rows are waited for
+    params = {**_parameters_file(task_config), **overrides}
+    with_defaults(params)  # what is wrong is told before all rows are waited for
     if isinstance(module, str):
         module = load_module(os.path.join(task_config.work_dir, module))
     own_rows = "path" not in given

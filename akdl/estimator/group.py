@@ -1,17 +1,36 @@
-"""`train_and_evaluate` for an Estimator in one process or in a group that has no evaluator."""
+"""`train_and_evaluate` for an Estimator in one process or in a group, with or without an evaluator."""
 
+import contextlib
+import logging
 import os
 from typing import Any, Dict, Optional
 
-from akdl.engine.estimator_group import is_chief, is_group, train_in_group
+import tensorflow as tf
+
+from akdl.engine.estimator_group import (
+    RequireBatches,
+    is_chief,
+    is_group,
+    last_step,
+    require_number,
+    require_steps,
+    train_in_group,
+)
 from akdl.tf_version import require_estimator
+
+_estimator = require_estimator("train_and_evaluate")
+
+logger = logging.getLogger(__name__)
 
 
 def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> Optional[Dict[str, Any]]:
     """Train and evaluate as `tf.estimator.train_and_evaluate` does; in a group of TF_CONFIG, evaluate and export on the chief.
 
     TensorFlow leaves evaluation in a group to a process of the role `evaluator`, and so do exporters. The groups of an operator
-    have none, so here the chief evaluates the last checkpoint and calls the exporters, when it has trained.
+    have none, so here the chief evaluates the last checkpoint when it has trained, and calls the exporters. Where there is an
+    evaluator, it alone calls them; the evaluation of the chief is then in the folder of the evaluation `<name>_chief`.
+
+    TensorFlow also does nothing where there is nothing left to train. Here the last checkpoint is evaluated and exported.
 
     Args:
         estimator: Its config is from `akdl.engine.run_config.generate_run_config`.
@@ -19,16 +38,35 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> Optio
         eval_spec: A `tf.estimator.EvalSpec`.
 
     Returns:
-        The last evaluation; None on other roles than the chief, and where there was nothing left to train. A parameter server
-        does not come back.
+        The last evaluation; None on other roles than the chief. A parameter server does not come back.
+
+    Raises:
+        akdl.engine.estimator_group.TrainingFailed: There are no data to train or to evaluate on, or the loss is NaN.
     """
-    module = require_estimator("train_and_evaluate")
-    if not is_group(estimator.config):
-        metrics: Optional[Dict[str, Any]] = module.train_and_evaluate(estimator, train_spec, eval_spec)[0]
-        return metrics
+    distributed, chief = is_group(estimator.config), is_chief(estimator.config)
+    folders = ExportFolders(estimator)
+    eval_spec = eval_spec._replace(
+        hooks=(*eval_spec.hooks, RequireBatches()),
+        exporters=[_CheckedExporter(exporter, folders if distributed else None) for exporter in eval_spec.exporters],
+    )
+    before = last_step(estimator) if chief else 0
+    if not distributed:
+        metrics: Optional[Dict[str, Any]] = _estimator.train_and_evaluate(estimator, train_spec, eval_spec)[0]
+        require_steps(estimator, before, train_spec.max_steps)
+        return _finish(estimator, eval_spec) if metrics is None else metrics
+    if chief:
+        folders.release()
     train_in_group(estimator, train_spec, eval_spec)
-    if not is_chief(estimator.config):
+    if not chief:
         return None
+    require_steps(estimator, before, train_spec.max_steps)
+    if not folders.claim():
+        eval_spec = eval_spec._replace(name=f"{eval_spec.name}_chief" if eval_spec.name else "chief")
+    return _finish(estimator, eval_spec)
+
+
+def _finish(estimator: Any, eval_spec: Any) -> Dict[str, Any]:
+    """Evaluate the last checkpoint, and export it."""
     checkpoint = estimator.latest_checkpoint()
     found: Dict[str, Any] = estimator.evaluate(
         eval_spec.input_fn, eval_spec.steps, eval_spec.hooks, checkpoint, name=eval_spec.name
@@ -37,3 +75,60 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> Optio
         folder = os.path.join(estimator.model_dir, "export", exporter.name)
         exporter.export(estimator, folder, checkpoint, found, is_the_final_export=True)
     return found
+
+
+class ExportFolders:
+    """Which process of a group writes into the folders of the exporters: the first that claims them.
+
+    The chief cannot know whether there is an evaluator, as that is no part of the cluster. An evaluator claims before each of
+    its exports, and the chief before its only one, after the training. The chief removes an older claim when it starts.
+
+    Args:
+        estimator: Says the role and the folder.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self._role = str(estimator.config.task_type)
+        self._file = os.path.join(estimator.model_dir, "export_owner")
+
+    def release(self) -> None:
+        """Remove the claim of a run before."""
+        if tf.io.gfile.exists(self._file):
+            tf.io.gfile.remove(self._file)
+
+    def claim(self) -> bool:
+        """Return whether the folders are this process's own."""
+        if "://" in self._file:  # there, TensorFlow has no call that makes a file only where there is none
+            if not tf.io.gfile.exists(self._file):
+                with tf.io.gfile.GFile(self._file, "w") as file:
+                    file.write(self._role)
+        else:
+            with contextlib.suppress(FileExistsError), open(self._file, "x", encoding="utf-8") as file:
+                file.write(self._role)
+        try:
+            with tf.io.gfile.GFile(self._file) as file:
+                return bool(file.read() == self._role)
+        except tf.errors.NotFoundError:  # a chief starts at this moment
+            return self.claim()
+
+
+class _CheckedExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
+    """An exporter that exports no model whose loss is NaN, and does nothing where another process owns its folder."""
+
+    def __init__(self, exporter: Any, folders: Optional[ExportFolders]) -> None:
+        self._exporter = exporter
+        self._folders = folders
+
+    @property
+    def name(self) -> str:
+        name: str = self._exporter.name
+        return name
+
+    def export(
+        self, estimator: Any, export_path: str, checkpoint_path: str, eval_result: Any, is_the_final_export: bool
+    ) -> Any:
+        require_number(eval_result)
+        if self._folders is not None and not self._folders.claim():
+            logger.info("%s: another process of the group exports", self.name)
+            return None
+        return self._exporter.export(estimator, export_path, checkpoint_path, eval_result, is_the_final_export)

@@ -9,16 +9,23 @@ import tensorflow as tf
 def maker(optimizer: Any) -> Callable[[], Any]:
     """Return a function that gives an optimizer for a graph: one with the settings of the given one and no variables yet.
 
+    A name such as "adam" and a config such as `{"class_name": "Adam", "config": {"learning_rate": 0.1}}`, do as well.
+
     Variables of an optimizer belong to one graph, and an Estimator makes several. It also takes only the kind of Keras
     optimizers that TensorFlow 2.11 moved to `tf.keras.optimizers.legacy`; those of the kind that came then are translated.
     Optimizers of `tf.compat.v1.train` are taken as they are.
 
     Raises:
-        ValueError: The optimizer has a setting, or is of a kind, that the older ones do not know.
+        ValueError: The optimizer has a setting, or is of a kind or has a name, that the older ones do not know.
+        TypeError: It is none of all this.
     """
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
         return lambda: optimizer
     legacy = getattr(tf.keras.optimizers, "legacy", tf.keras.optimizers)
+    if isinstance(optimizer, (str, dict)):
+        return _by_name(optimizer, legacy)
+    if not isinstance(optimizer, (tf.keras.optimizers.Optimizer, legacy.Optimizer)):
+        raise TypeError(f"optimizer should be one of Keras, its name, or one of tf.compat.v1.train, got {optimizer!r}")
     kind = type(optimizer)
     try:
         config = dict(optimizer.get_config())
@@ -40,6 +47,22 @@ def maker(optimizer: Any) -> Callable[[], Any]:
         )
     kept = {name: value for name, value in config.items() if name in known and value is not None}
     return lambda: older.from_config(kept)
+
+
+def _by_name(optimizer: Any, legacy: Any) -> Callable[[], Any]:
+    name, config = (
+        (optimizer, {}) if isinstance(optimizer, str) else (optimizer.get("class_name"), optimizer.get("config") or {})
+    )
+    members = {key: getattr(legacy, key) for key in dir(legacy) if key != "Optimizer"}
+    kinds: Dict[str, Any] = {
+        key: kind for key, kind in members.items() if isinstance(kind, type) and issubclass(kind, legacy.Optimizer)
+    }
+    found = [kind for key, kind in kinds.items() if key.lower() == str(name).lower()]
+    if not found:
+        raise ValueError(f"an Estimator cannot use the optimizer {name!r}; it can use {', '.join(sorted(kinds))}")
+    kind = found[0]
+    kind.from_config(dict(config))  # a wrong config is told at once
+    return lambda: kind.from_config(dict(config))
 
 
 def is_keras(optimizer: Any) -> bool:

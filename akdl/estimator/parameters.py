@@ -6,14 +6,19 @@
 | `save_checkpoints_secs` | 600 | seconds from one checkpoint to the next; both None: no checkpoint while it trains |
 | `keep_checkpoint_max` | 5 | checkpoints that are kept, the newest; 0 or None for all |
 | `log_step_count_steps` | 100 | steps from one line with step and loss to the next; None for no lines |
-| `train_max_steps` | 10000 | the global step that ends the training, of all workers together; None: when the rows end |
+| `train_max_steps` | 10000 | steps of a device x devices x processes, of all runs together; None: until the rows end |
 | `eval_steps` | 100 | batches of an evaluation; None for all |
 | `eval_start_delay_secs` | 120 | seconds before the first evaluation |
 | `eval_throttle_secs` | 600 | least seconds from one evaluation to the next, which needs a new checkpoint |
 
-All other keys belong to the user's functions.
+Workers in step save checkpoints together, and clocks do not agree on a step. So there `save_checkpoints_steps` is 1000 by
+default, and `save_checkpoints_secs` is refused.
+
+All other keys belong to the user's functions. A key that is nearly the name of a parameter is refused. A number of steps may be
+written as 1e4.
 """
 
+import difflib
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from akdl.user_code.config_file import ConfigError, named
@@ -29,25 +34,39 @@ DEFAULTS: Mapping[str, Any] = {
     "eval_throttle_secs": 600,
 }
 
+PARAMETERS_FILE = "parameters.json"
+
 _STEPS, _SECS = "save_checkpoints_steps", "save_checkpoints_secs"
+_STEPS_IN_STEP = 1000
+_COUNTS = (_STEPS, "keep_checkpoint_max", "log_step_count_steps", "train_max_steps", "eval_steps")
+# How near a key is to a name: `train_max_step` has 0.97; `train_max_epochs`, which means another thing, 0.84.
+_NEAR = 0.87
 
 
-def with_defaults(*layers: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+def with_defaults(*layers: Optional[Mapping[str, Any]], in_step: bool = False) -> Dict[str, Any]:
     """Return the parameters: the defaults, with each layer put over what is before it.
 
     Steps between checkpoints, where only they are given, replace the seconds that are their default.
 
     Args:
         layers: Such as what `parameters.json` holds, and overrides. A parameter that is None is set to None.
+        in_step: Whether workers train in step.
 
     Raises:
-        ConfigError: A value is wrong or two contradict each other; with all mistakes.
+        ConfigError: A name or a value is wrong or two contradict each other; with all mistakes.
     """
     given: Dict[str, Any] = {}
     for layer in layers:
         given.update(layer or {})
+    for name in _COUNTS:
+        if isinstance(given.get(name), float) and given[name].is_integer():
+            given[name] = int(given[name])
     params = dict(DEFAULTS, **given)
-    mistakes = _wrong_values(params)
+    mistakes = _near_names(given) + _wrong_values(params)
+    if in_step and given.get(_SECS) is not None:
+        mistakes.append(f"{_SECS}: workers in step save by steps, got {named(given[_SECS])}; give {_STEPS} instead")
+    elif in_step and _SECS not in given and given.get(_STEPS) is None:
+        params.update({_STEPS: _STEPS_IN_STEP, _SECS: None})
     if given.get(_STEPS) is not None:
         if given.get(_SECS) is not None:
             mistakes.append(
@@ -58,6 +77,15 @@ def with_defaults(*layers: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
     if mistakes:
         raise ConfigError("Estimator", mistakes)
     return params
+
+
+def _near_names(given: Mapping[str, Any]) -> List[str]:
+    found = []
+    for key in given:
+        if key not in DEFAULTS:
+            near = difflib.get_close_matches(key.lower().replace("-", "_"), DEFAULTS, n=1, cutoff=_NEAR)
+            found += [f"{key}: there is no such parameter; {name} is meant? Else choose another name" for name in near]
+    return found
 
 
 def _wrong_values(params: Mapping[str, Any]) -> List[str]:

@@ -3,26 +3,39 @@
 In one process, the Estimator trains up to `train_max_steps` from the newest checkpoint in `model_dir`, if there is one, and
 evaluates new checkpoints as `eval_start_delay_secs` and `eval_throttle_secs` say. When it has trained, the last checkpoint is
 evaluated and exported. In a group the chief does these last two; before that, only a process with the role `evaluator`
-evaluates, which needs the same `model_dir`.
+evaluates, which needs the same `model_dir`. Without a chief in TF_CONFIG, worker 0 is it.
+
+Before the first step, the folders are tried, the graphs of evaluation and export are made, and one batch of evaluation is read.
 
 `train_and_evaluate` of TensorFlow does not do for one process: there it leaves `eval_start_delay_secs` out, and it neither
 evaluates nor exports where a second run finds nothing left to train.
 """
 
 import logging
+import math
 import os
 import time
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional
 
 import tensorflow as tf
 
-from akdl.engine.estimator_group import is_chief, is_group, train_in_group
-from akdl.engine.run_config import generate_run_config
+from akdl.engine.estimator_group import (
+    RequireBatches,
+    TrainingFailed,
+    is_chief,
+    is_group,
+    last_step,
+    require_number,
+    require_steps,
+    train_in_group,
+)
+from akdl.engine.export import served_by_default
+from akdl.engine.run_config import generate_run_config, in_step_workers
+from akdl.estimator.dry_run import Serving, try_evaluation, try_export, try_folders
 from akdl.estimator.four_functions import Functions
 from akdl.estimator.parameters import with_defaults
+from akdl.estimator.train_hooks import GraphChecks, Progress, Report, saving_hooks
 from akdl.tf_version import require_estimator
-
-Report = Callable[[str], None]
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +44,7 @@ class Result(NamedTuple):
     """What came of a training.
 
     Attributes:
-        global_step: Steps in the last checkpoint, of all workers and all runs together.
+        global_step: The global step of the last checkpoint; where workers train in step, the steps of each.
         metrics: The last evaluation: `loss`, `global_step`, and what `model_fn` measures.
         exported: Folder of the SavedModel.
     """
@@ -65,13 +78,17 @@ def train(
         None on other roles than the chief. A parameter server does not come back.
 
     Raises:
-        akdl.user_code.config_file.ConfigError: Parameters are wrong.
-        akdl.user_code.module.UserModuleError: A function is missing or has a wrong signature.
+        akdl.user_code.config_file.ConfigError: Parameters are wrong or a folder cannot be written; nothing was started.
+        akdl.user_code.module.UserModuleError: A function is missing, has a wrong signature or returns something wrong; nothing
+            was trained.
+        akdl.engine.estimator_group.TrainingFailed: There is nothing to train on, the loss became NaN, or the model cannot be
+            evaluated or exported.
         RuntimeError: This TensorFlow has no Estimator.
     """
     module_of_estimators = require_estimator("akdl.estimator")
     report = report or logger.info
-    settings = with_defaults(params)
+    workers = in_step_workers(os.environ)
+    settings = with_defaults(params, in_step=workers > 0)
     functions = Functions(module, path, settings)
     estimator = module_of_estimators.Estimator(
         _model_fn(functions, settings["log_step_count_steps"], report),
@@ -84,32 +101,78 @@ def train(
         ),
     )
     config = estimator.config
-    distributed = is_group(config)
+    distributed, chief = is_group(config), is_chief(config)
+    export_dir = export_dir or os.path.join(model_dir, "export")
     inputs = [functions.input_fn(name, distributed, own_rows) for name in ("train_input_fn", "eval_input_fn")]
-    spec = module_of_estimators.TrainSpec(inputs[0], settings["train_max_steps"], _saving_hooks(config))
+    serving = Serving({}, False)
+    if chief:
+        try_folders({"the model dir": model_dir, "the export dir": export_dir})
+        serving = try_export(functions, config, report)
+        try_evaluation(functions, inputs[1], config)
+    hooks = [GraphChecks(functions.file, serving.variables), *saving_hooks(config, chief, workers > 0)]
+    spec = module_of_estimators.TrainSpec(inputs[0], _max_steps(settings["train_max_steps"], config, workers, report), hooks)
     eval_spec = module_of_estimators.EvalSpec(
         inputs[1],
         settings["eval_steps"],
+        hooks=[RequireBatches()],
         start_delay_secs=settings["eval_start_delay_secs"],
         throttle_secs=settings["eval_throttle_secs"],
     )
-    if is_chief(config):
-        _try_export(functions, config)
     evaluations = _Evaluations(estimator, eval_spec, report)
-    if distributed:
-        train_in_group(estimator, spec, eval_spec)
-        if not is_chief(config):
-            return None
-    else:
-        estimator.train(spec.input_fn, spec.hooks, max_steps=spec.max_steps, saving_listeners=[evaluations])
-    metrics = evaluations.of_last_checkpoint()
-    export_dir = export_dir or os.path.join(model_dir, "export")
-    exported = os.fsdecode(estimator.export_saved_model(export_dir, functions.receive))
-    report(f"exported to {exported}")
-    return Result(int(metrics["global_step"]), metrics, exported)
+    before = last_step(estimator) if chief else 0
+    try:
+        if distributed:
+            train_in_group(estimator, spec, eval_spec)
+        else:
+            estimator.train(spec.input_fn, spec.hooks, max_steps=spec.max_steps, saving_listeners=[evaluations])
+    except tf.compat.v1.train.NanLossDuringTrainingError as error:
+        kept = estimator.latest_checkpoint()
+        raise TrainingFailed(
+            f"the loss became NaN, nothing was exported. The last checkpoint is {kept}; it may hold NaN too. Train from an "
+            "earlier one or from the start, for example with a smaller learning rate"
+        ) from error
+    if not chief:
+        return None
+    require_steps(estimator, before, spec.max_steps)
+    served = served_by_default(estimator) if serving.predict_is_default else estimator
+    return _finish(served, functions, evaluations, export_dir, report)
 
 
 _RUN_CONFIG_KEYS = ("save_checkpoints_steps", "save_checkpoints_secs", "keep_checkpoint_max", "log_step_count_steps")
+
+
+def _max_steps(train_max_steps: Optional[int], config: Any, workers: int, report: Report) -> Optional[int]:
+    """Return the global step that ends the training: workers in step count one for all of them together."""
+    # An evaluator has no strategy; it takes the workers to have a device each.
+    replicas = getattr(config.train_distribute, "num_replicas_in_sync", workers) or 1
+    if train_max_steps is None or replicas == 1:
+        return train_max_steps
+    steps = math.ceil(train_max_steps / replicas)
+    report(f"{replicas} devices train in step: {train_max_steps} steps are {steps} steps of each")
+    return steps
+
+
+def _finish(
+    estimator: Any,
+    functions: Functions,
+    evaluations: "_Evaluations",
+    export_dir: str,
+    report: Report,
+) -> Result:
+    """Evaluate and export the last checkpoint."""
+    checkpoint = estimator.latest_checkpoint()
+    try:
+        metrics = evaluations.of_last_checkpoint()
+        exported = os.fsdecode(estimator.export_saved_model(export_dir, functions.receive))
+    except TrainingFailed:
+        raise
+    except Exception as error:
+        raise TrainingFailed(
+            f"the model is trained, but it cannot be evaluated or exported: {type(error).__name__}: {error}. "
+            f"It is kept as {checkpoint}; to export it, train once more with this model dir, which makes no further step"
+        ) from error
+    report(f"exported to {exported}")
+    return Result(int(metrics["global_step"]), metrics, exported)
 
 
 def _model_fn(functions: Functions, every_steps: Optional[int], report: Report) -> Callable[..., Any]:
@@ -117,64 +180,11 @@ def _model_fn(functions: Functions, every_steps: Optional[int], report: Report) 
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
         spec = functions.model(features, labels, mode, config)
-        if mode != tf.estimator.ModeKeys.TRAIN or every_steps is None or spec.loss is None:
+        if mode != tf.estimator.ModeKeys.TRAIN or every_steps is None or getattr(spec, "loss", None) is None:
             return spec
-        return spec._replace(training_hooks=[*spec.training_hooks, _Progress(spec.loss, every_steps, report)])
+        return spec._replace(training_hooks=[*spec.training_hooks, Progress(spec.loss, every_steps, report)])
 
     return model_fn
-
-
-def _try_export(functions: Functions, config: Any) -> None:
-    """Make the graph that is exported in the end, so that its mistakes are told before hours of training."""
-    with tf.Graph().as_default():
-        tf.compat.v1.train.create_global_step()
-        features = functions.receive().features
-        functions.model(features, None, tf.estimator.ModeKeys.PREDICT, config)
-
-
-def _saving_hooks(config: Any) -> List[Any]:
-    """Return the hook that writes the one checkpoint of a training without any: evaluation and export read it."""
-    if config.save_checkpoints_steps is not None or config.save_checkpoints_secs is not None or not is_chief(config):
-        return []
-    return [_SaveAtEnd(config.model_dir, save_steps=1)]
-
-
-class _SaveAtEnd(tf.compat.v1.train.CheckpointSaverHook):  # type: ignore[misc]
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        pass
-
-    def before_run(self, run_context: Any) -> None:
-        pass
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        pass
-
-
-class _Progress(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    """Tells step, loss and speed; what is slow to read is read only where a line is due."""
-
-    def __init__(self, loss: Any, every_steps: int, report: Report) -> None:
-        self._loss = loss
-        self._every = every_steps
-        self._report = report
-
-    def begin(self) -> None:
-        self._global_step = tf.compat.v1.train.get_global_step()
-        self._own_steps = 0
-        self._last = time.monotonic()
-
-    def before_run(self, run_context: Any) -> Any:
-        self._own_steps += 1
-        due = self._own_steps % self._every == 0 or self._own_steps == 1
-        return tf.compat.v1.train.SessionRunArgs(self._loss) if due else None
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        if run_values.results is None:
-            return
-        step, now = run_context.session.run(self._global_step), time.monotonic()
-        speed = "" if self._own_steps == 1 else f"  {self._every / max(now - self._last, 1e-9):.1f} steps/s"
-        self._last = now
-        self._report(f"step {step}  loss {run_values.results:.6g}{speed}")
 
 
 class _Evaluations(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc]
@@ -201,8 +211,9 @@ class _Evaluations(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[
     def of_last_checkpoint(self) -> Dict[str, Any]:
         checkpoint = self._estimator.latest_checkpoint()
         if checkpoint != self._evaluated:
-            self._metrics = self._estimator.evaluate(self._spec.input_fn, self._spec.steps)
+            self._metrics = self._estimator.evaluate(self._spec.input_fn, self._spec.steps, self._spec.hooks)
             self._evaluated = checkpoint
             values = "  ".join(f"{name} {value:.6g}" for name, value in sorted(self._metrics.items()) if name != "global_step")
             self._report(f"evaluation at step {self._metrics['global_step']}  {values}")
+            require_number(self._metrics)
         return self._metrics

@@ -13,7 +13,7 @@ import tensorflow as tf
 from akdl.engine.run_config import generate_run_config
 from akdl.estimator.common_estimator import CommonEstimator
 from akdl.estimator.exporters import model_best_exporter, model_final_exporter, model_latest_exporter
-from akdl.estimator.flags import define_flags, file_list, int_list
+from akdl.estimator.flags import file_list, flags_of_command, int_list
 from akdl.estimator.group import train_and_evaluate
 from akdl.estimator.head import UserDefineHead
 from akdl.estimator.tfrecord_input import input_fn
@@ -152,5 +152,4 @@ def run(FLAGS):
 
 
 if __name__ == "__main__":
-    FLAGS = define_flags()
-    tf.compat.v1.app.run(lambda arguments: run(FLAGS) and None)
+    run(flags_of_command("Trains a two-tower model for clicks, evaluates, exports and predicts."))

@@ -17,6 +17,7 @@ from tests.support.ports import free_ports
 from tests.support.tf_group import ROOT
 
 EXAMPLES = ROOT / "examples"
+SCRIPTS = Path(__file__).parent / "scripts"
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "1"}
 QUIET = {"eval_start_delay_secs": 120, "log_step_count_steps": None, "save_checkpoints_steps": 1000}
 
@@ -71,7 +72,13 @@ def signature(folder: str, key: str = "serving_default") -> Any:
     return function
 
 
-def run_group(folder: Path, command: list[str], roles: list[tuple[str, int]], timeout_s: float = 150) -> dict[str, str]:
+def run_group(
+    folder: Path,
+    command: list[str],
+    roles: list[tuple[str, int]],
+    timeout_s: float = 150,
+    python: str = sys.executable,
+) -> dict[str, str]:
     """Run a command in each role and return what each printed; all but parameter servers, which are stopped, end well.
 
     A process whose role is "evaluator" is not in the cluster, as TensorFlow wants it.
@@ -89,9 +96,7 @@ def run_group(folder: Path, command: list[str], roles: list[tuple[str, int]], ti
             name = f"{role}-{index}"
             with open(logs[name], "wb") as out:
                 environment = {**os.environ, **ENVIRONMENT, "TF_CONFIG": tf_config}
-                processes[name] = subprocess.Popen(
-                    [sys.executable, *command], stdout=out, stderr=out, env=environment, cwd=folder
-                )
+                processes[name] = subprocess.Popen([python, *command], stdout=out, stderr=out, env=environment, cwd=folder)
         deadline = time.monotonic() + timeout_s
         must_end = [process for name, process in processes.items() if not name.startswith("ps")]
         while any(process.poll() is None for process in must_end):

@@ -239,6 +239,24 @@ class TestOptimizers:
         assert (config["beta_1"], config["amsgrad"], config["clipnorm"]) == (0.8, True, 2.0)
         assert config["learning_rate"] == pytest.approx(0.3)
 
+    def test_names_of_keras(self, tmp_path: Path) -> None:
+        import tensorflow as tf
+
+        from akdl.estimator.optimizers import maker
+
+        legacy = tf.keras.optimizers.legacy
+        for name, kind in (("adam", legacy.Adam), ("SGD", legacy.SGD), ("RMSprop", legacy.RMSprop), ("ftrl", legacy.Ftrl)):
+            assert isinstance(maker(name)(), kind)
+        made = maker({"class_name": "Adam", "config": {"learning_rate": 0.5}})()
+        assert made.get_config()["learning_rate"] == pytest.approx(0.5)
+        with pytest.raises(ValueError, match=r"cannot use the optimizer 'lion'; it can use Adadelta, .*SGD"):
+            maker("lion")
+        with pytest.raises(TypeError, match="optimizer should be one of Keras, its name, .*, got 0.1"):
+            maker(0.1)
+        trained = estimator(tmp_path, optimizer="adam")
+        trained.train(input_fn(CLASSES), max_steps=2)
+        assert trained.get_variable_value("global_step") == 2
+
     def test_what_the_older_kind_does_not_know(self) -> None:
         import tensorflow as tf
 

@@ -53,13 +53,13 @@ class TestInputs:
     def test_a_tuple_in_one_process_only(self) -> None:
         assert self.make(("features", "labels")) == ("features", "labels")
         with pytest.raises(
-            TypeError, match="returned a tuple; where several processes train it has to return a tf.data.Dataset"
+            UserModuleError, match="returned a tuple; where several processes train it has to return a tf.data.Dataset"
         ):
             self.make(("features", "labels"), distributed=True)
 
     def test_something_else(self) -> None:
         for found, kind in ((None, "nothing"), ([1, 2], "a list"), ((1, 2, 3), "a tuple of 3")):
-            with pytest.raises(TypeError, match=f"returned {kind}, expected a tf.data.Dataset or"):
+            with pytest.raises(UserModuleError, match=f"returned {kind}, expected a tf.data.Dataset or"):
                 self.make(found)
 
     def test_params_are_a_copy_for_each_call(self) -> None:
@@ -118,6 +118,6 @@ class TestReceivers:
 
     def test_something_else(self) -> None:
         with pytest.raises(
-            TypeError, match="returned a dict, expected a ServingInputReceiver, a TensorServingInputReceiver, or"
+            UserModuleError, match="returned a dict, expected a ServingInputReceiver, a TensorServingInputReceiver, or"
         ):
             self.receive(lambda: {"x": 1})

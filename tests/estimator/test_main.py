@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,8 @@ import pytest
 
 from akdl.estimator.__main__ import main
 from akdl.user_code.module import load_module
-from tests.estimator.support import EXAMPLES, run_group, signature
+from tests.estimator.support import ENVIRONMENT, EXAMPLES, SCRIPTS, run_group, signature
+from tests.support.tensorflows import TF_1
 
 MNIST = EXAMPLES / "estimator_mnist"
 FILES = ["--module", str(MNIST / "mnist.py"), "--params", str(MNIST / "parameters.json")]
@@ -62,7 +66,24 @@ class TestArguments:
         out, err = capsys.readouterr()
         assert "--model-dir DIR" in out and "--module" in err
 
-    def test_a_failure_on_the_way_keeps_its_traceback(self, tmp_path: Path) -> None:
+    def test_the_parameters_beside_the_module_are_read(self, tmp_path: Path, capsys: Any) -> None:
+        (tmp_path / "user.py").touch()
+        (tmp_path / "parameters.json").write_text('{"eval_steps": 0}')
+        command = ["train", "--module", str(tmp_path / "user.py"), "--path", "data", "--model-dir", str(tmp_path / "out")]
+        assert main(command) == 2
+        assert "eval_steps: expected" in capsys.readouterr().err
+        (tmp_path / "other.json").write_text('{"train_max_step": 5}')
+        assert main([*command, "--params", str(tmp_path / "other.json"), "--set", "eval_steps=0"]) == 2
+        error = capsys.readouterr().err
+        assert (
+            "train_max_step: there is no such parameter; train_max_steps is meant" in error and "eval_steps: expected" in error
+        )
+
+    def test_a_syntax_error_in_the_module(self, tmp_path: Path, capsys: Any) -> None:
+        assert self.run(tmp_path, "x = 1\ndef model_fn(:\n") == 2
+        assert capsys.readouterr().err.startswith(f"train: {tmp_path / 'user.py'}, line 2: invalid syntax")
+
+    def test_a_function_that_fails_before_training_keeps_its_traceback(self, tmp_path: Path, capsys: Any) -> None:
         failing = "".join(
             f"def {name}({arguments}): raise KeyError('oh')\n"
             for name, arguments in (
@@ -72,8 +93,110 @@ class TestArguments:
                 ("serving_input_receiver_fn", ""),
             )
         )
-        with pytest.raises(KeyError, match="oh"):
-            self.run(tmp_path, failing)
+        assert self.run(tmp_path, failing) == 2
+        error = capsys.readouterr().err
+        assert 'user.py", line 4, in serving_input_receiver_fn' in error
+        assert error.endswith("train: serving_input_receiver_fn in user.py failed: KeyError: 'oh'\n")
+
+
+def commands(folder: Path) -> list[list[str]]:
+    """Return a command for each of MISTAKES."""
+    found = []
+    for number, (params, _, _) in enumerate(MISTAKES):
+        (folder / f"{number}.json").write_text(json.dumps({"train_max_steps": 5, **params}))
+        options = {"module": SCRIPTS / "linear.py", "path": "data", "params": folder / f"{number}.json"}
+        options.update({"model-dir": folder / f"out-{number}", "export-dir": folder / params.get("export", f"export-{number}")})
+        found.append(["train", *(text for name, value in options.items() for text in (f"--{name}", str(value)))])
+    return found
+
+
+# Parameters of `linear.py`, exit code, what the error says.
+MISTAKES: list[tuple[dict[str, Any], int, str]] = [
+    ({}, 0, ""),
+    ({"keras": True}, 0, ""),
+    ({"fault": "regresses too"}, 0, ""),
+    ({"fault": "classifies tensors, and predicts"}, 0, ""),
+    (
+        {"rate": 1e30, "train_max_steps": 100},
+        1,
+        r"train: the loss became NaN, nothing was exported\. The last checkpoint is \S+ckpt",
+    ),
+    (
+        {"rate": float("inf"), "train_max_steps": 1},
+        1,
+        "train: the loss of the evaluation at step 1 is NaN, so nothing was exported",
+    ),
+    ({"rows": 0}, 1, "train: no step was made, the global step is still 0: the input function of training gives no batch"),
+    ({"fault": "no global step"}, 2, "train: the train_op of model_fn in linear.py does not count the global step"),
+    ({"eval_rows": 0}, 2, "train: eval_input_fn in linear.py gives no batch"),
+    ({"fault": "predict returns nothing"}, 2, "train: model_fn in linear.py returned nothing in mode infer, expected an Estim"),
+    ({"fault": "variable in predict"}, 2, "train: model_fn in linear.py makes variables in mode PREDICT that .*: scale. They"),
+    (
+        {"fault": "classifies tensors"},
+        2,
+        "its head 'serving_default' is a ClassificationOutput, which takes serialized Examples",
+    ),
+    ({"export": "0.json/export"}, 2, "the export dir: cannot write into .*0.json/export"),
+]
+
+
+def check_mistakes(found: list[tuple[int, str]], folder: Path) -> None:
+    assert len(found) == len(MISTAKES)
+    for number, ((code, error), (params, expected, message)) in enumerate(zip(found, MISTAKES)):
+        assert code == expected and re.search(message, error), (params, code, error)
+        exports = list(folder.glob(f"export-{number}/*"))
+        assert len(exports) == (expected == 0), (params, exports)
+        if expected == 0:
+            assert set(signature(str(exports[0])).structured_outputs) == {"y"}
+        if expected == 2:
+            trained = [path for path in folder.glob(f"out-{number}/model.ckpt-*.index") if path.name != "model.ckpt-0.index"]
+            assert not trained, params
+
+
+@WARNINGS
+def test_mistakes(tmp_path: Path, capsys: Any) -> None:
+    """What is wrong is told before the first step, and nothing wrong is exported."""
+    found = []
+    for command in commands(tmp_path):
+        code = main(command)
+        found.append((code, capsys.readouterr().err))
+    check_mistakes(found, tmp_path)
+
+
+@pytest.mark.slow
+def test_mistakes_with_tensorflow_1(tmp_path: Path) -> None:
+    driver = [TF_1.python(), str(SCRIPTS / "run_commands.py"), json.dumps(commands(tmp_path)), str(tmp_path / "found.json")]
+    done = subprocess.run(driver, env={**os.environ, **ENVIRONMENT}, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    check_mistakes(json.loads((tmp_path / "found.json").read_text()), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tensorflow", ["1.15", "2.15"])
+def test_workers_in_step_without_a_chief(tmp_path: Path, tensorflow: str) -> None:
+    """Worker 0 evaluates and exports; the steps of both count; what they learn is what one process learns in so many steps."""
+    import tensorflow as tf
+
+    python = TF_1.python() if tensorflow == "1.15" else sys.executable
+    (tmp_path / "params.json").write_text(json.dumps({"train_max_steps": 100, "save_checkpoints_steps": 20}))
+    command = ["-m", "akdl.estimator", "train", "--module", str(SCRIPTS / "linear.py"), "--path", "data"]
+    command += ["--params", str(tmp_path / "params.json"), "--model-dir", str(tmp_path / "out")]
+    logs = run_group(tmp_path, command, [("worker", 0), ("worker", 1)], python=python)
+    assert "2 devices train in step: 100 steps are 50 steps of each" in logs["worker-0"]
+    assert "evaluation at step 50  " in logs["worker-0"] and "50 steps" in logs["worker-0"].splitlines()
+    assert "exported to" not in logs["worker-1"]
+    (exported,) = (tmp_path / "out" / "export").iterdir()
+    served = signature(str(exported))(x=tf.constant([-1.0, 0.5]))["y"].numpy()
+    np.testing.assert_allclose(served, [-1, 2], atol=0.5)
+
+
+def test_both_commands_list_all_flags(capsys: Any) -> None:
+    for arguments in (["--help"], ["train", "--help"]):
+        with pytest.raises(SystemExit) as left:
+            main(arguments)
+        assert left.value.code == 0
+        out = capsys.readouterr().out
+        assert all(flag in out for flag in ("--module", "--path", "--params", "--model-dir", "--export-dir", "--set"))
 
 
 @WARNINGS

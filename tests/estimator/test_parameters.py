@@ -51,6 +51,43 @@ def test_both_kinds_of_saving_exclude_each_other() -> None:
         with_defaults({"save_checkpoints_secs": 60}, {"save_checkpoints_steps": 50})
 
 
+@pytest.mark.parametrize(
+    ("given", "steps", "secs"),
+    [
+        ({}, 1000, None),
+        ({"save_checkpoints_steps": None}, 1000, None),
+        ({"save_checkpoints_steps": 5}, 5, None),
+        ({"save_checkpoints_secs": None}, None, None),
+    ],
+)
+def test_workers_in_step_save_by_steps(given: dict[str, Any], steps: int | None, secs: float | None) -> None:
+    params = with_defaults(given, in_step=True)
+    assert (params["save_checkpoints_steps"], params["save_checkpoints_secs"]) == (steps, secs)
+    assert with_defaults(params, in_step=True) == params
+    with pytest.raises(ConfigError, match="workers in step save by steps, got 60; give save_checkpoints_steps instead"):
+        with_defaults({**given, "save_checkpoints_secs": 60}, in_step=True)
+
+
+def test_names_near_that_of_a_parameter() -> None:
+    for key, name in (
+        ("train_max_step", "train_max_steps"),
+        ("Eval-Steps", "eval_steps"),
+        ("save_checkpoint_steps", "save_checkpoints_steps"),
+    ):
+        with pytest.raises(ConfigError, match=f"{key}: there is no such parameter; {name} is meant"):
+            with_defaults({key: 5})
+    own = {"train_max_epochs": 3, "batch_size": 7, "steps": 1, "ALINK:bc_1": "text"}
+    assert with_defaults(own) == {**with_defaults(), **own}
+
+
+def test_a_number_of_steps_may_be_written_as_a_float() -> None:
+    params = with_defaults({"train_max_steps": 1e4, "rate": 1.0})
+    assert params["train_max_steps"] == 10000 and isinstance(params["train_max_steps"], int)
+    assert isinstance(params["rate"], float), "it is not ours"
+    with pytest.raises(ConfigError, match=r"train_max_steps: expected a whole number .*, got 1.5"):
+        with_defaults({"train_max_steps": 1.5})
+
+
 def test_all_wrong_values_at_once() -> None:
     wrong = {
         "save_checkpoints_secs": 0,

@@ -11,6 +11,7 @@ import pytest
 
 from akdl.estimator.parameters import with_defaults
 from akdl.user_code.config_file import ConfigError
+from akdl.user_code.module import UserModuleError
 from tests.estimator.support import QUIET, linear_module, signature
 
 pytestmark = [
@@ -41,7 +42,7 @@ def test_train_evaluate_export_and_go_on(tmp_path: Path) -> None:
     assert steps == ["step 1", "step 10", "step 20", "step 30"]
     assert lines[-2].startswith("evaluation at step 30  loss ") and lines[-1] == f"exported to {first.exported}"
     params = with_defaults({**QUIET, "train_max_steps": 30, "batches": None, "log_step_count_steps": 10})
-    assert module.calls == [("data", params)] * 2, "once to train and once to evaluate, with all parameters"
+    assert module.calls == [("data", params)] * 3, "to try, to train and to evaluate, with all parameters"
 
     second, lines = train(linear_module(), tmp_path, train_max_steps=100, batches=None, log_step_count_steps=10)
     assert lines[0].startswith("step 31  "), "not from the start"
@@ -121,7 +122,9 @@ def test_mistakes_of_the_export_are_told_before_training(tmp_path: Path) -> None
         heads = {key: tf.estimator.export.PredictOutput(spec.predictions) for key in ("one", "two")}
         return tf.estimator.EstimatorSpec(mode, predictions=spec.predictions, export_outputs=heads)
 
-    with pytest.raises(ValueError, match="Multiple .*export_outputs.* none of them (is|are) specified as the default"):
+    with pytest.raises(
+        UserModuleError, match="in mode infer: .*Multiple .*export_outputs.* none of them (is|are) specified as the default"
+    ):
         train(linear_module(model_fn=model_fn), tmp_path)
     assert checkpoints(tmp_path) == []
 
@@ -129,3 +132,40 @@ def test_mistakes_of_the_export_are_told_before_training(tmp_path: Path) -> None
 def test_wrong_parameters_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="eval_steps: expected"):
         train(linear_module(), tmp_path, eval_steps=0)
+
+
+def test_a_head_that_is_left_out_of_the_export_is_said(tmp_path: Path) -> None:
+    import tensorflow.compat.v1 as tf
+
+    whole = linear_module()
+
+    def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> Any:
+        spec = whole.model_fn(features, labels, mode, params)
+        if mode != tf.estimator.ModeKeys.PREDICT:
+            return spec
+        export, y = tf.estimator.export, spec.predictions["y"]
+        heads = {"serving_default": export.PredictOutput({"y": y}), "number": export.RegressionOutput(y)}
+        return spec._replace(export_outputs=heads)
+
+    result, lines = train(linear_module(model_fn=model_fn), tmp_path, train_max_steps=1)
+    assert lines[0] == "the export leaves out the head 'number': its type is float32 instead of string"
+    assert os.path.isdir(result.exported)
+
+
+def test_what_cannot_be_exported_is_kept_and_exported_by_the_next_run(tmp_path: Path) -> None:
+    from akdl.engine.estimator_group import TrainingFailed
+
+    whole = linear_module()
+
+    def eval_input_fn(path: str, params: dict[str, Any]) -> Any:
+        """Put a file where the export goes to, as soon as the model is trained."""
+        if checkpoints(tmp_path):
+            (tmp_path / "export").rmdir()
+            (tmp_path / "export").touch()
+        return whole.eval_input_fn(path, params)
+
+    with pytest.raises(TrainingFailed, match=r"the model is trained, but .*It is kept as .*model\.ckpt-5; to export it, train"):
+        train(linear_module(eval_input_fn=eval_input_fn), tmp_path, train_max_steps=5)
+    (tmp_path / "export").unlink()
+    result, lines = train(linear_module(), tmp_path, train_max_steps=5)
+    assert [line.split(" ")[0] for line in lines] == ["evaluation", "exported"] and result.global_step == 5

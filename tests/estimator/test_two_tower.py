@@ -63,6 +63,24 @@ class TestFlags:
         found(["program", "--nouser_batch_norm", "--train_batch_size=5"])
         assert (found.user_batch_norm, found.train_batch_size) == (False, 5)
 
+    def test_of_a_command(self, capsys: Any) -> None:
+        """`--help` lists all flags and ends with 0; what is wrong ends with 2."""
+        from akdl.estimator.flags import flags_from, flags_of_command
+
+        assert flags_of_command("Trains.", ["--train_batch_size=5", "--nouser_batch_norm"]).train_batch_size == 5
+        for arguments, code in (
+            (["--help"], 0),
+            (["--model_dir=a", "--helpfull"], 0),
+            (["--max_train_steps=x"], 2),
+            (["a"], 2),
+        ):
+            with pytest.raises(SystemExit) as left:
+                flags_of_command("Trains.", arguments)
+            assert left.value.code == code
+        out, err = capsys.readouterr()
+        assert all(f"  --{name}: " in out for name in flags_from({}).flag_values_dict())
+        assert "max_train_steps" in err and "expected flags only, got a" in err
+
 
 class TestInput:
     def batches(self, folder: Path, **arguments: Any) -> list[Any]:

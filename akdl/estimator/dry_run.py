@@ -1,0 +1,148 @@
+"""What is tried before training with four functions: folders, the export's graph, the input and the graph of evaluation.
+
+A mistake in any of them would else show after hours of training.
+"""
+
+import os
+import uuid
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
+
+import tensorflow as tf
+
+from akdl.estimator.four_functions import Functions
+from akdl.tf_version import require_estimator
+from akdl.user_code.config_file import ConfigError
+from akdl.user_code.module import UserModuleError
+
+_DEFAULT, _PREDICT = "serving_default", "predict"
+
+
+class Serving(NamedTuple):
+    """What the graph that is exported needs.
+
+    Attributes:
+        variables: Variables that it reads from the checkpoint: name to shape, None where the shape is open.
+        predict_is_default: Whether the head "predict" has to stand in for a `serving_default` that cannot be exported.
+    """
+
+    variables: Dict[str, Optional[List[int]]]
+    predict_is_default: bool
+
+
+def try_folders(folders: Mapping[str, str]) -> None:
+    """Make folders and write a file into each, which is removed.
+
+    Args:
+        folders: What a folder is for, to its path.
+
+    Raises:
+        ConfigError: Some cannot be written.
+    """
+    mistakes = []
+    for purpose, folder in folders.items():
+        probe = os.path.join(folder, ".akdl-" + uuid.uuid4().hex)
+        try:
+            tf.io.gfile.makedirs(folder)
+            with tf.io.gfile.GFile(probe, "w") as file:
+                file.write("")
+            tf.io.gfile.remove(probe)
+        except tf.errors.OpError as error:
+            mistakes.append(f"{purpose}: cannot write into {folder}: {error.message}")
+    if mistakes:
+        raise ConfigError("Estimator", mistakes)
+
+
+def try_export(functions: Functions, config: Any, report: Callable[[str], None]) -> Serving:
+    """Make the graph that is exported in the end.
+
+    Args:
+        functions: The user's functions.
+        config: The Estimator's.
+        report: Is told which heads the export leaves out, and why.
+
+    Raises:
+        UserModuleError: The graph cannot be made, or its `serving_default` takes other inputs than the receiver has.
+    """
+    with tf.Graph().as_default():
+        tf.compat.v1.train.create_global_step()
+        receiver = functions.receive()
+        spec = functions.checked_model(receiver.features, None, tf.estimator.ModeKeys.PREDICT, config)
+        heads = _heads(spec)
+        left_out = {key: reason for key, reason in ((key, _unservable(heads[key], receiver)) for key in heads) if reason}
+        predict_is_default = _DEFAULT in left_out and _PREDICT in heads and _PREDICT not in left_out
+        if _DEFAULT in left_out and not predict_is_default:
+            inputs = ", ".join(sorted(receiver.receiver_tensors))
+            raise UserModuleError(
+                f"model_fn in {functions.file} cannot be served: its head {_DEFAULT!r} is a {type(heads[_DEFAULT]).__name__}, "
+                f"which takes serialized Examples, and serving_input_receiver_fn takes {inputs} ({left_out[_DEFAULT]}). Make "
+                "the head a PredictOutput, or return build_parsing_serving_input_receiver_fn(...)"
+            )
+        for key, reason in left_out.items():
+            how = "has the head 'predict' as" if key == _DEFAULT else "leaves out the head"
+            report(f"the export {how} {key!r}: {reason}")
+        if spec.scaffold is not None and spec.scaffold.saver is not None:
+            return Serving({}, predict_is_default)  # it may read other names
+        return Serving(variables_in_checkpoint(), predict_is_default)
+
+
+def try_evaluation(functions: Functions, input_fn: Callable[[], Any], config: Any) -> None:
+    """Make the graph of evaluation and read one batch.
+
+    Args:
+        functions: The user's functions.
+        input_fn: The user's `eval_input_fn`.
+        config: The Estimator's.
+
+    Raises:
+        UserModuleError: There is no batch, or the graph cannot be made.
+    """
+    with tf.Graph().as_default():
+        tf.compat.v1.train.create_global_step()
+        found = input_fn()
+        iterator = None
+        if isinstance(found, tf.compat.v2.data.Dataset):
+            iterator = tf.compat.v1.data.make_initializable_iterator(found)
+            found = iterator.get_next()
+        features, labels = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
+        functions.checked_model(features, labels, tf.estimator.ModeKeys.EVAL, config)
+        if iterator is None:  # tensors of a tuple may need queues, and have no end
+            return
+        session_config = tf.compat.v1.ConfigProto()
+        session_config.CopyFrom(config.session_config)
+        del session_config.device_filters[:]  # this session is of this process alone
+        with tf.compat.v1.Session(config=session_config) as session:
+            session.run(tf.compat.v1.tables_initializer())
+            session.run(iterator.initializer)
+            try:
+                session.run(tf.nest.flatten(found, expand_composites=True))
+            except tf.errors.OutOfRangeError:
+                raise UserModuleError(
+                    f"eval_input_fn in {functions.file} gives no batch: there are no data to evaluate on"
+                ) from None
+
+
+def variables_in_checkpoint() -> Dict[str, Optional[List[int]]]:
+    """Return what a checkpoint of the current graph holds: name to shape, None for parts of partitioned variables."""
+    found: Dict[str, Optional[List[int]]] = {}
+    for variable in tf.compat.v1.global_variables():
+        part = getattr(variable, "_save_slice_info", None)  # saved under the name of the whole
+        name = variable.name.split(":")[0] if part is None else part.full_name
+        found[name] = None if part is not None or variable.shape.rank is None else variable.shape.as_list()
+    return found
+
+
+def _heads(spec: Any) -> Dict[str, Any]:
+    heads: Dict[str, Any] = dict(spec.export_outputs)
+    if _DEFAULT not in heads:  # TensorFlow takes an only head as the default one
+        heads[_DEFAULT] = next(iter(heads.values()))
+    return heads
+
+
+def _unservable(head: Any, receiver: Any) -> Optional[str]:
+    """Return why TensorFlow leaves a head out of an export, None where it does not."""
+    if isinstance(head, require_estimator().export.PredictOutput):
+        return None
+    tensors = list(receiver.receiver_tensors.values())
+    if len(tensors) != 1:
+        return f"{len(tensors)} inputs instead of one"
+    return None if tensors[0].dtype == tf.string else f"its type is {tensors[0].dtype.name} instead of string"

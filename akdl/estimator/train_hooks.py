@@ -1,0 +1,133 @@
+"""Hooks of a training with four functions: progress, the last checkpoint, and mistakes that else go unnoticed."""
+
+import os
+import time
+from typing import Any, Callable, List, Mapping, Optional
+
+import tensorflow as tf
+
+from akdl.engine.run_config import read_task
+from akdl.estimator.dry_run import variables_in_checkpoint
+from akdl.user_code.module import UserModuleError
+
+Report = Callable[[str], None]
+
+_READS = ("ReadVariableOp", "Identity", "VarIsInitializedOp", "IsVariableInitialized", "Switch", "RefSwitch")
+
+
+class Progress(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+    """Tells step, loss and speed; what is slow to read is read only where a line is due.
+
+    Args:
+        loss: Tensor of shape [].
+        every_steps: Own steps from one line to the next.
+        report: Takes the lines.
+    """
+
+    def __init__(self, loss: Any, every_steps: int, report: Report) -> None:
+        self._loss = loss
+        self._every = every_steps
+        self._report = report
+
+    def begin(self) -> None:
+        """Start counting."""
+        self._global_step = tf.compat.v1.train.get_global_step()
+        self._own_steps = 0
+        self._last = time.monotonic()
+
+    def before_run(self, run_context: Any) -> Any:
+        """Ask for the loss where a line is due."""
+        due = (self._own_steps + 1) % self._every == 0 or self._own_steps == 0
+        return tf.compat.v1.train.SessionRunArgs(self._loss) if due else None
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Tell step, loss and speed."""
+        self._own_steps += 1
+        if run_values.results is None:
+            return
+        step, now = run_context.session.run(self._global_step), time.monotonic()
+        speed = "" if self._own_steps == 1 else f"  {self._every / max(now - self._last, 1e-9):.1f} steps/s"
+        self._last = now
+        self._report(f"step {step}  loss {run_values.results:.6g}{speed}")
+
+    def end(self, session: Any) -> None:
+        """Tell where this process had nothing to do."""
+        if not self._own_steps:
+            self._report("this process made no step: its train_input_fn gave no batch, or the others made all steps")
+
+
+class SaveAtEnd(tf.compat.v1.train.CheckpointSaverHook):  # type: ignore[misc]
+    """Writes the one checkpoint of a training without any: evaluation and export read it."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder, save_steps=1)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Do not save yet."""
+
+    def before_run(self, run_context: Any) -> None:
+        """Do not save yet."""
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Do not save yet."""
+
+
+class GraphChecks(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+    """Looks at the graph of training before the first step.
+
+    Args:
+        file: Name of the user's file, for messages.
+        exported: Variables that the export reads, see `akdl.estimator.dry_run.Serving`.
+    """
+
+    def __init__(self, file: str, exported: Mapping[str, Optional[List[int]]]) -> None:
+        self._file = file
+        self._exported = exported
+
+    def begin(self) -> None:
+        """Check.
+
+        Raises:
+            UserModuleError: The global step would stand still, or the export needs variables that are not trained.
+        """
+        step = tf.compat.v1.train.get_global_step()
+        if not any(_is_changed(one) for one in getattr(step, "values", None) or [step]):
+            raise UserModuleError(
+                f"the train_op of model_fn in {self._file} does not count the global step, so training would not end: use "
+                "optimizer.minimize(loss, global_step=tf.compat.v1.train.get_global_step())"
+            )
+        trained = variables_in_checkpoint()
+        missing = [name for name in self._exported if name not in trained]
+        if missing:
+            raise UserModuleError(
+                f"model_fn in {self._file} makes variables in mode PREDICT that it does not make in mode TRAIN: "
+                f"{', '.join(missing)}. They would have no values in the export"
+            )
+        for name, shape in self._exported.items():
+            if shape is not None and trained[name] not in (None, shape):
+                raise UserModuleError(
+                    f"model_fn in {self._file} makes the variable {name} with shape {shape} in mode PREDICT and with "
+                    f"{trained[name]} in mode TRAIN"
+                )
+
+
+def saving_hooks(config: Any, is_chief: bool, in_step: bool) -> List[Any]:
+    """Return the hook that saves in the end where nothing else saves.
+
+    Args:
+        config: The Estimator's.
+        is_chief: Whether this process's checkpoint counts.
+        in_step: Whether workers train in step: then all of them have to take part in saving.
+    """
+    if config.save_checkpoints_steps is not None or config.save_checkpoints_secs is not None:
+        return []
+    if is_chief:
+        return [SaveAtEnd(config.model_dir)]
+    # Where TensorFlow too lets the others write. The config of workers in step does not know which one this is.
+    return [SaveAtEnd(os.path.join(config.model_dir, "tmp_{}_{}".format(*read_task(os.environ))))] if in_step else []
+
+
+def _is_changed(variable: Any) -> bool:
+    """Return whether the graph may change a variable beside giving it its first value."""
+    own = variable.op.name + "/"
+    return any(op.type not in _READS and not op.name.startswith(own) for op in variable.op.outputs[0].consumers())

@@ -1,0 +1,35 @@
+"""Which process of a group evaluates and exports."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.tf
+HOSTS = ["a:1", "b:2"]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "chiefs"),
+    [
+        ({"worker": HOSTS}, [("worker", 0)]),
+        ({"chief": ["c:1"], "worker": HOSTS}, [("chief", 0)]),
+        ({"chief": ["c:1"], "worker": HOSTS, "ps": ["d:1"]}, [("chief", 0)]),
+    ],
+)
+def test_one_process_is_the_chief(cluster: dict[str, Any], chiefs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tensorflow as tf
+
+    from akdl.engine.estimator_group import is_chief, is_group
+
+    members = [(role, index) for role, hosts in cluster.items() for index in range(len(hosts))]
+    found = []
+    for role, index in [*members, ("evaluator", 0)]:
+        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": role, "index": index}}))
+        config = SimpleNamespace(task_type=role, cluster_spec=tf.train.ClusterSpec(cluster))
+        assert is_group(config)
+        found += [(role, index)] * is_chief(config)
+    assert found == chiefs

@@ -1,0 +1,17 @@
+"""Run `python -m akdl.estimator` for each list of arguments in a JSON text; write exit codes and errors as JSON into a file."""
+
+import contextlib
+import io
+import json
+import sys
+
+from akdl.estimator.__main__ import main
+
+found = []
+for arguments in json.loads(sys.argv[1]):
+    err = io.StringIO()
+    with contextlib.redirect_stderr(err):
+        code = main(arguments)
+    found.append([code, err.getvalue()])
+with open(sys.argv[2], "w") as file:
+    json.dump(found, file)
