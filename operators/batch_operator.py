@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pandas as pd
 
 from bridge.exceptions import ConfigurationError, SchemaError
+from bridge.host.console import say
 from bridge.schema import Schema
 from operators.base_operator import Operator, Source, TableSource, running
 from operators.flink.env import getMLEnv
@@ -98,11 +98,10 @@ class BatchOperator(Operator["BatchOperator"]):
     @staticmethod
     def _show(frame: pd.DataFrame, n: int, title: str | None) -> None:
         if title is not None:
-            sys.stdout.write(f"{title}\n")
+            say(title)
         rows = None if n or len(frame) <= _SHOWN_ROWS else 20
         text = frame.to_string(max_rows=rows, max_colwidth=_SHOWN_CHARACTERS)
-        sys.stdout.write(f"{text}\n" if len(frame) else f"{', '.join(map(str, frame.columns))}\n(no rows)\n")
-        sys.stdout.flush()
+        say(text if len(frame) else f"{', '.join(map(str, frame.columns))}\n(no rows)")
 
 
 BatchOperator._family = BatchOperator

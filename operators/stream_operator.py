@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from bridge.exceptions import ConfigurationError
+from bridge.host.console import say
 from bridge.schema import quoted
 from operators.base_operator import Operator, TableSource, environment_of, running
 from operators.flink.env import getMLEnv
@@ -181,5 +182,4 @@ def _whole(ops: Sequence[StreamOperator]) -> StreamOperator:
 
 
 def _say(printed: _Printed, text: str) -> None:
-    sys.stdout.write(f"{text}\n" if printed.title is None else f"{printed.title}: {text}\n")
-    sys.stdout.flush()
+    say(text if printed.title is None else f"{printed.title}: {text}")

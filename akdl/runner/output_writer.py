@@ -37,6 +37,9 @@ class OutputWriter:
         channel: The line to the bridge.
         columns: The columns of `outputSchemaStr`.
         wait_s: Most seconds that a row waits for others to be sent with; None for as long as it takes.
+
+    Attributes:
+        has_refused: Somebody wanted to write after the writer was closed.
     """
 
     def __init__(self, channel: Channel, columns: Sequence[TableColumn], wait_s: Optional[float] = None) -> None:
@@ -49,6 +52,8 @@ class OutputWriter:
         self._messages: queue.Queue[Optional[Output]] = queue.Queue(WAITING_MESSAGES)
         self._sender: Optional[threading.Thread] = None
         self._error: Optional[Exception] = None
+        self._closed = False
+        self.has_refused = False
 
     @property
     def rows_written(self) -> int:
@@ -66,10 +71,12 @@ class OutputWriter:
         Raises:
             TypeError: Something else than an Example, or a feature of another kind than its column's.
             ValueError: An unknown column, a wrong number of values, or null in a column that is NOT NULL.
+            RuntimeError: `main` has returned.
             ChannelError: The Flink side is gone.
         """
         check_example(example)
         with self._lock:
+            self._check_open()
             rows = self._examples
             cells = rows.read(example, self._rows)
             if not rows.fits(cells):
@@ -92,11 +99,13 @@ class OutputWriter:
         Raises:
             ValueError: An unknown column, or columns of different length.
             TypeError: Values that do not fit the column's type.
+            RuntimeError: `main` has returned.
             ChannelError: The Flink side is gone.
         """
         output = Output()
         fill_rows(output.rows, values, self._columns)
         with self._lock:
+            self._check_open()
             self._flush()  # rows keep the order in which they were written
             self._rows += output.rows.rows
             self._send(output)
@@ -105,9 +114,11 @@ class OutputWriter:
         """Say that the script is done with so many rows of its input, counted from its start, and with what it wrote of them.
 
         Raises:
+            RuntimeError: `main` has returned.
             ChannelError: The Flink side is gone.
         """
         with self._lock:
+            self._check_open()
             self._flush()
             self._send(Output(committed=rows))
 
@@ -117,12 +128,13 @@ class OutputWriter:
             self._flush()
 
     def close(self) -> None:
-        """Send what waits and wait until the Flink side has taken all of it. Safe to call twice.
+        """Send what waits, refuse more, and wait until the Flink side has taken all of it. Safe to call twice.
 
         Raises:
             ChannelError: The Flink side is gone.
         """
         with self._lock:
+            self._closed = True
             self._flush()
             sender, self._sender = self._sender, None
             if sender is not None:
@@ -131,6 +143,14 @@ class OutputWriter:
             sender.join()
         if self._error is not None:
             raise self._error
+
+    def _check_open(self) -> None:
+        if self._closed:
+            self.has_refused = True
+            raise RuntimeError(
+                "output_writer: the script's main has returned, and rows written now would be lost: main has to wait for its "
+                "threads, for example with thread.join()"
+            )
 
     def _flush(self) -> None:
         if self._examples:

@@ -9,6 +9,7 @@ killed too, as with its container, goes when the next archive is unpacked.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import glob
 import logging
@@ -255,6 +256,13 @@ def _run(command: list[str], timeout_s: float) -> str:
 
 
 def _cannot_run(python: str, error: OSError) -> str:
+    if error.errno == errno.E2BIG:
+        return (
+            f"this host cannot run the interpreter {python}: its variables are larger than the system allows, on Linux 128 KB "
+            "for each and usually 2 MB for all: write large ones to a user file instead of envVars"
+        )
+    if error.errno in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE):
+        return f"this host cannot start one more process for the interpreter {python}: {error.strerror}"
     return (
         f"this host cannot run the interpreter {python} ({error.strerror}): is it made for this system and processor "
         f"({os.uname().sysname} {os.uname().machine})?"

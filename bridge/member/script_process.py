@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import sys
 import threading
 from collections.abc import Callable
 
 from akdl.wire import Shares, Wishes
 from bridge.exceptions import TaskError
 from bridge.group.roles import label
+from bridge.host.console import say
 from bridge.host.process import ChildProcess
 from bridge.host.work_folder import STACKS_FILE, WorkFolder
 from bridge.member.failures import paragraphs
@@ -21,6 +21,8 @@ from bridge.member.session import Session
 from bridge.settings import GroupSettings
 
 logger = logging.getLogger(__name__)
+
+_PRINTED_CHARACTERS = 20_000  # in an error
 
 
 class ScriptProcess:
@@ -117,7 +119,7 @@ class ScriptProcess:
 
     def error(self, what: str, *details: str) -> TaskError:
         """Return an error of this process, with the last lines it printed."""
-        printed = "\n".join(self.last_lines)
+        printed = "\n".join(self.last_lines)[-_PRINTED_CHARACTERS:]
         tail = f"--- last lines of the process ---\n{printed}" if printed.strip() else ""
         return TaskError(paragraphs(f"{self.name} ({self._settings.main_script}): {what}", *details, tail))
 
@@ -134,6 +136,6 @@ class ScriptProcess:
         prefixed = f"[{self.name}] {line}"
         logger.info("%s", prefixed)
         if self._log_file is not None:
-            self._log_file.write(line + "\n")
+            self._log_file.write(line)
         if self._settings.print_process_info:
-            print(prefixed, file=sys.stdout, flush=True)
+            say(prefixed)
