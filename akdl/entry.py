@@ -32,6 +32,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 from akdl.process.channel import Channel, ChannelError
 from akdl.process.failure import failure_of
 from akdl.process.parent import REFUSED_ROWS, exit_with_parent, take_settings
+from akdl.process.private_file import private
 from akdl.rows.file_rows import FileRows
 from akdl.rows.stream_rows import StreamRows
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, TrainTaskConfig
@@ -72,7 +73,7 @@ def main() -> int:
     settings = take_settings(os.environ)
     exit_with_parent(int(settings["AKDL_PARENT_FD"]), _kill_group, ORPHANED)
     try:
-        with open(os.path.join(settings["AKDL_WORK_DIR"], PRIVATE_FOLDER, STACKS_FILE), "w") as stacks:
+        with open(os.path.join(settings["AKDL_WORK_DIR"], PRIVATE_FOLDER, STACKS_FILE), "w", opener=private) as stacks:
             faulthandler.register(signal.SIGUSR2, stacks)  # works even where a thread never gives up the interpreter lock
             return _run_task(settings)
     except ChannelError:

@@ -125,6 +125,7 @@ class PredictOp(WithParams, Operator[Any]):
             env_vars=tuple(values["envVars"]),
             intra_op_parallelism=values["intraOpParallelism"],
             start_timeout_s=values["startTimeout"],
+            stall_timeout_s=values["stallTimeout"],
         )
         gathering = Gathering()
         if "chunkWait" in values:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-import secrets
 import shutil
 import stat
-import tempfile
 from collections.abc import Sequence
 
 import akdl.wire
+from akdl.process.owned_folder import OwnedFolder
+from akdl.process.private_file import private
 from bridge.exceptions import ConfigurationError
 from bridge.host.carried import arrived
 from bridge.host.process import start_detached
@@ -27,8 +27,8 @@ _REMOVER = ["/bin/sh", "-c", """trap '' HUP INT TERM; read -r _; exec rm -rf -- 
 class WorkFolder:
     """A folder of one process alone: user files at its root, our own things in `.akdl`, all removed at the end.
 
-    Flink may kill the worker that made it at any moment, and then it goes all the same: a small process, there before the
-    folder is, removes it when the worker and the process have both ended.
+    Flink may kill the worker that made it at any moment, and then it goes all the same: a small process removes it when the
+    worker and the process have both ended. Where that was killed too, the next start on this host removes it.
 
     Args:
         user_files: The user's files.
@@ -41,12 +41,15 @@ class WorkFolder:
     """
 
     def __init__(self, user_files: Sequence[UserFile], path: str | None = None) -> None:
-        self.path = os.path.join(tempfile.gettempdir(), f"akdl-{secrets.token_hex(6)}") if path is None else path
-        self.private = os.path.join(self.path, PRIVATE_FOLDER)
-        self.fds = (_remove_when_unused(self.path),) if path is None else ()
+        self.fds: tuple[int, ...] = ()
+        if path is None:
+            owned = OwnedFolder("akdl-")
+            path, self.fds = owned.path, (owned.fd,)
+        self.path = path
+        self.private = os.path.join(path, PRIVATE_FOLDER)
         try:
-            if path is None:
-                os.mkdir(self.path, 0o700)
+            if self.fds:
+                self.fds += (_remove_when_unused(path),)
             self._fill(user_files)
         except BaseException:
             self.remove()
@@ -79,10 +82,12 @@ class WorkFolder:
             if PRIVATE_FOLDER in target.parts or ".." in target.parts:
                 raise ConfigurationError(f"the user file {file.path!r} would leave its folder or lie among our own files")
             target.parent.mkdir(parents=True, exist_ok=True)
-            if file.carried:
-                shutil.copyfile(arrived(file.carried), target)
-            else:
-                target.write_bytes(file.content)
+            with open(target, "wb", opener=private) as copy:
+                if file.carried:
+                    with open(arrived(file.carried), "rb") as original:
+                        shutil.copyfileobj(original, copy)
+                else:
+                    copy.write(file.content)
 
 
 def _remove_when_unused(folder: str) -> int:

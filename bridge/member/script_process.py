@@ -13,6 +13,7 @@ from bridge.exceptions import TaskError
 from bridge.group.roles import label
 from bridge.host.console import say
 from bridge.host.process import ChildProcess
+from bridge.host.sweep import sweep
 from bridge.host.work_folder import STACKS_FILE, WorkFolder
 from bridge.member.failures import paragraphs
 from bridge.member.launch import launch, open_log_file, task_of
@@ -46,6 +47,7 @@ class ScriptProcess:
         self._changed = changed
         self.label = label(index, settings.num_workers)
         self._log_file = open_log_file(f"{settings.operator}-{group}-{self.label.replace(' ', '-')}-{attempt}")
+        sweep()
         self._folder = WorkFolder(settings.user_files)
         self._server: BridgeServer | None = None
         self._child: ChildProcess | None = None

@@ -65,7 +65,7 @@ def ids(member: Member) -> list[int]:
         ("recurses", "the script failed: RecursionError: maximum recursion depth"),
         ("has_no_memory", "the script failed: MemoryError"),
         ("has_no_descriptors", r"the script failed: OSError: \[Errno 24\] Too many open files"),
-        ("has_no_file_size", r"the rows of this worker did not arrive completely: \[Errno 27\] File too large"),
+        ("has_no_file_size", r"\[Errno 27\] File too large"),
         ("raises_without_text", r"the script failed: Silent: \(its text cannot be shown: __str__ raised ValueError\)"),
         ("raises_surrogates", r"the script failed: ValueError: \\udcff and \\ud800"),
         ("raises_the_error_of_a_thread", "the script failed: KeyError: 'in a thread that main waits for'"),
