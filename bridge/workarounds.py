@@ -65,6 +65,34 @@ def log_handlers_kept() -> Iterator[None]:
         root.handlers[:] = handlers
 
 
+def end_flushers_with_their_worker() -> None:
+    """Let the threads end that PyFlink starts for the output of each Python function, when the worker of the function ends.
+
+    Defect: `BeamTimeBasedOutputStream` of pyflink/fn_execution/beam/beam_stream_slow.py starts a `PeriodicThread` that its
+    `close` ends. A worker inside the driver ends without closing its functions (see `worker_of_this_thread`), so each local
+    job left about 20 threads that wake up every second.
+    """
+    from pyflink.fn_execution.utils.operation_utils import PeriodicThread
+
+    if hasattr(PeriodicThread, "_akdl_start"):
+        return
+    PeriodicThread._akdl_start = PeriodicThread.start
+
+    def start(thread: Any) -> None:
+        worker, function = worker_of_this_thread(), thread._function
+
+        def flush() -> None:
+            if has_ended(worker):
+                thread.cancel()
+            else:
+                function()
+
+        thread._function = flush
+        thread._akdl_start()
+
+    PeriodicThread.start = start
+
+
 def worker_of_this_thread() -> weakref.ref[SdkHarness] | None:
     """Return Beam's worker that this thread works for; None where a test calls.
 

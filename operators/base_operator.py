@@ -12,6 +12,7 @@ from bridge.flink.errors import readable
 from bridge.member.registry import stop_groups
 from bridge.schema import Schema, quoted
 from bridge.serving.process_folder import release
+from bridge.table_env import planning
 from bridge.workarounds import know_planner, log_handlers_kept
 from operators.flink.slots import Need, check_slots
 
@@ -88,6 +89,7 @@ class Operator(Generic[_Family]):
         """Feed this operator and return it."""
         raise ConfigurationError(f"{type(self).__name__} takes no input")
 
+    @planning()
     def _query(self, method: str, sql: str, query: Callable[[str], str]) -> _Family:
         table = self.getOutputTable()
         table_env = environment_of(table)
@@ -113,6 +115,7 @@ class Operator(Generic[_Family]):
 class Source(Operator[Any]):
     """A source makes its table when it is first needed, in the environment of that moment."""
 
+    @planning()
     def getOutputTable(self) -> Table:
         """Return the table as plain PyFlink, to go on in SQL or the Table API."""
         if self._table is None:

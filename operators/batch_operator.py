@@ -10,6 +10,7 @@ import pandas as pd
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.host.console import say
 from bridge.schema import Schema
+from bridge.table_env import planning
 from operators.base_operator import Operator, Source, TableSource, running
 from operators.flink.env import getMLEnv
 from operators.memory_table import memory_table
@@ -89,7 +90,8 @@ class BatchOperator(Operator["BatchOperator"]):
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
             raise ConfigurationError(f"print: expected a number of rows of at least 0, got {n!r}")
         # In SQL, a LIMIT around a sorted table would make Flink forget the order.
-        return self._followed_by(self.getOutputTable().limit(n)) if n else self
+        with planning():
+            return self._followed_by(self.getOutputTable().limit(n)) if n else self
 
     def _run(self, job: Callable[[], _Result]) -> _Result:
         with running(self):

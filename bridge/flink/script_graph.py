@@ -38,11 +38,12 @@ from bridge.flink.stream_exchange import StreamExchange
 from bridge.flink.time_attributes import ROWTIME, time_attributes, with_plain_times
 from bridge.host.carried import carry, carry_own_packages
 from bridge.settings import RESTART, UNCOMMITTED, GroupSettings
-from bridge.table_env import has_checkpoints, is_streaming
+from bridge.table_env import has_checkpoints, is_streaming, planning
 
 MAX_PARALLELISM = 128  # keys are chosen for it, so it is set on both keyed operators
 
 
+@planning()
 def run_script(
     table_env: StreamTableEnvironment, table: Table, extra: Sequence[Table], settings: GroupSettings, group: str
 ) -> Table:

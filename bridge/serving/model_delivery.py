@@ -29,7 +29,7 @@ from bridge.flink.arrow_operators import KEYED_CHUNK, START, Dealing, keyed, row
 from bridge.schema import quoted
 from bridge.serving.model_rows import DamagedModel, Model, ModelRow, ModelRows
 from bridge.serving.prediction import PredictionSettings, model_process
-from bridge.table_env import has_checkpoints
+from bridge.table_env import has_checkpoints, planning
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +43,7 @@ _PIECE = Types.ROW_NAMED(
 )
 
 
+@planning()
 def deliver_models(
     table_env: StreamTableEnvironment, result: Table, models: Table, settings: PredictionSettings, parallelism: int
 ) -> Table:

@@ -7,6 +7,8 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from bridge.table_env import planning
+
 
 def to_dataframe(table: Any) -> pd.DataFrame:
     """Run the job of a PyFlink table and return its rows.
@@ -23,8 +25,9 @@ def to_dataframe(table: Any) -> pd.DataFrame:
     java_env = table._j_table.getTableEnvironment()
     jvm = get_gateway().jvm
     batch_size = java_env.getConfig().get(jvm.org.apache.flink.python.PythonOptions.MAX_ARROW_BATCH_SIZE)
-    table._t_env._before_execute()
-    batches = jvm.org.apache.flink.table.runtime.arrow.ArrowUtils.collectAsPandasDataFrame(table._j_table, batch_size)
+    with planning():
+        table._t_env._before_execute()
+        batches = jvm.org.apache.flink.table.runtime.arrow.ArrowUtils.collectAsPandasDataFrame(table._j_table, batch_size)
     if not batches.hasNext():
         return pd.DataFrame({name: pd.Series(dtype=object) for name in names})
     timezone = pytz.timezone(java_env.getConfig().getLocalTimeZone().getId())

@@ -63,7 +63,9 @@ def test_what_others_have_made_stays(temporary: pathlib.Path) -> None:
     (temporary / "akdl-file").write_text("no folder")
     before = sorted(path.name for path in temporary.iterdir())
     sweep()
-    assert [path.name for path in sorted(temporary.iterdir()) if not path.name.startswith(("akdl_models", "akdl_envs"))] == before
+    assert [
+        path.name for path in sorted(temporary.iterdir()) if not path.name.startswith(("akdl_models", "akdl_envs"))
+    ] == before
 
 
 def test_the_folder_of_a_killed_model_process_goes(temporary: pathlib.Path) -> None:

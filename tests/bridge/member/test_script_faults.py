@@ -132,9 +132,7 @@ def test_rows_are_done_when_their_output_has_been_taken(start: Start, tmp_path: 
     assert member.rows_done == 1000 and member.has_returned
 
 
-def test_the_locale_c_shows_what_a_script_prints(
-    start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
-) -> None:
+def test_the_locale_c_shows_what_a_script_prints(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     with open(tmp_path / "console", "w", encoding="ascii") as console:
         monkeypatch.setattr("sys.stdout", console)
         ids(start("prints_letters", print_process_info=True))
