@@ -1,4 +1,4 @@
-"""Temporary folders that go even when their owner was killed: each has a lock, and whoever starts next removes those nobody holds.
+"""Temporary folders that go even when their owner was killed: each has a lock, and the next start removes the unlocked ones.
 
 A lock counts on the host whose name is in it only, as file systems that hosts share may not pass locks on.
 """
