@@ -13,7 +13,7 @@ from bridge.member.registry import stop_groups
 from bridge.schema import Schema, quoted
 from bridge.serving.process_folder import release
 from bridge.table_env import planning
-from bridge.workarounds import know_planner, log_handlers_kept
+from bridge.workarounds import column_names, columns_of, know_planner, log_handlers_kept
 from operators.flink.slots import Need, check_slots
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Operator(Generic[_Family]):
 
     def getColNames(self) -> list[str]:
         """Return the names of the columns."""
-        return list(self.getOutputTable().get_resolved_schema().get_column_names())
+        return column_names(self.getOutputTable())
 
     def getColTypes(self) -> list[str]:
         """Return the types of the columns as Flink SQL texts."""
@@ -178,9 +178,8 @@ def schema_of(where: str, table: Table) -> Schema:
     Raises:
         SchemaError: A column of a type that no script and no model can get.
     """
-    fields = table.get_resolved_schema()
     try:
-        return Schema.of_table(fields.get_column_names(), fields.get_column_data_types())
+        return Schema.of_table(*columns_of(table))
     except SchemaError as error:
         raise SchemaError(f"{where}: {error}") from None
 

@@ -35,10 +35,17 @@ class OwnedFolder:
                 self.fd = os.open(os.path.join(self.path, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             except FileNotFoundError:  # somebody cleans up there
                 continue
+            except OSError:
+                os.rmdir(self.path)
+                raise
             if try_lock(self.fd) and is_linked(self.fd):
                 break
             os.close(self.fd)  # a sweeper was faster
-        os.write(self.fd, socket.gethostname().encode())
+        try:
+            os.write(self.fd, socket.gethostname().encode())
+        except OSError:
+            self.remove()
+            raise
 
     def remove(self) -> None:
         """Delete the folder and all in it. Safe to call twice."""

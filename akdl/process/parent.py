@@ -48,9 +48,7 @@ def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> No
                 finally:
                     os._exit(status)
         with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write(
-                "akdl: the script has closed file descriptors that it did not open, with them the line to Flink\n"
-            )
+            sys.stderr.write("akdl: the script has closed file descriptors that it did not open, with them the line to Flink\n")
             sys.stderr.flush()
         os._exit(LINE_CLOSED)
 

@@ -6,7 +6,10 @@ too slow to take them.
 
 import queue
 import threading
-from typing import Any, Iterator, Mapping, Optional, Sequence
+from collections import deque
+from typing import Any, Deque, Iterator, Mapping, Optional, Sequence
+
+import numpy as np
 
 from akdl.process.channel import Channel, ChannelError
 from akdl.rows.example_rows import ExampleRows
@@ -14,6 +17,8 @@ from akdl.wire import Output, TableColumn
 from akdl.wire.columns import fill_rows
 
 MESSAGE_BYTES = 1 << 20
+BATCH_BYTES = 4 << 20  # of a message with a part of a batch: larger ones are no faster
+_SAMPLED_ROWS = 16
 WAITING_MESSAGES = 8
 
 
@@ -28,6 +33,44 @@ def check_example(example: Any) -> None:
             f"output_writer.write: expected a tf.train.Example, got {type(example).__name__}; "
             "lists and arrays, column by column, are written by output_writer.write_batch({'column': values})"
         )
+
+
+def _outputs(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Deque[Output]:
+    """Return messages with the rows of a batch, of a few MB each: all that they pass on their way holds whole messages."""
+    values = {name: _sliceable(cells) for name, cells in values.items()}
+    can_be_cut = all(isinstance(cells, (list, tuple)) or getattr(cells, "ndim", 0) for cells in values.values())
+    sizes = {len(cells) for cells in values.values()} if can_be_cut else set()
+    rows = max(sizes) if len(sizes) == 1 else 0
+    if rows <= _SAMPLED_ROWS:  # or something is wrong with the batch
+        return deque([_output(values, columns)])
+
+    def part(start: int, end: int) -> Output:
+        return _output({name: cells[start:end] for name, cells in values.items()}, columns)
+
+    step = max(1, BATCH_BYTES * _SAMPLED_ROWS // max(1, part(0, _SAMPLED_ROWS).ByteSize()))
+    outputs: Deque[Output] = deque()
+    start = 0
+    while start < rows:
+        end = min(start + step, rows)
+        output = part(start, end)
+        if output.ByteSize() > 2 * BATCH_BYTES and end - start > 1:  # later rows are larger
+            step = max(1, step // 2)
+            continue
+        outputs.append(output)
+        start = end
+    return outputs
+
+
+def _sliceable(cells: Any) -> Any:
+    if isinstance(cells, np.ndarray) or not hasattr(cells, "__array__"):
+        return cells
+    return cells.numpy() if hasattr(cells, "numpy") else np.asarray(cells)
+
+
+def _output(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Output:
+    output = Output()
+    fill_rows(output.rows, values, columns)
+    return output
 
 
 class OutputWriter:
@@ -102,13 +145,14 @@ class OutputWriter:
             RuntimeError: `main` has returned.
             ChannelError: The Flink side is gone.
         """
-        output = Output()
-        fill_rows(output.rows, values, self._columns)
+        outputs = _outputs(values, self._columns)  # all of them first: a batch is written as a whole or not at all
         with self._lock:
             self._check_open()
             self._flush()  # rows keep the order in which they were written
-            self._rows += output.rows.rows
-            self._send(output)
+            while outputs:
+                output = outputs.popleft()
+                self._rows += output.rows.rows
+                self._send(output)
 
     def commit(self, rows: int) -> None:
         """Say that the script is done with so many rows of its input, counted from its start, and with what it wrote of them.

@@ -49,7 +49,7 @@ class KnownStates:
         return [self._name(index) for index in range(self._settings.size) if self._phase(index) == STARTING]
 
     def silent(self, silent_s: float, index: int) -> list[str]:
-        """Return names and hosts of the members, but `index`, that have work to do and have not reported for so many seconds."""
+        """Return names and hosts of the members, but `index`, that have not ended and not reported for so many seconds."""
         return [
             self._name(state.index)
             for state in self._states.values()

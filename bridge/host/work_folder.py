@@ -7,6 +7,7 @@ import os
 import pathlib
 import shutil
 import stat
+import tempfile
 from collections.abc import Sequence
 
 import akdl.wire
@@ -34,6 +35,9 @@ class WorkFolder:
         user_files: The user's files.
         path: An existing folder, which somebody else removes should this process be killed; by default a new one.
 
+    Raises:
+        ConfigurationError: There is no room for it, or a user file does not belong into it.
+
     Attributes:
         path: Of the folder.
         private: Path of the folder inside it that belongs to us.
@@ -42,22 +46,28 @@ class WorkFolder:
 
     def __init__(self, user_files: Sequence[UserFile], path: str | None = None) -> None:
         self.fds: tuple[int, ...] = ()
-        if path is None:
-            owned = OwnedFolder("akdl-")
-            path, self.fds = owned.path, (owned.fd,)
-        self.path = path
-        self.private = os.path.join(path, PRIVATE_FOLDER)
+        self.path = path or ""
         try:
-            if self.fds:
-                self.fds += (_remove_when_unused(path),)
+            if path is None:
+                owned = OwnedFolder("akdl-")
+                self.path, self.fds = owned.path, (owned.fd,)
+                self.fds += (_remove_when_unused(self.path),)
+            self.private = os.path.join(self.path, PRIVATE_FOLDER)
             self._fill(user_files)
+        except OSError as error:
+            self.remove()
+            raise ConfigurationError(
+                f"no work folder can be made in {tempfile.gettempdir()}: {error.strerror}: make room there, or set TMPDIR to "
+                "another place"
+            ) from error
         except BaseException:
             self.remove()
             raise
 
     def remove(self) -> None:
         """Delete the folder and all in it. Safe to call twice."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        if self.path:
+            shutil.rmtree(self.path, ignore_errors=True)
         fds, self.fds = self.fds, ()
         for fd in fds:
             os.close(fd)
