@@ -1,4 +1,4 @@
-"""An exception as data that crosses a line between processes: whatever it is, its text arrives, and is not endless."""
+"""An exception as data that crosses a line between processes: any exception arrives, and its text has a limit."""
 
 import traceback
 from types import TracebackType
@@ -34,7 +34,7 @@ def _text(error: BaseException) -> str:
 
 
 def _limited(text: str, most: int) -> str:
-    """Return a text without what UTF-8 does not have, and without its middle where it is too long."""
+    """Return the string without what UTF-8 does not have, and without its middle where it is too long."""
     if len(text) > most:
         begin = most * 2 // 5
         left_out = len(text) - most

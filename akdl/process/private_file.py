@@ -1,4 +1,4 @@
-"""Files that only this user may read, whatever the umask of this program is."""
+"""Files that only this user may read, with any umask of this program."""
 
 import os
 

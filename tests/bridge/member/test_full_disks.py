@@ -30,7 +30,9 @@ def run(script: bytes, rows: int = 0) -> int:
     member = Member(settings, "group", 0, 0, lambda: None)
     try:
         member.set_cluster([Address("127.0.0.1", 1, 2)])
-        batch = pa.record_batch([pa.array(range(rows), pa.int64()), pa.array(["x" * 1000] * rows, pa.string())], names=["id", "text"])
+        batch = pa.record_batch(
+            [pa.array(range(rows), pa.int64()), pa.array(["x" * 1000] * rows, pa.string())], names=["id", "text"]
+        )
         messages = [*member.feed(batch), *member.finish()]
         return len(messages)
     finally:
