@@ -137,7 +137,7 @@ def test_a_savepoint_of_other_num_workers_is_refused_in_words(stream_env, tmp_pa
     table_env = stream_env(**{"execution.state-recovery.path": savepoint, "restart-strategy.type": "none"})
     rest = Sink(table_env, tmp_path)
     with pytest.raises(Exception, match="continues from a savepoint of a job with other numWorkers or numPSs"):
-        written(1).execute_insert(rest.name).wait()
+        written(3).execute_insert(rest.name).wait()
 
 
 @pytest.mark.cluster
