@@ -183,7 +183,8 @@ class ChildProcess:
 def _kill_escaped(mark: str) -> None:
     """Kill what has the mark of a child among its variables: processes that have left its group."""
     for _ in range(_LOOKS):
-        escaped = [process for process in psutil.process_iter() if _has(process, mark)]
+        found = (_marked(pid, mark) for pid in psutil.pids())
+        escaped = [process for process in found if process is not None]
         if not escaped:
             return
         for process in escaped:
@@ -192,11 +193,13 @@ def _kill_escaped(mark: str) -> None:
         psutil.wait_procs(escaped, timeout=_LOOK_S)
 
 
-def _has(process: psutil.Process, mark: str) -> bool:
+def _marked(pid: int, mark: str) -> psutil.Process | None:
+    """Return a process, if it has the mark."""
     try:
-        return process.environ().get(_MARK) == mark
+        process = psutil.Process(pid)
+        return process if process.environ().get(_MARK) == mark else None
     except (psutil.Error, OSError):  # of another user, or gone
-        return False
+        return None
 
 
 def start_detached(command: Sequence[str], stdin: int = subprocess.DEVNULL) -> None:

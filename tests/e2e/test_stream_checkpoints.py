@@ -128,7 +128,7 @@ def test_a_savepoint_of_other_num_workers_is_refused_in_words(stream_env, tmp_pa
         op = stream_op("without_tensorflow.py", workers, userParams=params, replay="uncommitted")
         return counting(table_env, ROWS, PER_SECOND).link(op).getOutputTable()
 
-    client = written(2).execute_insert(sink.name).get_job_client()
+    client = written(3).execute_insert(sink.name).get_job_client()
     wait_until(lambda: started_and_final(sink, pid_file), "rows are final", 60)
     kind = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL
     savepoint = client._j_job_client.triggerSavepoint((tmp_path / "savepoints").as_uri(), kind).get()
@@ -137,7 +137,7 @@ def test_a_savepoint_of_other_num_workers_is_refused_in_words(stream_env, tmp_pa
     table_env = stream_env(**{"execution.state-recovery.path": savepoint, "restart-strategy.type": "none"})
     rest = Sink(table_env, tmp_path)
     with pytest.raises(Exception, match="continues from a savepoint of a job with other numWorkers or numPSs"):
-        written(3).execute_insert(rest.name).wait()
+        written(2).execute_insert(rest.name).wait()
 
 
 @pytest.mark.cluster
