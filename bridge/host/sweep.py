@@ -5,22 +5,37 @@ Locks, and pipes that somebody reads, tell what is still used. Nothing is judged
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 
 from akdl.process import owned_folder, shared_folder
+from bridge.exceptions import ConfigurationError
 from bridge.host.interpreter import sweep_environments
 from bridge.host.work_folder import private_folder
+
+logger = logging.getLogger(__name__)
 
 PIPE = "alive"  # in the folder of a model process, which reads it
 
 
 def sweep() -> None:
-    """Remove folders of scripts, models, environments and programs that nobody uses any more."""
-    owned_folder.sweep()
-    sweep_environments()
-    for name in os.listdir(model_place()):  # of model processes that were killed, and of tasks before they had started one
-        remove_unused(os.path.join(model_place(), name))
+    """Remove folders of scripts, models, environments and programs that nobody uses any more.
+
+    Never fails: whoever starts does not need what is in the way here, or hears of it elsewhere.
+    """
+    for clean in (owned_folder.sweep, sweep_environments, _sweep_models):
+        try:
+            clean()
+        except (OSError, ConfigurationError) as error:
+            logger.info("cannot look for folders that killed processes have left: %s", error)
+
+
+def _sweep_models() -> None:
+    """Remove the folders of model processes that were killed, and of tasks that were killed before they had started one."""
+    place = model_place()
+    for name in os.listdir(place):
+        remove_unused(os.path.join(place, name))
 
 
 def model_place() -> str:

@@ -68,6 +68,16 @@ def test_what_others_have_made_stays(temporary: pathlib.Path) -> None:
     ] == before
 
 
+def test_a_folder_of_somebody_else_stops_no_start(temporary: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Another user may make folders of these names first, in a place that all share."""
+    for name in ("akdl_envs", "akdl_models"):
+        (temporary / f"{name}_{os.geteuid()}").mkdir(mode=0o700)
+        (temporary / f"{name}_{os.geteuid()}").chmod(0o777)
+    with caplog.at_level("INFO"):
+        sweep()
+    assert caplog.text.count("is not a folder that only this user can access") == 2
+
+
 def test_the_folder_of_a_killed_model_process_goes(temporary: pathlib.Path) -> None:
     place = pathlib.Path(model_place(), "group")
     place.mkdir()
