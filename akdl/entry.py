@@ -2,17 +2,20 @@
 
 It connects to its bridge, waits for the cluster, calls the user's `main` with a task config, and reports how that ended.
 
-There are four ways in which the process ends:
+There are five ways in which the process ends:
 - `main` returned or called `sys.exit(0)`: the process flushes its output and reports success. Threads that the script left
-  running get `LEFT_THREADS_GRACE_S`, then the process exits.
+  running get `LEFT_THREADS_GRACE_S`, then the process exits. When one of them, or an exit handler, wanted to write rows, which
+  are refused then, the status is `REFUSED_ROWS`, and the parent makes that an error.
 - `main` raised or called `sys.exit(n)`: the process reports the traceback and exits with status 1.
 - The parent has ended, even by SIGKILL: its end of the pipe closes. A thread then kills this process and all that the script
   has started. It has to be a thread, because the script may block indefinitely.
-- The connection to the parent is lost: the process exits with status `ORPHANED`.
+- The connection to the parent is lost: the process exits with status `ORPHANED`, or with `LINE_CLOSED` where the script has
+  closed it.
 
 Other processes remove the work folder when this process has ended.
 """
 
+import atexit
 import contextlib
 import faulthandler
 import functools
@@ -27,7 +30,9 @@ from types import ModuleType
 from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
 from akdl.process.channel import Channel, ChannelError
-from akdl.process.parent import exit_with_parent, take_settings
+from akdl.process.failure import failure_of
+from akdl.process.parent import REFUSED_ROWS, exit_with_parent, take_settings
+from akdl.process.private_file import private
 from akdl.rows.file_rows import FileRows
 from akdl.rows.stream_rows import StreamRows
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, TrainTaskConfig
@@ -68,7 +73,7 @@ def main() -> int:
     settings = take_settings(os.environ)
     exit_with_parent(int(settings["AKDL_PARENT_FD"]), _kill_group, ORPHANED)
     try:
-        with open(os.path.join(settings["AKDL_WORK_DIR"], PRIVATE_FOLDER, STACKS_FILE), "w") as stacks:
+        with open(os.path.join(settings["AKDL_WORK_DIR"], PRIVATE_FOLDER, STACKS_FILE), "w", opener=private) as stacks:
             faulthandler.register(signal.SIGUSR2, stacks)  # works even where a thread never gives up the interpreter lock
             return _run_task(settings)
     except ChannelError:
@@ -95,6 +100,7 @@ def _run_task(settings: Mapping[str, str]) -> int:
         extra_columns = [each.columns for each in task.extra_inputs]
         rows = FileRows(folder, channel.read(), task.input_columns, task.exact_doubles, extra_columns)
     writer = OutputWriter(channel, task.output_columns, task.chunk_wait_ms / 1000 or None)
+    atexit.register(_exit_with_refused_rows, writer)  # before the script's own handlers, and so called after them
     cluster = channel.wait_for_cluster()
     over = _report_progress(channel, rows)
     failure = _failure_of(lambda: _run_script(task, cluster, rows, writer, channel))
@@ -103,7 +109,7 @@ def _run_task(settings: Mapping[str, str]) -> int:
         channel.finish(Outcome(failure=failure))
         return 1
     channel.finish(Outcome(success=Success(rows_read=rows.progress().rows_read, rows_written=writer.rows_written)))
-    _leave_threads_behind()
+    _leave_threads_behind(writer)
     return 0
 
 
@@ -218,18 +224,21 @@ def _failure_of(run: Callable[[], None]) -> Optional[Failure]:
     except (ScriptError, ModelError) as error:
         return Failure(type="ScriptError", message=str(error))
     except SystemExit as leaving:
-        return _as_failure(leaving, f"the script called sys.exit({leaving.code!r})")
+        return _as_failure(leaving, f"the script called sys.exit({_shown_code(leaving)})")
     except BaseException as error:  # KeyboardInterrupt too: any way out of the script has to be reported
-        return _as_failure(error, str(error))
+        return _as_failure(error)
     return None
 
 
-def _as_failure(error: BaseException, message: str) -> Failure:
+def _shown_code(leaving: SystemExit) -> str:
+    return repr(leaving.code) if isinstance(leaving.code, (int, str)) else f"a {type(leaving.code).__name__}"
+
+
+def _as_failure(error: BaseException, message: Optional[str] = None) -> Failure:
     trace = error.__traceback__
     while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
-    text = "".join(traceback.format_exception(type(error), error, trace or error.__traceback__))
-    return Failure(type=type(error).__name__, message=message, traceback=text)
+    return failure_of(error, message, trace)
 
 
 def _is_ours(file_name: str) -> bool:
@@ -242,20 +251,34 @@ def _kill_group() -> None:
         os.killpg(0, signal.SIGKILL)
 
 
-def _leave_threads_behind() -> None:
+def _leave_threads_behind(writer: OutputWriter) -> None:
     """Let the interpreter exit by itself, but limit its wait for threads that the script left running."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    _flush_streams()
 
     def exit_anyway() -> None:
         left = [thread.name for thread in threading.enumerate() if not thread.daemon]
-        sys.stderr.write("akdl: the script ended but left threads running: {}\n".format(", ".join(left)))
-        sys.stderr.flush()
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write("akdl: the script ended but left threads running: {}\n".format(", ".join(left)))
+        _exit_with_refused_rows(writer)
+        _flush_streams()
         os._exit(0)
 
     timer = threading.Timer(LEFT_THREADS_GRACE_S, exit_anyway)
     timer.daemon = True
     timer.start()
+
+
+def _exit_with_refused_rows(writer: OutputWriter) -> None:
+    """Exit at once when rows were refused because `main` had returned."""
+    if writer.has_refused:
+        _flush_streams()
+        os._exit(REFUSED_ROWS)
+
+
+def _flush_streams() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # the script may have closed or replaced it
+            stream.flush()
 
 
 if __name__ == "__main__":

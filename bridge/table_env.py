@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
-from pyflink.table import StreamTableEnvironment
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyflink.table import StreamTableEnvironment
+
+_planning = threading.RLock()
+
+
+@contextmanager
+def planning() -> Iterator[None]:
+    """Surround, also as a decorator, what makes tables or starts jobs: Flink's environments are not safe for several threads.
+
+    Nobody waits for a job in here, so jobs of several threads run at once.
+    """
+    with _planning:
+        yield
 
 
 def has_checkpoints(table_env: StreamTableEnvironment) -> bool:

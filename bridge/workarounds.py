@@ -65,6 +65,66 @@ def log_handlers_kept() -> Iterator[None]:
         root.handlers[:] = handlers
 
 
+def column_names(table: Any) -> list[str]:
+    """Return the names of the columns of a table.
+
+    Defect: `Table.get_resolved_schema` of pyflink/table/table.py converts the type of each column, see `columns_of`.
+    """
+    from pyflink.java_gateway import get_gateway
+
+    names = table._j_table.getResolvedSchema().getColumnNames()
+    separator = "\0"  # in no name
+    return list(get_gateway().jvm.String.join(separator, names).split(separator)) if names.size() else []
+
+
+def columns_of(table: Any) -> tuple[list[str], list[Any]]:
+    """Return the names and PyFlink's types of the columns of a table.
+
+    Defect: `_from_java_data_type` of pyflink/table/types.py asks the JVM about a hundred times for each column, so tables of
+    thousands of columns took minutes, for each look at their schema. Here it is asked once for each type that differs.
+    """
+    from pyflink.table.types import _from_java_data_type
+
+    j_types = table._j_table.getResolvedSchema().getColumnDataTypes()
+    known: dict[str, Any] = {}
+    types = []
+    for place in range(j_types.size()):
+        j_type = j_types.get(place)
+        text = j_type.getLogicalType().asSummaryString() + j_type.getConversionClass().getName()
+        if text not in known:
+            known[text] = _from_java_data_type(j_type)
+        types.append(known[text])
+    return column_names(table), types
+
+
+def end_flushers_with_their_worker() -> None:
+    """Let the threads end that PyFlink starts for the output of each Python function, when the worker of the function ends.
+
+    Defect: `BeamTimeBasedOutputStream` of pyflink/fn_execution/beam/beam_stream_slow.py starts a `PeriodicThread` that its
+    `close` ends. A worker inside the driver ends without closing its functions (see `worker_of_this_thread`), so each local
+    job left about 20 threads that wake up every second.
+    """
+    from pyflink.fn_execution.utils.operation_utils import PeriodicThread
+
+    if hasattr(PeriodicThread, "_akdl_start"):
+        return
+    PeriodicThread._akdl_start = PeriodicThread.start
+
+    def start(thread: Any) -> None:
+        worker, function = worker_of_this_thread(), thread._function
+
+        def flush() -> None:
+            if has_ended(worker):
+                thread.cancel()
+            else:
+                function()
+
+        thread._function = flush
+        thread._akdl_start()
+
+    PeriodicThread.start = start
+
+
 def worker_of_this_thread() -> weakref.ref[SdkHarness] | None:
     """Return Beam's worker that this thread works for; None where a test calls.
 

@@ -12,7 +12,8 @@ from bridge.flink.errors import readable
 from bridge.member.registry import stop_groups
 from bridge.schema import Schema, quoted
 from bridge.serving.process_folder import release
-from bridge.workarounds import know_planner, log_handlers_kept
+from bridge.table_env import planning
+from bridge.workarounds import column_names, columns_of, know_planner, log_handlers_kept
 from operators.flink.slots import Need, check_slots
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Operator(Generic[_Family]):
 
     def getColNames(self) -> list[str]:
         """Return the names of the columns."""
-        return list(self.getOutputTable().get_resolved_schema().get_column_names())
+        return column_names(self.getOutputTable())
 
     def getColTypes(self) -> list[str]:
         """Return the types of the columns as Flink SQL texts."""
@@ -88,6 +89,7 @@ class Operator(Generic[_Family]):
         """Feed this operator and return it."""
         raise ConfigurationError(f"{type(self).__name__} takes no input")
 
+    @planning()
     def _query(self, method: str, sql: str, query: Callable[[str], str]) -> _Family:
         table = self.getOutputTable()
         table_env = environment_of(table)
@@ -113,6 +115,7 @@ class Operator(Generic[_Family]):
 class Source(Operator[Any]):
     """A source makes its table when it is first needed, in the environment of that moment."""
 
+    @planning()
     def getOutputTable(self) -> Table:
         """Return the table as plain PyFlink, to go on in SQL or the Table API."""
         if self._table is None:
@@ -175,9 +178,8 @@ def schema_of(where: str, table: Table) -> Schema:
     Raises:
         SchemaError: A column of a type that no script and no model can get.
     """
-    fields = table.get_resolved_schema()
     try:
-        return Schema.of_table(fields.get_column_names(), fields.get_column_data_types())
+        return Schema.of_table(*columns_of(table))
     except SchemaError as error:
         raise SchemaError(f"{where}: {error}") from None
 

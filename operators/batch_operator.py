@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pandas as pd
 
 from bridge.exceptions import ConfigurationError, SchemaError
+from bridge.host.console import say
 from bridge.schema import Schema
+from bridge.table_env import planning
 from operators.base_operator import Operator, Source, TableSource, running
 from operators.flink.env import getMLEnv
 from operators.memory_table import memory_table
@@ -89,7 +90,8 @@ class BatchOperator(Operator["BatchOperator"]):
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
             raise ConfigurationError(f"print: expected a number of rows of at least 0, got {n!r}")
         # In SQL, a LIMIT around a sorted table would make Flink forget the order.
-        return self._followed_by(self.getOutputTable().limit(n)) if n else self
+        with planning():
+            return self._followed_by(self.getOutputTable().limit(n)) if n else self
 
     def _run(self, job: Callable[[], _Result]) -> _Result:
         with running(self):
@@ -98,11 +100,10 @@ class BatchOperator(Operator["BatchOperator"]):
     @staticmethod
     def _show(frame: pd.DataFrame, n: int, title: str | None) -> None:
         if title is not None:
-            sys.stdout.write(f"{title}\n")
+            say(title)
         rows = None if n or len(frame) <= _SHOWN_ROWS else 20
         text = frame.to_string(max_rows=rows, max_colwidth=_SHOWN_CHARACTERS)
-        sys.stdout.write(f"{text}\n" if len(frame) else f"{', '.join(map(str, frame.columns))}\n(no rows)\n")
-        sys.stdout.flush()
+        say(text if len(frame) else f"{', '.join(map(str, frame.columns))}\n(no rows)")
 
 
 BatchOperator._family = BatchOperator

@@ -30,6 +30,7 @@ _FLINK = (2, 3)
 _PYTHONS = ((3, 9), (3, 12))  # the first and the last version that apache-flink supports
 _PACKAGES = ("apache-flink", "pandas", "pyarrow", "psutil", "grpcio", "protobuf", "numpy")
 _ENVIRONMENTS = {"TF115_PYTHON_ENV_PATH": "TensorFlow 1 operators", "TF231_PYTHON_ENV_PATH": "TensorFlow 2 operators"}
+_FLINK_FOLDERS = ("blobStore-", "flink-dist-cache-", "flink-io-", "flink-web-", "tm_", "python-dist-", "minicluster_")
 _CONNECT_S = 5.0
 _RED, _PLAIN = "\033[31m", "\033[0m"
 
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cluster", metavar="HOST:PORT", help="look at a Flink cluster too, at its REST endpoint")
     parser.add_argument("--disk-gb", type=float, default=2.0, help="free space that temporary files should have (default 2)")
     options = parser.parse_args(arguments)
-    findings = [*python(), *java(), *environments(), *ports(), *disk(options.disk_gb), *gpus()]
+    findings = [*python(), *java(), *environments(), *ports(), *disk(options.disk_gb), *files_in_sight(), *gpus()]
     if options.cluster:
         findings += cluster(options.cluster)
     sys.stdout.write(as_table(findings, sys.stdout.isatty()))
@@ -150,6 +151,29 @@ def disk(wanted_gb: float) -> Iterator[Finding]:
         yield Finding(OK, "Disk", found)
     else:
         yield Finding(WRONG, "Disk", f"{found}, {wanted_gb:g} wanted", "make room there, or set TMPDIR to another place")
+
+
+def files_in_sight() -> Iterator[Finding]:
+    """Look whether other users of this host can read files of jobs in the temporary folders of Flink."""
+    what = "Privacy"
+    remedy = "start Flink with umask 077, and with io.tmp.dirs and blob.storage.directory in a folder of mode 0700"
+    seen = [folder for folder in _flink_folders() if os.stat(folder).st_mode & 0o055]
+    if seen:
+        shown = ", ".join(seen[:3]) + (f" and {len(seen) - 3} more" if len(seen) > 3 else "")
+        yield Finding(NOTE, what, f"other users of this host can look into {shown}", remedy)
+    else:
+        yield Finding(OK, what, f"no folder of Flink in {tempfile.gettempdir()} is open to other users")
+
+
+def _flink_folders() -> list[str]:
+    """Return the folders in which Flink keeps files of jobs."""
+    place = tempfile.gettempdir()
+    found = []
+    for name in sorted(os.listdir(place)):
+        path = os.path.join(place, name)
+        if name.startswith(_FLINK_FOLDERS) and os.path.isdir(path):
+            found.append(path)
+    return found
 
 
 def gpus() -> Iterator[Finding]:

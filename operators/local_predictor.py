@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 import zipfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from akdl.process import owned_folder
 from akdl.storage.files import FileError, fetch
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Column, Schema
@@ -33,7 +33,9 @@ class LocalPredictor:
     """
 
     def __init__(self, path: str, inputSchemaStr: str) -> None:
-        self._folder = tempfile.mkdtemp(prefix="akdl_local_")
+        owned_folder.sweep()
+        self._owned = owned_folder.OwnedFolder("akdl_local_")
+        self._folder = self._owned.path
         self._models: list[RowPredictor] = []
         try:
             columns: Sequence[Column] = Schema.parse(inputSchemaStr).columns
@@ -80,7 +82,7 @@ class LocalPredictor:
         """Let go of the models. Safe to call twice."""
         for model in self._models:
             model.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._owned.remove()
 
     def __enter__(self) -> LocalPredictor:
         return self

@@ -21,6 +21,7 @@ from bridge.flink.errors import readable
 from bridge.host.carried import runs_elsewhere
 from bridge.schema import Schema, table_columns
 from bridge.serving.model_process import ModelSettings
+from bridge.table_env import planning
 from operators.base_operator import Operator, environment_of, parallelism_of, schema_of
 from operators.batch_operator import BatchOperator
 from operators.params.accessors import PredictParams, SavedModelPredictParams
@@ -125,6 +126,7 @@ class PredictOp(WithParams, Operator[Any]):
             env_vars=tuple(values["envVars"]),
             intra_op_parallelism=values["intraOpParallelism"],
             start_timeout_s=values["startTimeout"],
+            stall_timeout_s=values["stallTimeout"],
         )
         gathering = Gathering()
         if "chunkWait" in values:
@@ -223,6 +225,8 @@ def pack_model_table(model: BatchOperator) -> str:
 
 
 def _rows(model: BatchOperator) -> Iterator[tuple[Any, Any]]:
-    with model.getOutputTable().execute().collect() as rows:
+    with planning():
+        job = model.getOutputTable().execute()
+    with job.collect() as rows:
         for row in rows:
             yield row[0], row[1]

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from bridge.exceptions import ConfigurationError
+from bridge.host.console import say
 from bridge.schema import quoted
+from bridge.table_env import planning
 from operators.base_operator import Operator, TableSource, environment_of, running
 from operators.flink.env import getMLEnv
 
@@ -109,7 +111,8 @@ class StreamJob:
         # In the caller's thread, so that it hears what is wrong with the job; only rows are waited for in the other.
         with ExitStack() as stack:
             stack.enter_context(running(self._whole))
-            self._result = self._whole.getOutputTable().execute()
+            with planning():
+                self._result = self._whole.getOutputTable().execute()
             self._clean_up = stack.pop_all()
         # In place of the thread's own end: CPython 3.10 to 3.12 take a thread whose join was interrupted for ended.
         self._ended = threading.Event()
@@ -161,6 +164,7 @@ class StreamJob:
                     _say(self._printed[number], _SIGNS[row.get_row_kind().value] + ", ".join(cells))
 
 
+@planning()
 def _whole(ops: Sequence[StreamOperator]) -> StreamOperator:
     """Return a stream of (number of the operator, cells as texts) of the rows of all these, to run them in one job."""
     table_env = environment_of(ops[0].getOutputTable())
@@ -181,5 +185,4 @@ def _whole(ops: Sequence[StreamOperator]) -> StreamOperator:
 
 
 def _say(printed: _Printed, text: str) -> None:
-    sys.stdout.write(f"{text}\n" if printed.title is None else f"{printed.title}: {text}\n")
-    sys.stdout.flush()
+    say(text if printed.title is None else f"{printed.title}: {text}")

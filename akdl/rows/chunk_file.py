@@ -6,6 +6,7 @@ import threading
 from array import array
 from typing import Union
 
+from akdl.process.private_file import private
 from akdl.rows.examples import ExampleEncoder
 from akdl.wire import Rows
 
@@ -87,7 +88,7 @@ def write_all(file: io.RawIOBase, data: Union[bytes, memoryview]) -> None:
 
 def _write_at(path: str, place: int, data: Union[bytes, memoryview]) -> None:
     """Write to a file from a place on, where nothing is but what an error has left."""
-    with open(path, "r+b" if place else "wb", buffering=0) as file:
+    with open(path, "r+b" if place else "wb", buffering=0, opener=private) as file:
         file.seek(place)
         write_all(file, data)
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from akdl.process.channel import ChannelError
+from akdl.process.private_file import private
 from akdl.rows.chunk_file import ChunkFile, write_all
 from akdl.rows.examples import ExampleEncoder
 from akdl.wire import Chunk, Progress, Rows, TableColumn
@@ -271,5 +272,5 @@ def _write_anew(path: str, data: bytes) -> None:
     # A new file each time: TensorFlow may still hold the former one open, and must not see it change.
     if os.path.exists(path):
         os.remove(path)
-    with open(path, "wb", buffering=0) as file:
+    with open(path, "wb", buffering=0, opener=private) as file:
         write_all(file, data)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence
 
 from akdl.process.channel import ChannelError
+from akdl.process.private_file import private
 from akdl.rows.chunk_file import write_all
 from akdl.rows.examples import ExampleEncoder
 from akdl.rows.file_rows import check_end, check_unbroken
@@ -146,7 +147,7 @@ class StreamRows:
         # A new file each time: TensorFlow may still hold the former one open.
         path = os.path.join(self._folder, f"rows-{number}.tfrecords")
         try:
-            with open(path, "wb", buffering=0) as file:
+            with open(path, "wb", buffering=0, opener=private) as file:
                 for chunk in chunks:
                     write_all(file, self._encoder.frames(Rows.FromString(chunk.columns)))
             yield path

@@ -6,7 +6,10 @@ too slow to take them.
 
 import queue
 import threading
-from typing import Any, Iterator, Mapping, Optional, Sequence
+from collections import deque
+from typing import Any, Deque, Iterator, Mapping, Optional, Sequence
+
+import numpy as np
 
 from akdl.process.channel import Channel, ChannelError
 from akdl.rows.example_rows import ExampleRows
@@ -14,6 +17,8 @@ from akdl.wire import Output, TableColumn
 from akdl.wire.columns import fill_rows
 
 MESSAGE_BYTES = 1 << 20
+BATCH_BYTES = 4 << 20  # of a message with a part of a batch: larger ones are no faster
+_SAMPLED_ROWS = 16
 WAITING_MESSAGES = 8
 
 
@@ -30,6 +35,44 @@ def check_example(example: Any) -> None:
         )
 
 
+def _outputs(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Deque[Output]:
+    """Return messages with the rows of a batch, of a few MB each: all that they pass on their way holds whole messages."""
+    values = {name: _sliceable(cells) for name, cells in values.items()}
+    can_be_cut = all(isinstance(cells, (list, tuple)) or getattr(cells, "ndim", 0) for cells in values.values())
+    sizes = {len(cells) for cells in values.values()} if can_be_cut else set()
+    rows = max(sizes) if len(sizes) == 1 else 0
+    if rows <= _SAMPLED_ROWS:  # or something is wrong with the batch
+        return deque([_output(values, columns)])
+
+    def part(start: int, end: int) -> Output:
+        return _output({name: cells[start:end] for name, cells in values.items()}, columns)
+
+    step = max(1, BATCH_BYTES * _SAMPLED_ROWS // max(1, part(0, _SAMPLED_ROWS).ByteSize()))
+    outputs: Deque[Output] = deque()
+    start = 0
+    while start < rows:
+        end = min(start + step, rows)
+        output = part(start, end)
+        if output.ByteSize() > 2 * BATCH_BYTES and end - start > 1:  # later rows are larger
+            step = max(1, step // 2)
+            continue
+        outputs.append(output)
+        start = end
+    return outputs
+
+
+def _sliceable(cells: Any) -> Any:
+    if isinstance(cells, np.ndarray) or not hasattr(cells, "__array__"):
+        return cells
+    return cells.numpy() if hasattr(cells, "numpy") else np.asarray(cells)
+
+
+def _output(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Output:
+    output = Output()
+    fill_rows(output.rows, values, columns)
+    return output
+
+
 class OutputWriter:
     """Sends rows of the operator's `outputSchemaStr`. May be used from several threads.
 
@@ -37,6 +80,9 @@ class OutputWriter:
         channel: The line to the bridge.
         columns: The columns of `outputSchemaStr`.
         wait_s: Most seconds that a row waits for others to be sent with; None for as long as it takes.
+
+    Attributes:
+        has_refused: Somebody wanted to write after the writer was closed.
     """
 
     def __init__(self, channel: Channel, columns: Sequence[TableColumn], wait_s: Optional[float] = None) -> None:
@@ -49,6 +95,8 @@ class OutputWriter:
         self._messages: queue.Queue[Optional[Output]] = queue.Queue(WAITING_MESSAGES)
         self._sender: Optional[threading.Thread] = None
         self._error: Optional[Exception] = None
+        self._closed = False
+        self.has_refused = False
 
     @property
     def rows_written(self) -> int:
@@ -66,10 +114,12 @@ class OutputWriter:
         Raises:
             TypeError: Something else than an Example, or a feature of another kind than its column's.
             ValueError: An unknown column, a wrong number of values, or null in a column that is NOT NULL.
+            RuntimeError: `main` has returned.
             ChannelError: The Flink side is gone.
         """
         check_example(example)
         with self._lock:
+            self._check_open()
             rows = self._examples
             cells = rows.read(example, self._rows)
             if not rows.fits(cells):
@@ -92,22 +142,27 @@ class OutputWriter:
         Raises:
             ValueError: An unknown column, or columns of different length.
             TypeError: Values that do not fit the column's type.
+            RuntimeError: `main` has returned.
             ChannelError: The Flink side is gone.
         """
-        output = Output()
-        fill_rows(output.rows, values, self._columns)
+        outputs = _outputs(values, self._columns)  # all of them first: a batch is written as a whole or not at all
         with self._lock:
+            self._check_open()
             self._flush()  # rows keep the order in which they were written
-            self._rows += output.rows.rows
-            self._send(output)
+            while outputs:
+                output = outputs.popleft()
+                self._rows += output.rows.rows
+                self._send(output)
 
     def commit(self, rows: int) -> None:
         """Say that the script is done with so many rows of its input, counted from its start, and with what it wrote of them.
 
         Raises:
+            RuntimeError: `main` has returned.
             ChannelError: The Flink side is gone.
         """
         with self._lock:
+            self._check_open()
             self._flush()
             self._send(Output(committed=rows))
 
@@ -117,12 +172,13 @@ class OutputWriter:
             self._flush()
 
     def close(self) -> None:
-        """Send what waits and wait until the Flink side has taken all of it. Safe to call twice.
+        """Send what waits, refuse more, and wait until the Flink side has taken all of it. Safe to call twice.
 
         Raises:
             ChannelError: The Flink side is gone.
         """
         with self._lock:
+            self._closed = True
             self._flush()
             sender, self._sender = self._sender, None
             if sender is not None:
@@ -131,6 +187,14 @@ class OutputWriter:
             sender.join()
         if self._error is not None:
             raise self._error
+
+    def _check_open(self) -> None:
+        if self._closed:
+            self.has_refused = True
+            raise RuntimeError(
+                "output_writer: the script's main has returned, and rows written now would be lost: main has to wait for its "
+                "threads, for example with thread.join()"
+            )
 
     def _flush(self) -> None:
         if self._examples:

@@ -1,10 +1,9 @@
 """A model as it was given, brought into a folder."""
 
 import os
-import shutil
-import tempfile
 from typing import Iterable, Optional, Tuple, Union
 
+from akdl.process.owned_folder import OwnedFolder
 from akdl.storage.files import FileError, fetch
 from akdl.storage.model_archive import ModelError, unpack, unpack_file
 
@@ -26,13 +25,13 @@ class ModelFolder:
     """
 
     def __init__(self, model: Model) -> None:
-        self._temporary: Optional[str] = None
+        self._temporary: Optional[OwnedFolder] = None
         if isinstance(model, str) and os.path.isdir(model):
             self.path = model
             return
-        self._temporary = tempfile.mkdtemp(prefix="akdl-model-")
+        self._temporary = OwnedFolder("akdl-model-")
         try:
-            self.path = self._brought(model, self._temporary)
+            self.path = self._brought(model, self._temporary.path)
         except BaseException:
             self.remove()
             raise
@@ -53,4 +52,4 @@ class ModelFolder:
     def remove(self) -> None:
         """Delete what was unpacked. Safe to call twice."""
         if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary.remove()

@@ -16,13 +16,13 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
 from concurrent import futures
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import grpc
 from google.protobuf import json_format
 
+from akdl.process.failure import failure_of
 from akdl.process.parent import exit_with_parent, take_settings
 from akdl.process.shared_folder import wait_and_remove
 from akdl.serving.errors import ServingError
@@ -247,7 +247,10 @@ def _tensors(tensors: Any) -> Sequence[ServedTensor]:
 
 def _failure(error: Exception) -> Failure:
     expected = isinstance(error, (ServingError, ModelError))
-    return Failure(type=type(error).__name__, message=str(error), traceback="" if expected else traceback.format_exc())
+    failure = failure_of(error)
+    if expected:
+        failure.traceback = ""
+    return failure
 
 
 def _serialize(message: Any) -> bytes:

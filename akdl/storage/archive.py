@@ -1,6 +1,7 @@
 """Unpack archives into folders safely: zip and tar files, compressed or not. No entry can write outside the folder.
 
-Links are made last, so no file can be written through a link. No link may lead out of the folder.
+Links are made last, so no file can be written through a link. No link may lead out of the folder. What comes out is counted, as
+a small archive may hold more than a disk does.
 """
 
 import contextlib
@@ -14,11 +15,15 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from typing import IO, Any, Callable, Dict, Iterator, Optional, Set
+from typing import IO, Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional, Set
 
 SUFFIXES = (".zip", ".tar.gz", ".tgz")  # of files that are unpacked without being asked for
 
 _COPY_BYTES = 1 << 20
+_NAME_BYTES = 255  # of one part of a path, in all usual file systems
+_TARGET_BYTES = 4096  # of a link
+_HEADER_BYTES = 1 << 20  # of a tar file's extended headers, which are read as a whole
+_EXTENDED = {tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE}
 _BROKEN_ARCHIVE = (  # what zipfile and tarfile raise for damaged bytes, and makedirs for a file that is also a folder
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -38,6 +43,39 @@ class ArchiveError(ValueError):
     """An archive that is damaged, is none, or would write where it must not."""
 
 
+class Limits(NamedTuple):
+    """What an archive may unpack to.
+
+    Args:
+        members: Most entries.
+        bytes: Most bytes.
+        ratio: How many times as large as the archive its content may be, once it has more than `free_bytes`.
+        free_bytes: So many bytes may come out of an archive of any size.
+    """
+
+    members: int = 1_000_000
+    bytes: int = 100 << 30
+    ratio: float = 200.0
+    free_bytes: int = 1 << 30
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> "Limits":
+        """Return the limits that variables set: AKDL_ARCHIVE_MEMBERS, AKDL_ARCHIVE_GB and AKDL_ARCHIVE_RATIO.
+
+        Raises:
+            ArchiveError: One is no number.
+        """
+        default = cls()
+        try:
+            return cls(
+                int(environment.get("AKDL_ARCHIVE_MEMBERS", default.members)),
+                int(float(environment.get("AKDL_ARCHIVE_GB", default.bytes / 2**30)) * 2**30),
+                float(environment.get("AKDL_ARCHIVE_RATIO", default.ratio)),
+            )
+        except ValueError as error:
+            raise ArchiveError(f"a variable AKDL_ARCHIVE_...: {error}") from None
+
+
 def is_archive(name: str) -> bool:
     """Return whether a file's name is that of an archive."""
     return name.lower().endswith(SUFFIXES)
@@ -48,6 +86,7 @@ def unpack_archive(
     folder: str,
     links: bool = False,
     copy: Optional[Callable[[IO[bytes], IO[bytes]], Any]] = None,
+    limits: Optional[Limits] = None,
 ) -> Dict[str, Any]:
     """Write what an archive holds into an empty folder.
 
@@ -56,15 +95,18 @@ def unpack_archive(
         folder: Where to.
         links: Whether the archive may hold links, as Python environments do; they must lead to places inside the folder.
         copy: How content is copied from one file to the other; what it returns comes back.
+        limits: What may come out; those of the environment by default.
 
     Returns:
         Names of the files, without links, with what `copy` has returned for each.
 
     Raises:
         ArchiveError: It is no archive, is damaged, or has an entry that would leave the folder, occurs twice, or is neither a
-            file nor a folder.
+            file nor a folder; or more comes out than the limits allow.
     """
-    writing = _Unpacking(folder, links, copy or _plain_copy)
+    size = file.seek(0, os.SEEK_END)
+    writing = _Unpacking(folder, links, copy or _plain_copy, _Counter(limits or Limits.of(os.environ), size))
+    file.seek(0)
     with _damage_is_named():
         if zipfile.is_zipfile(file):
             file.seek(0)
@@ -73,7 +115,7 @@ def unpack_archive(
         else:
             file.seek(0)
             try:
-                opened = tarfile.open(fileobj=file)
+                opened = tarfile.open(fileobj=file, tarinfo=_TarEntry)
             except tarfile.ReadError as error:
                 raise ArchiveError("it is damaged, or neither a zip nor a tar file") from error
             with opened:
@@ -82,20 +124,73 @@ def unpack_archive(
     return writing.files
 
 
+class _Counter:
+    """Counts what comes out of an archive of so many bytes."""
+
+    def __init__(self, limits: Limits, archive_bytes: int) -> None:
+        self._limits = limits
+        self._most = min(limits.bytes, max(limits.free_bytes, int(limits.ratio * archive_bytes)))
+        self._archive_bytes = archive_bytes
+        self._members = 0
+        self._bytes = 0
+
+    def add_member(self) -> None:
+        self._members += 1
+        if self._members > self._limits.members:
+            raise ArchiveError(
+                f"it has more than {self._limits.members} entries; if you trust it, set AKDL_ARCHIVE_MEMBERS to a higher number"
+            )
+
+    def add_bytes(self, count: int) -> None:
+        self._bytes += count
+        if self._bytes > self._most:
+            name = "AKDL_ARCHIVE_GB" if self._most == self._limits.bytes else "AKDL_ARCHIVE_RATIO"
+            raise ArchiveError(
+                f"{self._archive_bytes} bytes unpack to more than {self._most} bytes; if you trust it, set {name} to a higher "
+                "number"
+            )
+
+
+class _Counted:
+    """Content that is counted while it is read."""
+
+    def __init__(self, content: IO[bytes], counter: _Counter) -> None:
+        self._content = content
+        self._counter = counter
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._content.read(size)
+        self._counter.add_bytes(len(data))
+        return data
+
+
+class _TarEntry(tarfile.TarInfo):
+    """An entry whose extended headers are of a sane size."""
+
+    def _proc_member(self, archive: tarfile.TarFile) -> Any:
+        if self.type in _EXTENDED and self.size > _HEADER_BYTES:
+            raise ArchiveError(f"it has a header of {self.size} bytes")
+        return super()._proc_member(archive)  # type: ignore[misc]
+
+
 class _Unpacking:
     """The folder that is being filled, and the rules for what goes into it."""
 
-    def __init__(self, folder: str, links: bool, copy: Callable[[IO[bytes], IO[bytes]], Any]) -> None:
+    def __init__(self, folder: str, links: bool, copy: Callable[[IO[bytes], IO[bytes]], Any], counter: _Counter) -> None:
         self.files: Dict[str, Any] = {}
         self._folder = folder
         self._may_link = links
         self._copy = copy
+        self._counter = counter
         self._names: Set[str] = set()
         self._links: Dict[str, str] = {}
 
     def check(self, name: str) -> None:
         """Refuse the name of an entry that would leave the folder, or has come before."""
+        self._counter.add_member()
         parts = name.rstrip("/").split("/")
+        if any(len(os.fsencode(part)) > _NAME_BYTES for part in parts):
+            raise ArchiveError(f"it has an entry whose name is longer than {_NAME_BYTES} bytes: {name[:40]!r}...")
         if not all(parts) or "\\" in name or {".", ".."} & set(parts) or re.match("[A-Za-z]:", name):
             raise ArchiveError(f"it has an entry that would leave its folder: {name!r}")
         if name in self._names:
@@ -108,13 +203,15 @@ class _Unpacking:
     def add_file(self, name: str, content: IO[bytes], mode: int) -> None:
         path = self._made(name)
         with content, open(path, "xb") as target:
-            self.files[name] = self._copy(content, target)
+            self.files[name] = self._copy(_Counted(content, self._counter), target)  # type: ignore[arg-type]
         if mode & 0o111:
             os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) | (mode & 0o111))
 
     def add_link(self, name: str, target: str) -> None:
         """Note a symbolic link; `make_links` makes it."""
         self._refuse_links(name)
+        if len(os.fsencode(target)) > _TARGET_BYTES:
+            raise ArchiveError(f"the link {name!r} leads to a name of more than {_TARGET_BYTES} bytes")
         self._links[name] = target
 
     def add_hard_link(self, name: str, of: str) -> None:
@@ -159,7 +256,8 @@ def _unpack_zip(archive: zipfile.ZipFile, writing: _Unpacking) -> None:
         if entry.is_dir():
             writing.add_folder(entry.filename)
         elif kind == stat.S_IFLNK:
-            writing.add_link(entry.filename, os.fsdecode(archive.read(entry)))
+            with archive.open(entry) as content:
+                writing.add_link(entry.filename, os.fsdecode(content.read(_TARGET_BYTES + 1)))
         elif kind in (0, stat.S_IFREG):
             writing.add_file(entry.filename, archive.open(entry), mode)
         else:

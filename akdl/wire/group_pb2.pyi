@@ -18,7 +18,7 @@ ENDED: Phase
 FAILED: Phase
 
 class MemberState(_message.Message):
-    __slots__ = ["index", "attempt", "phase", "failure", "rows", "input_ended", "sample", "rows_read", "idle_s", "waiting", "input_full", "dataset_file", "dataset_complete", "wants_files"]
+    __slots__ = ["index", "attempt", "phase", "failure", "rows", "input_ended", "sample", "rows_read", "idle_s", "waiting", "input_full", "dataset_file", "dataset_complete", "wants_files", "silent_s"]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +33,7 @@ class MemberState(_message.Message):
     DATASET_FILE_FIELD_NUMBER: _ClassVar[int]
     DATASET_COMPLETE_FIELD_NUMBER: _ClassVar[int]
     WANTS_FILES_FIELD_NUMBER: _ClassVar[int]
+    SILENT_S_FIELD_NUMBER: _ClassVar[int]
     index: int
     attempt: int
     phase: Phase
@@ -47,7 +48,8 @@ class MemberState(_message.Message):
     dataset_file: str
     dataset_complete: bool
     wants_files: bool
-    def __init__(self, index: _Optional[int] = ..., attempt: _Optional[int] = ..., phase: _Optional[_Union[Phase, str]] = ..., failure: _Optional[str] = ..., rows: _Optional[int] = ..., input_ended: bool = ..., sample: _Optional[bytes] = ..., rows_read: _Optional[int] = ..., idle_s: _Optional[float] = ..., waiting: bool = ..., input_full: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ..., wants_files: bool = ...) -> None: ...
+    silent_s: float
+    def __init__(self, index: _Optional[int] = ..., attempt: _Optional[int] = ..., phase: _Optional[_Union[Phase, str]] = ..., failure: _Optional[str] = ..., rows: _Optional[int] = ..., input_ended: bool = ..., sample: _Optional[bytes] = ..., rows_read: _Optional[int] = ..., idle_s: _Optional[float] = ..., waiting: bool = ..., input_full: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ..., wants_files: bool = ..., silent_s: _Optional[float] = ...) -> None: ...
 
 class GroupState(_message.Message):
     __slots__ = ["members"]

@@ -29,6 +29,7 @@ from pyflink.table import StreamTableEnvironment, Table
 from pyflink.util.exceptions import TableException
 
 from bridge.exceptions import SchemaError
+from bridge.workarounds import column_names
 
 KEYED_CHUNK = Types.ROW_NAMED(["input", "rows", "arrow"], [Types.INT(), Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
 KEY_AND_CHUNK = Types.ROW_NAMED(["key", "chunk"], [Types.LONG(), KEYED_CHUNK])
@@ -174,7 +175,8 @@ def keyed(stream: DataStream, value_type: Any) -> KeyedStream:
 def column_types(table: Table) -> list[tuple[str, Any]]:
     """Return name and logical type of each column of a table; time attributes are plain timestamps."""
     remove = get_gateway().jvm.org.apache.flink.table.types.logical.utils.LogicalTypeUtils.removeTimeAttributes
-    return [(field.getName(), remove(field.getType())) for field in _row_type(table).getFields()]
+    plain = remove(_row_type(table))
+    return [(name, plain.getTypeAt(place)) for place, name in enumerate(column_names(table))]
 
 
 def logical_type(sql: str) -> Any:
@@ -278,15 +280,20 @@ def _carried_row_type(table: Table) -> Any:
         SchemaError: A column of a type that Arrow does not have.
     """
     utils = get_gateway().jvm.org.apache.flink.table.runtime.arrow.ArrowUtils
-    for column in _row_type(table).getFields():
-        try:
-            utils.toArrowSchema(_new_row_type([(column.getName(), column.getType())]))
-        except Py4JJavaError:
-            raise SchemaError(
-                f"the column {column.getName()!r} has the type {column.getType().asSummaryString()}, which cannot be carried: "
-                "CAST it, or leave it out"
-            ) from None
-    return _row_type(table)
+    row_type = _row_type(table)
+    try:
+        utils.toArrowSchema(row_type)  # all at once: there may be thousands, and each call of the JVM takes its time
+    except Py4JJavaError:
+        for column in row_type.getFields():
+            try:
+                utils.toArrowSchema(_new_row_type([(column.getName(), column.getType())]))
+            except Py4JJavaError:
+                raise SchemaError(
+                    f"the column {column.getName()!r} has the type {column.getType().asSummaryString()}, which cannot be "
+                    "carried: CAST it, or leave it out"
+                ) from None
+        raise
+    return row_type
 
 
 def _new_row_type(columns: Sequence[tuple[str, Any]]) -> Any:

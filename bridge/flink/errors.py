@@ -43,6 +43,11 @@ def readable(error: Exception) -> Exception:
             "Flink: java.lang.OutOfMemoryError: Metaspace. A TaskManager has loaded Flink's Python library for each job anew, "
             "and never unloads it: put opt/flink-python-*.jar into the lib folder of the cluster"
         )
+    if "Cannot map checkpoint/savepoint state" in innermost:
+        innermost += (
+            ". The savepoint is of a job with other operators, parallelism, numWorkers or numPSs: take those of that job, or "
+            "start without the savepoint"
+        )
     if innermost.endswith("RuntimeException: Job restarted"):
         innermost += (
             ". A program that collects the rows of a job cannot go on when Flink restarts it, as rows could come twice: write "

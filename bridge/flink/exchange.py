@@ -170,7 +170,10 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
     def _check_key(self, ctx: Any) -> None:
         key = ctx.get_current_key()
         if key != self._keys[self._index]:
-            raise BridgeError(f"{self._settings.operator}: subtask {self._index} got the key {key} of another subtask")
+            raise BridgeError(
+                f"{self._settings.operator}: the job continues from a savepoint of a job with other numWorkers or numPSs "
+                f"(subtask {self._index} got the key {key}): take the counts of that job, or start without the savepoint"
+            )
 
     def _check_complete(self) -> None:
         """Refuse to go on from a checkpoint: the rows before it went to a process that has ended."""

@@ -38,11 +38,13 @@ from bridge.flink.stream_exchange import StreamExchange
 from bridge.flink.time_attributes import ROWTIME, time_attributes, with_plain_times
 from bridge.host.carried import carry, carry_own_packages
 from bridge.settings import RESTART, UNCOMMITTED, GroupSettings
-from bridge.table_env import has_checkpoints, is_streaming
+from bridge.table_env import has_checkpoints, is_streaming, planning
+from bridge.workarounds import column_names
 
 MAX_PARALLELISM = 128  # keys are chosen for it, so it is set on both keyed operators
 
 
+@planning()
 def run_script(
     table_env: StreamTableEnvironment, table: Table, extra: Sequence[Table], settings: GroupSettings, group: str
 ) -> Table:
@@ -89,7 +91,7 @@ def _carried(table_env: StreamTableEnvironment, table: Table, view: str) -> Tabl
     """Return a table that can become a stream: scripts need no event time, and Flink takes but one."""
     if ROWTIME not in time_attributes(table).values():
         return table
-    return with_plain_times(table_env, table, view, table.get_resolved_schema().get_column_names())
+    return with_plain_times(table_env, table, view, column_names(table))
 
 
 def _chunks(

@@ -18,6 +18,8 @@ def time_attributes(table: Table) -> dict[str, str]:
     """Return `ROWTIME` or `PROCTIME` for each column that is a time attribute."""
     found = {}
     schema = table._j_table.getResolvedSchema()
+    if _MARK.search(schema.toString()) is None:
+        return {}  # without a call of the JVM for each column: there may be thousands
     for name, data_type in zip(schema.getColumnNames(), schema.getColumnDataTypes()):
         mark = _MARK.search(data_type.getLogicalType().asSummaryString())
         if mark is not None:

@@ -41,6 +41,7 @@ class GroupServer:
         self._attempt = attempt
         self._lock = threading.Lock()
         self._states: dict[int, MemberState] = {}
+        self._reported: dict[int, float] = {}  # when each did so last, monotonic seconds
         # With SO_REUSEPORT, because our own reservation of the port is still open.
         calls = thread_pool_executor.shared_unbounded_instance()  # type: ignore[no-untyped-call]  # see bridge.member.server
         self._server = grpc.server(calls, options=[("grpc.so_reuseport", 1)])
@@ -61,7 +62,10 @@ class GroupServer:
             reason = f"member {state.index} belongs to attempt {state.attempt}, this is {self._attempt}"
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason)
         with self._lock:
-            self._states[state.index] = state
+            now = time.monotonic()
+            self._states[state.index], self._reported[state.index] = state, now
+            for index, known in self._states.items():
+                known.silent_s = now - self._reported[index]
             return GroupState(members=[state for _, state in sorted(self._states.items())])
 
 

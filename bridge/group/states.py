@@ -48,6 +48,14 @@ class KnownStates:
         """Names and hosts of the members whose process has not connected."""
         return [self._name(index) for index in range(self._settings.size) if self._phase(index) == STARTING]
 
+    def silent(self, silent_s: float, index: int) -> list[str]:
+        """Return names and hosts of the members, but `index`, that have not ended and not reported for so many seconds."""
+        return [
+            self._name(state.index)
+            for state in self._states.values()
+            if state.index != index and state.phase not in (STARTING, ENDED, FAILED) and state.silent_s > silent_s
+        ]
+
     # Equal steps, and the files of all workers.
 
     @property

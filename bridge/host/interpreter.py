@@ -3,12 +3,13 @@
 An archive is unpacked once for all processes of this user that need it, in a folder named by its checksum. Each of them
 holds a shared lock from its start to its end, however that comes. A small process waits for the lock alone, removes the
 folder then, and ends; it is in a session of its own, so that it outlives whoever started it. A folder whose process was
-killed too, as with its container, goes when the next archive is unpacked.
+killed too, as with its container, goes when the next process of ours starts (`bridge.host.sweep`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import glob
 import logging
@@ -125,9 +126,19 @@ def interpreter_in(folder: str) -> str | None:
     return None
 
 
+def sweep_environments() -> None:
+    """Remove unpacked archives that nobody uses, and that were left by removers that were killed."""
+    for path in glob.glob(os.path.join(glob.escape(_place()), "*.lock")):
+        if _is_unused(path):
+            _remove_when_unused(path[: -len(".lock")])
+
+
+def _place() -> str:
+    return private_folder(os.path.join(tempfile.gettempdir(), f"akdl_envs_{os.geteuid()}"), "Python environments")
+
+
 def _open_archive(archive: PythonArchive) -> Interpreter:
-    place = private_folder(os.path.join(tempfile.gettempdir(), f"akdl_envs_{os.geteuid()}"), "Python environments")
-    folder = os.path.join(place, archive.sha256[:32])
+    folder = os.path.join(_place(), archive.sha256[:32])
     while True:
         lock = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with contextlib.ExitStack() as closing:
@@ -162,7 +173,6 @@ def _shares(lock: int, archive: PythonArchive, folder: str) -> bool:
 
 def _unpack(archive: PythonArchive, folder: str) -> None:
     """Fill the folder, with its lock held alone."""
-    _sweep(folder)
     started = time.monotonic()
     try:
         shutil.rmtree(folder, ignore_errors=True)  # of somebody who was killed
@@ -201,14 +211,6 @@ def _fill(target: str, path: str, sha256: str) -> str:
 
 def _remove_when_unused(folder: str) -> None:
     start_detached([sys.executable, "-I", "-S", "-c", _REMOVE, folder, f"{folder}.lock"])
-
-
-def _sweep(but: str) -> None:
-    """Remove what lies beside a folder, is used by nobody, and was left by removers that were killed."""
-    for path in glob.glob(os.path.join(glob.escape(os.path.dirname(but)), "*.lock")):
-        folder = path[: -len(".lock")]
-        if folder != but and _is_unused(path):
-            _remove_when_unused(folder)
 
 
 def _is_unused(path: str) -> bool:
@@ -255,6 +257,13 @@ def _run(command: list[str], timeout_s: float) -> str:
 
 
 def _cannot_run(python: str, error: OSError) -> str:
+    if error.errno == errno.E2BIG:
+        return (
+            f"this host cannot run the interpreter {python}: its variables are larger than the system allows, on Linux 128 KB "
+            "for each and usually 2 MB for all: write large ones to a user file instead of envVars"
+        )
+    if error.errno in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE):
+        return f"this host cannot start one more process for the interpreter {python}: {error.strerror}"
     return (
         f"this host cannot run the interpreter {python} ({error.strerror}): is it made for this system and processor "
         f"({os.uname().sysname} {os.uname().machine})?"

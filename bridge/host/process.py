@@ -4,7 +4,7 @@ Shutdown rules:
 - A process is always the leader of its own session, so it can be killed together with all processes that its script starts.
 - It ends by itself when its script ends, and gets `patience_s` for that; then SIGTERM to the group, then SIGKILL.
 - When the leader has exited, the rest of its group is killed before the leader is reaped. Until then the system cannot give
-  the group's number to another group.
+  the group's number to another group. What has left the group, as daemons do, is found by its variables and killed too.
 - It holds one end of a pipe; when this process dies, even by SIGKILL, the child sees the other end close and exits.
 - `stop` may be called at any time, twice, from any thread; when it returns, no process of the group is alive.
 """
@@ -12,8 +12,10 @@ Shutdown rules:
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
+import secrets
 import signal
 import subprocess
 import threading
@@ -26,6 +28,10 @@ import psutil
 TERM_GRACE_S = 2.0
 STACKS_S = 2.0
 STACKS_LIMIT = 20_000  # characters
+LINE_BYTES = 8192  # longer lines are cut into several: a script may print without end and without a line end
+_LOOK_S = 0.5
+_MARK = "_AKDL_CHILD"  # not among the variables that our processes take out of their environment
+_LOOKS = 10  # for what has left the group, and may fork meanwhile
 
 _MEANINGS = {
     signal.SIGKILL: "often the kernel's or the container's answer to too little memory",
@@ -63,12 +69,13 @@ class ChildProcess:
         self._on_line = on_line
         self._on_exit = on_exit
         self._exited = threading.Event()
+        self._mark = secrets.token_hex(16)
         child_end, self._life_line = os.pipe()
         try:
             # No preexec_fn and no fork of our own: both are unsafe in a process that runs gRPC threads.
             self._process = subprocess.Popen(
                 command,
-                env={**environment, "AKDL_PARENT_FD": str(child_end)},
+                env={**environment, "AKDL_PARENT_FD": str(child_end), _MARK: self._mark},
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -148,7 +155,7 @@ class ChildProcess:
     def _read_lines(self) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as stream:
-            for raw in stream:
+            for raw in iter(functools.partial(stream.readline, LINE_BYTES), b""):
                 line = raw.decode("utf-8", "replace").rstrip("\r\n")
                 self._lines.append(line)
                 try:
@@ -159,6 +166,7 @@ class ChildProcess:
     def _reap(self) -> None:
         os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         self._signal_group(signal.SIGKILL)
+        _kill_escaped(self._mark)
         self._process.wait()
         # The last lines may still be in the pipe. The wait is short, as a grandchild in another session may keep the pipe open.
         self._pump.join(1.0)
@@ -170,6 +178,28 @@ class ChildProcess:
         if not self._exited.is_set():
             with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: a group of zombies
                 os.killpg(self.pid, number)
+
+
+def _kill_escaped(mark: str) -> None:
+    """Kill what has the mark of a child among its variables: processes that have left its group."""
+    for _ in range(_LOOKS):
+        found = (_marked(pid, mark) for pid in psutil.pids())
+        escaped = [process for process in found if process is not None]
+        if not escaped:
+            return
+        for process in escaped:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        psutil.wait_procs(escaped, timeout=_LOOK_S)
+
+
+def _marked(pid: int, mark: str) -> psutil.Process | None:
+    """Return a process, if it has the mark."""
+    try:
+        process = psutil.Process(pid)
+        return process if process.environ().get(_MARK) == mark else None
+    except (psutil.Error, OSError):  # of another user, or gone
+        return None
 
 
 def start_detached(command: Sequence[str], stdin: int = subprocess.DEVNULL) -> None:

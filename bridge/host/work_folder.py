@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-import secrets
 import shutil
 import stat
 import tempfile
 from collections.abc import Sequence
 
 import akdl.wire
+from akdl.process.owned_folder import OwnedFolder
+from akdl.process.private_file import private
 from bridge.exceptions import ConfigurationError
 from bridge.host.carried import arrived
 from bridge.host.process import start_detached
@@ -27,12 +28,15 @@ _REMOVER = ["/bin/sh", "-c", """trap '' HUP INT TERM; read -r _; exec rm -rf -- 
 class WorkFolder:
     """A folder of one process alone: user files at its root, our own things in `.akdl`, all removed at the end.
 
-    Flink may kill the worker that made it at any moment, and then it goes all the same: a small process, there before the
-    folder is, removes it when the worker and the process have both ended.
+    Flink may kill the worker that made it at any moment, and then it goes all the same: a small process removes it when the
+    worker and the process have both ended. Where that was killed too, the next start on this host removes it.
 
     Args:
         user_files: The user's files.
         path: An existing folder, which somebody else removes should this process be killed; by default a new one.
+
+    Raises:
+        ConfigurationError: There is no room for it, or a user file does not belong into it.
 
     Attributes:
         path: Of the folder.
@@ -41,20 +45,29 @@ class WorkFolder:
     """
 
     def __init__(self, user_files: Sequence[UserFile], path: str | None = None) -> None:
-        self.path = os.path.join(tempfile.gettempdir(), f"akdl-{secrets.token_hex(6)}") if path is None else path
-        self.private = os.path.join(self.path, PRIVATE_FOLDER)
-        self.fds = (_remove_when_unused(self.path),) if path is None else ()
+        self.fds: tuple[int, ...] = ()
+        self.path = path or ""
         try:
             if path is None:
-                os.mkdir(self.path, 0o700)
+                owned = OwnedFolder("akdl-")
+                self.path, self.fds = owned.path, (owned.fd,)
+                self.fds += (_remove_when_unused(self.path),)
+            self.private = os.path.join(self.path, PRIVATE_FOLDER)
             self._fill(user_files)
+        except OSError as error:
+            self.remove()
+            raise ConfigurationError(
+                f"no work folder can be made in {tempfile.gettempdir()}: {error.strerror}: make room there, or set TMPDIR to "
+                "another place"
+            ) from error
         except BaseException:
             self.remove()
             raise
 
     def remove(self) -> None:
         """Delete the folder and all in it. Safe to call twice."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        if self.path:
+            shutil.rmtree(self.path, ignore_errors=True)
         fds, self.fds = self.fds, ()
         for fd in fds:
             os.close(fd)
@@ -79,10 +92,12 @@ class WorkFolder:
             if PRIVATE_FOLDER in target.parts or ".." in target.parts:
                 raise ConfigurationError(f"the user file {file.path!r} would leave its folder or lie among our own files")
             target.parent.mkdir(parents=True, exist_ok=True)
-            if file.carried:
-                shutil.copyfile(arrived(file.carried), target)
-            else:
-                target.write_bytes(file.content)
+            with open(target, "wb", opener=private) as copy:
+                if file.carried:
+                    with open(arrived(file.carried), "rb") as original:
+                        shutil.copyfileobj(original, copy)
+                else:
+                    copy.write(file.content)
 
 
 def _remove_when_unused(folder: str) -> int:

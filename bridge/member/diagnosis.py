@@ -72,6 +72,12 @@ def fault_of(member: Situation, group: KnownStates, settings: GroupSettings) -> 
         )
     if not member.is_running:
         return None
+    silent = group.silent(LOST_S, member.index)
+    if silent:
+        return Fault(
+            f"{', '.join(silent)} has not reported for {LOST_S:g} s: has its host failed, was Flink's Python worker there "
+            "stopped, or has the network between the hosts failed?"
+        )
     if member.has_outcome and group.is_deserted_by(member.index):
         return Fault(
             "the script returned, but the workers that it should serve still run and stand still: a script has to serve in "

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from typing import TextIO
 
 from akdl.process.preflight import TF1_OPERATOR
 from akdl.wire import ExtraInput, Task
 from bridge.exceptions import ConfigurationError
 from bridge.group.roles import label
+from bridge.host.console import LogFile
 from bridge.host.gpus import Lease, inventory, lease
 from bridge.host.interpreter import means_tensorflow_1, open_interpreter
 from bridge.host.process import ChildProcess
@@ -102,9 +102,9 @@ def _lease_gpus(settings: GroupSettings, index: int) -> Lease | None:
     return leased
 
 
-def open_log_file(name: str) -> TextIO | None:
+def open_log_file(name: str) -> LogFile | None:
     """Open a log file beside Flink's own where Flink says where that is, as on a TaskManager."""
     folder = os.environ.get("FLINK_LOG_DIR", "")
     if not os.path.isdir(folder):
         return None
-    return open(os.path.join(folder, f"akdl-{name}.log"), "w", encoding="utf-8", buffering=1)
+    return LogFile(os.path.join(folder, f"akdl-{name}.log"))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
+from akdl.process.parent import REFUSED_ROWS
 from akdl.wire import ENDED, RUNNING, MemberState, Output, Shares, Wishes
 from bridge.codec.to_columns import to_columns
 from bridge.exceptions import TaskError
@@ -129,6 +130,8 @@ class Member:
         )
         self._log_end(decides)
         self._process.stop(self._settings.stop_timeout_s if self._has_outcome else 0.0)
+        if self._has_outcome:
+            self._check()  # the process has exited, and may have refused rows after the outcome
         with self._changed:
             self._session.end()
         # Member 0 stays until it has told everybody; the others until member 0 knows.
@@ -154,16 +157,17 @@ class Member:
 
     @property
     def has_returned(self) -> bool:
-        """Whether the script has returned, without an error."""
-        return self._has_succeeded
+        """Whether the script has returned, without an error, and all that it wrote has been taken."""
+        with self._changed:
+            return self._has_succeeded and not self._session.has_rows
 
     @property
     def rows_done(self) -> int:
         """How many rows of a stream need not be given to the script again, should it fail later on."""
         session, settings = self._session, self._settings
+        if self.has_returned and settings.on_return == DRAIN:
+            return session.rows_in
         with self._changed:
-            if self._has_succeeded and settings.on_return == DRAIN:
-                return session.rows_in
             return session.rows_committed if settings.replay == UNCOMMITTED else session.progress.rows_read
 
     @property
@@ -294,7 +298,7 @@ class Member:
         # The exit is asked for first: a process reports its outcome before it exits, never after.
         status = process.exit_status
         failure = session.failure
-        if failure is None and (status is None or self._has_outcome):
+        if failure is None and (status is None or (self._has_outcome and status != REFUSED_ROWS)):
             return None
         process.wait(LAST_WORDS_S)  # it is about to exit; then all that it printed is here
         if failure is not None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import sys
 import threading
 from collections.abc import Callable
 
 from akdl.wire import Shares, Wishes
 from bridge.exceptions import TaskError
 from bridge.group.roles import label
+from bridge.host.console import say
 from bridge.host.process import ChildProcess
+from bridge.host.sweep import sweep
 from bridge.host.work_folder import STACKS_FILE, WorkFolder
 from bridge.member.failures import paragraphs
 from bridge.member.launch import launch, open_log_file, task_of
@@ -21,6 +22,8 @@ from bridge.member.session import Session
 from bridge.settings import GroupSettings
 
 logger = logging.getLogger(__name__)
+
+_PRINTED_CHARACTERS = 20_000  # in an error
 
 
 class ScriptProcess:
@@ -44,6 +47,7 @@ class ScriptProcess:
         self._changed = changed
         self.label = label(index, settings.num_workers)
         self._log_file = open_log_file(f"{settings.operator}-{group}-{self.label.replace(' ', '-')}-{attempt}")
+        sweep()
         self._folder = WorkFolder(settings.user_files)
         self._server: BridgeServer | None = None
         self._child: ChildProcess | None = None
@@ -117,7 +121,7 @@ class ScriptProcess:
 
     def error(self, what: str, *details: str) -> TaskError:
         """Return an error of this process, with the last lines it printed."""
-        printed = "\n".join(self.last_lines)
+        printed = "\n".join(self.last_lines)[-_PRINTED_CHARACTERS:]
         tail = f"--- last lines of the process ---\n{printed}" if printed.strip() else ""
         return TaskError(paragraphs(f"{self.name} ({self._settings.main_script}): {what}", *details, tail))
 
@@ -134,6 +138,6 @@ class ScriptProcess:
         prefixed = f"[{self.name}] {line}"
         logger.info("%s", prefixed)
         if self._log_file is not None:
-            self._log_file.write(line + "\n")
+            self._log_file.write(line)
         if self._settings.print_process_info:
-            print(prefixed, file=sys.stdout, flush=True)
+            say(prefixed)

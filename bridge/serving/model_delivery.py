@@ -29,7 +29,8 @@ from bridge.flink.arrow_operators import KEYED_CHUNK, START, Dealing, keyed, row
 from bridge.schema import quoted
 from bridge.serving.model_rows import DamagedModel, Model, ModelRow, ModelRows
 from bridge.serving.prediction import PredictionSettings, model_process
-from bridge.table_env import has_checkpoints
+from bridge.table_env import has_checkpoints, planning
+from bridge.workarounds import column_names
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ _PIECE = Types.ROW_NAMED(
 )
 
 
+@planning()
 def deliver_models(
     table_env: StreamTableEnvironment, result: Table, models: Table, settings: PredictionSettings, parallelism: int
 ) -> Table:
@@ -258,8 +260,7 @@ def take_turn(path: str, attempt: int) -> int | None:
 def _union(result: Table, result_view: str, delivered_view: str) -> str:
     """Return SQL of the result and of what is delivered, which yields no row but has to run with it."""
     columns, nulls = [], []
-    schema = result.get_resolved_schema()
-    for name, data_type in zip(schema.get_column_names(), result._j_table.getResolvedSchema().getColumnDataTypes()):
+    for name, data_type in zip(column_names(result), result._j_table.getResolvedSchema().getColumnDataTypes()):
         logical = data_type.getLogicalType()
         cast = f"AS {logical.copy(True).asSerializableString()}) AS {quoted(name)}"
         is_time = "*" in logical.asSummaryString()
@@ -273,7 +274,7 @@ def _union(result: Table, result_view: str, delivered_view: str) -> str:
 
 def _model_columns(operator: str, models: Table) -> list[str]:
     """Return the columns of `_MODEL_ROW` as SQL."""
-    names = {name.lower(): quoted(name) for name in models.get_resolved_schema().get_column_names()}
+    names = {name.lower(): quoted(name) for name in column_names(models)}
     stamps = {TIME_COLUMN, COUNT_COLUMN}
     if set(names) not in ({"model_id", "model_info"}, {"model_id", "model_info"} | stamps):
         raise ConfigurationError(

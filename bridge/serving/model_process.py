@@ -22,6 +22,7 @@ import grpc
 from google.protobuf import json_format
 
 from akdl.process.preflight import UNUSABLE
+from akdl.process.private_file import private
 from akdl.wire import Description, Empty, Failure, Notice, Notices, Offer, Prediction, Serving
 from akdl.wire.service import PREDICT_SERVICE
 from akdl.wire.token import TOKEN
@@ -29,6 +30,7 @@ from bridge.exceptions import TaskError
 from bridge.host.interpreter import open_interpreter
 from bridge.host.variables import variables
 from bridge.host.work_folder import PRIVATE_FOLDER, WorkFolder
+from bridge.serving.model_watch import Stalled, kill_stopped, note_process, result_of
 from bridge.serving.process_folder import ProcessFolder
 from bridge.settings import PythonArchive
 
@@ -52,6 +54,7 @@ class ModelSettings:
         env_vars: See `GroupSettings`.
         intra_op_parallelism: Threads of one TensorFlow operation; None for TensorFlow's choice.
         start_timeout_s: How long it may take until the model is loaded.
+        stall_timeout_s: How long it may make no progress while it predicts; 0 sets no limit.
     """
 
     operator: str
@@ -62,6 +65,7 @@ class ModelSettings:
     env_vars: tuple[str, ...] = field(default=(), repr=False)
     intra_op_parallelism: int | None = None
     start_timeout_s: float = 300.0
+    stall_timeout_s: float = 600.0
 
 
 class NotListening(grpc.RpcError):  # type: ignore[misc]
@@ -117,7 +121,7 @@ class ModelProcess:
             TaskError: The process has died, or the model failed.
         """
         try:
-            prediction: Prediction = self._method("Predict", None, Prediction)(columns, metadata=self._metadata)
+            prediction: Prediction = self._answer(self._method("Predict", None, Prediction), columns)
         except grpc.RpcError as error:
             raise TaskError(self._lost(error)) from None
         if prediction.HasField("failure"):
@@ -141,7 +145,7 @@ class ModelProcess:
             TaskError: The process has died.
         """
         try:
-            notices = self._method("Replace", Offer, Notices)(Offer(model=model, name=name), metadata=self._metadata)
+            notices = self._answer(self._method("Replace", Offer, Notices), Offer(model=model, name=name))
         except grpc.RpcError as error:
             raise TaskError(self._lost(error)) from None
         self._log(notices.notices)
@@ -151,6 +155,7 @@ class ModelProcess:
         if self._channel is not None:
             self._channel.close()
         self._folder.leave(self._pipe)
+        kill_stopped(self.folder)
 
     # The start.
 
@@ -222,12 +227,13 @@ class ModelProcess:
                 AKDL_SERVING=json_format.MessageToJson(serving),
                 AKDL_WORK_DIR=place,
             )
-            with open(self._folder.log, "wb") as log, python.starting(settings.operator):
+            with open(self._folder.log, "wb", opener=private) as log, python.starting(settings.operator):
                 self._process = subprocess.Popen(
                     [python.path, "-m", "akdl.process.preflight", "akdl.serving.server"],
                     env=environment, cwd=place, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                     pass_fds=[pipe, *python.fds], start_new_session=True,
                 )  # fmt: skip
+            note_process(place, self._process.pid)
         except BaseException:
             self._folder.empty()  # else the process does it at its end
             raise
@@ -238,6 +244,16 @@ class ModelProcess:
         logger.info("%s: process %d serves the model", settings.operator, self._process.pid)
 
     # The line.
+
+    def _answer(self, method: Any, request: Any) -> Any:
+        call, limit_s = method.future(request, metadata=self._metadata), self._settings.stall_timeout_s
+        try:
+            return result_of(call, self.folder, limit_s)
+        except Stalled:
+            raise TaskError(
+                f"{self._settings.operator}: the process that serves the model has made no progress for {limit_s:g} s and was "
+                "killed: was it stopped, or does its model wait for something? stallTimeout sets how long to wait"
+            ) from None
 
     @property
     def _metadata(self) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from akdl.process.private_file import private
 from bridge.exceptions import TaskError
 
 _END = struct.Struct("<4s4H2IH")  # of a zip file without a comment: mark, disks, entries, size and place of the directory
@@ -90,7 +91,7 @@ class Model:
             self.places.clear()
             raise
         if number > 0:
-            with open(self._path(number), "wb") as file:
+            with open(self._path(number), "wb", opener=private) as file:
                 file.write(piece)
         self.sizes[number] = len(piece)
         self.places.append(row.place)

@@ -30,6 +30,7 @@ from bridge.host.carried import arrived, carry, carry_own_packages
 from bridge.schema import Schema, quoted
 from bridge.serving.model_process import ModelProcess, ModelSettings
 from bridge.settings import PythonArchive
+from bridge.table_env import planning
 
 _INSERT = 0  # the kind of a row that is new, for PyFlink
 
@@ -57,6 +58,7 @@ class PredictionSettings:
     gathering: Gathering = field(default_factory=Gathering)
 
 
+@planning()
 def predict_table(table_env: StreamTableEnvironment, table: Table, settings: PredictionSettings) -> Table:
     """Return the table with the model's outputs.
 

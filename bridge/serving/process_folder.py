@@ -9,16 +9,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import tempfile
 import threading
 from collections.abc import Callable, Collection
 
 from akdl.process import shared_folder
 from akdl.wire.service import ADDRESS_FILE
 from bridge.host.socket_path import address_of
-from bridge.host.work_folder import private_folder
+from bridge.host.sweep import PIPE, has_process, model_place, remove_unused, sweep
+from bridge.serving.model_watch import kill_stopped
 
-_PIPE = "alive"
 _LAST_BYTES = 8000
 
 
@@ -30,10 +29,8 @@ class ProcessFolder:
     """
 
     def __init__(self, group: str) -> None:
-        # Short names, as the path of a unix socket has to be.
-        place = private_folder(os.path.join(tempfile.gettempdir(), f"akdl_models_{os.geteuid()}"), "model processes")
-        _sweep(place)
-        self.path = os.path.join(place, group)
+        sweep()
+        self.path = os.path.join(model_place(), group)
         self.log = os.path.join(self.path, "log")
         """What the process prints."""
         self._group = group
@@ -61,7 +58,7 @@ class ProcessFolder:
 
     def has_process(self) -> bool:
         """Return whether a process runs, which reads the pipe."""
-        return _has_process(self.path)
+        return has_process(self.path)
 
     @property
     def socket(self) -> str | None:
@@ -96,7 +93,7 @@ class ProcessFolder:
 
     def remove(self) -> None:
         """Remove the folder of a process that has ended, unless others begin anew in it."""
-        _remove_unused(self.path)
+        remove_unused(self.path)
 
     def empty(self) -> None:
         """Remove the folder in `start` when that fails: with its lock held."""
@@ -108,7 +105,7 @@ class ProcessFolder:
         return os.path.join(self.path, ADDRESS_FILE)
 
     def _opened(self, start: Callable[[int], None]) -> int:
-        pipe = os.path.join(self.path, _PIPE)
+        pipe = os.path.join(self.path, PIPE)
         with contextlib.suppress(FileExistsError):
             os.mkfifo(pipe, 0o600)
         try:
@@ -135,29 +132,10 @@ def release(groups: Collection[str]) -> None:
         pipes = [pipe for group in groups for pipe in _held.pop(group, [])]
     for pipe in pipes:
         os.close(pipe)
+    for group in groups:
+        kill_stopped(os.path.join(model_place(), group))
 
 
 _held: dict[str, list[int]] = {}
 """Group to the writing ends of tasks in this Python process."""
 _lock = threading.Lock()
-
-
-def _has_process(folder: str) -> bool:
-    try:
-        os.close(os.open(os.path.join(folder, _PIPE), os.O_WRONLY | os.O_NONBLOCK))
-    except OSError:
-        return False
-    return True
-
-
-def _sweep(place: str) -> None:
-    """Remove the folders of processes that were killed, and of tasks that were killed before they had started one."""
-    for name in os.listdir(place):
-        _remove_unused(os.path.join(place, name))
-
-
-def _remove_unused(folder: str) -> None:
-    """Remove the folder of a process that was killed, unless somebody is about to join or to start another one."""
-    with shared_folder.try_locked(folder) as is_ours:
-        if is_ours and not _has_process(folder):
-            shared_folder.remove(folder)

@@ -7,6 +7,9 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from bridge.table_env import planning
+from bridge.workarounds import columns_of
+
 
 def to_dataframe(table: Any) -> pd.DataFrame:
     """Run the job of a PyFlink table and return its rows.
@@ -18,23 +21,29 @@ def to_dataframe(table: Any) -> pd.DataFrame:
     from pyflink.table.serializers import ArrowSerializer
     from pyflink.table.types import LocalZonedTimestampType, create_arrow_schema
 
-    schema = table.get_resolved_schema()
-    names, types = schema.get_column_names(), schema.get_column_data_types()
+    names, types = columns_of(table)
     java_env = table._j_table.getTableEnvironment()
     jvm = get_gateway().jvm
     batch_size = java_env.getConfig().get(jvm.org.apache.flink.python.PythonOptions.MAX_ARROW_BATCH_SIZE)
-    table._t_env._before_execute()
-    batches = jvm.org.apache.flink.table.runtime.arrow.ArrowUtils.collectAsPandasDataFrame(table._j_table, batch_size)
+    with planning():
+        table._t_env._before_execute()
+        batches = jvm.org.apache.flink.table.runtime.arrow.ArrowUtils.collectAsPandasDataFrame(table._j_table, batch_size)
     if not batches.hasNext():
         return pd.DataFrame({name: pd.Series(dtype=object) for name in names})
     timezone = pytz.timezone(java_env.getConfig().getLocalTimeZone().getId())
-    serializer = ArrowSerializer(create_arrow_schema(names, types), schema.to_physical_row_data_type(), timezone)
+    serializer = ArrowSerializer(create_arrow_schema(names, types), _row_type(names, types), timezone)
     arrow = pa.Table.from_batches(serializer.load_from_iterator(batches))
     columns = {
         name: _series(column, timezone if isinstance(type_, LocalZonedTimestampType) else None)
         for name, type_, column in zip(names, types, arrow.columns)
     }
     return pd.DataFrame(columns)
+
+
+def _row_type(names: list[str], types: list[Any]) -> Any:
+    from pyflink.table import DataTypes
+
+    return DataTypes.ROW([DataTypes.FIELD(name, type_) for name, type_ in zip(names, types)]).not_null()
 
 
 def _series(column: pa.ChunkedArray, timezone: Any) -> Any:

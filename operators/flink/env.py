@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from bridge.exceptions import ConfigurationError
 from bridge.host.carried import carry_own_packages
-from bridge.workarounds import know_planner
+from bridge.table_env import planning
+from bridge.workarounds import end_flushers_with_their_worker, know_planner
 from operators.flink.java import start_java
 
 if TYPE_CHECKING:
@@ -75,8 +76,8 @@ class MLEnv:
         stream: Callable[[], tuple[StreamExecutionEnvironment, StreamTableEnvironment]],
         debug_mode: bool = False,
     ) -> None:
-        self._batch = functools.lru_cache(maxsize=None)(batch)
-        self._stream = functools.lru_cache(maxsize=None)(stream)
+        self._batch = planning()(functools.lru_cache(maxsize=None)(batch))
+        self._stream = planning()(functools.lru_cache(maxsize=None)(stream))
         self.debug_mode = debug_mode
 
     @property
@@ -236,6 +237,7 @@ def _checked(parallelism: int, config: dict[str, Any] | None) -> tuple[dict[str,
 
 def _local(parallelism: int, config: dict[str, str]) -> tuple[Any, Any]:
     start_java()
+    end_flushers_with_their_worker()
     from pyflink.common import Configuration
     from pyflink.datastream import StreamExecutionEnvironment
 

@@ -9,11 +9,13 @@ import shutil
 import subprocess
 
 from bridge.exceptions import ConfigurationError
+from bridge.table_env import planning
 from bridge.workarounds import open_gateway
 
 OLDEST = 11  # Flink 2 needs it
 
 
+@planning()
 @functools.cache
 def start_java() -> None:
     """Start the JVM of this program, unless it has started it already.

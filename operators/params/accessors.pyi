@@ -790,6 +790,7 @@ class PredictParams(WithParams):
         pythonEnv: str = ...,
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
+        stallTimeout: float = ...,
     ) -> None: ...
     def setOutputSchemaStr(self, value: str) -> Self:
         """Columns of the rows that the script writes: "name type, name type". (required)"""
@@ -905,6 +906,12 @@ class PredictParams(WithParams):
     def getStartTimeout(self) -> float:
         """Seconds within which all processes of the group have to be connected. (default 300.0)"""
 
+    def setStallTimeout(self, value: float) -> Self:
+        """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def getStallTimeout(self) -> float:
+        """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
 class SavedModelPredictParams(WithParams):
     """Parameters of operators that predict with a SavedModel."""
 
@@ -931,6 +938,7 @@ class SavedModelPredictParams(WithParams):
         pythonEnv: str = ...,
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
+        stallTimeout: float = ...,
     ) -> None: ...
     def setModelPath(self, value: str) -> Self:
         """Folder of a SavedModel, or a zip or tar file of one, at any address. (required)"""
@@ -1052,6 +1060,12 @@ class SavedModelPredictParams(WithParams):
     def getStartTimeout(self) -> float:
         """Seconds within which all processes of the group have to be connected. (default 300.0)"""
 
+    def setStallTimeout(self, value: float) -> Self:
+        """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def getStallTimeout(self) -> float:
+        """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
 class PredictStreamParams(WithParams):
     """Parameters of operators that predict a stream."""
 
@@ -1077,6 +1091,7 @@ class PredictStreamParams(WithParams):
         pythonEnv: str = ...,
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
+        stallTimeout: float = ...,
         modelStreamFilePath: str = ...,
         modelStreamScanInterval: float = ...,
         modelStreamStartTime: str = ...,
@@ -1196,6 +1211,12 @@ class PredictStreamParams(WithParams):
 
     def getStartTimeout(self) -> float:
         """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def setStallTimeout(self, value: float) -> Self:
+        """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def getStallTimeout(self) -> float:
+        """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
 
     def setModelStreamFilePath(self, value: str) -> Self:
         """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
@@ -1253,6 +1274,7 @@ class SavedModelPredictStreamParams(WithParams):
         pythonEnv: str = ...,
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
+        stallTimeout: float = ...,
         modelStreamFilePath: str = ...,
         modelStreamScanInterval: float = ...,
         modelStreamStartTime: str = ...,
@@ -1378,6 +1400,12 @@ class SavedModelPredictStreamParams(WithParams):
 
     def getStartTimeout(self) -> float:
         """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def setStallTimeout(self, value: float) -> Self:
+        """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def getStallTimeout(self) -> float:
+        """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
 
     def setModelStreamFilePath(self, value: str) -> Self:
         """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""

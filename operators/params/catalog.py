@@ -324,6 +324,11 @@ MODEL_STREAM_START_TIME = Param(
     'Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set.',
     _time, None, returns="str | None",
 )  # fmt: skip
+PREDICT_STALL_TIMEOUT = Param(
+    "stallTimeout", "float",
+    "Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 "
+    "for never.", _seconds, 600.0,
+)  # fmt: skip
 PREDICT_WAIT = replace(CHUNK_WAIT, doc=CHUNK_WAIT.doc.replace("the script", "the model"))
 
 NUM_ROWS = Param("numRows", "int", "Number of rows.", _count(0))
@@ -366,7 +371,7 @@ STREAM = (
 PREDICT = (
     OUTPUT_SCHEMA_STR, OUTPUT_SIGNATURE_DEFS, FED_COLS, INPUT_SIGNATURE_DEFS, SIGNATURE_DEF_KEY, GRAPH_DEF_TAG,
     RESERVED_COLS, INFER_BATCH_SIZE, MODEL_INTRA_OP_PARALLELISM, ERROR_COL, CELLS_HOLD_BATCHES, PYTHON_ENV, ENV_VARS,
-    START_TIMEOUT,
+    START_TIMEOUT, PREDICT_STALL_TIMEOUT,
 )  # fmt: skip
 SAVED_MODEL_PREDICT = (MODEL_PATH, *PREDICT)
 PREDICT_STREAM = (

@@ -5,18 +5,19 @@ from __future__ import annotations
 import atexit
 import functools
 import os
-import shutil
-import tempfile
 
+from akdl.process.owned_folder import OwnedFolder
 from akdl.storage.files import sha256_of
+from bridge.host.sweep import sweep
 
 
 @functools.cache
 def program_folder() -> str:
     """Return the folder; it goes when the program ends."""
-    folder = tempfile.mkdtemp(prefix="akdl_packed_")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    sweep()
+    folder = OwnedFolder("akdl_packed_")
+    atexit.register(folder.remove)
+    return folder.path
 
 
 def named_by_content(path: str, kind: str) -> tuple[str, str]:

@@ -64,7 +64,7 @@ def read_files(operator: str, user_files: list[str], main_script: str) -> tuple[
     Raises:
         ConfigurationError: A file cannot be read, is no valid Python or would hide a module, or two files have one path.
     """
-    with tempfile.TemporaryDirectory(prefix="akdl-files-") as folder:
+    with tempfile.TemporaryDirectory(dir=program_folder()) as folder:
         loader = _Loader(operator, folder)
         sources = [source for named in user_files for source in loader.load("userFiles", named)]
         main = loader.find_main(main_script, sources)

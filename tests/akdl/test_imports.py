@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 ALLOWED = {
     "operators": (
         "bridge",
+        "akdl.process.owned_folder",
         "akdl.wire",
         "akdl.storage.archive",
         "akdl.storage.files",
@@ -27,7 +28,10 @@ ALLOWED = {
         "akdl.storage.archive",
         "akdl.storage.files",
         "akdl.process.file_lock",
+        "akdl.process.owned_folder",
+        "akdl.process.parent",
         "akdl.process.preflight",
+        "akdl.process.private_file",
         "akdl.process.shared_folder",
     ),
     "akdl": (),

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from bridge.workarounds import column_names, columns_of
 from operators import resetEnv, useLocalEnv
 from operators.flink.java import start_java
 
@@ -42,4 +43,22 @@ def test_every_thread_can_plan_and_run():
 
     with ThreadPoolExecutor(1) as other:
         assert other.submit(run).result() == [2] == run()
+    resetEnv()
+
+
+def test_the_schema_of_a_wide_table_costs_no_calls_for_each_column(monkeypatch):
+    """A predictor over 2,500 columns took minutes, nearly all of them for PyFlink's own look at types."""
+    from pyflink.table import types
+
+    table_env = useLocalEnv(1).btenv
+    numbers = ", ".join(f"CAST({n} AS DOUBLE) AS c{n}" for n in range(300))
+    table = table_env.sql_query(f"SELECT {numbers}, 'x' AS s, TIMESTAMP '2020-01-01 00:00:00' AS t, ARRAY[1, 2] AS a")
+    resolved = table.get_resolved_schema()
+    asked = []
+    convert = types._from_java_data_type
+    monkeypatch.setattr(types, "_from_java_data_type", lambda j_type: asked.append(j_type) or convert(j_type))
+    names, found = columns_of(table)
+    assert len(asked) < 10
+    assert names == column_names(table) == list(resolved.get_column_names())
+    assert found == list(resolved.get_column_data_types())
     resetEnv()

@@ -118,6 +118,28 @@ def test_a_job_goes_on_from_a_savepoint(stream_env, tmp_path):
     assert set(before) | set(rest.counts()) == set(range(ROWS))
 
 
+@pytest.mark.slow
+def test_a_savepoint_of_other_num_workers_is_refused_in_words(stream_env, tmp_path):
+    table_env = stream_env()
+    sink, pid_file = Sink(table_env, tmp_path), tmp_path / "pid.0"
+    params = {"commits": True, "pid_file": str(tmp_path / "pid")}
+
+    def written(workers):
+        op = stream_op("without_tensorflow.py", workers, userParams=params, replay="uncommitted")
+        return counting(table_env, ROWS, PER_SECOND).link(op).getOutputTable()
+
+    client = written(3).execute_insert(sink.name).get_job_client()
+    wait_until(lambda: started_and_final(sink, pid_file), "rows are final", 60)
+    kind = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL
+    savepoint = client._j_job_client.triggerSavepoint((tmp_path / "savepoints").as_uri(), kind).get()
+    client.cancel().result()
+    resetEnv()
+    table_env = stream_env(**{"execution.state-recovery.path": savepoint, "restart-strategy.type": "none"})
+    rest = Sink(table_env, tmp_path)
+    with pytest.raises(Exception, match="continues from a savepoint of a job with other numWorkers or numPSs"):
+        written(2).execute_insert(rest.name).wait()
+
+
 @pytest.mark.cluster
 def test_all_rows_come_at_least_once_when_a_task_manager_is_killed(tmp_path_factory, tmp_path):
     """The stream is cancelled long before its end: a short one may be over before the kill, as a start may take any time."""

@@ -56,6 +56,17 @@ def test_what_is_wrong_is_shown_with_what_to_do(capsys, monkeypatch, tmp_path):
     assert "has no bin/python" in lines[number] and "TF115_PYTHON_ENV_PATH, or unset it" in lines[number + 1]
 
 
+def test_folders_of_flink_that_others_can_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "blobStore-1").mkdir()
+    (tmp_path / "blobStore-1").chmod(0o700)
+    (finding,) = doctor.files_in_sight()
+    assert finding.state == OK
+    (tmp_path / "blobStore-1").chmod(0o755)
+    (finding,) = doctor.files_in_sight()
+    assert finding.state == NOTE and "blobStore-1" in finding.found and "umask 077" in finding.remedy
+
+
 def test_colours_are_for_terminals():
     (finding,) = doctor.disk(1e9)
     assert doctor.as_table([finding], True).startswith("\033[31mWRONG") and "\033" not in doctor.as_table([finding])

@@ -111,6 +111,41 @@ def test_a_wrong_row_is_refused_at_once_and_the_others_go_on(channel):
     assert channel.cells() == [[1], [2, 3], [4]]
 
 
+def test_a_large_batch_travels_in_parts(channel, monkeypatch):
+    monkeypatch.setattr(output_writer, "BATCH_BYTES", 10_000)
+    writer = OutputWriter(channel, COLUMNS)
+    texts = ["x"] * 1000 + ["y" * 300] * 1000
+    writer.write_batch({"x": np.arange(2000), "s": texts})
+    writer.close()
+    assert writer.rows_written == 2000
+    assert [x for cells in channel.cells() for x in cells] == list(range(2000))
+    assert [s for cells in channel.cells("s") for s in cells] == texts
+    assert max(output.ByteSize() for output in channel.outputs) < 25_000
+
+
+def test_a_large_batch_with_a_wrong_cell_is_refused_as_a_whole(channel, monkeypatch):
+    monkeypatch.setattr(output_writer, "BATCH_BYTES", 1000)
+    writer = OutputWriter(channel, COLUMNS)
+    with pytest.raises(TypeError, match="column 'x'"):
+        writer.write_batch({"x": [*range(2000), "a"]})
+    with pytest.raises(ValueError, match="different numbers of rows"):
+        writer.write_batch({"x": range(100), "s": ["x"] * 101})
+    writer.close()
+    assert channel.outputs == [] and writer.rows_written == 0
+
+
+def test_nothing_is_written_after_the_end(channel):
+    writer = OutputWriter(channel, COLUMNS)
+    writer.write(row(1))
+    writer.close()
+    assert not writer.has_refused
+    for write in (lambda: writer.write(row(2)), lambda: writer.write_batch({"x": [3]}), lambda: writer.commit(1)):
+        with pytest.raises(RuntimeError, match="the script's main has returned"):
+            write()
+    assert writer.has_refused and writer.rows_written == 1
+    assert channel.cells() == [[1]]
+
+
 def test_dates_of_both_forms(channel):
     writer = OutputWriter(channel, COLUMNS)
     for kind, value in [("int64_list", 1), ("int64_list", 2), ("bytes_list", b"2024-02-29"), ("int64_list", 3)]:

@@ -6,11 +6,12 @@ import io
 import os
 import stat
 import tarfile
+import tracemalloc
 import zipfile
 
 import pytest
 
-from akdl.storage.archive import ArchiveError, is_archive, unpack_archive
+from akdl.storage.archive import ArchiveError, Limits, is_archive, unpack_archive
 
 Entry = tuple[str, bytes, int, str]  # name, content, mode with the kind, link target
 
@@ -126,3 +127,59 @@ def test_names_of_archives():
         "a.tar.gz",
         "a.TGZ",
     ]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        (Limits(members=2), "more than 2 entries; if you trust it, set AKDL_ARCHIVE_MEMBERS"),
+        (Limits(bytes=1 << 20), "unpack to more than 1048576 bytes; if you trust it, set AKDL_ARCHIVE_GB"),
+        (Limits(ratio=2, free_bytes=10), "set AKDL_ARCHIVE_RATIO"),
+    ],
+)
+def test_a_bomb_is_refused_before_it_fills_the_disk(tmp_path, pack, limits, expected):
+    entries = [file(str(number), bytes(1 << 20)) for number in range(3)]
+    archive = pack(*entries) if pack is tar_of else deflated(*entries)
+    with pytest.raises(ArchiveError, match=expected):
+        unpack_archive(archive, str(tmp_path), limits=limits)
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*")) <= 2 << 20
+    unpacked = tmp_path / "all"
+    unpacked.mkdir()
+    assert len(unpack_archive(archive, str(unpacked))) == 3, "the default limits are wide"
+
+
+def deflated(*entries):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content, _, _ in entries:
+            archive.writestr(name, content)
+    return packed
+
+
+def test_limits_come_from_variables():
+    variables = {"AKDL_ARCHIVE_MEMBERS": "5", "AKDL_ARCHIVE_GB": "0.5", "AKDL_ARCHIVE_RATIO": "7"}
+    assert Limits.of(variables)[:3] == (5, 1 << 29, 7.0)
+    assert Limits.of({}) == Limits()
+    with pytest.raises(ArchiveError, match="AKDL_ARCHIVE_"):
+        Limits.of({"AKDL_ARCHIVE_GB": "much"})
+
+
+@BOTH
+def test_a_name_that_no_file_system_takes(tmp_path, pack):
+    with pytest.raises(ArchiveError, match="name is longer than 255 bytes: 'xxxx"):
+        unpack_archive(pack(file("x" * 300)), str(tmp_path))
+
+
+@BOTH
+def test_a_link_of_megabytes_takes_no_memory(tmp_path, pack):
+    tracemalloc.start()
+    try:
+        archive = pack(link("link", "x" * (64 << 20)))
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        with pytest.raises(ArchiveError):
+            unpack_archive(archive, str(tmp_path), links=True)
+        assert tracemalloc.get_traced_memory()[1] - before < 8 << 20
+    finally:
+        tracemalloc.stop()

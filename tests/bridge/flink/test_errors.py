@@ -76,6 +76,7 @@ def test_an_error_without_a_java_cause_stays() -> None:
             "java.lang.OutOfMemoryError: Metaspace. Some more advice of Flink's",
             ": put opt/flink-python-*.jar into the lib folder of the cluster",
         ),
+        ("IllegalStateException: Cannot map checkpoint/savepoint state for operator 1", "numWorkers or numPSs"),
         ("java.lang.RuntimeException: Job restarted", "write them to a table instead (getOutputTable().execute_insert(...))"),
     ],
 )

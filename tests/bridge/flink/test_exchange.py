@@ -183,7 +183,7 @@ def test_elements_and_timers_of_another_key_are_refused(start: Start, call: Call
     subtask = start(is_streaming=True)
     subtask.start()
     subtask.key = 22
-    with pytest.raises(BridgeError, match="TestOp: subtask 0 got the key 22 of another subtask"):
+    with pytest.raises(BridgeError, match="with other numWorkers or numPSs .subtask 0 got the key 22."):
         call(subtask)
 
 

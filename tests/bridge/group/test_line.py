@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -65,6 +66,27 @@ def test_every_member_learns_the_last_state_of_all_in_order_of_their_index(serve
     wait_until(lambda: first.know(0, 1) and second.know(0, 1), "both know both")
     rows[0] = 6
     wait_until(lambda: [state.rows for state in second[-1][0]] == [6, 7], "a newer state replaces the older one")
+
+
+def test_others_learn_for_how_long_a_member_has_been_silent(server: GroupServer, link: Any) -> None:
+    """Its process may be stopped: then it cannot say so itself."""
+    may_speak, goes_on = threading.Event(), threading.Event()
+    may_speak.set()
+
+    def state() -> MemberState:
+        if not may_speak.is_set():
+            goes_on.wait()
+        return MemberState(index=1, phase=RUNNING)
+
+    _, other = link(member(0))
+    link(state)
+    wait_until(lambda: other.know(0, 1), "both are known")
+    may_speak.clear()
+    wait_until(lambda: other[-1][0][1].silent_s > 1.0, "it has been silent for some reports")
+    assert other[-1][0][0].silent_s == 0.0
+    goes_on.set()
+    may_speak.set()
+    wait_until(lambda: other[-1][0][1].silent_s < 1.0, "it speaks again")
 
 
 def test_an_answer_comes_with_the_state_that_it_answers(server: GroupServer, link: Any) -> None:

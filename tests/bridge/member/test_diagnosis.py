@@ -64,6 +64,15 @@ def test_a_chief_that_does_not_answer() -> None:
     assert found(ALL, unanswered_s=LOST_S - 1) is None
 
 
+def test_a_member_that_has_fallen_silent_is_named() -> None:
+    states = [state(0), state(1, silent_s=LOST_S + 1), state(2)]
+    fault = found(states)
+    assert fault is not None and fault.what.startswith("worker 0 has not reported for 30 s: has its host failed")
+    assert found([state(0), state(1, silent_s=LOST_S - 1), state(2)]) is None
+    assert found([state(0), state(1, ENDED, silent_s=LOST_S + 1), state(2)]) is None, "it has left, as it should"
+    assert found(states, index=1) is None, "it speaks again"
+
+
 def test_a_server_that_has_left_workers_who_stand_still() -> None:
     still = [state(0, idle_s=LEFT_ALONE_S), state(1, idle_s=LEFT_ALONE_S), state(2)]
     fault = found(still, index=2, has_outcome=True)

@@ -142,9 +142,9 @@ def test_a_log_file_lies_beside_those_of_flink(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path))
     file = open_log_file("op-chief-0")
     assert file is not None
-    with file:
-        file.write("ł\n")
-        assert (tmp_path / "akdl-op-chief-0.log").read_text(encoding="utf-8") == "ł\n", "written line by line"
+    file.write("ł")
+    assert (tmp_path / "akdl-op-chief-0.log").read_text(encoding="utf-8") == "ł\n", "written line by line"
+    file.close()
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path / "missing"))
     assert open_log_file("op-chief-0") is None
     monkeypatch.delenv("FLINK_LOG_DIR")

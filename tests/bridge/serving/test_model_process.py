@@ -15,10 +15,10 @@ from google.protobuf import json_format
 
 from akdl.wire import Serving, TableColumn
 from akdl.wire.columns import encode_columns
-from bridge.exceptions import ConfigurationError
+from bridge.exceptions import ConfigurationError, TaskError
 from bridge.serving.model_process import ModelProcess, ModelSettings
 from tests.serving import models
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import task_processes, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -83,3 +83,19 @@ def test_a_model_predicts_wherever_temporary_files_lie(temporary: pathlib.Path) 
     first.close()
     second.close()
     wait_until(lambda: not os.path.exists(first.folder), "the process has ended")
+
+
+@pytest.mark.tf
+def test_a_stopped_process_fails_the_task_and_is_gone() -> None:
+    inputs = [TableColumn(name="x", type="ARRAY<FLOAT>"), TableColumn(name="k", type="BIGINT")]
+    serving = Serving(input_columns=inputs, output_columns=[TableColumn(name="p", type="DOUBLE")])
+    settings = ModelSettings("TestOp", "stopped", json_format.MessageToJson(serving), "secret", stall_timeout_s=1.0)
+    process = ModelProcess(settings, models.scaled(2.0))
+    rows = encode_columns({"x": [[1.0, 1.0, 1.0]], "k": [0]}, inputs).SerializeToString()
+    assert process.predict(rows).rows.rows == 1
+    (running,) = task_processes()
+    running.suspend()
+    with pytest.raises(TaskError, match="has made no progress for 1 s and was killed: was it stopped"):
+        process.predict(rows)
+    process.close()
+    wait_until(lambda: not task_processes(), "the process is gone")

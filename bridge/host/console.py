@@ -1,0 +1,53 @@
+"""Text for this program's console, and for log files: what cannot be shown or kept never fails a job."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+
+logger = logging.getLogger(__name__)
+
+
+def say(text: str) -> None:
+    """Print a line. Characters that the console's encoding does not have, as in the locale C, are shown as escapes."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    sys.stdout.flush()
+
+
+class LogFile:
+    """A file of lines, which is given up with a warning when a line cannot be written, as on a full disk.
+
+    Args:
+        path: Of the file, which only this user may read; an existing one is replaced.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._fd: int | None = None
+        try:
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            self._give_up(error)
+
+    def write(self, line: str) -> None:
+        """Write a line."""
+        rest = f"{line}\n".encode("utf-8", "backslashreplace")
+        while self._fd is not None and rest:
+            try:
+                rest = rest[os.write(self._fd, rest) :]
+            except OSError as error:
+                self._give_up(error)
+
+    def close(self) -> None:
+        """Close the file. Safe to call twice."""
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            with contextlib.suppress(OSError):  # a network's file system may say only now that it is full
+                os.close(fd)
+
+    def _give_up(self, error: OSError) -> None:
+        logger.warning("cannot write the log file %s, the job goes on without it: %s", self._path, error.strerror)
+        self.close()

@@ -1,0 +1,37 @@
+"""What is shown and kept, whatever the console and the disk are like."""
+
+from __future__ import annotations
+
+import io
+import pathlib
+
+import pytest
+
+from bridge.host.console import LogFile, say
+
+
+def test_a_console_without_the_letters_shows_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    console = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", console)
+    say("grün \ud800")
+    assert console.buffer.getvalue() == b"gr\\xfcn \\ud800\n"
+
+
+def test_a_log_file_belongs_to_its_user_alone(tmp_path: pathlib.Path) -> None:
+    file = LogFile(str(tmp_path / "log"))
+    file.write("grün")
+    assert (tmp_path / "log").read_text(encoding="utf-8") == "grün\n"
+    assert (tmp_path / "log").stat().st_mode & 0o777 == 0o600
+    file.close()
+    file.close()
+    file.write("nothing")
+
+
+@pytest.mark.parametrize("path", ["/dev/full", "/proc/no/such/folder/log"])
+def test_a_log_file_that_cannot_be_written_is_given_up(path: str, caplog: pytest.LogCaptureFixture) -> None:
+    file = LogFile(path)
+    for _ in range(100):
+        file.write("line")
+    file.close()
+    assert [record.message for record in caplog.records] == [caplog.records[0].message], "it says so once"
+    assert path in caplog.text

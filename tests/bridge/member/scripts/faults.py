@@ -1,0 +1,253 @@
+"""Scripts that do harm, each a function; the user parameter `fault` names the one to run."""
+
+import atexit
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+
+
+def main(config):
+    globals()[config.user_params["fault"]](config)
+
+
+def write_all(config):
+    config.output_writer.write_batch({"id": np.arange(config.dataset_length)})
+
+
+class Silent(Exception):
+    def __str__(self):
+        raise ValueError("no text")
+
+    __repr__ = __str__
+
+
+def exits_at_once(config):
+    os._exit(7)
+
+
+def crashes(config):
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def aborts(config):
+    os.abort()
+
+
+def is_killed(config):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def is_woken(config):
+    signal.alarm(1)
+    threading.Event().wait()
+
+
+def recurses(config):
+    recurses(config)
+
+
+def has_no_memory(config):
+    resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 1 << 30))
+    bytearray(1 << 31)
+
+
+def has_no_descriptors(config):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    opened = [open(os.devnull) for _ in range(64)]
+    print(len(opened))
+
+
+def has_no_file_size(config):
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    write_all(config)
+    print(config.dataset_file)
+
+
+def raises_without_text(config):
+    raise Silent
+
+
+def raises_surrogates(config):
+    raise ValueError("\udcff and \ud800")
+
+
+def raises_the_error_of_a_thread(config):
+    raised = []
+
+    def run():
+        try:
+            raise KeyError("in a thread that main waits for")
+        except KeyError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    raise raised[0]
+
+
+def is_interrupted(config):
+    raise KeyboardInterrupt
+
+
+def leaves_with_an_object(config):
+    sys.exit(Silent())
+
+
+def closes_descriptors(config):
+    os.closerange(3, 1000)
+    write_all(config)
+
+
+def closes_all_descriptors(config):
+    os.closerange(0, 1000)
+    threading.Event().wait()
+
+
+def writes_after_main(config):
+    main_thread = threading.current_thread()
+
+    def write():
+        main_thread.join(0.2)
+        while True:  # until it is refused
+            config.output_writer.write_batch({"id": [1]})
+            time.sleep(0.01)
+
+    threading.Thread(target=write).start()
+
+
+def writes_at_exit(config):
+    atexit.register(lambda: config.output_writer.write_batch({"id": [1]}))
+
+
+def closes_its_streams(config):
+    write_all(config)
+    sys.stdout.close()
+    sys.stderr.close()
+    os.close(1)
+
+
+def prints_no_text(config):
+    write_all(config)
+    os.write(1, bytes(range(256)) * 10)
+
+
+def floods_its_console(config):
+    write_all(config)
+    for _ in range(100):
+        os.write(1, b"x" * 79 + b"\n" + b"y" * 79 + b"\n" * 500)
+
+
+def changes_its_folder(config):
+    os.chdir("/")
+    write_all(config)
+
+
+def deletes_its_folder(config):
+    write_all(config)
+    shutil.rmtree(config.work_dir)
+
+
+def forks(config):
+    if os.fork() == 0:
+        os._exit(3)
+    os.wait()
+    write_all(config)
+
+
+def takes_all_signals(config):
+    for number in range(1, 32):
+        if number not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(number, signal.SIG_IGN)
+    write_all(config)
+
+
+def has_no_umask(config):
+    os.umask(0o777)
+    write_all(config)
+
+
+def raises_at_exit(config):
+    atexit.register(lambda: 1 / 0)
+    write_all(config)
+
+
+def raises_in_a_thread(config):
+    thread = threading.Thread(target=lambda: 1 / 0)
+    thread.start()
+    thread.join()
+    write_all(config)
+
+
+def writes_from_threads(config):
+    rows = np.arange(config.dataset_length).reshape(10, -1)
+    threads = [threading.Thread(target=lambda part=part: config.output_writer.write_batch({"id": part})) for part in rows]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def exits_with_zero(config):
+    write_all(config)
+    sys.exit(0)
+
+
+def leaves_daemon_threads(config):
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+    write_all(config)
+
+
+def replaces_its_streams(config):
+    sys.stdout = sys.stderr = None
+    write_all(config)
+
+
+def raises_megabytes(config):
+    raise ValueError("x" * (6 << 20))
+
+
+def prints_without_line_ends(config):
+    for _ in range(200):
+        os.write(1, b"z" * 100_000)
+    raise KeyError("after")
+
+
+def daemonizes(config):
+    write_all(config)
+    if os.fork():
+        os.wait()
+        return
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    os.chdir("/")
+    with open(os.environ["PID_FILE"], "w") as file:
+        file.write(str(os.getpid()))
+    time.sleep(600)
+    os._exit(0)
+
+
+def daemonizes_a_program(config):
+    write_all(config)
+    child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    with open(os.environ["PID_FILE"], "w") as file:
+        file.write(str(child.pid))
+
+
+def returns_early(config):
+    atexit.register(lambda: open(os.environ["EXIT_FILE"], "w").close())
+    config.output_writer.write_batch({"id": np.arange(1000)})
+
+
+def prints_letters(config):
+    print("grün")
+    write_all(config)

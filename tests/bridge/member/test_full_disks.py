@@ -1,0 +1,66 @@
+"""What becomes of a script's process when the disk is full: for its folder, its rows, its log."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import pyarrow as pa
+import pytest
+
+from bridge.exceptions import ConfigurationError, TaskError
+from bridge.group.addresses import Address
+from bridge.member.member import Member
+from bridge.schema import Schema
+from bridge.settings import GroupSettings, UserFile
+from tests.support.small_disks import fill, small_disk
+
+pytestmark = pytest.mark.process
+INPUT, OUTPUT = Schema.parse("id BIGINT NOT NULL, text STRING"), Schema.parse("id BIGINT")
+COUNT = b"def main(config):\n    config.output_writer.write_batch({'id': [config.dataset_length]})\n"
+PRINT = b"def main(config):\n    for number in range(1000):\n        print('line', number)\n"
+
+
+def run(script: bytes, rows: int = 0) -> int:
+    """Run a script with rows of 1 KB, and return how many messages it writes."""
+    settings = GroupSettings(
+        operator="TestOp", kind="batch", num_workers=1, num_ps=0, input_schema=INPUT, output_schema=OUTPUT,
+        main_script="script.py", user_files=(UserFile("script.py", script),),
+    )  # fmt: skip
+    member = Member(settings, "group", 0, 0, lambda: None)
+    try:
+        member.set_cluster([Address("127.0.0.1", 1, 2)])
+        batch = pa.record_batch(
+            [pa.array(range(rows), pa.int64()), pa.array(["x" * 1000] * rows, pa.string())], names=["id", "text"]
+        )
+        messages = [*member.feed(batch), *member.finish()]
+        return len(messages)
+    finally:
+        member.stop()
+
+
+@pytest.mark.parametrize("option", ["size=16k", "nr_inodes=4"])
+def test_a_folder_that_cannot_be_made_is_refused_in_words(
+    option: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with small_disk(tmp_path / "full", option) as folder:
+        fill(folder)
+        monkeypatch.setattr("tempfile.tempdir", str(folder))
+        with pytest.raises(ConfigurationError, match="No space left on device: make room there, or set TMPDIR"):
+            run(COUNT)
+        assert [name for name in os.listdir(folder) if name.startswith("akdl-")] == []
+
+
+def test_rows_that_find_no_room_fail_the_task(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with small_disk(tmp_path / "small", "size=1m") as folder:
+        monkeypatch.setattr("tempfile.tempdir", str(folder))
+        with pytest.raises(TaskError, match=r"did not arrive completely: \[Errno 28\] No space left on device"):
+            run(COUNT, rows=3000)
+        assert [name for name in os.listdir(folder) if name.startswith("akdl-")] == []
+
+
+def test_a_log_that_finds_no_room_does_no_harm(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with small_disk(tmp_path / "logs", "size=16k") as folder:
+        fill(folder)
+        monkeypatch.setenv("FLINK_LOG_DIR", str(folder))
+        assert run(PRINT) == 0
