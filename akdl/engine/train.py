@@ -25,6 +25,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
+from akdl.engine import best_checkpoints, keras_fit
 from akdl.engine.early_stopping import stop_if_no_decrease_hook, stop_if_no_increase_hook
 from akdl.engine.estimator_group import is_group, train_in_group
 from akdl.engine.export import improves, served_by_default
@@ -37,6 +38,7 @@ from akdl.engine.inputs import (
     get_feature_placeholders,
     parse_feature_specs,
 )
+from akdl.engine.keras_fit import Plan, fit
 from akdl.engine.run_config import generate_run_config
 from akdl.engine.strategy import is_parameter_server_strategy
 from akdl.features import parse_examples
@@ -54,6 +56,7 @@ _DATASET_KEYS = set(inspect.signature(get_dataset).parameters)
 _COLUMNS_DATASET_KEYS = _DATASET_KEYS & set(inspect.signature(get_dataset_of_columns).parameters)
 _RUN_CONFIG_KEYS = set(inspect.signature(generate_run_config).parameters) - {"ignored"}
 _OWN_KEYS = {"valid_raw_dataset_fn", "early_stopping_patience_steps", "steps_per_epoch", "max_steps", "hooks"}
+_OWN_KEYS |= best_checkpoints.KEYS | keras_fit.KEYS
 _EXPORTER = "exporter"
 
 
@@ -197,18 +200,11 @@ def train_keras_model(
     by_servers = is_parameter_server_strategy(getattr(model, "distribute_strategy", None))
     if by_servers:
         data, steps = _input_by_workers(input_config, train_config, task_config)
-        valid_fn = None
+        input_fn, valid_fn = (lambda: data), None
     else:
         repeat = 1 if steps is None else None
         input_fn, valid_fn = _input_fns(input_config, dict(train_config, num_epochs=repeat), task_config)
-        data = input_fn()
-    history = model.fit(
-        data,
-        epochs=epochs,
-        steps_per_epoch=steps,
-        validation_data=None if valid_fn is None else valid_fn(),
-        verbose=2,  # a line per epoch: progress bars are no good in logs
-    )
+    history = fit(model, Plan(input_fn, valid_fn, epochs, steps, train_config), task_config)
     if by_servers or _exports(task_config):
         _save_keras(model, os.path.join(export_dir, str(int(time.time()))))
     else:

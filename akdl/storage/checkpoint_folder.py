@@ -38,12 +38,13 @@ class CheckpointFolder:
 
     Attributes:
         path: The local folder that trainings read and write.
+        is_remote: Whether it is a copy of what lies at a remote address.
     """
 
     def __init__(self, address: str, cache: str) -> None:
         self.address = address
-        self._is_remote = is_remote(address)
-        self.path = os.path.join(cache, "checkpoints") if self._is_remote else local_path(address)
+        self.is_remote = is_remote(address)
+        self.path = os.path.join(cache, "checkpoints") if self.is_remote else local_path(address)
         self._published: Dict[str, Tuple[int, int]] = {}
         os.makedirs(self.path, exist_ok=True)
 
@@ -53,7 +54,7 @@ class CheckpointFolder:
         Raises:
             FileError: The address cannot be reached.
         """
-        if not self._is_remote:
+        if not self.is_remote:
             return
         with opened_with_fsspec(self.address) as (system, root):
             for name in _remote_files(system, root):
@@ -68,7 +69,7 @@ class CheckpointFolder:
         Raises:
             FileError: The address cannot be reached.
         """
-        if not self._is_remote:
+        if not self.is_remote:
             return
         found = dict(_local_files(self.path))
         changed = [name for name, state in found.items() if self._published.get(name) != state]
