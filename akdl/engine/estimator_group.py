@@ -2,7 +2,7 @@
 
 import os
 import time
-from typing import Any
+from typing import Any, Optional, Sequence
 
 import tensorflow as tf
 
@@ -46,6 +46,14 @@ def train_in_group(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
         train_spec = train_spec._replace(hooks=(_WaitForChief(config), *train_spec.hooks))
     # Only this entry point starts the servers of a group; it wants an eval_spec also where nobody evaluates.
     require_estimator("train_in_group").train_and_evaluate(estimator, train_spec, eval_spec)
+
+
+def train_spec(input_fn: Any, max_steps: Optional[int], hooks: Sequence[Any], listeners: Sequence[Any]) -> Any:
+    """Return a `tf.estimator.TrainSpec`; that of TensorFlow 1 takes no listeners to checkpoints, and gets none."""
+    kind = require_estimator("train_spec").TrainSpec
+    if "saving_listeners" not in kind._fields:
+        return kind(input_fn, max_steps, hooks)
+    return kind(input_fn, max_steps, hooks, saving_listeners=listeners)
 
 
 class _WaitForChief(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]

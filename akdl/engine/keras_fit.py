@@ -1,4 +1,4 @@
-"""`model.fit` with checkpoints, from the last of which it continues, with reports, and with an end when it is asked for.
+"""`model.fit` with checkpoints, reports, and an end when somebody asks for it.
 
 A process alone goes on within an epoch, behind the rows that it has trained on. Workers in step and parameter servers go on at
 the start of an epoch: what was done of an unfinished one is done again.

@@ -53,6 +53,10 @@ class Watch:
         """
         if self.is_report_due():
             self.report(step, metrics())
+        self.look()
+
+    def look(self) -> None:
+        """Look for a request to stop, when it is time; once after each step."""
         self._steps_since_look += 1
         if self._folder is not None and self._steps_since_look >= self._steps_to_look:
             self._look()

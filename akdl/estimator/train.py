@@ -16,10 +16,12 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
 
 import tensorflow as tf
 
-from akdl.engine.estimator_group import is_chief, is_group, train_in_group
+from akdl.engine.estimator_group import is_chief, is_group, train_in_group, train_spec
+from akdl.engine.estimator_watch import EstimatorWatch
 from akdl.engine.run_config import generate_run_config
 from akdl.estimator.four_functions import Functions
 from akdl.estimator.parameters import with_defaults
+from akdl.runner.config import TaskConfig
 from akdl.tf_version import require_estimator
 
 Report = Callable[[str], None]
@@ -49,6 +51,7 @@ def train(
     export_dir: Optional[str] = None,
     report: Optional[Report] = None,
     own_rows: bool = False,
+    task_config: Optional[TaskConfig] = None,
 ) -> Optional[Result]:
     """Train and evaluate, and export the model with all its heads.
 
@@ -60,6 +63,7 @@ def train(
         export_dir: The SavedModel goes into a folder named by the time, here; by default into `export` in `model_dir`.
         report: Takes lines that tell how far it is; they are logged where it is None.
         own_rows: Whether the data at `path` are rows of this worker alone.
+        task_config: The operator's, for reports and its folder of checkpoints, which then takes the place of `model_dir`.
 
     Returns:
         None on other roles than the chief. A parameter server does not come back.
@@ -83,10 +87,11 @@ def train(
             **{key: settings[key] for key in _RUN_CONFIG_KEYS},
         ),
     )
-    config = estimator.config
+    watch = EstimatorWatch(estimator, task_config, {})
+    config, model_dir = estimator.config, estimator.model_dir
     distributed = is_group(config)
     inputs = [functions.input_fn(name, distributed, own_rows) for name in ("train_input_fn", "eval_input_fn")]
-    spec = module_of_estimators.TrainSpec(inputs[0], settings["train_max_steps"], _saving_hooks(config))
+    spec = train_spec(inputs[0], settings["train_max_steps"], [*_saving_hooks(config), *watch.hooks], watch.listeners)
     eval_spec = module_of_estimators.EvalSpec(
         inputs[1],
         settings["eval_steps"],
@@ -101,7 +106,9 @@ def train(
         if not is_chief(config):
             return None
     else:
-        estimator.train(spec.input_fn, spec.hooks, max_steps=spec.max_steps, saving_listeners=[evaluations])
+        listeners = [*watch.listeners, evaluations]
+        estimator.train(spec.input_fn, spec.hooks, max_steps=spec.max_steps, saving_listeners=listeners)
+    watch.end()
     metrics = evaluations.of_last_checkpoint()
     export_dir = export_dir or os.path.join(model_dir, "export")
     exported = os.fsdecode(estimator.export_saved_model(export_dir, functions.receive))

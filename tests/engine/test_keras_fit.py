@@ -13,7 +13,10 @@ import pytest
 
 from akdl import testing
 from akdl.storage.checkpoint_folder import STOP, STOPPED, ask_to_stop
+from tests.engine.test_strategy import TYPES as POINTS
+from tests.engine.test_strategy import tables
 from tests.engine.test_train import EXPORT, INPUT, TYPES, served
+from tests.support.tf_group import run_group
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
 
@@ -193,3 +196,47 @@ def test_what_cannot_be(tmp_path: Path) -> None:
         ValueError, match="checkpoint-1 belongs to another model or another optimizer: .* choose another checkpointDir"
     ):
         train_keras_model(other, INPUT, TRAIN, config(tmp_path / "work", checkpoints), EXPORT)
+
+
+@pytest.mark.slow
+def test_workers_in_step_go_on_together_and_stop_at_one_step(tmp_path: Path) -> None:
+    """A step takes all rows, so that their order does not matter."""
+    checkpoints, shares = tmp_path / "checkpoints", tables(31, 12)
+
+    def train_group(name: str, epochs: int, folder: Path | None) -> Any:
+        params = {"batchSize": 100, "numEpochs": epochs}
+        (row,) = run_group(tmp_path / name, "keras_allreduce.py", shares, POINTS, params, checkpoint_dir=folder)
+        return json.loads(row["weights"])
+
+    train_group("first", 2, checkpoints)
+    resumed = train_group("second", 4, checkpoints)
+    np.testing.assert_allclose(resumed, train_group("whole", 4, None), atol=1e-5)
+    ask_to_stop(str(checkpoints))
+    train_group("stopped", 100, checkpoints)
+    assert (checkpoints / STOPPED).exists()
+    assert 4 < saved_steps(checkpoints) < 100
+    np.testing.assert_allclose(
+        train_group("last", 1, checkpoints), train_group("five", saved_steps(checkpoints), None), atol=1e-5
+    )
+
+
+def saved_steps(checkpoints: Path) -> int:
+    """Return the steps in the last checkpoint, as the optimizer has counted them."""
+    import tensorflow as tf
+
+    name = "optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"
+    return int(tf.train.load_variable(tf.train.latest_checkpoint(str(checkpoints)), name))
+
+
+@pytest.mark.slow
+def test_parameter_servers_go_on(tmp_path: Path) -> None:
+    checkpoints = tmp_path / "checkpoints"
+
+    def train_group(name: str, epochs: int) -> Any:
+        params, more = {"numEpochs": epochs}, {"num_servers": 1, "chief_coordinates": True}
+        (row,) = run_group(tmp_path / name, "keras_ps.py", tables(75, 45), POINTS, params, checkpoint_dir=checkpoints, **more)
+        return row
+
+    first, second = train_group("first", 1), train_group("second", 5)
+    assert saved_steps(checkpoints) == 5 * 6
+    assert second["loss"] < first["loss"]
