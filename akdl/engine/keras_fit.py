@@ -6,8 +6,6 @@ the start of an epoch: what was done of an unfinished one is done again.
 
 import json
 import logging
-import os
-import shutil
 import tempfile
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional
 
@@ -72,7 +70,9 @@ class _Fit:
             self._folder = CheckpointFolder(task_config.checkpoint_dir, task_config.work_dir)
         self._seed: Optional[int] = plan.train_config.get("seed")
         self._best = best_checkpoints(
-            plan.train_config, self._folder and self._folder.path, "loss" if plan.valid_fn is None else "val_loss"
+            plan.train_config,
+            None if self._folder is None else self._folder.path,
+            "loss" if plan.valid_fn is None else "val_loss",
         )
 
     def run(self) -> Any:
@@ -81,7 +81,7 @@ class _Fit:
             progress = _Progress()
         else:
             # Parameter servers would write their variables on their own hosts.
-            options = tf.train.CheckpointOptions("/job:localhost") if self._by_servers else None
+            options = tf.train.CheckpointOptions("/job:chief/task:0") if self._by_servers else None
             keep = self._plan.train_config.get("keep_checkpoint_max", 1)
             saved = _Saved(self._model, self._folder, keep, self._task_config.work_dir, self._is_chief, options)
             if self._is_chief:
@@ -181,13 +181,16 @@ class _Saved:
     def __init__(
         self, model: Any, folder: CheckpointFolder, keep: Optional[int], work_dir: str, is_chief: bool, options: Any
     ) -> None:
-        self.folder, self._is_chief, self._work_dir, self._options = folder, is_chief, work_dir, options
+        self.folder, self._is_chief, self._options = folder, is_chief, options
         self.progress = _Progress()
         folder.fetch()
         if tf_version() >= (2, 16):  # Keras 3 restores no variables that are made later
             model.optimizer.build(model.trainable_variables)
         self._checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer, progress=self.progress)
-        self._manager = tf.train.CheckpointManager(self._checkpoint, folder.path, keep or None, checkpoint_name="checkpoint")
+        # Values that the workers hold together are read by all of them, so all write, and the others to no purpose.
+        path = folder.path if is_chief else tempfile.mkdtemp(dir=work_dir)
+        keep = (keep or None) if is_chief else 1
+        self._manager = tf.train.CheckpointManager(self._checkpoint, path, keep, checkpoint_name="checkpoint")
 
     def restore(self, total: Optional[Callable[[List[float]], List[float]]]) -> None:
         """Go on from the last checkpoint, if there is one."""
@@ -215,14 +218,8 @@ class _Saved:
     def save(self) -> Optional[str]:
         """Write a checkpoint, and return its path on the chief. All workers in step have to call this."""
         self.progress.saves += 1
-        if self._is_chief:
-            path: str = self._manager.save(checkpoint_number=self.progress.saves, options=self._options)
-            return path
-        # Values that the workers hold together are read by all of them.
-        folder = tempfile.mkdtemp(dir=self._work_dir)
-        self._checkpoint.write(os.path.join(folder, "part"))
-        shutil.rmtree(folder)
-        return None
+        path: str = self._manager.save(checkpoint_number=self.progress.saves, options=self._options)
+        return path if self._is_chief else None
 
 
 class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]

@@ -66,7 +66,6 @@ def sum_over_workers(strategy: Any) -> Optional[Callable[[Sequence[float]], List
     if tf_version() < (2, 0) or not isinstance(strategy, _named("MultiWorkerMirroredStrategy")):
         return None
 
-    @tf.function  # type: ignore[misc]
     def reduce(values: Any) -> Any:
         def own(value: Any) -> Any:
             # The strategy wants a tensor on the replica's device; an argument has none.
@@ -74,8 +73,10 @@ def sum_over_workers(strategy: Any) -> Optional[Callable[[Sequence[float]], List
 
         return strategy.run(own, args=(values,))
 
+    reduce_in_graph = tf.function(reduce)
+
     def total(values: Sequence[float]) -> List[float]:
-        replicas = strategy.experimental_local_results(reduce(tf.constant(list(values), tf.float64)))
+        replicas = strategy.experimental_local_results(reduce_in_graph(tf.constant(list(values), tf.float64)))
         sums: List[float] = (replicas[0].numpy() / len(replicas)).tolist()
         return sums
 

@@ -22,18 +22,21 @@ class ReportGauges:
     """Gauges `akdl.step` and, for each metric that is reported, `akdl.<metric>Millionths`.
 
     Args:
-        group: The metric group of the task.
+        group: The metric group of the task; None where `python.metric.enabled` is false, and nothing is shown.
         latest: Returns the latest report.
     """
 
-    def __init__(self, group: MetricGroup, latest: Callable[[], Report]) -> None:
-        self._group = group.add_group("akdl")
+    def __init__(self, group: MetricGroup | None, latest: Callable[[], Report]) -> None:
+        self._group = None if group is None else group.add_group("akdl")
         self._latest = latest
         self._known: set[str] = set()
-        self._group.gauge("step", lambda: latest().step)
+        if self._group is not None:
+            self._group.gauge("step", lambda: latest().step)
 
     def look(self) -> None:
         """Make the gauges of metrics that are new."""
+        if self._group is None:
+            return
         for name in self._latest().metrics:
             if name not in self._known:
                 self._known.add(name)

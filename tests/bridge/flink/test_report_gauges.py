@@ -24,6 +24,10 @@ def test_a_gauge_per_metric_shows_its_latest_value() -> None:
     assert {name: gauge() for name, gauge in found.items()} == {"step": 4, "lossMillionths": 125_000, "aucMillionths": 500_000}
 
 
+def test_without_metrics_nothing_is_shown() -> None:
+    ReportGauges(None, lambda: Report(number=1, metrics={"loss": 1.0})).look()
+
+
 @pytest.mark.parametrize(("value", "expected"), [(-1.5, -1_500_000), (math.nan, 0), (-math.inf, 0), (1e300, 2**63 - 1)])
 def test_what_a_gauge_cannot_hold(value: float, expected: int) -> None:
     assert millionths(value) == expected
