@@ -9,6 +9,7 @@ import logging
 import tempfile
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional
 
+import numpy as np
 import tensorflow as tf
 
 from akdl.engine.best_checkpoints import BestCheckpoints, best_checkpoints
@@ -163,7 +164,7 @@ class _Progress(tf.train.experimental.PythonState):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.epoch = self.batch = self.step = self.saves = 0
-        self.logs: List[Dict[str, float]] = []
+        self.logs: List[Dict[str, Any]] = []
 
     def next_epoch(self) -> None:
         self.epoch, self.batch = self.epoch + 1, 0
@@ -238,22 +239,22 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._supports_tf_logs = True  # else Keras reads all metrics from the device after each step
         self._progress, self._watch, self._saved, self._best = progress, watch, saved, best
         self._every_steps, self._steps = every_steps, steps
-        self._unfinished: Optional[Dict[str, float]] = None
+        self._unfinished: Optional[Dict[str, Any]] = None
 
     def on_epoch_end(self, epoch: int, logs: Optional[Mapping[str, Any]] = None) -> None:
-        progress, values = self._progress, _numbers(logs)
+        progress, values = self._progress, _values(logs)
         if self._watch.stop:
             self._unfinished = values
             return
         self._count_steps()
         progress.next_epoch()
         progress.logs.append(values)
-        self._watch.report(progress.step, values)
+        self._watch.report(progress.step, _numbers(values))
         self._save(values)
 
-    def history(self) -> Dict[str, List[float]]:
+    def history(self) -> Dict[str, List[Any]]:
         """Return the metrics of all epochs by name."""
-        found: Dict[str, List[float]] = {}
+        found: Dict[str, List[Any]] = {}
         for logs in [*self._progress.logs, *([] if self._unfinished is None else [self._unfinished])]:
             for name, value in logs.items():
                 found.setdefault(name, []).append(value)
@@ -264,7 +265,7 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._watch.step_end(self._progress.step, dict)
         self.model.stop_training = self.model.stop_training or self._watch.stop
 
-    def _save(self, values: Optional[Mapping[str, float]] = None) -> None:
+    def _save(self, values: Optional[Mapping[str, Any]] = None) -> None:
         """Write a checkpoint, with the metrics of its epoch when it ends one."""
         if self._saved is None:
             return
@@ -283,7 +284,7 @@ class _StepCallback(_EpochCallback):
         progress, watch = self._progress, self._watch
         progress.step += 1
         progress.batch += 1
-        watch.step_end(progress.step, lambda: _numbers(logs))
+        watch.step_end(progress.step, lambda: _numbers(_values(logs)))
         if watch.stop:
             self.model.stop_training = True
         if watch.stop or (self._every_steps and progress.step % self._every_steps == 0):
@@ -293,5 +294,10 @@ class _StepCallback(_EpochCallback):
         pass  # they are counted one by one
 
 
-def _numbers(logs: Optional[Mapping[str, Any]]) -> Dict[str, float]:
-    return {name: float(value) for name, value in (logs or {}).items()}
+def _values(logs: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+    """Return what Keras has measured as JSON can hold it: numbers, and lists for metrics with several."""
+    return {name: np.asarray(value).tolist() for name, value in (logs or {}).items()}
+
+
+def _numbers(values: Mapping[str, Any]) -> Dict[str, float]:
+    return {name: float(value) for name, value in values.items() if not isinstance(value, list)}

@@ -41,6 +41,8 @@ def train_and_report(task_config):
             metrics=[SeenRows()],
         )
     train_config = {"batch_size": params.get("batchSize", 20), "num_epochs": params.get("numEpochs", 5)}
+    if "seed" in params:
+        train_config["seed"] = params["seed"]
     export_dir = os.path.join(task_config.work_dir, "export")
     history = train_keras_model(model, INPUT, train_config, task_config, {"saved_model_dir": export_dir}).history
     weights = [float(value) for array in model.get_weights() for value in array.ravel()]  # of all workers together
