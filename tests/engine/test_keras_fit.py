@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import numpy as np
 import pytest
 
@@ -115,6 +114,7 @@ def test_steps_per_epoch_go_on_in_the_rows(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_remote_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Any) -> None:
+    fsspec = pytest.importorskip("fsspec")
     address = "memory://keras-fit/checkpoints"
     killed_after(config(tmp_path / "work", address), 25, monkeypatch)
     model, _ = train(config(tmp_path / "work", address, attempt=1))

@@ -31,6 +31,8 @@ class SeenRows(tf.keras.metrics.Sum):
 def train_and_report(task_config):
     params = task_config.user_params
     strategy = choose_strategy(task_config)
+    if "seed" in params:
+        tf.keras.utils.set_random_seed(params["seed"])
     with strategy.scope():
         inputs = {name: tf.keras.Input([1], name=name) for name in ("x0", "x1")}
         joined = tf.keras.layers.Concatenate()([inputs["x0"], inputs["x1"]])
