@@ -32,7 +32,7 @@ def config(folder: Path, checkpoints: Any = None, **task: Any) -> Any:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     address = None if checkpoints is None else str(checkpoints)
-    return testing.train_task_config({"x": X, "label": X > 0}, TYPES, str(folder), checkpoint_dir=address, **task)
+    return testing.train_task_config({"x": X, "label": (X > 0).astype(int)}, TYPES, str(folder), checkpoint_dir=address, **task)
 
 
 def compiled(rate: float = 0.5) -> Any:
@@ -154,7 +154,9 @@ def test_the_best_checkpoints_are_kept(tmp_path: Path) -> None:
     import tensorflow as tf
 
     checkpoints = tmp_path / "checkpoints"
-    records = testing.encode_rows({"x": X[:50], "label": X[:50] < 0}, TYPES)  # the more it learns, the worse it does here
+    records = testing.encode_rows(
+        {"x": X[:50], "label": (X[:50] < 0).astype(int)}, TYPES
+    )  # the more it learns, the worse it does here
     valid = {"valid_raw_dataset_fn": lambda: tf.data.Dataset.from_tensor_slices(records)}
     _, history = train(config(tmp_path / "work", checkpoints), keep_best_checkpoints=2, **valid)
     losses = history["val_loss"]
