@@ -39,7 +39,9 @@ from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, Tr
 from akdl.runner.context import Share, TFContext
 from akdl.runner.extra_inputs import open_extra_inputs, text_path
 from akdl.runner.output_writer import OutputWriter
+from akdl.runner.reports import Reports
 from akdl.serving.check import write_checked_model
+from akdl.storage.files import is_remote
 from akdl.storage.model_archive import ModelError
 from akdl.user_code.module import (
     ESTIMATOR_FUNCTIONS,
@@ -52,7 +54,7 @@ from akdl.user_code.module import (
     kind_of,
     kinds_in,
 )
-from akdl.wire import Cluster, Failure, Hello, Outcome, Success, Task
+from akdl.wire import Cluster, Failure, Hello, Outcome, Progress, Success, Task
 from akdl.wire.service import PROTOCOL
 
 ORPHANED = 86
@@ -102,9 +104,13 @@ def _run_task(settings: Mapping[str, str]) -> int:
     writer = OutputWriter(channel, task.output_columns, task.chunk_wait_ms / 1000 or None)
     atexit.register(_exit_with_refused_rows, writer)  # before the script's own handlers, and so called after them
     cluster = channel.wait_for_cluster()
-    over = _report_progress(channel, rows)
-    failure = _failure_of(lambda: _run_script(task, cluster, rows, writer, channel))
+    reports = Reports()
+    over = _report_progress(channel, rows, reports)
+    surroundings = {"attempt": int(settings["AKDL_ATTEMPT"]), "reports": reports}
+    failure = _failure_of(lambda: _run_script(task, cluster, rows, writer, channel, surroundings))
     over.set()
+    if reports.latest().number:  # what the thread has not sent yet
+        channel.report(_progress(rows, reports))
     if failure is not None:
         channel.finish(Outcome(failure=failure))
         return 1
@@ -113,7 +119,7 @@ def _run_task(settings: Mapping[str, str]) -> int:
     return 0
 
 
-def _report_progress(channel: Channel, rows: AnyRows) -> threading.Event:
+def _report_progress(channel: Channel, rows: AnyRows, reports: Reports) -> threading.Event:
     """Report how far the script has come, from a thread, until the returned event is set."""
     over = threading.Event()
 
@@ -121,7 +127,7 @@ def _report_progress(channel: Channel, rows: AnyRows) -> threading.Event:
         while not over.is_set():
             rows.wait_for_progress(PROGRESS_S)
             try:
-                wishes = channel.report(rows.progress())
+                wishes = channel.report(_progress(rows, reports))
             except ChannelError:
                 return  # whoever waits for the line hears of it
             if wishes.dataset_file and isinstance(rows, FileRows):
@@ -131,11 +137,19 @@ def _report_progress(channel: Channel, rows: AnyRows) -> threading.Event:
     return over
 
 
-def _run_script(task: Task, cluster: Cluster, rows: AnyRows, writer: OutputWriter, channel: Channel) -> None:
+def _progress(rows: AnyRows, reports: Reports) -> Progress:
+    progress = rows.progress()
+    progress.report.CopyFrom(reports.latest())
+    return progress
+
+
+def _run_script(
+    task: Task, cluster: Cluster, rows: AnyRows, writer: OutputWriter, channel: Channel, surroundings: Mapping[str, Any]
+) -> None:
     # TF_CONFIG has to be there before the script's first line: a strategy built at module level reads it.
     os.environ["TF_CONFIG"] = cluster.tf_config
     user_main = _find_main(task.main_script, task.work_dir, json.loads(task.user_params).get("runner"))
-    task_config = _task_config(task, json.loads(cluster.tf_config), rows, writer, channel)
+    task_config = _task_config(task, json.loads(cluster.tf_config), rows, writer, channel, surroundings)
     try:
         user_main(task_config)
     except SystemExit as leaving:
@@ -187,10 +201,18 @@ def _main_of(module: ModuleType, runner: Optional[str]) -> Callable[[TaskConfig]
     return functools.partial(estimator_runner.main, module=module)
 
 
-def _task_config(task: Task, tf_config: Dict[str, Any], rows: AnyRows, writer: OutputWriter, channel: Channel) -> TaskConfig:
+def _task_config(
+    task: Task,
+    tf_config: Dict[str, Any],
+    rows: AnyRows,
+    writer: OutputWriter,
+    channel: Channel,
+    surroundings: Mapping[str, Any],
+) -> TaskConfig:
     def shares() -> List[Share]:
         return [Share(share.path, share.rows) for share in channel.wait_for_shares().shares]
 
+    _make_checkpoint_dir(task.checkpoint_dir)
     user_params = json.loads(task.user_params)
     # Scripts find the path of an extra input in their parameters and read it at once, so all rows are waited for.
     columns = [each.columns for each in task.extra_inputs]
@@ -208,6 +230,8 @@ def _task_config(task: Task, tf_config: Dict[str, Any], rows: AnyRows, writer: O
         "task_index": tf_config["task"]["index"],
         "work_dir": task.work_dir,
         "user_params": user_params,
+        "checkpoint_dir": task.checkpoint_dir or None,
+        **surroundings,
     }
     if task.kind == "train":
         checkpoint = os.path.join(task.work_dir, "latest_ckpt") if user_params.get("ALINK:save_latest_checkpoint") else None
@@ -215,6 +239,18 @@ def _task_config(task: Task, tf_config: Dict[str, Any], rows: AnyRows, writer: O
     if isinstance(rows, StreamRows):
         return StreamTaskConfig(output_writer=writer, rows=rows if task.commits else None, **common)
     return BatchTaskConfig(output_writer=writer, **common)
+
+
+def _make_checkpoint_dir(address: str) -> None:
+    """Make a local folder of checkpoints, so that one that cannot be written is told before hours of training."""
+    if not address or is_remote(address):
+        return
+    try:
+        os.makedirs(address, exist_ok=True)
+    except OSError as error:
+        raise ScriptError(f"checkpointDir {address}: the folder cannot be made on this host: {error.strerror}") from None
+    if not os.access(address, os.W_OK | os.X_OK):
+        raise ScriptError(f"checkpointDir {address}: this host's user may not write into the folder")
 
 
 def _failure_of(run: Callable[[], None]) -> Optional[Failure]:

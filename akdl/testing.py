@@ -185,7 +185,7 @@ def batch_task_config(
         output_types: The columns of `outputSchemaStr`, see `CollectingWriter`.
         exact_doubles: See `akdl.features.feature_spec`.
         shares: What `task_config.tf_context.shares()` gives; None for the file with these rows.
-        task: `num_workers`, `cluster`, `task_type`, `task_index` where it is not a chief alone.
+        task: `num_workers`, `cluster`, `task_type`, `task_index` where it is not a chief alone; `checkpoint_dir` and `attempt`.
 
     Returns:
         A config whose `output_writer` is a `CollectingWriter`.
@@ -251,6 +251,8 @@ def _common(
         "cluster": {"chief": ["localhost:0"]},
         "task_type": "chief",
         "task_index": 0,
+        "checkpoint_dir": None,
+        "attempt": 0,
     }
     unknown = sorted(set(task) - set(common))
     if unknown:

@@ -72,6 +72,7 @@ class GroupSettings:
         weight_column: Name of the feature that is 0 in rows that only fill up a share; None unless equal_steps is "pad".
         host_network: Network, such as "10.1.0.0/16", in which each host's address is looked for; None for any.
         gpus_per_worker: GPUs that each worker leases; None stands for one where one is free.
+        checkpoint_dir: Where the script keeps checkpoints: a local path or an address; None for nowhere.
         token: The secret by which members of the group know each other.
         watermark: Column of a stream's output that is its event time, and the SQL expression of its watermark.
         replay: Rows that checkpoints of a stream keep: rows that the script has not taken, or rows that it has not committed.
@@ -105,6 +106,7 @@ class GroupSettings:
     weight_column: str | None = None
     host_network: str | None = None
     gpus_per_worker: int | None = None
+    checkpoint_dir: str | None = field(default=None, repr=False)  # an address may hold a password
     token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     watermark: tuple[str, str] | None = None
     replay: str = UNTAKEN

@@ -7,12 +7,15 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from akdl.storage.checkpoint_folder import ask_to_stop
+from akdl.storage.files import FileError
 from bridge.exceptions import ConfigurationError
 from bridge.flink.errors import readable
 from bridge.host.carried import runs_elsewhere
 from operators.base_operator import Operator, environment_of, parallelism_of, schema_of
 from operators.flink.env import shows_process_output
 from operators.flink.slots import Need, check_slots
+from operators.params.catalog import CHECKPOINT_DIR
 from operators.params.param import WithParams
 from operators.prepare.plan import plan
 
@@ -25,6 +28,26 @@ class ScriptOp(WithParams, Operator[Any]):
 
     _kind: str
     _env_variable: str
+
+    def stop(self) -> None:
+        """Ask the training of this operator to end at its next step, as a success with the model so far.
+
+        The last checkpoint stays. The runners of Keras and Estimators and the functions of `akdl.engine.train` obey within
+        seconds; an own training loop can look for the file `STOP` in `task_config.checkpoint_dir`. Call it from another
+        thread than the one that waits for the job, or from any program on an operator with the same `checkpointDir`.
+
+        Raises:
+            ConfigurationError: `checkpointDir` is not set, or cannot be reached.
+        """
+        name, address = type(self).__name__, self._get(CHECKPOINT_DIR)
+        if address is None:
+            raise ConfigurationError(
+                f"{name}.stop(): the request travels by the folder of checkpoints, so set checkpointDir before the job starts"
+            )
+        try:
+            ask_to_stop(address)
+        except (FileError, OSError) as error:
+            raise ConfigurationError(f"{name}.stop(): parameter 'checkpointDir': {error}") from None
 
     def _link(self, ops: tuple[Any, ...], prepare: Callable[[StreamTableEnvironment], None]) -> None:
         """Make this operator's table.

@@ -3,7 +3,7 @@
 import math
 import os
 import time
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
@@ -98,6 +98,14 @@ def require_number(metrics: Mapping[str, Any]) -> None:
     """Raise a TrainingFailed where the loss of an evaluation is NaN."""
     if math.isnan(metrics["loss"]):
         raise TrainingFailed(f"the loss of the evaluation at step {metrics['global_step']} is NaN, so nothing was exported")
+
+
+def train_spec(input_fn: Any, max_steps: Optional[int], hooks: Sequence[Any], listeners: Sequence[Any]) -> Any:
+    """Return a `tf.estimator.TrainSpec`; that of TensorFlow 1 takes no listeners to checkpoints, and gets none."""
+    kind = require_estimator("train_spec").TrainSpec
+    if "saving_listeners" not in kind._fields:
+        return kind(input_fn, max_steps, hooks)
+    return kind(input_fn, max_steps, hooks, saving_listeners=listeners)
 
 
 class _WaitForChief(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]

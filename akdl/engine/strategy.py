@@ -6,7 +6,7 @@ Estimators take theirs from `akdl.engine.run_config`. Only TensorFlow 2 is serve
 import logging
 import multiprocessing
 import os
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import tensorflow as tf
 
@@ -55,6 +55,32 @@ def is_parameter_server_strategy(strategy: Any) -> bool:
     """Return whether a strategy is the one of TensorFlow 2 for parameter servers."""
     kind: Optional[type] = None if tf_version() < (2, 4) else _named("ParameterServerStrategy")
     return kind is not None and isinstance(strategy, kind)
+
+
+def sum_over_workers(strategy: Any) -> Optional[Callable[[Sequence[float]], List[float]]]:
+    """Return a function that sums numbers over all workers that train in step, which all have to call it.
+
+    Returns:
+        The function; None for a strategy that has no such workers.
+    """
+    if tf_version() < (2, 0) or not isinstance(strategy, _named("MultiWorkerMirroredStrategy")):
+        return None
+
+    def reduce(values: Any) -> Any:
+        def own(value: Any) -> Any:
+            # The strategy wants a tensor on the replica's device; an argument has none.
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(value))
+
+        return strategy.run(own, args=(values,))
+
+    reduce_in_graph = tf.function(reduce)
+
+    def total(values: Sequence[float]) -> List[float]:
+        replicas = strategy.experimental_local_results(reduce_in_graph(tf.constant(list(values), tf.float64)))
+        sums: List[float] = (replicas[0].numpy() / len(replicas)).tolist()
+        return sums
+
+    return total
 
 
 def _serve(resolver: Any, role: str, num_workers: int) -> None:

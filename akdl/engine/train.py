@@ -25,8 +25,10 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
+from akdl.engine import best_checkpoints, keras_fit
 from akdl.engine.early_stopping import stop_if_no_decrease_hook, stop_if_no_increase_hook
-from akdl.engine.estimator_group import is_group, train_in_group
+from akdl.engine.estimator_group import is_group, train_in_group, train_spec
+from akdl.engine.estimator_watch import EstimatorWatch
 from akdl.engine.export import improves, served_by_default
 from akdl.engine.inputs import (
     ColumnsParser,
@@ -37,6 +39,7 @@ from akdl.engine.inputs import (
     get_feature_placeholders,
     parse_feature_specs,
 )
+from akdl.engine.keras_fit import Plan, fit
 from akdl.engine.run_config import generate_run_config
 from akdl.engine.strategy import is_parameter_server_strategy
 from akdl.features import parse_examples
@@ -54,6 +57,7 @@ _DATASET_KEYS = set(inspect.signature(get_dataset).parameters)
 _COLUMNS_DATASET_KEYS = _DATASET_KEYS & set(inspect.signature(get_dataset_of_columns).parameters)
 _RUN_CONFIG_KEYS = set(inspect.signature(generate_run_config).parameters) - {"ignored"}
 _OWN_KEYS = {"valid_raw_dataset_fn", "early_stopping_patience_steps", "steps_per_epoch", "max_steps", "hooks"}
+_OWN_KEYS |= best_checkpoints.KEYS | keras_fit.KEYS
 _EXPORTER = "exporter"
 
 
@@ -86,14 +90,17 @@ def train_estimator(
     input_fn, valid_fn = _input_fns(input_config, train_config, task_config)
     serving_fn, export_dir = _serving_fn(module, export_config), _export_dir(export_config, task_config)
     metrics: Optional[Dict[str, Any]] = None
-    hooks, max_steps = list(train_config.get("hooks") or []), train_config.get("max_steps")
+    watch = EstimatorWatch(estimator, task_config, train_config, valid_fn)
+    hooks, max_steps = [*(train_config.get("hooks") or []), *watch.hooks], train_config.get("max_steps")
     if is_group(estimator.config):
         # Nobody evaluates while it trains, as there is no evaluator among the roles.
-        train_in_group(estimator, module.TrainSpec(input_fn, max_steps, hooks), module.EvalSpec(valid_fn or input_fn))
+        spec = train_spec(input_fn, max_steps, hooks, watch.listeners)
+        train_in_group(estimator, spec, module.EvalSpec(valid_fn or input_fn))
     else:
-        estimator.train(input_fn, hooks, max_steps=max_steps)
+        estimator.train(watch.rest_of(input_fn), hooks, max_steps=max_steps, saving_listeners=watch.listeners)
     if not _exports(task_config):
         return None
+    watch.end()
     if valid_fn is not None:
         metrics = estimator.evaluate(valid_fn)
     served_by_default(estimator).export_saved_model(export_dir, serving_fn)
@@ -137,21 +144,24 @@ def train_estimator_one_worker(
     patience = train_config.get("early_stopping_patience_steps")
     input_fn, valid_fn = _input_fns(input_config, train_config, task_config)
     serving_fn, export_dir = _serving_fn(module, export_config), _export_dir(export_config, task_config)
+    watch = EstimatorWatch(estimator, task_config, train_config, valid_fn)
     if valid_fn is None:
         if best or patience is not None:
             what = "early_stopping_patience_steps" if patience is not None else "exporter_type 'best'"
             raise ValueError(f"{what} needs rows to evaluate on: give valid_raw_dataset_fn in train_config")
-        estimator.train(input_fn)
+        estimator.train(watch.rest_of(input_fn), watch.hooks, saving_listeners=watch.listeners)
+        watch.end()
         served_by_default(estimator).export_saved_model(export_dir, serving_fn)
         return None
-    hooks = [] if patience is None else [_patience_hook(estimator, metric, bigger, int(patience))]
+    hooks = watch.hooks + ([] if patience is None else [_patience_hook(estimator, metric, bigger, int(patience))])
     exporter = _exporter(module, best, metric, bigger, serving_fn)
     metrics, _ = module.train_and_evaluate(
         estimator,
-        module.TrainSpec(input_fn, hooks=hooks),
+        train_spec(watch.rest_of(input_fn), None, hooks, watch.listeners),
         # All validation rows, at every checkpoint; by default once in ten minutes.
         module.EvalSpec(valid_fn, steps=None, exporters=[exporter], start_delay_secs=0, throttle_secs=0),
     )
+    watch.end()
     exported = find_saved_model(os.path.join(estimator.model_dir, "export", _EXPORTER))
     shutil.copytree(exported, os.path.join(export_dir, os.path.basename(exported)))
     found: Dict[str, Any] = metrics
@@ -197,18 +207,11 @@ def train_keras_model(
     by_servers = is_parameter_server_strategy(getattr(model, "distribute_strategy", None))
     if by_servers:
         data, steps = _input_by_workers(input_config, train_config, task_config)
-        valid_fn = None
+        input_fn, valid_fn = (lambda: data), None
     else:
         repeat = 1 if steps is None else None
         input_fn, valid_fn = _input_fns(input_config, dict(train_config, num_epochs=repeat), task_config)
-        data = input_fn()
-    history = model.fit(
-        data,
-        epochs=epochs,
-        steps_per_epoch=steps,
-        validation_data=None if valid_fn is None else valid_fn(),
-        verbose=2,  # a line per epoch: progress bars are no good in logs
-    )
+    history = fit(model, Plan(input_fn, valid_fn, epochs, steps, train_config), task_config)
     if by_servers or _exports(task_config):
         _save_keras(model, os.path.join(export_dir, str(int(time.time()))))
     else:

@@ -13,6 +13,7 @@ is a user file `parameters.json`, they are put over it. Three belong to the oper
 - `parameters`: the name of another user file than `parameters.json`.
 - `path`: what the input functions get, instead of the TFRecord file with this worker's rows of the table.
 - `model_dir`: the folder of the checkpoints, to go on from in the next job; by default in the work folder, which is removed.
+  The operator's `checkpointDir` takes its place.
 """
 
 import os
@@ -62,6 +63,7 @@ def main(task_config: Any, module: Union[ModuleType, str]) -> None:
         given.get("model_dir") or os.path.join(task_config.work_dir, "model_dir"),
         folder or os.path.join(task_config.work_dir, "saved_model_dir"),
         own_rows=own_rows,
+        task_config=task_config,
     )
     if folder is None and result is not None:
         write_model(result.exported, task_config.output_writer)

@@ -28,13 +28,16 @@ from akdl.engine.estimator_group import (
     require_number,
     require_steps,
     train_in_group,
+    train_spec,
 )
+from akdl.engine.estimator_watch import EstimatorWatch
 from akdl.engine.export import served_by_default
 from akdl.engine.run_config import generate_run_config, in_step_workers
 from akdl.estimator.dry_run import Serving, try_evaluation, try_export, try_folders
 from akdl.estimator.four_functions import Functions
 from akdl.estimator.parameters import with_defaults
 from akdl.estimator.train_hooks import GraphChecks, Progress, Report, saving_hooks
+from akdl.runner.config import TaskConfig
 from akdl.tf_version import require_estimator
 
 logger = logging.getLogger(__name__)
@@ -62,6 +65,7 @@ def train(
     export_dir: Optional[str] = None,
     report: Optional[Report] = None,
     own_rows: bool = False,
+    task_config: Optional[TaskConfig] = None,
 ) -> Optional[Result]:
     """Train and evaluate, and export the model with all its heads.
 
@@ -73,6 +77,7 @@ def train(
         export_dir: The SavedModel goes into a folder named by the time, here; by default into `export` in `model_dir`.
         report: Takes lines that tell how far it is; they are logged where it is None.
         own_rows: Whether the data at `path` are rows of this worker alone.
+        task_config: The operator's, for reports and its folder of checkpoints, which then takes the place of `model_dir`.
 
     Returns:
         None on other roles than the chief. A parameter server does not come back.
@@ -100,7 +105,8 @@ def train(
             **{key: settings[key] for key in _RUN_CONFIG_KEYS},
         ),
     )
-    config = estimator.config
+    watch = EstimatorWatch(estimator, task_config, {})
+    config, model_dir = estimator.config, estimator.model_dir
     distributed, chief = is_group(config), is_chief(config)
     export_dir = export_dir or os.path.join(model_dir, "export")
     inputs = [functions.input_fn(name, distributed, own_rows) for name in ("train_input_fn", "eval_input_fn")]
@@ -109,8 +115,9 @@ def train(
         try_folders({"the model dir": model_dir, "the export dir": export_dir})
         serving = try_export(functions, config, report)
         try_evaluation(functions, inputs[1], config)
-    hooks = [GraphChecks(functions.file, serving.variables), *saving_hooks(config, chief, workers > 0)]
-    spec = module_of_estimators.TrainSpec(inputs[0], _max_steps(settings["train_max_steps"], config, workers, report), hooks)
+    hooks = [GraphChecks(functions.file, serving.variables), *saving_hooks(config, chief, workers > 0), *watch.hooks]
+    max_steps = _max_steps(settings["train_max_steps"], config, workers, report)
+    spec = train_spec(inputs[0], max_steps, hooks, watch.listeners)
     eval_spec = module_of_estimators.EvalSpec(
         inputs[1],
         settings["eval_steps"],
@@ -124,7 +131,8 @@ def train(
         if distributed:
             train_in_group(estimator, spec, eval_spec)
         else:
-            estimator.train(spec.input_fn, spec.hooks, max_steps=spec.max_steps, saving_listeners=[evaluations])
+            listeners = [*watch.listeners, evaluations]
+            estimator.train(spec.input_fn, spec.hooks, max_steps=spec.max_steps, saving_listeners=listeners)
     except tf.compat.v1.train.NanLossDuringTrainingError as error:
         kept = estimator.latest_checkpoint()
         raise TrainingFailed(
@@ -133,6 +141,7 @@ def train(
         ) from error
     if not chief:
         return None
+    watch.end()
     require_steps(estimator, before, spec.max_steps)
     served = served_by_default(estimator) if serving.predict_is_default else estimator
     return _finish(served, functions, evaluations, export_dir, report)

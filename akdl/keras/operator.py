@@ -13,9 +13,10 @@ file with this worker's rows.
 import json
 import os
 from types import ModuleType
-from typing import Any, Dict, Mapping, Union
+from typing import Any, Dict, List, Mapping, Sequence, Union
 
 from akdl.keras.task_configs import PREDICT, TASKS, TRAIN, placeholders_in
+from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.storage.model_archive import write_model
 from akdl.user_code.config_file import ConfigError, read_config
 from akdl.user_code.module import load_module
@@ -80,9 +81,26 @@ def _train(task_config: Any, config: Dict[str, Any], module: ModuleType, placeho
     config["save_path"] = folder or os.path.join(task_config.work_dir, "saved_model_dir")
     own = [name for name in ("train", "val") if DATASET_FILE in placeholders_in(config.get(f"{name}_data_args"))]
     config.setdefault("worker_datasets", own)
-    result = train(config, module, placeholders)
+    checkpoints = None
+    if task_config.checkpoint_dir is not None:
+        checkpoints = CheckpointFolder(task_config.checkpoint_dir, task_config.work_dir)
+        config["callbacks"] = _with_checkpoints(config.get("callbacks", []), checkpoints.path)
+    result = train(config, module, placeholders, task_config=task_config, folder=checkpoints)
     if as_rows and result.saved is not None:
         write_model(result.saved, task_config.output_writer)
+
+
+def _with_checkpoints(callbacks: Sequence[Any], path: str) -> List[Any]:
+    """Return the callbacks with a checkpoint in the operator's folder, where they name no other place."""
+    found, others = [], []
+    for spec in callbacks:
+        if spec == "checkpoint":
+            continue
+        if isinstance(spec, Mapping) and spec.get("name") == "checkpoint":
+            found.append({"name": "checkpoint", "args": {"path": path, **(spec.get("args") or {})}})
+        else:
+            others.append(spec)
+    return [*others, *(found or [{"name": "checkpoint", "args": {"path": path}}])]
 
 
 def _config(task_config: Any, given: Union[None, str, Mapping[str, Any]]) -> Dict[str, Any]:

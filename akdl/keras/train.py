@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 import numpy as np
 import tensorflow as tf
 
+from akdl.engine.watch import Watch
 from akdl.keras import checkpoint
 from akdl.keras.callbacks import (
     CheckpointSettings,
@@ -25,6 +26,8 @@ from akdl.keras.objects import Heads, ObjectError, learning_rate, make_optimizer
 from akdl.keras.saving import require_empty, save_model
 from akdl.keras.task_configs import TRAIN, prepare
 from akdl.keras.workers import Group
+from akdl.runner.config import TaskConfig
+from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.user_code.config_file import read_config
 
 logger = logging.getLogger(__name__)
@@ -55,6 +58,8 @@ def train(
     module: Any,
     placeholders: Optional[Mapping[str, str]] = None,
     report: Optional[Report] = None,
+    task_config: Optional[TaskConfig] = None,
+    folder: Optional[CheckpointFolder] = None,
 ) -> TrainResult:
     """Train the model of a user's module, and save it where the config says.
 
@@ -65,6 +70,8 @@ def train(
         module: The user's module with the callbacks.
         placeholders: Values of `${NAME}$` in the config; others are taken from the environment.
         report: Gets a line per epoch, on the chief; None logs it.
+        task_config: Gets reports with numbers, in an operator.
+        folder: The operator's folder of checkpoints, where a request to stop may lie.
 
     Raises:
         akdl.user_code.config_file.ConfigError: The config is wrong; with all mistakes.
@@ -76,16 +83,29 @@ def train(
     )
     if "save_path" in checked:
         require_empty(checked["save_path"])
-    return _Trainer(checked, user, report or logger.info).run()
+    return _Trainer(checked, user, report or logger.info, task_config, folder).run()
 
 
 class _Trainer:
-    def __init__(self, config: Mapping[str, Any], user: UserModule, report: Report) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        user: UserModule,
+        report: Report,
+        task_config: Optional[TaskConfig],
+        folder: Optional[CheckpointFolder],
+    ) -> None:
         self._config, self._user = config, user
         self._settings = checkpoint_settings(config.get("callbacks", []))
         self._callbacks = make_callbacks(config.get("callbacks", []), user.module)
         self._group = group = Group(devices=config.get("devices"))
         self._report: Report = report if group.is_chief else (lambda line: None)
+        self._folder = folder
+        self._watch = Watch(task_config, folder, group.is_chief, group.sum)
+        if folder is not None:
+            folder.fetch()
+            if group.is_chief and task_config is not None:
+                folder.begin(task_config.attempt)
         self._seed: Optional[int] = config.get("seed")
         if self._seed is None and group.ranks > 1:
             # All have to shuffle alike.
@@ -130,7 +150,7 @@ class _Trainer:
             callback.begin(training)
         try:
             batches = self._batches()
-            while len(self._history) < training.epochs and not training.stop:
+            while len(self._history) < training.epochs and not training.stop and not self._watch.stop:
                 self._epoch(batches)
                 if settings is not None and (len(self._history) % settings.every_epochs == 0 or self._is_last()):
                     self._save(settings)
@@ -160,6 +180,7 @@ class _Trainer:
             self._rows += stepped.rows
             for callback in self._callbacks:
                 callback.step_end(training, stepped.loss)
+            self._watch.step_end(training.steps, lambda loss=stepped.loss: {"loss": loss})  # type: ignore[misc]
             settings = self._settings
             if settings is not None and settings.every_steps and training.steps % settings.every_steps == 0:
                 self._save(settings)
@@ -167,6 +188,9 @@ class _Trainer:
                 shown = time.monotonic()
                 mean = float(self._step.losses.numpy()) / self._rows
                 self._report(f"epoch {epoch + 1}/{training.epochs}  step {place.steps_in_epoch}  loss {mean:.5g}")
+            if self._watch.stop:
+                self._report(f"stopped after step {training.steps}, as it was asked to")
+                return
         if not place.steps_in_epoch:
             raise ObjectError(
                 "there are no rows to train on: the training dataset is empty, or smaller than a batch that it drops"
@@ -182,6 +206,7 @@ class _Trainer:
         self._history.append(logs)
         for callback in self._callbacks:
             callback.epoch_end(training, epoch, logs)
+        self._watch.report(training.steps, logs)
         self._report_epoch(logs, (training.steps - steps_before) / max(seconds, 1e-9))
 
     def _batches(self) -> Iterator[List[Optional[Part]]]:
@@ -241,7 +266,7 @@ class _Trainer:
             self._report(f"stopped early after epoch {len(self._history)}")
 
     def _is_last(self) -> bool:
-        return self._training.stop or len(self._history) == self._training.epochs
+        return self._training.stop or self._watch.stop or len(self._history) == self._training.epochs
 
     def _save(self, settings: CheckpointSettings) -> None:
         """Write a checkpoint on the chief; values that the workers hold together are read by all of them."""
@@ -269,6 +294,8 @@ class _Trainer:
         }
         if group.is_chief:
             checkpoint.save(settings.path, training.steps, arrays, progress, settings.keep)
+            if self._folder is not None:
+                self._folder.publish()
         group.sum(0)  # nobody goes on before it is there
 
     def _resume(self, settings: CheckpointSettings) -> None:

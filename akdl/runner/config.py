@@ -7,6 +7,8 @@ expects. `dataset_file` and `dataset_length` wait until the whole share of this 
 
 from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence
 
+from akdl.runner.reports import Reports
+
 if TYPE_CHECKING:
     from akdl.rows.stream_rows import StreamRows
     from akdl.runner.context import TFContext
@@ -27,6 +29,10 @@ class TaskConfig:
         user_params: The operator's `userParams` with the JSON types that the user wrote. "ALINK:bc_k" is the path of extra
             input k as plain text.
         extra_inputs: The inputs that every process gets whole, in their order, see `akdl.runner.extra_inputs`.
+        checkpoint_dir: The operator's `checkpointDir`, the same for all members and all attempts: a local path, or an address
+            such as s3://bucket/folder; None when it is not set.
+        attempt: Number of Flink's attempt to run this group, from 0; a restart makes the next.
+        reports: What `report` fills.
     """
 
     def __init__(
@@ -40,6 +46,9 @@ class TaskConfig:
         work_dir: str,
         user_params: Dict[str, Any],
         extra_inputs: "Sequence[ExtraInput]" = (),
+        checkpoint_dir: Optional[str] = None,
+        attempt: int = 0,
+        reports: Optional[Reports] = None,
     ) -> None:
         self.tf_context = tf_context
         self.num_workers = num_workers
@@ -49,6 +58,24 @@ class TaskConfig:
         self.work_dir = work_dir
         self.user_params = user_params
         self.extra_inputs = list(extra_inputs)
+        self.checkpoint_dir = checkpoint_dir
+        self.attempt = attempt
+        self.reports = Reports() if reports is None else reports
+
+    def report(self, step: Optional[int] = None, **metrics: Any) -> None:
+        """Tell the Flink side how far the training is; any process may, at any time, as often as it likes.
+
+        It costs microseconds, waits for nobody, and sends nothing itself: twice a second the latest value of each metric
+        goes to the Flink side, which logs it every few seconds.
+
+        Args:
+            step: Steps made so far; without it, the last one that was reported.
+            metrics: Numbers by name, such as `loss=0.25`. A tensor is read, which waits for its computation.
+
+        Raises:
+            TypeError: A value that is no number.
+        """
+        self.reports.add(step, metrics)
 
 
 class _FileTaskConfig(TaskConfig):

@@ -18,7 +18,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import IO, Any, Dict, List, Optional
+from typing import IO, Any, Dict, Iterator, List, Optional, Tuple
 
 TIMEOUT_S = 30.0  # without a byte
 ATTEMPTS = 5  # in a row that bring nothing
@@ -248,7 +248,13 @@ def _reason(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def _fetch_with_fsspec(address: str, path: str) -> None:
+@contextlib.contextmanager
+def opened_with_fsspec(address: str) -> Iterator[Tuple[Any, str]]:
+    """Give fsspec's file system of an address, and the path in it; what goes wrong with either is a FileError.
+
+    Raises:
+        FileError: fsspec or the package of the storage is missing, or the storage refuses; without secrets.
+    """
     name, scheme = shown(address), address.partition("://")[0]
     try:
         import fsspec
@@ -259,10 +265,7 @@ def _fetch_with_fsspec(address: str, path: str) -> None:
         ) from None
     try:
         system, inside = fsspec.core.url_to_fs(address)
-        if system.isdir(inside):
-            _fetch_folder(system, inside, path)
-        else:
-            _fetch_one(system, inside, path)
+        yield system, inside.rstrip("/")
     except FileError as error:
         raise FileError(f"{name}: {error}") from None
     except FileNotFoundError:
@@ -271,8 +274,16 @@ def _fetch_with_fsspec(address: str, path: str) -> None:
         raise FileError(f"{name}: {scheme}:// needs another package in the Python of this program: {error}") from None
     except Exception as error:  # every storage has errors of its own
         raise FileError(
-            f"{name}: it cannot be fetched: {type(error).__name__}: {_without_secrets(str(error), address)}"
+            f"{name}: it cannot be reached: {type(error).__name__}: {_without_secrets(str(error), address)}"
         ) from None
+
+
+def _fetch_with_fsspec(address: str, path: str) -> None:
+    with opened_with_fsspec(address) as (system, inside):
+        if system.isdir(inside):
+            _fetch_folder(system, inside, path)
+        else:
+            _fetch_one(system, inside, path)
 
 
 def _fetch_folder(system: Any, folder: str, path: str) -> None:

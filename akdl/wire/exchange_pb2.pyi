@@ -83,16 +83,35 @@ class Column(_message.Message):
     def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[ValueType, str]] = ..., valid: _Optional[bytes] = ..., cell_offsets: _Optional[bytes] = ..., value_offsets: _Optional[bytes] = ..., values: _Optional[bytes] = ...) -> None: ...
 
 class Progress(_message.Message):
-    __slots__ = ["rows_read", "waiting", "dataset_file", "dataset_complete"]
+    __slots__ = ["rows_read", "waiting", "dataset_file", "dataset_complete", "report"]
     ROWS_READ_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     DATASET_FILE_FIELD_NUMBER: _ClassVar[int]
     DATASET_COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
     rows_read: int
     waiting: bool
     dataset_file: str
     dataset_complete: bool
-    def __init__(self, rows_read: _Optional[int] = ..., waiting: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ...) -> None: ...
+    report: Report
+    def __init__(self, rows_read: _Optional[int] = ..., waiting: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ..., report: _Optional[_Union[Report, _Mapping]] = ...) -> None: ...
+
+class Report(_message.Message):
+    __slots__ = ["number", "step", "metrics"]
+    class MetricsEntry(_message.Message):
+        __slots__ = ["key", "value"]
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    METRICS_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    step: int
+    metrics: _containers.ScalarMap[str, float]
+    def __init__(self, number: _Optional[int] = ..., step: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
 class Wishes(_message.Message):
     __slots__ = ["dataset_file"]

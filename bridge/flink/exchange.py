@@ -22,6 +22,7 @@ from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import BridgeError
 from bridge.flink.announce import ADDRESS, announced_address
 from bridge.flink.arrow_operators import START
+from bridge.flink.report_gauges import ReportGauges
 from bridge.group.addresses import Address, hold, release
 from bridge.group.roles import label
 from bridge.member.member import Member
@@ -69,6 +70,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._decoder = ColumnDecoder(self._settings.output_schema, source)
         self._attempt = runtime_context.get_attempt_number()
         self._start_member()
+        self._gauges = ReportGauges(runtime_context.get_metrics_group(), lambda: self._member.report)
 
     def close(self) -> None:
         """End the process, even while its script runs."""
@@ -161,6 +163,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
             timers.register_processing_time_timer(timers.current_processing_time() + self._look_ms)
 
     def _chunks(self, messages: Iterable[Output]) -> Iterator[InternalRow]:
+        self._gauges.look()
         for message in messages:
             if message.rows.rows:
                 batch = pa.record_batch(self._decoder.decode(message.rows), schema=self._decoder.arrow_schema)

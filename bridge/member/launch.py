@@ -36,6 +36,7 @@ def task_of(settings: GroupSettings, folder: WorkFolder) -> Task:
         output_columns=table_columns(settings.output_schema),
         chunk_wait_ms=int(settings.chunk_wait_s * 1000) if settings.kind == "stream" else 0,
         commits=settings.replay == UNCOMMITTED,
+        checkpoint_dir=settings.checkpoint_dir or "",
         extra_inputs=[ExtraInput(columns=table_columns(schema)) for schema in settings.extra_schemas],
     )
 

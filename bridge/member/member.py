@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from akdl.process.parent import REFUSED_ROWS
-from akdl.wire import ENDED, RUNNING, MemberState, Output, Shares, Wishes
+from akdl.wire import ENDED, RUNNING, MemberState, Output, Report, Shares, Wishes
 from bridge.codec.to_columns import to_columns
 from bridge.exceptions import TaskError
 from bridge.group.addresses import Address
@@ -25,6 +25,7 @@ from bridge.member.diagnosis import ECHO_S, Situation, fault_of
 from bridge.member.failures import comes_from_a_peer, describe_death, describe_failure
 from bridge.member.membership import Membership
 from bridge.member.progress import ProgressWatch
+from bridge.member.report_log import ReportLog
 from bridge.member.script_process import ScriptProcess
 from bridge.member.session import Session
 from bridge.settings import DRAIN, OFF, PAD, REPEAT, UNCOMMITTED, GroupSettings
@@ -66,6 +67,7 @@ class Member:
         self._progress = ProgressWatch(self._started)
         self.group = group
         self.label = self._process.label
+        self._reports = ReportLog(self.label, attempt, self._process.log)
         registry.add(self)
         try:
             self._process.start(self._session, self._shares, self._wishes)
@@ -129,6 +131,7 @@ class Member:
             lambda: self._has_succeeded if decides else self._membership.group().have_ended(self._settings.deciding)
         )
         self._log_end(decides)
+        self._reports.look(time.monotonic(), self.report, is_last=True)
         self._process.stop(self._settings.stop_timeout_s if self._has_outcome else 0.0)
         if self._has_outcome:
             self._check()  # the process has exited, and may have refused rows after the outcome
@@ -169,6 +172,11 @@ class Member:
             return session.rows_in
         with self._changed:
             return session.rows_committed if settings.replay == UNCOMMITTED else session.progress.rows_read
+
+    @property
+    def report(self) -> Report:
+        """What the script has last reported of its training; its `number` is 0 as long as it has reported nothing."""
+        return self._session.progress.report
 
     @property
     def unanswered_s(self) -> float:
@@ -287,6 +295,7 @@ class Member:
             raise error
         if is_due:
             self._look_for_progress()
+            self._reports.look(time.monotonic(), self.report)
             self._heartbeat_sent = time.monotonic()
             self._alive()
             self._heartbeat_sent = None

@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Protocol
 
+from akdl.wire import Report
 from bridge.workarounds import has_ended, worker_of_this_thread
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ class Owned(Protocol):
     @property
     def unanswered_s(self) -> float:
         """For how many seconds Flink has not answered it."""
+
+    @property
+    def report(self) -> Report:
+        """What its script has last reported of its training."""
 
     def stop(self) -> None:
         """End its process. Safe to call twice."""
@@ -73,6 +78,11 @@ def stop_groups(groups: Collection[str]) -> None:
     for member in _snapshot():
         if member.group in groups:
             member.stop()
+
+
+def reports(groups: Collection[str]) -> dict[str, Report]:
+    """Return what the members of these groups in this Python process have last reported, by their labels."""
+    return {member.label: member.report for member in _snapshot() if member.group in groups and member.report.number}
 
 
 def _stop_abandoned() -> None:

@@ -119,6 +119,12 @@ class ScriptProcess:
         stacks = self._started.stacks(os.path.join(self._folder.private, STACKS_FILE))
         return f"--- where {self.label} stands ---\n{stacks}"
 
+    def log(self, line: str) -> None:
+        """Write a line of our own to the log, and to the log file of the process."""
+        logger.info("[%s] %s", self.name, line)
+        if self._log_file is not None:
+            self._log_file.write(line)
+
     def error(self, what: str, *details: str) -> TaskError:
         """Return an error of this process, with the last lines it printed."""
         printed = "\n".join(self.last_lines)[-_PRINTED_CHARACTERS:]
@@ -135,9 +141,6 @@ class ScriptProcess:
             self._changed.notify_all()
 
     def _on_line(self, line: str) -> None:
-        prefixed = f"[{self.name}] {line}"
-        logger.info("%s", prefixed)
-        if self._log_file is not None:
-            self._log_file.write(line)
+        self.log(line)
         if self._settings.print_process_info:
-            say(prefixed)
+            say(f"[{self.name}] {line}")

@@ -128,6 +128,8 @@ class Session:
 
     def report(self, progress: Progress) -> None:
         """Note what the script is doing."""
+        if progress.report.number < self.progress.report.number:  # two threads send them, and the older one may come last
+            progress.report.CopyFrom(self.progress.report)
         self.progress = progress
 
     # The side of the Flink function.

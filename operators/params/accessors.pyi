@@ -37,6 +37,8 @@ class ScriptParams(WithParams):
         weightCol: str = ...,
         hostNetwork: str = ...,
         gpusPerWorker: int = ...,
+        checkpointDir: str = ...,
+        checkpoint_dir: str = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
     ) -> None: ...
@@ -172,6 +174,18 @@ class ScriptParams(WithParams):
     def getGpusPerWorker(self) -> int | None:
         """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
 
+    def setCheckpointDir(self, value: str) -> Self:
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+
+    def getCheckpointDir(self) -> str | None:
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+
+    def setCheckpoint_dir(self, value: str) -> Self:
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+
+    def getCheckpoint_dir(self) -> str | None:
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which all processes of the group have to be connected. (default 300.0)"""
 
@@ -210,6 +224,8 @@ class StreamParams(WithParams):
         chiefCoordinates: bool = ...,
         hostNetwork: str = ...,
         gpusPerWorker: int = ...,
+        checkpointDir: str = ...,
+        checkpoint_dir: str = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
         chunkWait: float = ...,
@@ -337,6 +353,18 @@ class StreamParams(WithParams):
     def getGpusPerWorker(self) -> int | None:
         """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
 
+    def setCheckpointDir(self, value: str) -> Self:
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+
+    def getCheckpointDir(self) -> str | None:
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+
+    def setCheckpoint_dir(self, value: str) -> Self:
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+
+    def getCheckpoint_dir(self) -> str | None:
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which all processes of the group have to be connected. (default 300.0)"""
 
@@ -397,6 +425,8 @@ class TrainParams(WithParams):
         weightCol: str = ...,
         hostNetwork: str = ...,
         gpusPerWorker: int = ...,
+        checkpointDir: str = ...,
+        checkpoint_dir: str = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
     ) -> None: ...
@@ -508,6 +538,18 @@ class TrainParams(WithParams):
     def getGpusPerWorker(self) -> int | None:
         """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
 
+    def setCheckpointDir(self, value: str) -> Self:
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+
+    def getCheckpointDir(self) -> str | None:
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+
+    def setCheckpoint_dir(self, value: str) -> Self:
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+
+    def getCheckpoint_dir(self) -> str | None:
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which all processes of the group have to be connected. (default 300.0)"""
 
@@ -544,6 +586,8 @@ class TrainerParams(WithParams):
         weightCol: str = ...,
         hostNetwork: str = ...,
         gpusPerWorker: int = ...,
+        checkpointDir: str = ...,
+        checkpoint_dir: str = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
         inferSelectedCols: Sequence[str] = ...,
@@ -668,6 +712,18 @@ class TrainerParams(WithParams):
 
     def getGpusPerWorker(self) -> int | None:
         """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+
+    def setCheckpointDir(self, value: str) -> Self:
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+
+    def getCheckpointDir(self) -> str | None:
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+
+    def setCheckpoint_dir(self, value: str) -> Self:
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
+
+    def getCheckpoint_dir(self) -> str | None:
+        """Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all hosts share, or an address of a storage. None when it is not set. (default None)"""
 
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which all processes of the group have to be connected. (default 300.0)"""

@@ -220,6 +220,12 @@ GPUS_PER_WORKER = Param(
     "GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one.",
     _count(0), None, returns="int | None",
 )  # fmt: skip
+CHECKPOINT_DIR = Param(
+    "checkpointDir", "str",
+    "Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all "
+    "hosts share, or an address of a storage. None when it is not set.",
+    _filled_text, None, aliases=("checkpoint_dir",), returns="str | None",
+)  # fmt: skip
 STREAM_SCHEMA_STR = Param(
     "outputSchemaStr", "str",
     'Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: '
@@ -361,7 +367,7 @@ IGNORE_FIRST_LINE = Param("ignoreFirstLine", "bool", "Leave out the first line o
 TRAIN = (
     USER_FILES, MAIN_SCRIPT_FILE, USER_PARAMS, SELECTED_COLS, NUM_WORKERS, NUM_PSS, PYTHON_ENV, ENV_VARS,
     INTRA_OP_PARALLELISM, EXACT_DOUBLES, CHIEF_COORDINATES, EQUAL_STEPS, WEIGHT_COL, HOST_NETWORK, GPUS_PER_WORKER,
-    START_TIMEOUT, STALL_TIMEOUT,
+    CHECKPOINT_DIR, START_TIMEOUT, STALL_TIMEOUT,
 )  # fmt: skip
 SCRIPT = (*TRAIN[:3], OUTPUT_SCHEMA_STR, *TRAIN[3:])
 STREAM = (

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from akdl.storage.files import FileError, is_remote, local_path
 from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, split_watermark
@@ -74,10 +75,21 @@ def plan(
         weight_column=weight_column,
         host_network=values["hostNetwork"],
         gpus_per_worker=values["gpusPerWorker"],
+        checkpoint_dir=_absolute(operator, values["checkpointDir"]),
         start_timeout_s=values["startTimeout"],
         stall_timeout_s=values["stallTimeout"],
         **({} if kind != "stream" else _stream_settings(values)),
     )
+
+
+def _absolute(operator: str, address: str | None) -> str | None:
+    """Return the address of a folder as all hosts understand it."""
+    if address is None or is_remote(address):
+        return address
+    try:
+        return local_path(address)
+    except FileError as error:
+        raise ConfigurationError(f"{operator}: parameter 'checkpointDir': {error}") from None
 
 
 def _stream_settings(values: Mapping[str, Any]) -> dict[str, Any]:

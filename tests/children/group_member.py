@@ -29,6 +29,7 @@ def run(script: str, task_file: str, output_file: str) -> None:
         task_index=task["tf_config"]["task"]["index"],
         work_dir=task["work_dir"],
         user_params=task["user_params"],
+        checkpoint_dir=task["checkpoint_dir"],
     )
     spec = importlib.util.spec_from_file_location("script", script)
     assert spec is not None and spec.loader is not None

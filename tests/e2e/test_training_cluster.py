@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import os
 import time
+from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
+from akdl import testing
 from bridge.exceptions import ConfigurationError, TaskError
-from operators import getMLEnv, resetEnv, useRemoteEnv
-from tests.e2e.jobs import points, script_op, sequence, train_op
+from operators import MemSourceBatchOp, TF2TableModelTrainBatchOp, getMLEnv, resetEnv, useRemoteEnv
+from tests.e2e.jobs import SCRIPTS, points, script_op, sequence, train_op
 from tests.e2e.test_training import SGD
+from tests.keras.support import SCRIPTS as KERAS_SCRIPTS
+from tests.keras.support import script, weights_in
 from tests.support.flink_cluster import flink_cluster
 from tests.support.leftovers import DEADLINE_S, wait_until
 
@@ -104,6 +109,50 @@ def test_a_killed_task_manager_restarts_the_whole_group(cluster, tmp_path):
     (row,) = [json.loads(line) for file in result.glob("[!.]*") for line in file.read_text().splitlines()]
     assert row["rows"] == 61
     assert json.loads(row["weights"])[0] > 0.1 > -0.1 > json.loads(row["weights"])[1]
+
+
+EPOCHS = 12
+
+
+def test_a_killed_task_manager_costs_the_steps_since_the_last_checkpoint(cluster, tmp_path):
+    """A step takes all rows, so that their order does not matter: weights within what the order of sums in float32 makes."""
+    x = np.random.default_rng(1).uniform(-1, 1, [60, 2]).astype(np.float32)
+    values = {"x0": x[:, 0], "x1": x[:, 1], "label": (x[:, 0] > x[:, 1]).astype(int)}
+    types = {"x0": "FLOAT", "x1": "FLOAT", "label": "BIGINT"}
+    marker, checkpoints = tmp_path / "waits", tmp_path / "checkpoints"
+    config = {
+        "train_data_args": {"file": "${DATASET_FILE}$"},
+        "batch_size": 120,
+        "epochs": EPOCHS,
+        "seed": 1,
+        "optimizer": {"name": "SGD", "args": {"learning_rate": 1.0, "momentum": 0.9}},
+        "loss": "binary_crossentropy",
+    }
+    waits = {"callbacks": [{"name": "WaitToBeKilled", "args": {"marker": str(marker)}}]}
+    table_env = useRemoteEnv(cluster.host, cluster.rest_port, 2, config=RESTARTS).btenv
+    files = [str(SCRIPTS / "keras_until_killed.py"), str(KERAS_SCRIPTS / "rows.py")]
+    op = TF2TableModelTrainBatchOp(
+        userFiles=files, mainScriptFile=files[0], userParams={"config": {**config, **waits}}, numWorkers=2, numPSs=0,
+        intraOpParallelism=2, checkpointDir=str(checkpoints),
+    )  # fmt: skip
+    table_env.execute_sql(
+        "CREATE TEMPORARY TABLE nothing (model_id BIGINT, model_info STRING) WITH ('connector' = 'blackhole')"
+    )
+    rows = [[cell.item() for cell in row] for row in zip(*values.values())]
+    table = MemSourceBatchOp(rows, "x0 FLOAT, x1 FLOAT, label BIGINT")
+    job = table.link(op).getOutputTable().execute_insert("nothing")
+    wait_until(marker.exists, "the first attempt waits", 4 * DEADLINE_S)
+    victim = next(pid for pid in cluster.task_manager_pids if psutil.pid_exists(pid) and has_task_process(pid))
+    psutil.Process(victim).kill()
+    job.wait(6 * 1000 * int(DEADLINE_S))
+    epochs = [int(line) for line in Path(f"{marker}.epochs").read_text().split()]
+    assert epochs == [*range(7), *range(6, EPOCHS)], "six epochs are in the checkpoint"
+    file = testing.train_task_config(values, types, str(tmp_path)).dataset_file
+    from akdl.keras.train import train
+
+    alone = train(config, script("rows"), {"DATASET_FILE": file}).model
+    for ours, theirs in zip(weights_in(checkpoints), alone.get_weights()):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
 def has_task_process(pid):

@@ -116,3 +116,18 @@ class TestMainScript:
             entry.ScriptError, match="script.py defines no function `main`.* or the four functions of an Estimator"
         ):
             self.found(tmp_path, "def train(): pass\n")
+
+
+def test_the_checkpoint_dir_of_the_operator(tmp_path: Path) -> None:
+    """Checkpoints lie there without a word in the parameters, and the next job goes on; it reports by itself."""
+    given = {**PARAMS, "train_max_steps": 40}
+    for name, steps in (("first", 40), ("second", 60)):
+        (tmp_path / name).mkdir()
+        params = {**given, "train_max_steps": steps}
+        task_config = testing.train_task_config(
+            TABLE, TYPES, str(tmp_path / name), params, checkpoint_dir=str(tmp_path / "kept")
+        )
+        functions_script.main(task_config, table_module([]))
+        latest = task_config.reports.latest()
+        assert latest.step == steps and "loss" in latest.metrics
+    assert (tmp_path / "kept" / "model.ckpt-40.index").exists() and (tmp_path / "kept" / "model.ckpt-60.index").exists()

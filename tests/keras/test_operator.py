@@ -7,11 +7,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import pytest
 
 from akdl import testing
 from akdl.keras import operator
+from akdl.storage.checkpoint_folder import ask_to_stop
 from akdl.storage.model_archive import unpack
 from akdl.user_code.config_file import ConfigError
 from tests.keras.support import SCRIPTS, load, script
@@ -111,3 +113,30 @@ def test_a_group_gets_the_weights_of_one_process(tmp_path: Path) -> None:
     operator.main(alone, script("rows"))
     x = X.astype(np.float32)
     np.testing.assert_allclose(group(x), load(alone.saved_model_dir)(x), atol=1e-5)
+
+
+def test_the_operator_has_a_place_for_checkpoints(tmp_path: Path) -> None:
+    """Without a word in the config; a stop keeps the last step, and the next job goes on to the same weights."""
+    address = "memory://keras-operator/checkpoints"
+
+    def run(name: str, **task: Any) -> Any:
+        (tmp_path / name).mkdir()
+        config = {**TRAIN, "callbacks": [{"name": "checkpoint", "args": {"keep": 1}}]} if name == "second" else TRAIN
+        task_config = testing.train_task_config(TABLE, TYPES, str(tmp_path / name), {"config": config}, **task)
+        operator.main(task_config, script("rows"))
+        return task_config
+
+    ask_to_stop(address)
+    stopped = run("first", checkpoint_dir=address)
+    x = X.astype(np.float32)
+    assert load(stopped.saved_model_dir)(x).shape == (60, 1), "the model so far"
+    finished = run("second", checkpoint_dir=address)
+    latest = finished.reports.latest()
+    assert latest.step == 30 and 0 < latest.metrics["loss"] < 0.7
+    whole = run("whole")
+    assert whole.reports.latest().step == 30
+    np.testing.assert_allclose(load(finished.saved_model_dir)(x), load(whole.saved_model_dir)(x), atol=1e-6)
+    system = fsspec.filesystem("memory")
+    names = {path.rpartition("/")[2] for path in system.find("/keras-operator")}
+    system.store.clear()
+    assert names == {"checkpoint-000000030.npz"}

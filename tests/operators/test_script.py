@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from akdl.storage.checkpoint_folder import CheckpointFolder
 from bridge.exceptions import ConfigurationError, SchemaError
 from operators import (
     BatchOperator,
@@ -41,6 +42,15 @@ def test_all_missing_parameters_are_named(kind):
     assert str(raised.value) == (
         f"{kind.__name__}: set 'userFiles', 'mainScriptFile', 'outputSchemaStr' before it is linked or run"
     )
+
+
+def test_stop_asks_through_the_folder_of_checkpoints(op, tmp_path):
+    with pytest.raises(ConfigurationError, match=r"TensorFlow2BatchOp\.stop\(\): .* set checkpointDir before the job starts"):
+        op.stop()
+    op.setCheckpointDir(str(tmp_path / "checkpoints")).stop()
+    assert CheckpointFolder(op.getCheckpointDir(), str(tmp_path)).is_asked_to_stop()
+    with pytest.raises(ConfigurationError, match=r"stop\(\): parameter 'checkpointDir': nosuch://bucket: it cannot be reached"):
+        op.setCheckpointDir("nosuch://key:secret@bucket").stop()
 
 
 @pytest.mark.flink

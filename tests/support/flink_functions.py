@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyflink.common import Row
+from pyflink.fn_execution.metrics.process.metric_impl import GenericMetricGroup
 
 from bridge.codec.ipc import read_batch, write_batch
 from bridge.flink.announce import ADDRESS
@@ -76,6 +77,9 @@ class Subtask:
 
     def get_attempt_number(self) -> int:
         return self._attempt
+
+    def get_metrics_group(self) -> GenericMetricGroup:
+        return GenericMetricGroup(None, None)
 
     def get_state(self, descriptor: Any) -> ValueState:
         state: ValueState = self.states.setdefault(descriptor.get_name(), ValueState())

@@ -27,6 +27,7 @@ def run_group(
     num_servers: int = 0,
     chief_coordinates: bool = False,
     timeout_s: float = 150,
+    checkpoint_dir: Path | None = None,
 ) -> list[dict[str, Any]]:
     """Run a script in a group with one worker per table and return the rows that the chief wrote.
 
@@ -54,6 +55,7 @@ def run_group(
                 "num_workers": len(roles) - num_servers,
                 "work_dir": str(work_dir),
                 "user_params": user_params,
+                "checkpoint_dir": None if checkpoint_dir is None else str(checkpoint_dir),
             }
             members.append(Member(SCRIPTS / script, work_dir, task))
         deadline = time.monotonic() + timeout_s

@@ -184,7 +184,7 @@ class TestFsspec:
         with pytest.raises(FileError, match="^memory://akdl/nope: there is no such file$"):
             fetch("memory://akdl/nope", str(tmp_path))
         with pytest.raises(
-            FileError, match="^nosuch://bucket/x.*: it cannot be fetched: ValueError: Protocol not known: nosuch"
+            FileError, match="^nosuch://bucket/x.*: it cannot be reached: ValueError: Protocol not known: nosuch"
         ):
             fetch("nosuch://key:secret@bucket/x", str(tmp_path))
 

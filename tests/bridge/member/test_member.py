@@ -1,5 +1,6 @@
 """A real process behind a member: fed, read, failing and stopped, without Flink and TensorFlow."""
 
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.group.addresses import Address
 from bridge.member.member import Member, registry
+from bridge.member.report_log import PREFIX
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
 from tests.e2e.jobs import SCRIPTS
@@ -208,3 +210,32 @@ def test_imports_among_user_files(start, main):
     files = tuple(UserFile(path, text.encode()) for path, text in texts.items())
     member = start("", main_script=main, user_files=files)
     assert list(member.finish()) == []
+
+
+REPORTING = """
+import os, time
+
+def main(config):
+    assert os.path.isdir(config.checkpoint_dir)
+    for step in range(1, 1001):
+        config.report(step, loss=1 / step, attempt=config.attempt)
+    while not os.path.exists(os.path.join(config.checkpoint_dir, "go on")):
+        time.sleep(0.01)
+    config.report(1001, loss=0.0)
+"""
+
+
+def test_reports_arrive_while_the_script_runs_and_the_last_one_with_its_end(start, tmp_path, monkeypatch):
+    monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path))
+    checkpoints = tmp_path / "checkpoints"
+    member = start(REPORTING, checkpoint_dir=str(checkpoints))
+    wait_until(lambda: list(member.poll()) or member.report.step == 1000, "the reports are here")
+    assert dict(member.report.metrics) == {"loss": 0.001, "attempt": 0}
+    assert registry.reports({"group"}) == {"chief 0": member.report}
+    (checkpoints / "go on").touch()
+    list(member.finish())
+    assert (member.report.number, member.report.step, member.report.metrics["loss"]) == (1001, 1001, 0.0)
+    (log,) = tmp_path.glob("akdl-*.log")
+    lines = [json.loads(line[len(PREFIX) :]) for line in log.read_text().splitlines() if line.startswith(PREFIX)]
+    assert lines[-1] == {"member": "chief 0", "attempt": 0, "step": 1001, "metrics": {"attempt": 0, "loss": 0}}
+    assert len(lines) <= 3, "a thousand reports"

@@ -4,7 +4,21 @@ import zlib
 
 import pytest
 
-from akdl.wire import ENDED, FAILED, RUNNING, STARTING, Chunk, Failure, Hello, Outcome, Output, Progress, Rows, Success
+from akdl.wire import (
+    ENDED,
+    FAILED,
+    RUNNING,
+    STARTING,
+    Chunk,
+    Failure,
+    Hello,
+    Outcome,
+    Output,
+    Progress,
+    Report,
+    Rows,
+    Success,
+)
 from akdl.wire.service import PROTOCOL
 from bridge.member.session import ProtocolError, Session
 
@@ -166,3 +180,10 @@ def test_what_the_script_has_read_is_what_it_said_last():
     session.report(Progress(rows_read=2))
     session.finish(Outcome(success=Success(rows_read=5)))
     assert session.progress.rows_read == 5
+
+
+def test_an_older_report_of_a_training_does_not_replace_a_newer_one():
+    session = Session(attempt=0, queue_bytes=100)
+    session.report(Progress(report=Report(number=2, step=20)))
+    session.report(Progress(rows_read=5, report=Report(number=1, step=10)))
+    assert (session.progress.rows_read, session.progress.report.step) == (5, 20)

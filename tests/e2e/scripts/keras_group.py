@@ -31,6 +31,8 @@ class SeenRows(tf.keras.metrics.Sum):
 def train_and_report(task_config):
     params = task_config.user_params
     strategy = choose_strategy(task_config)
+    if "seed" in params:
+        tf.keras.utils.set_random_seed(params["seed"])
     with strategy.scope():
         inputs = {name: tf.keras.Input([1], name=name) for name in ("x0", "x1")}
         joined = tf.keras.layers.Concatenate()([inputs["x0"], inputs["x1"]])
@@ -41,6 +43,8 @@ def train_and_report(task_config):
             metrics=[SeenRows()],
         )
     train_config = {"batch_size": params.get("batchSize", 20), "num_epochs": params.get("numEpochs", 5)}
+    if "seed" in params:
+        train_config["seed"] = params["seed"]
     export_dir = os.path.join(task_config.work_dir, "export")
     history = train_keras_model(model, INPUT, train_config, task_config, {"saved_model_dir": export_dir}).history
     weights = [float(value) for array in model.get_weights() for value in array.ravel()]  # of all workers together

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
@@ -83,12 +84,13 @@ def test_parameter_servers_follow_from_the_parallelism(folder):
 def test_settings_of_a_group(folder):
     op = TensorFlow2BatchOp(
         userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", numWorkers=3, numPSs=1, chiefCoordinates=True,
-        equalSteps="pad", weightCol="w", hostNetwork="10.1.2.3/16", gpusPerWorker=2, startTimeout=10, stallTimeout=0,
+        equalSteps="pad", weightCol="w", hostNetwork="10.1.2.3/16", gpusPerWorker=2, checkpointDir="checkpoints", startTimeout=10, stallTimeout=0,
     )  # fmt: skip
     settings = _plan(op)
     assert (list(settings.fed), list(settings.deciding), settings.size) == ([1, 2], [0], 4)
     assert (settings.equal_steps, settings.weight_column, settings.script_schema.names[-1]) == ("pad", "w", "w")
     assert (settings.host_network, settings.gpus_per_worker) == ("10.1.0.0/16", 2)
+    assert settings.checkpoint_dir == os.path.abspath("checkpoints"), "hosts have other working directories"
     assert (settings.start_timeout_s, settings.stall_timeout_s) == (10.0, 0.0)
     assert settings.token not in repr(settings)
 

@@ -1,0 +1,138 @@
+"""What surrounds an Estimator's training in an operator: checkpoints in the operator's folder, reports, and requests to stop.
+
+Each process of a group with parameter servers finds a request to stop by itself. Workers in step cannot end before the others,
+and have no line for that: their Estimators do not stop before their last step.
+"""
+
+import logging
+import os
+from typing import Any, Callable, List, Mapping, Optional
+
+import tensorflow as tf
+
+from akdl.engine.best_checkpoints import BestCheckpoints, best_checkpoints
+from akdl.engine.estimator_group import is_chief, is_group
+from akdl.engine.watch import Watch
+from akdl.runner.config import TaskConfig
+from akdl.storage.checkpoint_folder import CheckpointFolder
+
+logger = logging.getLogger(__name__)
+
+
+class EstimatorWatch:
+    """The hooks and listeners of one training; made before it, as it brings former checkpoints.
+
+    Args:
+        estimator: Where the operator has a folder of checkpoints, its `model_dir` is set to it.
+        task_config: The operator's; None without one.
+        train_config: See `akdl.engine.best_checkpoints`.
+        valid_fn: The input of evaluations; None for none.
+
+    Attributes:
+        hooks: Hooks for training, in all processes.
+        listeners: Listeners to checkpoints, in the process that writes them.
+
+    Raises:
+        ValueError: The address of the checkpoints, or the config, does not suit the group.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        task_config: Optional[TaskConfig],
+        train_config: Mapping[str, Any],
+        valid_fn: Optional[Callable[[], Any]] = None,
+    ) -> None:
+        self._folder: Optional[CheckpointFolder] = None
+        self._estimator = estimator
+        config = estimator.config
+        in_step = is_group(config) and config.train_distribute is not None
+        if task_config is not None and task_config.checkpoint_dir is not None:
+            self._folder = CheckpointFolder(task_config.checkpoint_dir, task_config.work_dir)
+            if self._folder.is_remote and config.num_ps_replicas:
+                raise ValueError(
+                    "checkpointDir: parameter servers write their own parts of an Estimator's checkpoints, so it has to be a "
+                    "folder that all hosts share; got a remote address"
+                )
+            self._folder.fetch()
+            if is_chief(config):
+                self._folder.begin(task_config.attempt)
+            # Scripts make their Estimators with a folder that goes with the attempt; TensorFlow has no other way to move one.
+            vars(estimator).update(_model_dir=self._folder.path, _config=config.replace(model_dir=self._folder.path))
+        best = best_checkpoints(train_config, estimator.model_dir, "loss")
+        if best is not None and (valid_fn is None or in_step):
+            raise ValueError(
+                "train_config: keep_best_checkpoints needs "
+                + ("valid_raw_dataset_fn, to evaluate on" if valid_fn is None else "a group that does not train in step")
+            )
+        watch = Watch(task_config, None if in_step else self._folder)
+        self.hooks: List[Any] = [_WatchHook(watch)]
+        self.listeners: List[Any] = []
+        if is_chief(config) and (best is not None or self._folder is not None):
+            self.listeners = [_CheckpointListener(estimator, self._folder, best, valid_fn)]
+
+    def rest_of(self, input_fn: Callable[[], Any]) -> Callable[[], Any]:
+        """Return the input without the batches that were read before the last checkpoint; for a process alone."""
+        path = self._estimator.latest_checkpoint() if self._folder is not None else None
+        if path is None:
+            return input_fn
+        strategy = self._estimator.config.train_distribute
+        batches = int(tf.train.load_variable(path, "global_step")) * (strategy.num_replicas_in_sync if strategy else 1)
+        logger.info("resuming from %s: the first %d batches are left out", path, batches)
+        return lambda: input_fn().skip(batches)
+
+    def end(self) -> None:
+        """Publish what the training has left; for the process that writes checkpoints."""
+        if self._folder is not None:
+            self._folder.publish()
+
+
+class _WatchHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+    """Reports step and loss, and ends the training when it is asked for."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def begin(self) -> None:
+        self._fetches = {"step": tf.compat.v1.train.get_global_step()}
+        losses = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.LOSSES)
+        if losses and isinstance(losses[-1], tf.Tensor):  # the Estimator adds that of the whole training last
+            self._fetches["loss"] = losses[-1]
+
+    def before_run(self, run_context: Any) -> Any:
+        return tf.compat.v1.train.SessionRunArgs(self._fetches) if self._watch.is_report_due() else None
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        if run_values.results is not None:
+            found = dict(run_values.results)
+            self._watch.report(int(found.pop("step")), found)
+        self._watch.look()
+        if self._watch.stop:
+            run_context.request_stop()
+
+    def end(self, session: Any) -> None:
+        self._watch.report(int(session.run(self._fetches["step"])), {})
+
+
+class _CheckpointListener(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc]
+    """Keeps the best checkpoints, and publishes new ones."""
+
+    def __init__(
+        self,
+        estimator: Any,
+        folder: Optional[CheckpointFolder],
+        best: Optional[BestCheckpoints],
+        valid_fn: Optional[Callable[[], Any]],
+    ) -> None:
+        self._estimator, self._folder, self._best, self._valid_fn = estimator, folder, best, valid_fn
+
+    def begin(self) -> None:
+        self._evaluated: Optional[str] = self._estimator.latest_checkpoint()
+
+    def after_save(self, session: Any, global_step_value: int) -> None:
+        path = os.fspath(self._estimator.latest_checkpoint())
+        if self._best is not None and global_step_value and path != self._evaluated:
+            self._evaluated = path
+            self._best.offer(path, self._estimator.evaluate(self._valid_fn, checkpoint_path=path))
+        if self._folder is not None:
+            self._folder.publish()

@@ -1,0 +1,303 @@
+"""`model.fit` with checkpoints, reports, and an end when somebody asks for it.
+
+A process alone goes on within an epoch, behind the rows that it has trained on. Workers in step and parameter servers go on at
+the start of an epoch: what was done of an unfinished one is done again.
+"""
+
+import json
+import logging
+import tempfile
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from akdl.engine.best_checkpoints import BestCheckpoints, best_checkpoints
+from akdl.engine.strategy import is_parameter_server_strategy, sum_over_workers
+from akdl.engine.watch import Watch
+from akdl.runner.config import TaskConfig
+from akdl.storage.checkpoint_folder import CheckpointFolder
+from akdl.tf_version import tf_version
+
+KEYS = {"seed"}
+
+logger = logging.getLogger(__name__)
+
+
+class Plan(NamedTuple):
+    """What `fit` is to do.
+
+    Args:
+        input_fn: Returns the training data: of one pass over the rows, or without end when `steps` is set.
+        valid_fn: Returns the validation data; None for no validation.
+        epochs: Number of epochs.
+        steps: Steps of an epoch; None for a pass over the rows.
+        train_config: `seed` fixes the order of the rows; `save_checkpoints_steps` and `keep_checkpoint_max` as in
+            `akdl.engine.run_config.generate_run_config`; and see `akdl.engine.best_checkpoints`.
+    """
+
+    input_fn: Callable[[], Any]
+    valid_fn: Optional[Callable[[], Any]]
+    epochs: int
+    steps: Optional[int]
+    train_config: Mapping[str, Any]
+
+
+def fit(model: Any, plan: Plan, task_config: TaskConfig) -> Any:
+    """Fit a compiled model, from the last checkpoint in `task_config.checkpoint_dir` on.
+
+    Returns:
+        A `History` with the metrics of all epochs, those before a resumption included, and of one that was stopped.
+
+    Raises:
+        ValueError: The checkpoint belongs to another model, or workers see different ones.
+    """
+    return _Fit(model, plan, task_config).run()
+
+
+class _Fit:
+    def __init__(self, model: Any, plan: Plan, task_config: TaskConfig) -> None:
+        self._model, self._plan, self._task_config = model, plan, task_config
+        strategy = getattr(model, "distribute_strategy", None)
+        self._by_servers = is_parameter_server_strategy(strategy)
+        total = sum_over_workers(strategy)
+        self._total = total
+        self._is_alone = total is None and not self._by_servers
+        self._is_chief = self._is_alone or task_config.task_type == "chief"
+        self._folder: Optional[CheckpointFolder] = None
+        if task_config.checkpoint_dir is not None:
+            if not tf.executing_eagerly():
+                raise ValueError("checkpointDir: train_keras_model keeps checkpoints only in TensorFlow 2, in eager mode")
+            self._folder = CheckpointFolder(task_config.checkpoint_dir, task_config.work_dir)
+        self._seed: Optional[int] = plan.train_config.get("seed")
+        self._best = best_checkpoints(
+            plan.train_config,
+            None if self._folder is None else self._folder.path,
+            "loss" if plan.valid_fn is None else "val_loss",
+        )
+
+    def run(self) -> Any:
+        if self._folder is None:
+            saved: Optional[_Saved] = None
+            progress = _Progress()
+        else:
+            # Parameter servers would write their variables on their own hosts.
+            options = tf.train.CheckpointOptions("/job:chief/task:0") if self._by_servers else None
+            keep = self._plan.train_config.get("keep_checkpoint_max", 1)
+            saved = _Saved(self._model, self._folder, keep, self._task_config.work_dir, self._is_chief, options)
+            if self._is_chief:
+                self._folder.begin(self._task_config.attempt)
+            saved.restore(self._total)
+            progress = saved.progress
+        if not self._is_alone:
+            progress.batch = 0
+        watch = Watch(self._task_config, self._folder, self._is_chief, self._total)
+        every = self._plan.train_config.get("save_checkpoints_steps") if self._is_alone else None
+        kind = _EpochCallback if self._by_servers else _StepCallback
+        callback = kind(progress, watch, saved, self._best if self._is_chief else None, every, self._plan.steps)
+        history = tf.keras.callbacks.History()
+        history.set_model(self._model)
+        valid_fn = self._plan.valid_fn
+        for part in self._parts(progress.epoch, progress.batch):
+            if part.skip and part.steps is None and next(iter(self._data(part)), None) is None:
+                progress.next_epoch()  # the checkpoint was written at the last batch
+                continue
+            self._model.fit(
+                self._data(part),
+                initial_epoch=part.first,
+                epochs=part.last,
+                steps_per_epoch=part.steps,
+                validation_data=None if valid_fn is None else valid_fn(),
+                callbacks=[callback],
+                verbose=2,  # a line per epoch: progress bars are no good in logs
+            )
+            if watch.stop:
+                break
+        history.history = callback.history()
+        history.epoch = list(range(len(next(iter(history.history.values()), []))))
+        return history
+
+    def _data(self, part: "_Part") -> Any:
+        """Return the data of a part; with a seed, their order depends on it and the epoch only."""
+        if self._seed is not None:
+            tf.random.set_seed(self._seed + (part.first if self._plan.steps is None else 0))
+        data = self._plan.input_fn()
+        return data.skip(part.skip) if part.skip and self._is_alone else data
+
+    def _parts(self, epoch: int, batch: int) -> "Iterator[_Part]":
+        """Yield the calls of `model.fit` that are left."""
+        epochs, steps = self._plan.epochs, self._plan.steps
+        if epoch >= epochs:
+            logger.info("nothing is left to train: the checkpoint has %d of %d epochs", epoch, epochs)
+        if steps is None and self._folder is None and self._seed is None:
+            yield _Part(0, epochs, 0, None)
+        elif steps is None:
+            # A call for each: the order of an epoch then depends on the seed and its number alone.
+            for each in range(epoch, epochs):
+                yield _Part(each, each + 1, batch if each == epoch else 0, None)
+        else:
+            if batch:
+                yield _Part(epoch, epoch + 1, epoch * steps + batch, steps - batch)
+                epoch += 1
+            if epoch < epochs:
+                yield _Part(epoch, epochs, epoch * steps, steps)
+
+
+class _Part(NamedTuple):
+    first: int
+    last: int
+    skip: int
+    steps: Optional[int]
+
+
+class _Progress(tf.train.experimental.PythonState):  # type: ignore[misc]
+    """How far the training is; a part of each checkpoint.
+
+    Attributes:
+        epoch: Epochs that are done.
+        batch: Steps of the next one that are done.
+        step: Steps made in all.
+        saves: Checkpoints written.
+        logs: Metrics of the epochs that are done.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.epoch = self.batch = self.step = self.saves = 0
+        self.logs: List[Dict[str, Any]] = []
+
+    def next_epoch(self) -> None:
+        self.epoch, self.batch = self.epoch + 1, 0
+
+    def serialize(self) -> str:
+        return json.dumps([self.epoch, self.batch, self.step, self.saves, list(self.logs)])
+
+    def deserialize(self, string_value: Any) -> None:
+        self.epoch, self.batch, self.step, self.saves, self.logs = json.loads(string_value)
+
+
+class _Saved:
+    """The checkpoints of one training."""
+
+    def __init__(
+        self, model: Any, folder: CheckpointFolder, keep: Optional[int], work_dir: str, is_chief: bool, options: Any
+    ) -> None:
+        self.folder, self._is_chief, self._options = folder, is_chief, options
+        self.progress = _Progress()
+        folder.fetch()
+        if tf_version() >= (2, 16):  # Keras 3 restores no variables that are made later
+            model.optimizer.build(model.trainable_variables)
+        self._checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer, progress=self.progress)
+        # Values that the workers hold together are read by all of them, so all write, and the others to no purpose.
+        path = folder.path if is_chief else tempfile.mkdtemp(dir=work_dir)
+        keep = (keep or None) if is_chief else 1
+        self._manager = tf.train.CheckpointManager(self._checkpoint, path, keep, checkpoint_name="checkpoint")
+
+    def restore(self, total: Optional[Callable[[List[float]], List[float]]]) -> None:
+        """Go on from the last checkpoint, if there is one."""
+        path = tf.train.latest_checkpoint(self.folder.path)
+        if total is not None:
+            number = -1.0 if path is None else float(path.rpartition("-")[2])
+            count, numbers = total([1.0, number])
+            if numbers != count * number:
+                raise ValueError(
+                    f"the workers see different checkpoints in {self.folder.path}: checkpointDir has to be a folder that all "
+                    "hosts share, or an address of a storage"
+                )
+        if path is None:
+            return
+        try:
+            self._checkpoint.restore(path, options=self._options).assert_existing_objects_matched()
+        except (AssertionError, ValueError) as error:
+            raise ValueError(
+                f"{path} belongs to another model or another optimizer: {str(error).splitlines()[0]}; to train anew, choose "
+                "another checkpointDir"
+            ) from error
+        progress = self.progress
+        logger.info("resumed from %s: %d epochs, %d steps", path, progress.epoch, progress.step)
+
+    def save(self) -> Optional[str]:
+        """Write a checkpoint, and return its path on the chief. All workers in step have to call this."""
+        self.progress.saves += 1
+        path: str = self._manager.save(checkpoint_number=self.progress.saves, options=self._options)
+        return path if self._is_chief else None
+
+
+class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """What is done at the end of an epoch."""
+
+    def __init__(
+        self,
+        progress: _Progress,
+        watch: Watch,
+        saved: Optional[_Saved],
+        best: Optional[BestCheckpoints],
+        every_steps: Optional[int],
+        steps: Optional[int],
+    ) -> None:
+        super().__init__()
+        self._supports_tf_logs = True  # else Keras reads all metrics from the device after each step
+        self._progress, self._watch, self._saved, self._best = progress, watch, saved, best
+        self._every_steps, self._steps = every_steps, steps
+        self._unfinished: Optional[Dict[str, Any]] = None
+
+    def on_epoch_end(self, epoch: int, logs: Optional[Mapping[str, Any]] = None) -> None:
+        progress, values = self._progress, _values(logs)
+        if self._watch.stop:
+            self._unfinished = values
+            return
+        self._count_steps()
+        progress.next_epoch()
+        progress.logs.append(values)
+        self._watch.report(progress.step, _numbers(values))
+        self._save(values)
+
+    def history(self) -> Dict[str, List[Any]]:
+        """Return the metrics of all epochs by name."""
+        found: Dict[str, List[Any]] = {}
+        for logs in [*self._progress.logs, *([] if self._unfinished is None else [self._unfinished])]:
+            for name, value in logs.items():
+                found.setdefault(name, []).append(value)
+        return found
+
+    def _count_steps(self) -> None:
+        self._progress.step += self._steps or 0
+        self._watch.step_end(self._progress.step, dict)
+        self.model.stop_training = self.model.stop_training or self._watch.stop
+
+    def _save(self, values: Optional[Mapping[str, Any]] = None) -> None:
+        """Write a checkpoint, with the metrics of its epoch when it ends one."""
+        if self._saved is None:
+            return
+        path = self._saved.save()
+        if path is None:
+            return
+        if self._best is not None and values is not None:
+            self._best.offer(path, values)
+        self._saved.folder.publish()
+
+
+class _StepCallback(_EpochCallback):
+    """The same, and what is done at the end of a step; Keras does not call it for parameter servers."""
+
+    def on_train_batch_end(self, batch: int, logs: Optional[Mapping[str, Any]] = None) -> None:
+        progress, watch = self._progress, self._watch
+        progress.step += 1
+        progress.batch += 1
+        watch.step_end(progress.step, lambda: _numbers(_values(logs)))
+        if watch.stop:
+            self.model.stop_training = True
+        if watch.stop or (self._every_steps and progress.step % self._every_steps == 0):
+            self._save()
+
+    def _count_steps(self) -> None:
+        pass  # they are counted one by one
+
+
+def _values(logs: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+    """Return what Keras has measured as JSON can hold it: numbers, and lists for metrics with several."""
+    return {name: np.asarray(value).tolist() for name, value in (logs or {}).items()}
+
+
+def _numbers(values: Mapping[str, Any]) -> Dict[str, float]:
+    return {name: float(value) for name, value in values.items() if not isinstance(value, list)}

@@ -1,0 +1,97 @@
+"""What looks after a training at its steps: it reports how far it is, and hears when somebody wants it to end."""
+
+import logging
+import time
+from typing import Any, Callable, Mapping, Optional, Sequence
+
+from akdl.runner.config import TaskConfig
+from akdl.storage.checkpoint_folder import CheckpointFolder
+from akdl.storage.files import FileError
+
+REPORT_S = 1.0  # from one report to the next: a loss is read from the device for it
+LOOK_S = 1.0  # from one look for a request to stop to the next
+REMOTE_LOOK_S = 10.0  # a look at a storage takes some 50 ms, in which the training waits
+
+_MOST_STEPS = 10_000
+
+logger = logging.getLogger(__name__)
+
+
+class Watch:
+    """Looks after one training.
+
+    Args:
+        task_config: Gets the reports; None where there is no operator.
+        folder: Where a request to stop lies; None where nobody can ask.
+        looks: Whether this process looks for the request.
+        total: Returns the sums of numbers over all workers, which train in step and all call it; None where this process
+            ends its training when it finds the request itself.
+
+    Attributes:
+        stop: Whether the training has to end now; in step, all workers find it at the same step.
+    """
+
+    def __init__(
+        self,
+        task_config: Optional[TaskConfig],
+        folder: Optional[CheckpointFolder],
+        looks: bool = True,
+        total: Optional[Callable[[Sequence[float]], Any]] = None,
+    ) -> None:
+        self._task_config, self._folder, self._looks, self._total = task_config, folder, looks, total
+        self._look_s = REMOTE_LOOK_S if folder is not None and folder.is_remote else LOOK_S
+        self._report_due = self._looked = time.monotonic()
+        self._steps_to_look, self._steps_since_look = 1, 0
+        self.stop = False
+
+    def step_end(self, step: int, metrics: Callable[[], Mapping[str, Any]]) -> None:
+        """Do what is due after a step.
+
+        Args:
+            step: Steps made so far.
+            metrics: Returns numbers by name; called only where a report is due.
+        """
+        if self.is_report_due():
+            self.report(step, metrics())
+        self.look()
+
+    def look(self) -> None:
+        """Look for a request to stop, when it is time; once after each step."""
+        self._steps_since_look += 1
+        if self._folder is not None and self._steps_since_look >= self._steps_to_look:
+            self._look()
+
+    def is_report_due(self) -> bool:
+        """Return whether the last report is so old that another one is worth its cost."""
+        return time.monotonic() >= self._report_due
+
+    def report(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Report now."""
+        self._report_due = time.monotonic() + REPORT_S
+        if self._task_config is not None:
+            self._task_config.report(step, **metrics)
+
+    def _look(self) -> None:
+        """Look for the request, and find the step of the next look: in step, the same for all workers."""
+        now = time.monotonic()
+        found = self._is_asked() if self._looks else False
+        pace = (now - self._looked) / self._steps_since_look
+        sums = [float(found), pace]
+        if self._total is not None:
+            sums = list(self._total(sums))
+        # The sum of the paces makes looks of a group more frequent than need be, never rarer.
+        self._steps_to_look = int(min(_MOST_STEPS, max(1.0, self._look_s / max(sums[1], 1e-9))))
+        self._looked, self._steps_since_look = now, 0
+        if sums[0] and not self.stop:
+            self.stop = True
+            logger.info("asked to stop: the training ends at this step")
+            if self._looks and self._folder is not None:
+                self._folder.note_stop()
+
+    def _is_asked(self) -> bool:
+        assert self._folder is not None
+        try:
+            return self._folder.is_asked_to_stop()
+        except FileError as error:  # the training itself can do without
+            logger.warning("cannot look for a request to stop: %s", error)
+            return False

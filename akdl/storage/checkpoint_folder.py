@@ -1,0 +1,157 @@
+"""A folder of checkpoints at any address, and the request to stop that lies in it.
+
+TensorFlow reads and writes local files. So checkpoints of a remote address are fetched into a local folder before the training,
+and published from there after each save. What has been published is complete: a file gets its name when all of it is there, the
+file `checkpoint`, which says what the last one is, comes after all others, and old ones go last.
+
+A file `STOP` in the folder asks a training to end at its next step. The chief renames it to `STOPPED` when it does, so that the
+next job trains again, while the other members of this job, and a restart of it, still find it.
+"""
+
+import contextlib
+import os
+from typing import Any, Dict, Iterator, Tuple
+
+from akdl.storage.files import FileError, is_remote, local_path, opened_with_fsspec
+
+STOP, STOPPED = "STOP", "STOPPED"
+
+_LAST = "checkpoint"  # TensorFlow's name of the file that names the last checkpoint
+_UNFINISHED = ".part"
+
+
+def ask_to_stop(address: str) -> None:
+    """Ask the training that keeps its checkpoints at an address to end at its next step.
+
+    Raises:
+        FileError: The address cannot be reached.
+    """
+    _write(address, STOP)
+
+
+class CheckpointFolder:
+    """The folder at an address.
+
+    Args:
+        address: A local path, file://, or what fsspec reaches.
+        cache: An existing folder of this process, where checkpoints of a remote address are kept.
+
+    Attributes:
+        path: The local folder that trainings read and write.
+        is_remote: Whether it is a copy of what lies at a remote address.
+    """
+
+    def __init__(self, address: str, cache: str) -> None:
+        self.address = address
+        self.is_remote = is_remote(address)
+        self.path = os.path.join(cache, "checkpoints") if self.is_remote else local_path(address)
+        self._published: Dict[str, Tuple[int, int]] = {}
+        os.makedirs(self.path, exist_ok=True)
+
+    def fetch(self) -> None:
+        """Bring what is at a remote address into the local folder.
+
+        Raises:
+            FileError: The address cannot be reached.
+        """
+        if not self.is_remote:
+            return
+        with opened_with_fsspec(self.address) as (system, root):
+            for name in _remote_files(system, root):
+                path = os.path.join(self.path, *name.split("/"))
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                system.get_file(f"{root}/{name}", path)
+        self._published = dict(_local_files(self.path))
+
+    def publish(self) -> None:
+        """Make a remote address hold what the local folder holds.
+
+        Raises:
+            FileError: The address cannot be reached.
+        """
+        if not self.is_remote:
+            return
+        found = dict(_local_files(self.path))
+        changed = [name for name, state in found.items() if self._published.get(name) != state]
+        with opened_with_fsspec(self.address) as (system, root):
+            for name in sorted(changed, key=lambda name: (os.path.basename(name) == _LAST, name)):
+                target = f"{root}/{name}"
+                system.makedirs(target.rpartition("/")[0], exist_ok=True)
+                system.put_file(os.path.join(self.path, *name.split("/")), target + _UNFINISHED)
+                system.mv(target + _UNFINISHED, target)
+            for name in set(self._published) - set(found):
+                if system.exists(f"{root}/{name}"):
+                    system.rm_file(f"{root}/{name}")
+        self._published = found
+
+    def is_asked_to_stop(self) -> bool:
+        """Return whether it was asked to, or has stopped for that."""
+        return _exists(self.address, STOP) or _exists(self.address, STOPPED)
+
+    def begin(self, attempt: int) -> None:
+        """Forget that a former job was stopped; for the chief, before it trains.
+
+        Args:
+            attempt: Number of Flink's attempt: what was asked of an attempt holds for the next one.
+        """
+        if attempt == 0:
+            _remove(self.address, STOPPED)
+
+    def note_stop(self) -> None:
+        """Keep for this job alone that it was asked to stop; for the chief, when it does."""
+        if _exists(self.address, STOP):
+            _write(self.address, STOPPED)
+            _remove(self.address, STOP)
+
+
+def _exists(address: str, name: str) -> bool:
+    if not is_remote(address):
+        return os.path.exists(os.path.join(local_path(address), name))
+    with opened_with_fsspec(address) as (system, root):
+        system.invalidate_cache(root)
+        return bool(system.exists(f"{root}/{name}"))
+
+
+def _write(address: str, name: str) -> None:
+    if not is_remote(address):
+        os.makedirs(local_path(address), exist_ok=True)
+        with open(os.path.join(local_path(address), name), "wb"):
+            return
+    with opened_with_fsspec(address) as (system, root):
+        system.makedirs(root, exist_ok=True)
+        system.pipe_file(f"{root}/{name}", name.encode("ascii"))  # some storages keep no empty files
+
+
+def _remove(address: str, name: str) -> None:
+    if not is_remote(address):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(local_path(address), name))
+        return
+    with opened_with_fsspec(address) as (system, root):
+        if system.exists(f"{root}/{name}"):
+            system.rm_file(f"{root}/{name}")
+
+
+def _local_files(folder: str) -> Iterator[Tuple[str, Tuple[int, int]]]:
+    """Yield the names of all files in a folder, relative and with slashes, with their size and time of change."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(parent, name)
+            relative = os.path.relpath(path, folder).replace(os.sep, "/")
+            if relative not in (STOP, STOPPED) and not name.endswith(_UNFINISHED):
+                with contextlib.suppress(FileNotFoundError):  # a file that a writer has renamed meanwhile
+                    state = os.stat(path)
+                    yield relative, (state.st_size, state.st_mtime_ns)
+
+
+def _remote_files(system: Any, root: str) -> Iterator[str]:
+    """Yield the names of all files at an address, relative to it."""
+    system.invalidate_cache(root)
+    if not system.exists(root):
+        return
+    for path in system.find(root):
+        name = path[len(root) :].lstrip("/") if path.startswith(root) else ""
+        if not name or {"", ".", ".."} & set(name.split("/")):
+            raise FileError(f"the folder lists {path!r}, which is not inside it")
+        if name not in (STOP, STOPPED) and not name.endswith(_UNFINISHED):
+            yield name

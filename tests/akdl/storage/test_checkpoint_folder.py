@@ -1,0 +1,105 @@
+"""Folders of checkpoints on this disk and in fsspec's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from akdl.storage.checkpoint_folder import CheckpointFolder, ask_to_stop
+from akdl.storage.files import FileError
+
+REMOTE = "memory://akdl-checkpoints/one"
+
+
+@pytest.fixture(autouse=True)
+def _no_leftovers() -> Iterator[None]:
+    yield
+    fsspec.filesystem("memory").store.clear()
+
+
+def remote(tmp_path: Path, name: str) -> CheckpointFolder:
+    (tmp_path / name).mkdir(exist_ok=True)
+    return CheckpointFolder(REMOTE, str(tmp_path / name))
+
+
+def files(folder: CheckpointFolder) -> dict[str, str]:
+    root = Path(folder.path)
+    return {path.relative_to(root).as_posix(): path.read_text() for path in root.rglob("*") if path.is_file()}
+
+
+def write(folder: CheckpointFolder, **contents: str) -> None:
+    for name, content in contents.items():
+        path = Path(folder.path, *name.split("__"))
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content)
+
+
+def test_a_local_folder_is_used_as_it_is(tmp_path: Path) -> None:
+    folder = CheckpointFolder(f"file://{tmp_path}/a/b", "/nowhere")
+    assert folder.path == f"{tmp_path}/a/b" and Path(folder.path).is_dir()
+    write(folder, one="1")
+    folder.publish()
+    folder.fetch()
+    assert files(folder) == {"one": "1"}
+
+
+def test_what_one_process_publishes_another_fetches(tmp_path: Path) -> None:
+    chief, other = remote(tmp_path, "chief"), remote(tmp_path, "other")
+    other.fetch()
+    write(chief, a="1", b="2", checkpoint="b", best__c="3")
+    chief.publish()
+    other.fetch()
+    assert files(other) == files(chief)
+    Path(chief.path, "a").unlink()
+    write(chief, b="22")
+    chief.publish()
+    later = remote(tmp_path, "later")
+    later.fetch()
+    assert files(later) == {"b": "22", "checkpoint": "b", "best/c": "3"}
+
+
+def test_only_what_changed_is_sent_and_the_pointer_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, sent = remote(tmp_path, "chief"), []
+    system = fsspec.filesystem("memory")
+    put = type(system).put_file
+    monkeypatch.setattr(type(system), "put_file", lambda self, path, to, **more: sent.append(to) or put(self, path, to, **more))
+    write(folder, a="1", checkpoint="a", z="9")
+    folder.publish()
+    write(folder, b="2", checkpoint="b2")
+    folder.publish()
+    names = [path.rpartition("/")[2] for path in sent]
+    assert names == ["a.part", "z.part", "checkpoint.part", "b.part", "checkpoint.part"]
+    again = remote(tmp_path, "again")
+    again.fetch()
+    again.publish()
+    assert len(sent) == len(names), "what was fetched is not sent back"
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_a_stop_is_asked_for_once_and_holds_for_one_job(tmp_path: Path, is_remote: bool) -> None:
+    def opened() -> CheckpointFolder:
+        return remote(tmp_path, "cache") if is_remote else CheckpointFolder(str(tmp_path / "local"), "/nowhere")
+
+    chief, worker = opened(), opened()
+    chief.begin(0)
+    assert not worker.is_asked_to_stop()
+    ask_to_stop(chief.address)
+    assert chief.is_asked_to_stop() and worker.is_asked_to_stop()
+    chief.note_stop()
+    chief.note_stop()
+    assert worker.is_asked_to_stop()
+    chief.begin(1)
+    assert opened().is_asked_to_stop(), "the next attempt of the same job"
+    chief.publish()
+    opened().fetch()
+    chief.begin(0)
+    assert not opened().is_asked_to_stop(), "the next job"
+
+
+def test_an_address_that_cannot_be_reached(tmp_path: Path) -> None:
+    folder = CheckpointFolder("nosuch://key:secret@bucket/x", str(tmp_path))
+    with pytest.raises(FileError, match=r"^nosuch://bucket/x: it cannot be reached: ValueError: Protocol not known: nosuch"):
+        folder.fetch()
