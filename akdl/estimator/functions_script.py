@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any, Dict, Union
 
 from akdl.estimator.parameters import with_defaults
+from akdl.runner.user_params import plain
 from akdl.storage.model_archive import write_model
 from akdl.tf_version import require_estimator
 from akdl.user_code.config_file import read_config
@@ -49,7 +50,7 @@ def main(task_config: Any, module: Union[ModuleType, str]) -> None:
     require_estimator("akdl.estimator")
     from akdl.estimator.train import train
 
-    given = task_config.user_params
+    given = plain(task_config.user_params)
     overrides = {key: value for key, value in given.items() if key not in _OWN_PARAMS}
     params = with_defaults(_parameters_file(task_config), overrides)  # before all rows are waited for
     if isinstance(module, str):
