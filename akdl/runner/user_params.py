@@ -18,10 +18,8 @@ from typing import Any, Dict, Mapping, Optional
 class _WithText:
     """Makes a number answer as its JSON text too."""
 
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, str):
-            return other == str(self)
-        return bool(super().__eq__(other))
+    def __eq__(self, other: object) -> Any:
+        return other == str(self) if isinstance(other, str) else super().__eq__(other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other

@@ -105,8 +105,8 @@ class KnownStates:
     def can_do_without(self, index: int) -> bool:
         """Whether a member whose script failed is not missed: a parameter server, as long as no worker has failed.
 
-        A script that needs no servers, such as plain Keras, runs in them too, and mostly fails there without rows. Where workers
-        use a server that is gone, they fail or stand still.
+        A script that needs no servers, such as plain Keras, runs in them too, and mostly fails there without rows. Workers that
+        use a server which is gone fail or stand still.
         """
         deciding = self._settings.deciding
         is_server = index >= self._settings.num_workers

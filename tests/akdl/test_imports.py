@@ -15,6 +15,7 @@ ALLOWED = {
     "operators": (
         "bridge",
         "akdl.wire",
+        "akdl.models.tf.keras_sequential.layer_text",
         "akdl.storage.archive",
         "akdl.storage.files",
         "akdl.storage.model_archive",

@@ -18,6 +18,7 @@ def test_they_are_what_json_has():
     assert params == GIVEN and list(range(params["n"]))[-1] == 15 and params["n"] * params["x"] == 8.0
     assert params["on"] and not params["off"] and isinstance(params["n"], int) and isinstance(params["x"], float)
     assert {params["n"]: 1}[16] == 1 and params["n"] != 17 and params["on"] == True  # noqa: E712
+    assert all(params[name] != other for name in ("n", "x", "on", "off") for other in (None, [], object()))
     assert params["list"][0] is True and params["map"]["on"] is True, "what lies deeper stays as it is"
 
 

@@ -11,9 +11,11 @@ label as a JSON object.
 import json
 import logging
 import os
+import random
 import time
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+import numpy as np
 import tensorflow as tf
 
 from akdl.engine.inputs import get_columns_parser
@@ -47,7 +49,8 @@ def main(task_config: TrainTaskConfig) -> None:
     """
     params = plain(task_config.user_params)
     if params.get("seed") is not None:
-        tf.keras.utils.set_random_seed(int(params["seed"]))
+        for seed in (random.seed, np.random.seed, tf.random.set_seed):
+            seed(int(params["seed"]))
     strategy = choose_strategy(task_config)
     labels = _labels(task_config) if params["labels"] else None
     shape = first_shape(task_config.tf_context.rows, params["tensorCol"])
