@@ -337,7 +337,8 @@ def _in_common_steps(train_config: Config, task_config: TaskConfig) -> Config:
         raise ValueError(
             f"{task_config.task_type} {task_config.task_index} got no rows to train on: feed more rows or set fewer workers"
         )
-    hook = CommonSteps(-(-rows * epochs // batch_size), task_config.num_workers)
+    worker = 0 if task_config.task_type == "chief" else task_config.task_index + 1
+    hook = CommonSteps(-(-rows * epochs // batch_size), worker, task_config.num_workers)
     return dict(train_config, num_epochs=None, hooks=[*(train_config.get("hooks") or []), hook])
 
 
