@@ -275,7 +275,8 @@ def _fill(feature: Any, values: List[Any], column_type: ColumnType, exact_double
     if exact_doubles and column_type.kind is Kind.DOUBLE:
         feature.bytes_list.value.append(struct.pack(f"<{len(values)}d", *values))
     elif column_type.feature == INT64:
-        feature.int64_list.value.extend(values)
+        # Later versions of protobuf take no booleans for integers.
+        feature.int64_list.value.extend(int(value) if isinstance(value, bool) else value for value in values)
     elif column_type.feature == FLOAT32:
         feature.float_list.value.extend(values)
     else:

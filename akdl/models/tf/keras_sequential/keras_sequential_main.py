@@ -11,11 +11,9 @@ label as a JSON object.
 import json
 import logging
 import os
-import random
 import time
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-import numpy as np
 import tensorflow as tf
 
 from akdl.engine.inputs import get_columns_parser
@@ -49,8 +47,7 @@ def main(task_config: TrainTaskConfig) -> None:
     """
     params = plain(task_config.user_params)
     if params.get("seed") is not None:
-        for seed in (random.seed, np.random.seed, tf.random.set_seed):
-            seed(int(params["seed"]))
+        tf.keras.utils.set_random_seed(int(params["seed"]))  # Keras has a generator of its own beside TensorFlow's
     strategy = choose_strategy(task_config)
     labels = _labels(task_config) if params["labels"] else None
     shape = first_shape(task_config.tf_context.rows, params["tensorCol"])
@@ -75,6 +72,7 @@ def main(task_config: TrainTaskConfig) -> None:
         epochs=int(params["numEpochs"]),
         initial_epoch=checkpoints.epochs_done,
         callbacks=callbacks,
+        shuffle=False,  # the dataset does it
         verbose=2,  # a line per epoch: progress bars are no good in logs
     )
     weights = model.get_weights()  # in every worker: some variables are sums over all of them
