@@ -20,6 +20,7 @@ import contextlib
 import faulthandler
 import functools
 import json
+import logging
 import os
 import platform
 import signal
@@ -37,9 +38,11 @@ from akdl.rows.file_rows import FileRows
 from akdl.rows.stream_rows import StreamRows
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, TrainTaskConfig
 from akdl.runner.context import Share, TFContext
-from akdl.runner.extra_inputs import open_extra_inputs, text_path
+from akdl.runner.extra_inputs import open_extra_inputs, text_path, write_text
 from akdl.runner.output_writer import OutputWriter
 from akdl.runner.reports import Reports
+from akdl.runner.tensor_shapes import write_tensor_shapes
+from akdl.runner.user_params import with_text
 from akdl.serving.check import write_checked_model
 from akdl.storage.files import is_remote
 from akdl.storage.model_archive import ModelError
@@ -62,6 +65,8 @@ LEFT_THREADS_GRACE_S = 5.0
 PROGRESS_S = 0.5
 STACKS_FILE = "stacks.txt"  # in the private folder: where the threads are, written when SIGUSR2 asks for it
 PRIVATE_FOLDER = ".akdl"  # inside the work folder; the rest of it belongs to the script
+
+logger = logging.getLogger(__name__)
 
 AnyRows = Union[FileRows, StreamRows]
 
@@ -156,8 +161,17 @@ def _run_script(
         if leaving.code not in (None, 0):
             raise
     if isinstance(task_config, TrainTaskConfig) and task_config.task_type == "chief":
-        write_checked_model(task_config.saved_model_dir, writer)
+        write_checked_model(task_config.saved_model_dir, writer, checkpoint=_latest_checkpoint(task_config))
     writer.close()
+
+
+def _latest_checkpoint(task_config: TrainTaskConfig) -> Optional[str]:
+    """Return the folder with the checkpoint that is to come with the model; None without one."""
+    folder = task_config.latest_ckpt_dir
+    if folder is not None and not os.listdir(folder):
+        logger.warning("the script has left no checkpoint in latest_ckpt_dir, so the model comes without one")
+        return None
+    return folder
 
 
 def _find_main(path: str, work_dir: str, runner: Optional[str]) -> Callable[[TaskConfig], Any]:
@@ -213,12 +227,16 @@ def _task_config(
         return [Share(share.path, share.rows) for share in channel.wait_for_shares().shares]
 
     _make_checkpoint_dir(task.checkpoint_dir)
-    user_params = json.loads(task.user_params)
+    user_params = with_text(json.loads(task.user_params))
     # Scripts find the path of an extra input in their parameters and read it at once, so all rows are waited for.
     columns = [each.columns for each in task.extra_inputs]
     extra_inputs = []
     if columns and isinstance(rows, FileRows):
-        extra_inputs = open_extra_inputs(rows.extra_files(), columns, task.exact_doubles, task.work_dir)
+        extra_inputs = open_extra_inputs(rows.extra_files(), columns, task.exact_doubles)
+        for number, each in enumerate(columns, 1):
+            write_text(text_path(task.work_dir, number), rows.extra_columns(number), each)
+    if isinstance(rows, FileRows) and tf_config["task"]["type"] != "ps":
+        write_tensor_shapes(rows, task.input_columns, task.work_dir)
     for number in range(1, len(columns) + 1):
         user_params[f"ALINK:bc_{number}"] = text_path(task.work_dir, number)
     common: Dict[str, Any] = {
@@ -234,7 +252,10 @@ def _task_config(
         **surroundings,
     }
     if task.kind == "train":
-        checkpoint = os.path.join(task.work_dir, "latest_ckpt") if user_params.get("ALINK:save_latest_checkpoint") else None
+        checkpoint = None
+        if user_params.get("ALINK:save_latest_checkpoint", False) not in (False, None, "", "false"):
+            checkpoint = os.path.join(task.work_dir, "latest_ckpt")
+            os.makedirs(checkpoint, exist_ok=True)
         return TrainTaskConfig(saved_model_dir=os.path.join(task.work_dir, "savedmodel"), latest_ckpt_dir=checkpoint, **common)
     if isinstance(rows, StreamRows):
         return StreamTaskConfig(output_writer=writer, rows=rows if task.commits else None, **common)

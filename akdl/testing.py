@@ -19,6 +19,7 @@ from akdl.rows.examples import records
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TrainTaskConfig
 from akdl.runner.context import Share, TFContext
 from akdl.runner.output_writer import check_example
+from akdl.runner.user_params import with_text
 from akdl.wire import Example, Rows, TableColumn
 from akdl.wire.column_type import ColumnType, Kind, type_of
 from akdl.wire.columns import encode_columns
@@ -113,6 +114,10 @@ class StoredRows:
     def is_empty(self) -> bool:
         """Return whether there is no row."""
         return not self.count
+
+    def first_columns(self) -> Optional[Rows]:
+        """Return the rows as columns; None where there are none."""
+        return next(self.columns()) if self.count else None
 
     def segments(self) -> Iterator[str]:
         """Yield the paths of the files that hold the rows: the one there is."""
@@ -246,7 +251,7 @@ def _common(
     common: Dict[str, Any] = {
         "tf_context": context,
         "work_dir": work_dir,
-        "user_params": dict(user_params or {}),
+        "user_params": with_text(user_params or {}),
         "num_workers": 1,
         "cluster": {"chief": ["localhost:0"]},
         "task_type": "chief",
@@ -272,7 +277,8 @@ def _fill(feature: Any, values: List[Any], column_type: ColumnType, exact_double
     if exact_doubles and column_type.kind is Kind.DOUBLE:
         feature.bytes_list.value.append(struct.pack(f"<{len(values)}d", *values))
     elif column_type.feature == INT64:
-        feature.int64_list.value.extend(values)
+        # Later versions of protobuf take no booleans for integers.
+        feature.int64_list.value.extend(int(value) if isinstance(value, bool) else value for value in values)
     elif column_type.feature == FLOAT32:
         feature.float_list.value.extend(values)
     else:

@@ -10,6 +10,20 @@ from operators.flink.env import (
     useLocalEnv,
     useRemoteEnv,
 )
+from operators.keras_sequential import (
+    KerasSequentialClassifierPredictBatchOp,
+    KerasSequentialClassifierPredictStreamOp,
+    KerasSequentialClassifierTrainBatchOp,
+    KerasSequentialRegressorPredictBatchOp,
+    KerasSequentialRegressorPredictStreamOp,
+    KerasSequentialRegressorTrainBatchOp,
+)
+from operators.keras_stages import (
+    KerasSequentialClassificationModel,
+    KerasSequentialClassifier,
+    KerasSequentialRegressionModel,
+    KerasSequentialRegressor,
+)
 from operators.local_predictor import LocalPredictor
 from operators.pipeline import (
     Pipeline,
@@ -36,6 +50,16 @@ __all__ = [
     "BatchOperator",
     "CsvSourceBatchOp",
     "CsvSourceStreamOp",
+    "KerasSequentialClassificationModel",
+    "KerasSequentialClassifier",
+    "KerasSequentialClassifierPredictBatchOp",
+    "KerasSequentialClassifierPredictStreamOp",
+    "KerasSequentialClassifierTrainBatchOp",
+    "KerasSequentialRegressionModel",
+    "KerasSequentialRegressor",
+    "KerasSequentialRegressorPredictBatchOp",
+    "KerasSequentialRegressorPredictStreamOp",
+    "KerasSequentialRegressorTrainBatchOp",
     "LocalPredictor",
     "MLEnv",
     "MemSourceBatchOp",

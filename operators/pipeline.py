@@ -15,14 +15,20 @@ from operators.batch_operator import BatchOperator
 from operators.local_predictor import DESCRIPTION, LocalPredictor, fetch_pipeline, read_pipeline
 from operators.params.accessors import PredictParams, SavedModelPredictParams, TrainerParams
 from operators.params.param import WithParams
-from operators.predict_batch import TFSavedModelPredictBatchOp, TFTableModelPredictBatchOp, pack_model_table
-from operators.predict_stream import TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
+from operators.predict_batch import (
+    TableModelPredictBatchOp,
+    TFSavedModelPredictBatchOp,
+    TFTableModelPredictBatchOp,
+    pack_model_table,
+)
+from operators.predict_stream import TableModelPredictStreamOp, TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
 from operators.prepare.model_file import packed_model
 from operators.prepare.program_folder import named_by_content, program_folder
 from operators.script_batch import TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
 from operators.stream_operator import StreamOperator
 
 _Op = TypeVar("_Op", bound=Union[BatchOperator, StreamOperator])
+_Table = TypeVar("_Table", bound="TableModelPredictor")
 
 
 class _Predictor(WithParams):
@@ -45,15 +51,18 @@ class _Predictor(WithParams):
         raise NotImplementedError
 
 
-class TFTableModelPredictor(PredictParams, _Predictor):
-    """Predicts with a model table, see `setModelData`."""
+class TableModelPredictor(_Predictor):
+    """Predicts with a model table, see `setModelData`; the kinds differ in their parameters."""
+
+    _batch: type[TableModelPredictBatchOp]
+    _stream: type[TableModelPredictStreamOp]
 
     def __init__(self, **params: Any) -> None:
         super().__init__(**params)
         self._model: BatchOperator | None = None
         self._file: str | None = None
 
-    def setModelData(self, model: BatchOperator) -> TFTableModelPredictor:
+    def setModelData(self: _Table, model: BatchOperator) -> _Table:
         """Set the operator whose table holds the model."""
         self._model = model
         return self
@@ -61,15 +70,22 @@ class TFTableModelPredictor(PredictParams, _Predictor):
     def transform(self, data: _Op) -> _Op:
         """Return the table or stream with the model's outputs."""
         if isinstance(data, StreamOperator):
-            return cast("_Op", TFTableModelPredictStreamOp(**self._given()).predict_with(self._model_file(), data))
-        return cast("_Op", TFTableModelPredictBatchOp(**self._given()).predict_with(self._model_file(), data))
+            return cast("_Op", self._stream(**self._given()).predict_with(self._model_file(), data))
+        return cast("_Op", self._batch(**self._given()).predict_with(self._model_file(), data))
 
     def _model_file(self) -> str:
         if self._file is None:
             if self._model is None:
-                raise ConfigurationError("TFTableModelPredictor has no model: call setModelData, or fit a trainer")
+                raise ConfigurationError(f"{type(self).__name__} has no model: call setModelData, or fit a trainer")
             self._file = pack_model_table(self._model)
         return self._file
+
+
+class TFTableModelPredictor(PredictParams, TableModelPredictor):
+    """Predicts with a model table, see `setModelData`."""
+
+    _batch = TFTableModelPredictBatchOp
+    _stream = TFTableModelPredictStreamOp
 
 
 class TFSavedModelPredictor(SavedModelPredictParams, _Predictor):
@@ -87,8 +103,16 @@ class TFSavedModelPredictor(SavedModelPredictParams, _Predictor):
             raise ConfigurationError(f"TFSavedModelPredictor: modelPath: {error}") from None
 
 
-class _Trainer(TrainerParams):
+class Trainer(WithParams):
     """A stage that trains."""
+
+    def fit(self, data: BatchOperator) -> TableModelPredictor:
+        """Return a predictor with the model that is trained on a table, when it is first needed."""
+        raise NotImplementedError
+
+
+class _ScriptTrainer(TrainerParams, Trainer):
+    """A stage that trains with a script."""
 
     _operator: type[Union[TFTableModelTrainBatchOp, TF2TableModelTrainBatchOp]]
 
@@ -104,13 +128,13 @@ class _Trainer(TrainerParams):
         return TFTableModelPredictor(**predict).setModelData(data.link(self._operator(**train)))
 
 
-class TFTableModelTrainer(_Trainer):
+class TFTableModelTrainer(_ScriptTrainer):
     """Trains with a TensorFlow 1 style script, and predicts with the model."""
 
     _operator = TFTableModelTrainBatchOp
 
 
-class TF2TableModelTrainer(_Trainer):
+class TF2TableModelTrainer(_ScriptTrainer):
     """Trains with a TensorFlow 2 script, and predicts with the model."""
 
     _operator = TF2TableModelTrainBatchOp
@@ -119,10 +143,10 @@ class TF2TableModelTrainer(_Trainer):
 class Pipeline:
     """Stages that run one after the other; trainers among them have to be trained first."""
 
-    def __init__(self, *stages: _Trainer | _Predictor) -> None:
+    def __init__(self, *stages: Trainer | _Predictor) -> None:
         self._stages = list(stages)
 
-    def add(self, stage: _Trainer | _Predictor) -> Pipeline:
+    def add(self, stage: Trainer | _Predictor) -> Pipeline:
         """Add a stage at the end."""
         self._stages.append(stage)
         return self
@@ -133,7 +157,7 @@ class Pipeline:
         for stage in self._stages:
             if fitted:
                 data = fitted[-1].transform(data)
-            fitted.append(stage.fit(data) if isinstance(stage, _Trainer) else stage)
+            fitted.append(stage.fit(data) if isinstance(stage, Trainer) else stage)
         return PipelineModel(*fitted)
 
 

@@ -154,11 +154,8 @@ class PredictOp(WithParams, Operator[Any]):
             )
 
 
-class TFTableModelPredictBatchOp(PredictParams, PredictOp, BatchOperator):
-    """Predicts with a model table: `linkFrom(model, data)`.
-
-    The job of the model's operator runs when this operator is linked, once for all that use the model.
-    """
+class TableModelPredictBatchOp(PredictOp, BatchOperator):
+    """Predicts with a model table; the kinds differ in their parameters."""
 
     def linkFrom(self, *ops: BatchOperator) -> BatchOperator:
         """Predict the rows of the second table with the model in the first."""
@@ -172,6 +169,13 @@ class TFTableModelPredictBatchOp(PredictParams, PredictOp, BatchOperator):
         """Predict the rows of a table with the model in a file of `packed_model` or `pack_model_table`."""
         self._predict(data, model)
         return self
+
+
+class TFTableModelPredictBatchOp(PredictParams, TableModelPredictBatchOp):
+    """Predicts with a model table: `linkFrom(model, data)`.
+
+    The job of the model's operator runs when this operator is linked, once for all that use the model.
+    """
 
 
 class TFSavedModelPredictBatchOp(SavedModelPredictParams, PredictOp, BatchOperator):

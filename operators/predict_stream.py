@@ -26,10 +26,8 @@ class _PredictStreamOp(PredictOp, StreamOperator):
         return data, models
 
 
-class TFTableModelPredictStreamOp(PredictStreamParams, _PredictStreamOp):
-    """Predicts a stream with a model table.
-
-    The job of the model's operator runs when this operator is linked, once for all that use the model.
+class TableModelPredictStreamOp(_PredictStreamOp):
+    """Predicts a stream with a model table; the kinds differ in their parameters.
 
     Args:
         model: The operator whose table holds the model.
@@ -61,6 +59,17 @@ class TFTableModelPredictStreamOp(PredictStreamParams, _PredictStreamOp):
         data, models = self._prepare(ops)
         self._predict(data, model, models)
         return self
+
+
+class TFTableModelPredictStreamOp(PredictStreamParams, TableModelPredictStreamOp):
+    """Predicts a stream with a model table.
+
+    The job of the model's operator runs when this operator is linked, once for all that use the model.
+
+    Args:
+        model: The operator whose table holds the model.
+        params: Values of parameters.
+    """
 
 
 class TFSavedModelPredictStreamOp(SavedModelPredictStreamParams, _PredictStreamOp):

@@ -4,8 +4,9 @@ Differs from Alink in where rows are parsed: after batching, which is about twen
 worker holds its own share already.
 """
 
+import logging
 import re
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
 
@@ -28,6 +29,9 @@ dtype_str_map = {
 Parser = Callable[[Any], Tuple[Any, ...]]
 ColumnsParser = Callable[[Mapping[str, Any]], Tuple[Any, ...]]
 
+logger = logging.getLogger(__name__)
+_warned: Set[str] = set()
+
 _CARRIED = (tf.int64, tf.float32, tf.string)  # the dtypes a tf.train.Example can hold; the others are cast
 
 
@@ -36,7 +40,8 @@ def parse_feature_specs(example_config: Sequence[Mapping[str, Any]]) -> Dict[str
 
     Args:
         example_config: One mapping per feature: `name`, `dtype` (a key of `dtype_str_map`, or a dtype), `shape` (of one
-            row) and, where it is not "FixedLenFeature", `feature_type` ("FixedLenSequenceFeature" or "VarLenFeature").
+            row) and, where it is not "FixedLenFeature", `feature_type` ("FixedLenSequenceFeature" or "VarLenFeature", or
+            the class of this name in `tf.io`).
 
     Returns:
         Name to feature, as `get_example_parser` takes it.
@@ -120,7 +125,7 @@ def get_columns_parser(
 
 
 def get_feature_placeholders(
-    placeholders_config: Sequence[Mapping[str, Any]], export_batch_dim: bool = False
+    placeholders_config: Sequence[Mapping[str, Any]], export_batch_dim: bool = False, **ignored: Any
 ) -> Dict[str, Any]:
     """Return the placeholders that describe what a served model is fed.
 
@@ -130,10 +135,12 @@ def get_feature_placeholders(
         placeholders_config: One mapping per input: `name`, `dtype` and `shape`, as in `parse_feature_specs`.
         export_batch_dim: Put a batch dimension of any size before `shape`. Without it the first dimension in `shape` is
             the batch.
+        ignored: Other keys, so that a whole export config can be given; a warning lists them.
 
     Raises:
         ValueError: A key is missing, or a dtype is unknown.
     """
+    _warn_of(ignored, "get_feature_placeholders")
     shapes = {
         _required(entry, "name"): ([None] if export_batch_dim else []) + list(_required(entry, "shape"))
         for entry in placeholders_config
@@ -159,6 +166,7 @@ def get_dataset(
     post_process_dataset: Optional[Callable[[Any], Any]] = None,
     example_parser: Optional[Parser] = None,
     weight_col: Optional[str] = None,
+    **ignored: Any,
 ) -> Any:
     """Return a `tf.data.Dataset` of (features, label) batches; the last one may be smaller.
 
@@ -175,10 +183,12 @@ def get_dataset(
             slower way through this function one by one.
         example_parser: From serialized rows, shape [n], to (features, label); in place of `feature_specs` and `label_col`.
         weight_col: See `get_example_parser`; batches are (features, label, weight) then.
+        ignored: Other keys, so that a whole train config can be given; a warning lists them.
 
     Raises:
         ValueError: See `get_example_parser`.
     """
+    _warn_of(ignored, "get_dataset")
     parse = example_parser
     if parse is None:
         if feature_specs is None or label_col is None:
@@ -226,6 +236,13 @@ def get_dataset_fn(**dataset_args: Any) -> Callable[[], Any]:
     return lambda: get_dataset(**dataset_args)
 
 
+def _warn_of(ignored: Mapping[str, Any], function: str) -> None:
+    message = f"{function} does not read the keys {', '.join(sorted(ignored))}"
+    if ignored and message not in _warned:  # an Estimator calls its input functions again and again
+        _warned.add(message)
+        logger.warning("%s", message)
+
+
 def _check_roles(feature_specs: Mapping[str, Any], label_col: str, weight_col: Optional[str]) -> None:
     for what, name in (("label", label_col), ("weight", weight_col)):
         if name is not None and name not in feature_specs:
@@ -266,6 +283,7 @@ def _shaped(cells: Any, name: str, spec: Any) -> Any:
 
 def _feature(entry: Mapping[str, Any]) -> Any:
     dtype, kind = _dtype(entry), entry.get("feature_type", "FixedLenFeature")
+    kind = getattr(kind, "__name__", kind)
     if kind == "VarLenFeature":
         return tf.io.VarLenFeature(dtype)
     shape = list(_required(entry, "shape"))

@@ -26,6 +26,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 import tensorflow as tf
 
 from akdl.engine import best_checkpoints, keras_fit
+from akdl.engine.common_steps import CommonSteps
 from akdl.engine.early_stopping import stop_if_no_decrease_hook, stop_if_no_increase_hook
 from akdl.engine.estimator_group import is_group, train_in_group, train_spec
 from akdl.engine.estimator_watch import EstimatorWatch
@@ -53,7 +54,7 @@ InputFn = Callable[[], Any]
 
 logger = logging.getLogger(__name__)
 
-_DATASET_KEYS = set(inspect.signature(get_dataset).parameters)
+_DATASET_KEYS = set(inspect.signature(get_dataset).parameters) - {"ignored"}
 _COLUMNS_DATASET_KEYS = _DATASET_KEYS & set(inspect.signature(get_dataset_of_columns).parameters)
 _RUN_CONFIG_KEYS = set(inspect.signature(generate_run_config).parameters) - {"ignored"}
 _OWN_KEYS = {"valid_raw_dataset_fn", "early_stopping_patience_steps", "steps_per_epoch", "max_steps", "hooks"}
@@ -86,7 +87,7 @@ def train_estimator(
     """
     module = require_estimator("train_estimator")
     if is_group(estimator.config) and estimator.config.train_distribute is not None:
-        train_config = _with_steps_of_largest_share(train_config, task_config)
+        train_config = _in_common_steps(train_config, task_config)
     input_fn, valid_fn = _input_fns(input_config, train_config, task_config)
     serving_fn, export_dir = _serving_fn(module, export_config), _export_dir(export_config, task_config)
     metrics: Optional[Dict[str, Any]] = None
@@ -326,21 +327,31 @@ def _export_dir(export_config: Config, task_config: TaskConfig) -> str:
     return str(folder)
 
 
-def _with_steps_of_largest_share(train_config: Config, task_config: TaskConfig) -> Config:
-    """Return the config with the same number of steps for all workers.
-
-    An Estimator under MultiWorkerMirroredStrategy fails when one worker has no more rows and another one has.
-    """
+def _in_common_steps(train_config: Config, task_config: TaskConfig) -> Config:
+    """Return the config with the same number of steps for all workers; rows of smaller shares come again."""
     epochs, batch_size = _required(train_config, "num_epochs"), _required(train_config, "batch_size")
-    if epochs is None or "raw_dataset_fn" in train_config:
+    if epochs is None:
         return train_config
-    rows = [share.rows for share in task_config.tf_context.shares()]
-    if len(rows) != task_config.num_workers:  # this process was not told of the others
+    raw_dataset_fn = train_config.get("raw_dataset_fn")
+    rows = task_config.tf_context.rows.length() if raw_dataset_fn is None else _count(raw_dataset_fn)
+    if rows is None:
         return train_config
-    if 0 in rows:
-        raise ValueError(f"worker {rows.index(0)} got no rows to train on: feed more rows or set fewer workers")
-    steps = -(-max(rows) * epochs // batch_size)
-    return dict(train_config, num_epochs=None, max_steps=min(steps, train_config.get("max_steps") or steps))
+    if not rows:
+        raise ValueError(
+            f"{task_config.task_type} {task_config.task_index} got no rows to train on: feed more rows or set fewer workers"
+        )
+    worker = 0 if task_config.task_type == "chief" else task_config.task_index + 1
+    hook = CommonSteps(-(-rows * epochs // batch_size), worker, task_config.num_workers)
+    return dict(train_config, num_epochs=None, hooks=[*(train_config.get("hooks") or []), hook])
+
+
+def _count(raw_dataset_fn: Callable[[], Any]) -> Optional[int]:
+    """Return the number of rows that a dataset gives, None where it has no end; in graph mode too."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        dataset = raw_dataset_fn()
+        if session.run(tf.data.experimental.cardinality(dataset)) == tf.data.experimental.INFINITE_CARDINALITY:
+            return None
+        return int(session.run(dataset.reduce(tf.constant(0, tf.int64), lambda number, _: number + 1)))
 
 
 def _exports(task_config: TaskConfig) -> bool:

@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any, Dict, Union
 
 from akdl.estimator.parameters import PARAMETERS_FILE, with_defaults
+from akdl.runner.user_params import plain
 from akdl.storage.model_archive import write_model
 from akdl.tf_version import require_estimator
 from akdl.user_code.config_file import read_config
@@ -48,7 +49,7 @@ def main(task_config: Any, module: Union[ModuleType, str]) -> None:
     require_estimator("akdl.estimator")
     from akdl.estimator.train import train
 
-    given = task_config.user_params
+    given = plain(task_config.user_params)
     overrides = {key: value for key, value in given.items() if key not in _OWN_PARAMS}
     params = {**_parameters_file(task_config), **overrides}
     with_defaults(params)  # what is wrong is told before all rows are waited for

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, Dict, List, Mapping, Sequence, Union
 
 from akdl.keras.task_configs import PREDICT, TASKS, TRAIN, placeholders_in
+from akdl.runner.user_params import plain
 from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.storage.model_archive import write_model
 from akdl.user_code.config_file import ConfigError, read_config
@@ -46,7 +47,7 @@ def main(task_config: Any, module: Union[ModuleType, str], config: Union[None, s
     """
     if isinstance(module, str):
         module = load_module(os.path.join(task_config.work_dir, module))
-    params = task_config.user_params
+    params = plain(task_config.user_params)
     task = params.get("task", TRAIN)
     if task not in TASKS:
         raise ConfigError("operator's", [f"task: expected one of {', '.join(TASKS)}, got {task!r}"])

@@ -101,6 +101,25 @@ class FileRows:
             each.make_frames(len(each))
         return [each.path for each in self._extra_inputs]
 
+    def extra_columns(self, number: int) -> Iterator[Rows]:
+        """Wait for the last row and yield the rows of extra input `number`, counted from 1, a chunk at a time.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+        """
+        self._wait_complete()
+        chunks = self._extra_inputs[number - 1]
+        for chunk in range(len(chunks)):
+            yield chunks.columns(chunk)
+
+    def first_columns(self) -> Optional[Rows]:
+        """Wait for the first chunk and return it; None where there are no rows.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+        """
+        return None if self.is_empty() else self._input.columns(0)
+
     def length(self) -> int:
         """Wait for the last row and return the number of rows.
 

@@ -4,6 +4,7 @@ Chunks are columns. `columns` gives them as they are. TensorFlow's own TFRecord 
 until it has read them, so that no row is touched in Python and memory stays as it is for weeks.
 """
 
+import logging
 import os
 import threading
 import zlib
@@ -16,6 +17,8 @@ from akdl.rows.chunk_file import write_all
 from akdl.rows.examples import ExampleEncoder
 from akdl.rows.file_rows import check_end, check_unbroken
 from akdl.wire import Chunk, Progress, Rows, TableColumn
+
+logger = logging.getLogger(__name__)
 
 HELD_BYTES = 4 << 20  # rows that wait here for the script; one chunk always may. About 15 % faster than 1 MB
 
@@ -52,6 +55,7 @@ class StreamRows:
         self._reported = 0
         self._waiting = 0
         self._scanned = False
+        self._warned = False
         self._complete = False
         self._error: Optional[Exception] = None
         threading.Thread(target=self._fill, args=(chunks,), name="akdl-rows", daemon=True).start()
@@ -107,22 +111,22 @@ class StreamRows:
             return True
 
     def segments(self) -> Iterator[str]:
-        """Yield paths of TFRecord files that together hold each row once; a path is valid until the next is asked for.
+        """Yield paths of TFRecord files that together hold each row once; a second time, yield none.
+
+        A path is valid until the next is asked for.
 
         Raises:
             ChannelError: The rows did not arrive completely.
-            RuntimeError: They were asked for before.
         """
         for number, chunks in enumerate(self._scan()):
             with self._file(number, chunks) as path:
                 yield path
 
     def columns(self) -> Iterator[Rows]:
-        """Yield the rows as they arrive, each once, a chunk at a time.
+        """Yield the rows as they arrive, each once, a chunk at a time; a second time, yield none.
 
         Raises:
             ChannelError: The rows did not arrive completely.
-            RuntimeError: They were asked for before.
         """
         for chunks in self._scan():
             for chunk in chunks:
@@ -132,9 +136,13 @@ class StreamRows:
         """Yield all chunks, those together that are there at the same time."""
         with self._changed:
             if self._scanned:
-                raise RuntimeError(
-                    "the rows of a stream can be scanned once: take one iterator and go on with it, `rows = iter(dataset)`"
-                )
+                if not self._warned:
+                    self._warned = True
+                    logger.warning(
+                        "the rows of a stream can be scanned once, and a further scan gives none: take one iterator and go on "
+                        "with it, `rows = iter(dataset)`"
+                    )
+                return
             self._scanned = True
         while True:
             chunks = self._take()

@@ -3,9 +3,12 @@
 Names and meanings follow Alink's documentation of its script operators, so a script written for Alink finds what it
 expects. `dataset_file` and `dataset_length` wait until the whole share of this worker has arrived; everything else,
 `tf_context.flink_stream_dataset()` included, is there at once.
+
+A script may make one config of another: `TrainTaskConfig(saved_model_dir=folder, **task_config.__dict__)`. So each class takes
+the arguments of the others and leaves them out.
 """
 
-from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, Optional, Sequence, TypeVar
 
 from akdl.runner.reports import Reports
 
@@ -14,6 +17,20 @@ if TYPE_CHECKING:
     from akdl.runner.context import TFContext
     from akdl.runner.extra_inputs import ExtraInput
     from akdl.runner.output_writer import OutputWriter
+
+
+Value = TypeVar("Value")
+
+
+class _OfRows(Generic[Value]):
+    """An attribute that waits for the rows, unless it was set: then it is what it was set to."""
+
+    def __init__(self, read: "Callable[[_FileTaskConfig], Value]") -> None:
+        self._read = read
+        self.__doc__ = read.__doc__
+
+    def __get__(self, config: "Optional[_FileTaskConfig]", owner: Optional[type] = None) -> Any:
+        return self if config is None else self._read(config)
 
 
 class TaskConfig:
@@ -26,13 +43,14 @@ class TaskConfig:
         task_type: The `task.type` entry of TF_CONFIG: "chief", "worker" or "ps".
         task_index: The `task.index` entry of TF_CONFIG.
         work_dir: A folder of this process alone, removed when the task ends.
-        user_params: The operator's `userParams` with the JSON types that the user wrote. "ALINK:bc_k" is the path of extra
-            input k as plain text.
+        user_params: The operator's `userParams`. Numbers and booleans answer as text too, see `akdl.runner.user_params`.
+            "ALINK:bc_k" is the path of extra input k as plain text.
         extra_inputs: The inputs that every process gets whole, in their order, see `akdl.runner.extra_inputs`.
         checkpoint_dir: The operator's `checkpointDir`, the same for all members and all attempts: a local path, or an address
             such as s3://bucket/folder; None when it is not set.
         attempt: Number of Flink's attempt to run this group, from 0; a restart makes the next.
         reports: What `report` fills.
+        others: Arguments of other task configs, which are left out.
     """
 
     def __init__(
@@ -49,6 +67,7 @@ class TaskConfig:
         checkpoint_dir: Optional[str] = None,
         attempt: int = 0,
         reports: Optional[Reports] = None,
+        **others: Any,
     ) -> None:
         self.tf_context = tf_context
         self.num_workers = num_workers
@@ -79,9 +98,21 @@ class TaskConfig:
 
 
 class _FileTaskConfig(TaskConfig):
-    """A task whose rows are also kept in a file."""
+    """A task whose rows are also kept in a file.
 
-    @property
+    Args:
+        dataset_file: See the attribute; None for that of the rows.
+        dataset_length: See the attribute; None for that of the rows.
+        common: See `TaskConfig`.
+    """
+
+    def __init__(self, *, dataset_file: Optional[str] = None, dataset_length: Optional[int] = None, **common: Any) -> None:
+        super().__init__(**common)
+        for name, value in (("dataset_file", dataset_file), ("dataset_length", dataset_length)):
+            if value is not None:
+                setattr(self, name, value)
+
+    @_OfRows
     def dataset_file(self) -> str:
         """Path of a TFRecord file with this worker's rows as tf.train.Example; can be read any number of times.
 
@@ -92,7 +123,7 @@ class _FileTaskConfig(TaskConfig):
         """
         return self.tf_context.rows.file()
 
-    @property
+    @_OfRows
     def dataset_length(self) -> int:
         """Number of rows in `dataset_file`; waits like it."""
         return self.tf_context.rows.length()
@@ -144,7 +175,7 @@ class StreamTaskConfig(TaskConfig):
     def dataset_fn(self) -> Any:
         """Return a tf.data.Dataset of serialized tf.train.Example over the rows as they come; it can be scanned once.
 
-        Iterating waits for rows, and ends when the stream does. A second scan raises a RuntimeError.
+        Iterating waits for rows, and ends when the stream does. A second scan gives no rows, and a warning.
         """
         return self.tf_context.flink_stream_dataset()
 

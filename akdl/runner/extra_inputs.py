@@ -8,10 +8,13 @@ guessing; `rows` and `batches` return exact values.
 import datetime
 import os
 import struct
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence
+
+import numpy as np
 
 from akdl.features import STRING, batches
-from akdl.wire import Example, TableColumn
+from akdl.rows.examples import ExampleEncoder, records
+from akdl.wire import Example, Rows, TableColumn
 from akdl.wire.column_type import ColumnType, Kind, type_of
 
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -36,13 +39,9 @@ class ExtraInput:
 
         Dates and times are numbers, as in `akdl.features.feature_spec`; DECIMAL is text. Needs no TensorFlow.
         """
-        types = {column.name: type_of(column) for column in self.columns}
+        types = [type_of(column) for column in self.columns]
         for record in _records(self.path):
-            features = Example.FromString(record).features.feature
-            yield {
-                name: _cell(features[name], column_type, self._exact_doubles) if name in features else None
-                for name, column_type in types.items()
-            }
+            yield _cells(record, self.columns, types, self._exact_doubles)
 
     def batches(self, batch_size: int, defaults: Optional[Mapping[str, Any]] = None) -> Any:
         """Return a `tf.data.Dataset` of batches, see `akdl.features.batches`."""
@@ -50,22 +49,27 @@ class ExtraInput:
 
         return batches(tf.data.TFRecordDataset(self.path), batch_size, self.columns, self._exact_doubles, defaults)
 
-    def write_text(self, path: str) -> None:
-        """Write the rows in Alink's plain text form."""
-        types = [type_of(column) for column in self.columns]
-        with open(path, "w", encoding="utf-8") as file:
-            for row in self.rows():
-                file.write(" ".join(_text(cell, column_type) for cell, column_type in zip(row.values(), types)) + "\n")
+
+def open_extra_inputs(paths: Sequence[str], columns: Sequence[Sequence[TableColumn]], exact_doubles: bool) -> List[ExtraInput]:
+    """Return the extra inputs in their order."""
+    return [ExtraInput(path, each, exact_doubles) for path, each in zip(paths, columns)]
 
 
-def open_extra_inputs(
-    paths: Sequence[str], columns: Sequence[Sequence[TableColumn]], exact_doubles: bool, work_dir: str
-) -> List[ExtraInput]:
-    """Return the extra inputs in their order, and write the text of input k to `bc_data_k` in the work folder."""
-    found = [ExtraInput(path, each, exact_doubles) for path, each in zip(paths, columns)]
-    for number, each in enumerate(found, 1):
-        each.write_text(text_path(work_dir, number))
-    return found
+def write_text(path: str, rows: Iterable[Rows], columns: Sequence[TableColumn]) -> None:
+    """Write rows in Alink's plain text form. Doubles are written exactly, since they have not been through an Example.
+
+    Args:
+        path: The file.
+        rows: The rows, as they came.
+        columns: Their columns.
+    """
+    types = [type_of(column) for column in columns]
+    encoder = ExampleEncoder(columns, exact_doubles=True)
+    with open(path, "w", encoding="utf-8") as file:
+        for chunk in rows:
+            for record in records(encoder.frames(chunk)):
+                cells = _cells(record, columns, types, exact_doubles=True)
+                file.write(" ".join(_text(cell, column_type) for cell, column_type in zip(cells.values(), types)) + "\n")
 
 
 def text_path(work_dir: str, number: int) -> str:
@@ -83,6 +87,14 @@ def _records(path: str) -> Iterator[bytes]:
             record = file.read(length)
             file.read(4)
             yield record
+
+
+def _cells(record: bytes, columns: Sequence[TableColumn], types: Sequence[ColumnType], exact_doubles: bool) -> Dict[str, Any]:
+    features = Example.FromString(record).features.feature
+    return {
+        column.name: _cell(features[column.name], column_type, exact_doubles) if column.name in features else None
+        for column, column_type in zip(columns, types)
+    }
 
 
 def _cell(feature: Any, column_type: ColumnType, exact_doubles: bool) -> Any:
@@ -117,4 +129,5 @@ def _text(cell: Any, column_type: ColumnType) -> str:
         return str((_EPOCH + datetime.timedelta(milliseconds=cell)).time())
     if column_type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
         return str(_EPOCH + datetime.timedelta(microseconds=cell))
-    return str(cell)
+    # The shortest text that gives the number again, as Java has it too.
+    return str(np.float32(cell)) if column_type.kind is Kind.FLOAT else str(cell)

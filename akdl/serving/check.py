@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from akdl.serving.errors import ServingError
 from akdl.serving.runners import FunctionRunner, SessionRunner, runs_eagerly
@@ -91,7 +91,9 @@ def describe_in_clean_process(folder: str, timeout_s: float = TIMEOUT_S) -> Dict
     )
 
 
-def write_checked_model(folder: str, output_writer: Any, timeout_s: float = TIMEOUT_S) -> None:
+def write_checked_model(
+    folder: str, output_writer: Any, timeout_s: float = TIMEOUT_S, checkpoint: Optional[str] = None
+) -> None:
     """Check the SavedModel in `folder` in a clean process and send it as rows, see `akdl.storage.model_archive.write_model`.
 
     The manifest says what the check has found. Nothing is sent unless it is a model.
@@ -99,7 +101,7 @@ def write_checked_model(folder: str, output_writer: Any, timeout_s: float = TIME
     Raises:
         ModelError: See `describe_in_clean_process` and `akdl.storage.model_archive.pack`.
     """
-    write_model(folder, output_writer, describe_in_clean_process(folder, timeout_s))
+    write_model(folder, output_writer, describe_in_clean_process(folder, timeout_s), checkpoint)
 
 
 def main(arguments: Sequence[str]) -> int:

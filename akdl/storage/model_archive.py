@@ -4,10 +4,15 @@ The format is that of Alink's TensorFlow model tables, so models trained there l
 rows 1..n are the base64 text of its consecutive chunks of `CHUNK_BYTES`, the last one shorter. The zip holds the contents
 of the SavedModel directory at its root. Ours adds `MANIFEST`, with which `unpack` proves that every file arrived as it
 was; archives without it load too. Tables have no order, so rows may come in any.
+
+A model may come with a checkpoint, to train it further. Row 0 is then a JSON list with the name, size and number of chunks of
+two zips, whose chunks follow one another. `unpack` takes the model of both.
 """
 
 import base64
 import binascii
+import contextlib
+import functools
 import hashlib
 import json
 import operator
@@ -57,7 +62,9 @@ def find_saved_model(folder: str) -> str:
     )
 
 
-def pack(folder: str, details: Optional[Mapping[str, Any]] = None) -> Iterator[Tuple[int, str]]:
+def pack(
+    folder: str, details: Optional[Mapping[str, Any]] = None, checkpoint: Optional[str] = None
+) -> Iterator[Tuple[int, str]]:
     """Yield the rows of the SavedModel that `find_saved_model` finds in `folder`.
 
     Memory stays at a few chunks however large the model is; the zip goes through a temporary file. Equal directories
@@ -66,17 +73,33 @@ def pack(folder: str, details: Optional[Mapping[str, Any]] = None) -> Iterator[T
     Args:
         folder: See `find_saved_model`.
         details: What else the manifest says, as JSON values: see `akdl.serving.check`.
+        checkpoint: A folder whose contents come along in a zip of their own.
 
     Raises:
         ModelError: No SavedModel, or a symbolic link to a folder inside it.
     """
     model = find_saved_model(folder)
-    yield 0, os.path.basename(os.path.abspath(model)) + ".zip"
-    with tempfile.TemporaryFile(prefix="akdl-model-") as spool:
-        _write_zip(model, spool, details or {})
-        spool.seek(0)
-        for number, chunk in enumerate(iter(lambda: spool.read(CHUNK_BYTES), b""), 1):
-            yield number, base64.b64encode(chunk).decode("ascii")
+    with contextlib.ExitStack() as stack:
+        spools = [stack.enter_context(tempfile.TemporaryFile(prefix="akdl-model-"))]
+        _write_zip(model, spools[0], details or {})
+        names = [os.path.abspath(model) + ".zip"]
+        head = os.path.basename(names[0])
+        if checkpoint is not None:
+            spools.append(stack.enter_context(tempfile.TemporaryFile(prefix="akdl-model-")))
+            _write_zip(checkpoint, spools[1], None)
+            names.append(os.path.abspath(checkpoint) + ".zip")
+            head = json.dumps([_summary(name, spool.tell()) for name, spool in zip(names, spools)])
+        yield 0, head
+        number = 0
+        for spool in spools:
+            spool.seek(0)
+            for chunk in iter(functools.partial(spool.read, CHUNK_BYTES), b""):
+                number += 1
+                yield number, base64.b64encode(chunk).decode("ascii")
+
+
+def _summary(name: str, size: int) -> Dict[str, Any]:
+    return {"name": name, "size": size, "chunk_size": CHUNK_BYTES, "chunks": -(-size // CHUNK_BYTES)}
 
 
 def unpack(rows: Iterable[Tuple[int, str]], target: str) -> str:
@@ -119,19 +142,22 @@ def unpack_file(path: str, target: str) -> str:
     return _made(target, fill)
 
 
-def write_model(folder: str, output_writer: Any, details: Optional[Mapping[str, Any]] = None) -> None:
+def write_model(
+    folder: str, output_writer: Any, details: Optional[Mapping[str, Any]] = None, checkpoint: Optional[str] = None
+) -> None:
     """Send the SavedModel in `folder` as rows of a table with the columns model_id BIGINT and model_info STRING.
 
     Args:
         folder: See `find_saved_model`.
         output_writer: `task_config.output_writer`, or anything with its `write_batch`.
         details: See `pack`.
+        checkpoint: See `pack`.
 
     Raises:
         ModelError: See `pack`.
     """
     piece: List[Tuple[int, str]] = []
-    for row in pack(folder, details):
+    for row in pack(folder, details, checkpoint):
         piece.append(row)
         if len(piece) == _ROWS_PER_PIECE:
             _send(piece, output_writer)
@@ -171,7 +197,8 @@ def _send(rows: List[Tuple[int, str]], output_writer: Any) -> None:
 # Directory to zip.
 
 
-def _write_zip(folder: str, file: IO[bytes], details: Mapping[str, Any]) -> None:
+def _write_zip(folder: str, file: IO[bytes], details: Optional[Mapping[str, Any]]) -> None:
+    """Write a folder as a zip file, which ends at the file's position; with a manifest unless `details` is None."""
     files: Dict[str, Dict[str, Any]] = {}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in _contents(folder):
@@ -182,8 +209,10 @@ def _write_zip(folder: str, file: IO[bytes], details: Mapping[str, Any]) -> None
             entry = _entry(name, os.path.getsize(path), stat.S_IFREG | 0o644)
             with open(path, "rb") as source, archive.open(entry, "w") as packed:
                 files[name] = _copy(source, packed)
-        text = json.dumps({**details, "files": files}, sort_keys=True, indent=1)
-        archive.writestr(_entry(MANIFEST, len(text), stat.S_IFREG | 0o644), text)
+        if details is not None:
+            text = json.dumps({**details, "files": files}, sort_keys=True, indent=1)
+            archive.writestr(_entry(MANIFEST, len(text), stat.S_IFREG | 0o644), text)
+    file.seek(0, os.SEEK_END)
 
 
 def _contents(folder: str) -> Iterator[str]:
@@ -228,14 +257,14 @@ def _spool(rows: Iterable[Tuple[int, str]], spool: IO[bytes]) -> None:
     """Write each chunk where it belongs in the zip file, and check that all are there."""
     seen: Set[int] = set()
     short: Set[int] = set()
+    of_model: Optional[int] = None
     for row_id, text in rows:
         number = _number(row_id, text)
         if number in seen:
             raise ModelError(f"the model row with model_id {number} occurs twice")
         seen.add(number)
         if number == 0:
-            if not isinstance(text, str) or not text.endswith(".zip"):
-                raise ModelError(f"the row with model_id 0 should hold the name of a zip file, got {_shown(text)}")
+            of_model = _bytes_of_model(text)
             continue
         chunk = _decode(number, text)
         if len(chunk) < CHUNK_BYTES:
@@ -254,9 +283,24 @@ def _spool(rows: Iterable[Tuple[int, str]], spool: IO[bytes]) -> None:
         )
     if last == 0:
         raise ModelError("the rows of the model are incomplete: there is a file name and no content")
-    short.discard(last)
+    chunks = last if of_model is None else -(-of_model // CHUNK_BYTES)
+    short -= {last, chunks}
     if short:
         raise ModelError(f"the chunk with model_id {min(short)} is shorter than {CHUNK_BYTES} bytes")
+    if of_model is not None:
+        if not 0 < chunks <= last:
+            raise ModelError(f"the row with model_id 0 speaks of {chunks} chunks of the model, there are {last} in all")
+        spool.truncate(of_model)  # what follows is the checkpoint
+
+
+def _bytes_of_model(head: Any) -> Optional[int]:
+    """Return how many bytes are the model's, as row 0 says it; None for all."""
+    if isinstance(head, str) and head.endswith(".zip"):
+        return None
+    try:
+        return int(json.loads(head)[0]["size"])
+    except (ValueError, TypeError, KeyError, IndexError):
+        raise ModelError(f"the row with model_id 0 should hold the name of a zip file, got {_shown(head)}") from None
 
 
 def _number(row_id: Any, text: Any) -> int:

@@ -110,6 +110,16 @@ class KnownStates:
         stand_still = [state for state in running if not state.waiting and state.idle_s >= LEFT_ALONE_S]
         return index not in deciding and bool(running) and len(stand_still) == len(running)
 
+    def can_do_without(self, index: int) -> bool:
+        """Whether a member whose script failed is not missed: a parameter server, as long as no worker has failed.
+
+        A script that needs no servers, such as plain Keras, runs in them too, and mostly fails there without rows. Workers that
+        use a server which is gone fail or stand still.
+        """
+        deciding = self._settings.deciding
+        is_server = index >= self._settings.num_workers
+        return is_server and not any(self._phase(other) == FAILED for other in deciding)
+
     def describe(self) -> str:
         """Return a line per member on what it was last known to do."""
         return "\n".join(self._describe(index) for index in range(self._settings.size))

@@ -29,6 +29,7 @@ class Situation:
         hub: Address of member 0's group server; "" in a group of one.
         unanswered_s: For how many seconds member 0 has not answered.
         last_error: Why, as gRPC says it.
+        failure: What its script reported as its failure, in one line; "" without one.
     """
 
     index: int
@@ -40,6 +41,7 @@ class Situation:
     hub: str = ""
     unanswered_s: float = 0.0
     last_error: str = ""
+    failure: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,9 @@ def fault_of(member: Situation, group: KnownStates, settings: GroupSettings) -> 
             "stopped, or has the network between the hosts failed?"
         )
     if member.has_outcome and group.is_deserted_by(member.index):
+        ended = member.failure or "the script returned"
         return Fault(
-            "the script returned, but the workers that it should serve still run and stand still: a script has to serve in "
+            f"{ended}, but the workers that it should serve still run and stand still: a script has to serve in "
             "this role until it is stopped, for example with tf.distribute.Server(...).join(); without use for parameter "
             "servers, set numPSs to 0"
         )

@@ -247,7 +247,11 @@ class Member:
                 "%s: the script ended before it had read all; %d of %d rows were dropped",
                 self._process.name, self._session.rows_discarded, self._session.rows_in,
             )  # fmt: skip
-        if not decides:
+        if not decides and self._has_outcome:
+            failure = self._session.failure
+            how = "the script returned" if failure is None else describe_failure(failure).splitlines()[0]
+            logger.warning("%s: no worker has used it (%s): numPSs=0 frees its slot", self._process.name, how)
+        elif not decides:
             logger.info("%s: all that it served have ended; it is stopped", self._process.name)
 
     # The group.
@@ -309,6 +313,10 @@ class Member:
         failure = session.failure
         if failure is None and (status is None or (self._has_outcome and status != REFUSED_ROWS)):
             return None
+        if failure is not None:
+            with self._changed:
+                if self._membership.group().can_do_without(self._index):
+                    return None
         process.wait(LAST_WORDS_S)  # it is about to exit; then all that it printed is here
         if failure is not None:
             what = describe_failure(failure)
@@ -340,11 +348,14 @@ class Member:
                 hub=others.hub,
                 unanswered_s=others.unanswered_s,
                 last_error=others.last_error,
+                failure=describe_failure(session.failure).splitlines()[0] if session.failure is not None else "",
             )
             fault = fault_of(situation, group, self._settings)
         if fault is None:
             return None
-        return self._process.error(fault.what, self._members(), self._process.stacks() if fault.is_standstill else "")
+        trace = session.failure.traceback if session.failure is not None else ""
+        stacks = self._process.stacks() if fault.is_standstill else ""
+        return self._process.error(fault.what, trace, self._members(), stacks)
 
     def _look_for_progress(self) -> None:
         cpu_s = self._process.cpu_s

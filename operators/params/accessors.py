@@ -19,6 +19,18 @@ SavedModelPredictStreamParams = with_params(
     catalog.SAVED_MODEL_PREDICT_STREAM,
 )
 TrainerParams = with_params("TrainerParams", "Parameters of pipeline stages that train a model.", catalog.TRAINER)
+KerasTrainParams = with_params(
+    "KerasTrainParams", "Parameters of operators that train a Keras model of layers.", catalog.KERAS_TRAIN
+)
+KerasPredictParams = with_params(
+    "KerasPredictParams", "Parameters of operators that predict with such a model.", catalog.KERAS_PREDICT
+)
+KerasPredictStreamParams = with_params(
+    "KerasPredictStreamParams", "Parameters of operators that predict a stream with such a model.", catalog.KERAS_PREDICT_STREAM
+)
+KerasTrainerParams = with_params(
+    "KerasTrainerParams", "Parameters of pipeline stages that train such a model.", catalog.KERAS_TRAINER
+)
 RandomTableParams = with_params("RandomTableParams", "Parameters of random tables.", catalog.RANDOM_TABLE)
 RandomStreamParams = with_params("RandomStreamParams", "Parameters of random streams.", catalog.RANDOM_STREAM)
 CsvParams = with_params("CsvParams", "Parameters of CSV sources.", catalog.CSV)
@@ -32,6 +44,10 @@ ALL = (
     SavedModelPredictParams,
     PredictStreamParams,
     SavedModelPredictStreamParams,
+    KerasTrainParams,
+    KerasTrainerParams,
+    KerasPredictParams,
+    KerasPredictStreamParams,
     RandomTableParams,
     RandomStreamParams,
     CsvParams,

@@ -1493,6 +1493,587 @@ class SavedModelPredictStreamParams(WithParams):
     def getChunkRows(self) -> int:
         """Most rows that travel together. (default 8000)"""
 
+class KerasTrainParams(WithParams):
+    """Parameters of operators that train a Keras model of layers."""
+
+    def __init__(
+        self,
+        *,
+        tensorCol: str = ...,
+        labelCol: str = ...,
+        layers: Sequence[str] = ...,
+        optimizer: str = ...,
+        learningRate: float = ...,
+        numEpochs: int = ...,
+        batchSize: int = ...,
+        validationSplit: float = ...,
+        saveBestOnly: bool = ...,
+        bestMetric: str = ...,
+        saveCheckpointsEpochs: float = ...,
+        saveCheckpointsSecs: float = ...,
+        checkpointFilePath: str = ...,
+        removeCheckpointBeforeTraining: bool = ...,
+        seed: int = ...,
+        numWorkers: int = ...,
+        numPSs: int = ...,
+        pythonEnv: str = ...,
+        envVars: Sequence[str] = ...,
+        intraOpParallelism: int = ...,
+        hostNetwork: str = ...,
+        gpusPerWorker: int = ...,
+        startTimeout: float = ...,
+        stallTimeout: float = ...,
+    ) -> None: ...
+    def setTensorCol(self, value: str) -> Self:
+        """ARRAY column of numbers that feeds the model; all cells have one length. (required)"""
+
+    def getTensorCol(self) -> str:
+        """ARRAY column of numbers that feeds the model; all cells have one length. (required)"""
+
+    def setLabelCol(self, value: str) -> Self:
+        """Column with what the model learns. (required)"""
+
+    def getLabelCol(self) -> str:
+        """Column with what the model learns. (required)"""
+
+    def setLayers(self, value: Sequence[str]) -> Self:
+        """Layers as text, such as ["Dense(64, activation='relu')"]: names of tf.keras.layers with literals. The output layer is added. (required)"""
+
+    def getLayers(self) -> list[str]:
+        """Layers as text, such as ["Dense(64, activation='relu')"]: names of tf.keras.layers with literals. The output layer is added. (required)"""
+
+    def setOptimizer(self, value: str) -> Self:
+        """Optimizer as text, such as "Adam(0.01)": a name of tf.keras.optimizers with literals. (default 'Adam()')"""
+
+    def getOptimizer(self) -> str:
+        """Optimizer as text, such as "Adam(0.01)": a name of tf.keras.optimizers with literals. (default 'Adam()')"""
+
+    def setLearningRate(self, value: float) -> Self:
+        """Learning rate of an optimizer whose text has none; the optimizer's own when it is not set. (default None)"""
+
+    def getLearningRate(self) -> float | None:
+        """Learning rate of an optimizer whose text has none; the optimizer's own when it is not set. (default None)"""
+
+    def setNumEpochs(self, value: int) -> Self:
+        """Passes over the rows. (default 10)"""
+
+    def getNumEpochs(self) -> int:
+        """Passes over the rows. (default 10)"""
+
+    def setBatchSize(self, value: int) -> Self:
+        """Rows in a step of all workers together. (default 128)"""
+
+    def getBatchSize(self) -> int:
+        """Rows in a step of all workers together. (default 128)"""
+
+    def setValidationSplit(self, value: float) -> Self:
+        """Fraction of the rows, the first ones, that is evaluated after each epoch; with one worker. (default 0.0)"""
+
+    def getValidationSplit(self) -> float:
+        """Fraction of the rows, the first ones, that is evaluated after each epoch; with one worker. (default 0.0)"""
+
+    def setSaveBestOnly(self, value: bool) -> Self:
+        """The model is that of the best epoch by bestMetric, not of the last; needs validationSplit. (default False)"""
+
+    def getSaveBestOnly(self) -> bool:
+        """The model is that of the best epoch by bestMetric, not of the last; needs validationSplit. (default False)"""
+
+    def setBestMetric(self, value: str) -> Self:
+        """Metric of the validation rows for saveBestOnly, such as "auc". (default 'loss')"""
+
+    def getBestMetric(self) -> str:
+        """Metric of the validation rows for saveBestOnly, such as "auc". (default 'loss')"""
+
+    def setSaveCheckpointsEpochs(self, value: float) -> Self:
+        """Epochs from one checkpoint to the next, rounded, at least 1. (default 1.0)"""
+
+    def getSaveCheckpointsEpochs(self) -> float:
+        """Epochs from one checkpoint to the next, rounded, at least 1. (default 1.0)"""
+
+    def setSaveCheckpointsSecs(self, value: float) -> Self:
+        """Seconds from one checkpoint to the next instead of epochs; with one worker. (default None)"""
+
+    def getSaveCheckpointsSecs(self) -> float | None:
+        """Seconds from one checkpoint to the next instead of epochs; with one worker. (default None)"""
+
+    def setCheckpointFilePath(self, value: str) -> Self:
+        """Folder that keeps the latest checkpoint, at a path that all hosts have; nothing is kept when it is not set. (default None)"""
+
+    def getCheckpointFilePath(self) -> str | None:
+        """Folder that keeps the latest checkpoint, at a path that all hosts have; nothing is kept when it is not set. (default None)"""
+
+    def setRemoveCheckpointBeforeTraining(self, value: bool) -> Self:
+        """Begin anew; else training goes on from the checkpoint in checkpointFilePath. (default True)"""
+
+    def getRemoveCheckpointBeforeTraining(self) -> bool:
+        """Begin anew; else training goes on from the checkpoint in checkpointFilePath. (default True)"""
+
+    def setSeed(self, value: int) -> Self:
+        """Seed of weights and shuffling. (default None)"""
+
+    def getSeed(self) -> int | None:
+        """Seed of weights and shuffling. (default None)"""
+
+    def setNumWorkers(self, value: int) -> Self:
+        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+
+    def getNumWorkers(self) -> int | None:
+        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+
+    def setNumPSs(self, value: int) -> Self:
+        """Number of parameter servers: 0, since workers train in step. (default 0)"""
+
+    def getNumPSs(self) -> int:
+        """Number of parameter servers: 0, since workers train in step. (default 0)"""
+
+    def setPythonEnv(self, value: str) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+
+    def getPythonEnv(self) -> str:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+
+    def setEnvVars(self, value: Sequence[str]) -> Self:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def getEnvVars(self) -> list[str]:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def setIntraOpParallelism(self, value: int) -> Self:
+        """Threads of one TensorFlow operation. (default 4)"""
+
+    def getIntraOpParallelism(self) -> int:
+        """Threads of one TensorFlow operation. (default 4)"""
+
+    def setHostNetwork(self, value: str) -> Self:
+        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+
+    def getHostNetwork(self) -> str | None:
+        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+
+    def setGpusPerWorker(self, value: int) -> Self:
+        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+
+    def getGpusPerWorker(self) -> int | None:
+        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+
+    def setStartTimeout(self, value: float) -> Self:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def getStartTimeout(self) -> float:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def setStallTimeout(self, value: float) -> Self:
+        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+
+    def getStallTimeout(self) -> float:
+        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+
+class KerasTrainerParams(WithParams):
+    """Parameters of pipeline stages that train such a model."""
+
+    def __init__(
+        self,
+        *,
+        tensorCol: str = ...,
+        labelCol: str = ...,
+        layers: Sequence[str] = ...,
+        optimizer: str = ...,
+        learningRate: float = ...,
+        numEpochs: int = ...,
+        batchSize: int = ...,
+        validationSplit: float = ...,
+        saveBestOnly: bool = ...,
+        bestMetric: str = ...,
+        saveCheckpointsEpochs: float = ...,
+        saveCheckpointsSecs: float = ...,
+        checkpointFilePath: str = ...,
+        removeCheckpointBeforeTraining: bool = ...,
+        seed: int = ...,
+        numWorkers: int = ...,
+        numPSs: int = ...,
+        pythonEnv: str = ...,
+        envVars: Sequence[str] = ...,
+        intraOpParallelism: int = ...,
+        hostNetwork: str = ...,
+        gpusPerWorker: int = ...,
+        startTimeout: float = ...,
+        stallTimeout: float = ...,
+        predictionCol: str = ...,
+        predictionDetailCol: str = ...,
+        reservedCols: Sequence[str] = ...,
+        keepColNames: Sequence[str] = ...,
+        inferBatchSize: int = ...,
+        errorCol: str = ...,
+    ) -> None: ...
+    def setTensorCol(self, value: str) -> Self:
+        """ARRAY column of numbers that feeds the model; all cells have one length. (required)"""
+
+    def getTensorCol(self) -> str:
+        """ARRAY column of numbers that feeds the model; all cells have one length. (required)"""
+
+    def setLabelCol(self, value: str) -> Self:
+        """Column with what the model learns. (required)"""
+
+    def getLabelCol(self) -> str:
+        """Column with what the model learns. (required)"""
+
+    def setLayers(self, value: Sequence[str]) -> Self:
+        """Layers as text, such as ["Dense(64, activation='relu')"]: names of tf.keras.layers with literals. The output layer is added. (required)"""
+
+    def getLayers(self) -> list[str]:
+        """Layers as text, such as ["Dense(64, activation='relu')"]: names of tf.keras.layers with literals. The output layer is added. (required)"""
+
+    def setOptimizer(self, value: str) -> Self:
+        """Optimizer as text, such as "Adam(0.01)": a name of tf.keras.optimizers with literals. (default 'Adam()')"""
+
+    def getOptimizer(self) -> str:
+        """Optimizer as text, such as "Adam(0.01)": a name of tf.keras.optimizers with literals. (default 'Adam()')"""
+
+    def setLearningRate(self, value: float) -> Self:
+        """Learning rate of an optimizer whose text has none; the optimizer's own when it is not set. (default None)"""
+
+    def getLearningRate(self) -> float | None:
+        """Learning rate of an optimizer whose text has none; the optimizer's own when it is not set. (default None)"""
+
+    def setNumEpochs(self, value: int) -> Self:
+        """Passes over the rows. (default 10)"""
+
+    def getNumEpochs(self) -> int:
+        """Passes over the rows. (default 10)"""
+
+    def setBatchSize(self, value: int) -> Self:
+        """Rows in a step of all workers together. (default 128)"""
+
+    def getBatchSize(self) -> int:
+        """Rows in a step of all workers together. (default 128)"""
+
+    def setValidationSplit(self, value: float) -> Self:
+        """Fraction of the rows, the first ones, that is evaluated after each epoch; with one worker. (default 0.0)"""
+
+    def getValidationSplit(self) -> float:
+        """Fraction of the rows, the first ones, that is evaluated after each epoch; with one worker. (default 0.0)"""
+
+    def setSaveBestOnly(self, value: bool) -> Self:
+        """The model is that of the best epoch by bestMetric, not of the last; needs validationSplit. (default False)"""
+
+    def getSaveBestOnly(self) -> bool:
+        """The model is that of the best epoch by bestMetric, not of the last; needs validationSplit. (default False)"""
+
+    def setBestMetric(self, value: str) -> Self:
+        """Metric of the validation rows for saveBestOnly, such as "auc". (default 'loss')"""
+
+    def getBestMetric(self) -> str:
+        """Metric of the validation rows for saveBestOnly, such as "auc". (default 'loss')"""
+
+    def setSaveCheckpointsEpochs(self, value: float) -> Self:
+        """Epochs from one checkpoint to the next, rounded, at least 1. (default 1.0)"""
+
+    def getSaveCheckpointsEpochs(self) -> float:
+        """Epochs from one checkpoint to the next, rounded, at least 1. (default 1.0)"""
+
+    def setSaveCheckpointsSecs(self, value: float) -> Self:
+        """Seconds from one checkpoint to the next instead of epochs; with one worker. (default None)"""
+
+    def getSaveCheckpointsSecs(self) -> float | None:
+        """Seconds from one checkpoint to the next instead of epochs; with one worker. (default None)"""
+
+    def setCheckpointFilePath(self, value: str) -> Self:
+        """Folder that keeps the latest checkpoint, at a path that all hosts have; nothing is kept when it is not set. (default None)"""
+
+    def getCheckpointFilePath(self) -> str | None:
+        """Folder that keeps the latest checkpoint, at a path that all hosts have; nothing is kept when it is not set. (default None)"""
+
+    def setRemoveCheckpointBeforeTraining(self, value: bool) -> Self:
+        """Begin anew; else training goes on from the checkpoint in checkpointFilePath. (default True)"""
+
+    def getRemoveCheckpointBeforeTraining(self) -> bool:
+        """Begin anew; else training goes on from the checkpoint in checkpointFilePath. (default True)"""
+
+    def setSeed(self, value: int) -> Self:
+        """Seed of weights and shuffling. (default None)"""
+
+    def getSeed(self) -> int | None:
+        """Seed of weights and shuffling. (default None)"""
+
+    def setNumWorkers(self, value: int) -> Self:
+        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+
+    def getNumWorkers(self) -> int | None:
+        """Number of TensorFlow processes that get rows; from the parallelism when it is not set. (default None)"""
+
+    def setNumPSs(self, value: int) -> Self:
+        """Number of parameter servers: 0, since workers train in step. (default 0)"""
+
+    def getNumPSs(self) -> int:
+        """Number of parameter servers: 0, since workers train in step. (default 0)"""
+
+    def setPythonEnv(self, value: str) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+
+    def getPythonEnv(self) -> str:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+
+    def setEnvVars(self, value: Sequence[str]) -> Self:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def getEnvVars(self) -> list[str]:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def setIntraOpParallelism(self, value: int) -> Self:
+        """Threads of one TensorFlow operation. (default 4)"""
+
+    def getIntraOpParallelism(self) -> int:
+        """Threads of one TensorFlow operation. (default 4)"""
+
+    def setHostNetwork(self, value: str) -> Self:
+        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+
+    def getHostNetwork(self) -> str | None:
+        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+
+    def setGpusPerWorker(self, value: int) -> Self:
+        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+
+    def getGpusPerWorker(self) -> int | None:
+        """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+
+    def setStartTimeout(self, value: float) -> Self:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def getStartTimeout(self) -> float:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def setStallTimeout(self, value: float) -> Self:
+        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+
+    def getStallTimeout(self) -> float:
+        """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+
+    def setPredictionCol(self, value: str) -> Self:
+        """Column of the result with the label or the number. (required)"""
+
+    def getPredictionCol(self) -> str:
+        """Column of the result with the label or the number. (required)"""
+
+    def setPredictionDetailCol(self, value: str) -> Self:
+        """Column of the result with the probability of each label as a JSON object; none when it is not set. (default None)"""
+
+    def getPredictionDetailCol(self) -> str | None:
+        """Column of the result with the probability of each label as a JSON object; none when it is not set. (default None)"""
+
+    def setReservedCols(self, value: Sequence[str]) -> Self:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def getReservedCols(self) -> list[str] | None:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def setKeepColNames(self, value: Sequence[str]) -> Self:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def getKeepColNames(self) -> list[str] | None:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def setInferBatchSize(self, value: int) -> Self:
+        """Most rows in one call of the model. (default 256)"""
+
+    def getInferBatchSize(self) -> int:
+        """Most rows in one call of the model. (default 256)"""
+
+    def setErrorCol(self, value: str) -> Self:
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+
+    def getErrorCol(self) -> str | None:
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+
+class KerasPredictParams(WithParams):
+    """Parameters of operators that predict with such a model."""
+
+    def __init__(
+        self,
+        *,
+        predictionCol: str = ...,
+        predictionDetailCol: str = ...,
+        reservedCols: Sequence[str] = ...,
+        keepColNames: Sequence[str] = ...,
+        inferBatchSize: int = ...,
+        intraOpParallelism: int = ...,
+        errorCol: str = ...,
+        pythonEnv: str = ...,
+        envVars: Sequence[str] = ...,
+        startTimeout: float = ...,
+    ) -> None: ...
+    def setPredictionCol(self, value: str) -> Self:
+        """Column of the result with the label or the number. (required)"""
+
+    def getPredictionCol(self) -> str:
+        """Column of the result with the label or the number. (required)"""
+
+    def setPredictionDetailCol(self, value: str) -> Self:
+        """Column of the result with the probability of each label as a JSON object; none when it is not set. (default None)"""
+
+    def getPredictionDetailCol(self) -> str | None:
+        """Column of the result with the probability of each label as a JSON object; none when it is not set. (default None)"""
+
+    def setReservedCols(self, value: Sequence[str]) -> Self:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def getReservedCols(self) -> list[str] | None:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def setKeepColNames(self, value: Sequence[str]) -> Self:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def getKeepColNames(self) -> list[str] | None:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def setInferBatchSize(self, value: int) -> Self:
+        """Most rows in one call of the model. (default 256)"""
+
+    def getInferBatchSize(self) -> int:
+        """Most rows in one call of the model. (default 256)"""
+
+    def setIntraOpParallelism(self, value: int) -> Self:
+        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+
+    def getIntraOpParallelism(self) -> int | None:
+        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+
+    def setErrorCol(self, value: str) -> Self:
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+
+    def getErrorCol(self) -> str | None:
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+
+    def setPythonEnv(self, value: str) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+
+    def getPythonEnv(self) -> str:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+
+    def setEnvVars(self, value: Sequence[str]) -> Self:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def getEnvVars(self) -> list[str]:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def setStartTimeout(self, value: float) -> Self:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def getStartTimeout(self) -> float:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+class KerasPredictStreamParams(WithParams):
+    """Parameters of operators that predict a stream with such a model."""
+
+    def __init__(
+        self,
+        *,
+        predictionCol: str = ...,
+        predictionDetailCol: str = ...,
+        reservedCols: Sequence[str] = ...,
+        keepColNames: Sequence[str] = ...,
+        inferBatchSize: int = ...,
+        intraOpParallelism: int = ...,
+        errorCol: str = ...,
+        pythonEnv: str = ...,
+        envVars: Sequence[str] = ...,
+        startTimeout: float = ...,
+        modelStreamFilePath: str = ...,
+        modelStreamScanInterval: float = ...,
+        modelStreamStartTime: str = ...,
+        chunkWait: float = ...,
+        chunkRows: int = ...,
+    ) -> None: ...
+    def setPredictionCol(self, value: str) -> Self:
+        """Column of the result with the label or the number. (required)"""
+
+    def getPredictionCol(self) -> str:
+        """Column of the result with the label or the number. (required)"""
+
+    def setPredictionDetailCol(self, value: str) -> Self:
+        """Column of the result with the probability of each label as a JSON object; none when it is not set. (default None)"""
+
+    def getPredictionDetailCol(self) -> str | None:
+        """Column of the result with the probability of each label as a JSON object; none when it is not set. (default None)"""
+
+    def setReservedCols(self, value: Sequence[str]) -> Self:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def getReservedCols(self) -> list[str] | None:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def setKeepColNames(self, value: Sequence[str]) -> Self:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def getKeepColNames(self) -> list[str] | None:
+        """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def setInferBatchSize(self, value: int) -> Self:
+        """Most rows in one call of the model. (default 256)"""
+
+    def getInferBatchSize(self) -> int:
+        """Most rows in one call of the model. (default 256)"""
+
+    def setIntraOpParallelism(self, value: int) -> Self:
+        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+
+    def getIntraOpParallelism(self) -> int | None:
+        """Threads of one TensorFlow operation; TensorFlow's choice when it is not set. (default None)"""
+
+    def setErrorCol(self, value: str) -> Self:
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+
+    def getErrorCol(self) -> str | None:
+        """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+
+    def setPythonEnv(self, value: str) -> Self:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+
+    def getPythonEnv(self) -> str:
+        """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
+
+    def setEnvVars(self, value: Sequence[str]) -> Self:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def getEnvVars(self) -> list[str]:
+        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+
+    def setStartTimeout(self, value: float) -> Self:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def getStartTimeout(self) -> float:
+        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+
+    def setModelStreamFilePath(self, value: str) -> Self:
+        """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
+
+    def getModelStreamFilePath(self) -> str | None:
+        """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
+
+    def setModelStreamScanInterval(self, value: float) -> Self:
+        """Seconds from one look into modelStreamFilePath to the next. (default 10.0)"""
+
+    def getModelStreamScanInterval(self) -> float:
+        """Seconds from one look into modelStreamFilePath to the next. (default 10.0)"""
+
+    def setModelStreamStartTime(self, value: str) -> Self:
+        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set. (default None)"""
+
+    def getModelStreamStartTime(self) -> str | None:
+        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set. (default None)"""
+
+    def setChunkWait(self, value: float) -> Self:
+        """Most seconds that rows wait on their way to the model, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
+
+    def getChunkWait(self) -> float:
+        """Most seconds that rows wait on their way to the model, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
+
+    def setChunkRows(self, value: int) -> Self:
+        """Most rows that travel together. (default 8000)"""
+
+    def getChunkRows(self) -> int:
+        """Most rows that travel together. (default 8000)"""
+
 class RandomTableParams(WithParams):
     """Parameters of random tables."""
 

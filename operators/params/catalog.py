@@ -92,6 +92,24 @@ def _count(smallest: int) -> Callable[[Any], int]:
     return convert
 
 
+def _positive(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < float("inf"):
+        raise ValueError("a number greater than 0")
+    return float(value)
+
+
+def _fraction(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) < 1:
+        raise ValueError("a number from 0 to less than 1")
+    return float(value)
+
+
+def _none(value: Any) -> int:
+    if value is not None and (isinstance(value, bool) or value != 0):
+        raise ValueError("0")
+    return 0
+
+
 def _seconds(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) < float("inf"):
         raise ValueError("a number of seconds, 0 or more")
@@ -364,6 +382,58 @@ FIELD_DELIMITER = Param("fieldDelimiter", "str", "Character between fields.", _c
 QUOTE_CHAR = Param("quoteChar", "str", "Character around fields that hold a delimiter.", _character, '"')
 IGNORE_FIRST_LINE = Param("ignoreFirstLine", "bool", "Leave out the first line of each file.", _flag, False)
 
+TENSOR_COL = Param("tensorCol", "str", "ARRAY column of numbers that feeds the model; all cells have one length.", _filled_text)
+LABEL_COL = Param("labelCol", "str", "Column with what the model learns.", _filled_text)
+LAYERS = Param(
+    "layers", "Sequence[str]",
+    "Layers as text, such as [\"Dense(64, activation='relu')\"]: names of tf.keras.layers with literals. "
+    "The output layer is added.",
+    _texts, returns="list[str]",
+)  # fmt: skip
+OPTIMIZER = Param(
+    "optimizer", "str", 'Optimizer as text, such as "Adam(0.01)": a name of tf.keras.optimizers with literals.',
+    _filled_text, "Adam()",
+)  # fmt: skip
+LEARNING_RATE = Param(
+    "learningRate", "float", "Learning rate of an optimizer whose text has none; the optimizer's own when it is not set.",
+    _positive, None, returns="float | None",
+)  # fmt: skip
+NUM_EPOCHS = Param("numEpochs", "int", "Passes over the rows.", _count(1), 10)
+BATCH_SIZE = Param("batchSize", "int", "Rows in a step of all workers together.", _count(1), 128)
+VALIDATION_SPLIT = Param(
+    "validationSplit", "float", "Fraction of the rows, the first ones, that is evaluated after each epoch; with one worker.",
+    _fraction, 0.0,
+)  # fmt: skip
+SAVE_BEST_ONLY = Param(
+    "saveBestOnly", "bool", "The model is that of the best epoch by bestMetric, not of the last; needs validationSplit.",
+    _flag, False,
+)  # fmt: skip
+BEST_METRIC = Param("bestMetric", "str", 'Metric of the validation rows for saveBestOnly, such as "auc".', _filled_text, "loss")
+SAVE_CHECKPOINTS_EPOCHS = Param(
+    "saveCheckpointsEpochs", "float", "Epochs from one checkpoint to the next, rounded, at least 1.", _positive, 1.0
+)
+SAVE_CHECKPOINTS_SECS = Param(
+    "saveCheckpointsSecs", "float", "Seconds from one checkpoint to the next instead of epochs; with one worker.",
+    _some_seconds, None, returns="float | None",
+)  # fmt: skip
+CHECKPOINT_FILE_PATH = Param(
+    "checkpointFilePath", "str",
+    "Folder that keeps the latest checkpoint, at a path that all hosts have; nothing is kept when it is not set.",
+    _filled_text, None, returns="str | None",
+)  # fmt: skip
+REMOVE_CHECKPOINT = Param(
+    "removeCheckpointBeforeTraining", "bool", "Begin anew; else training goes on from the checkpoint in checkpointFilePath.",
+    _flag, True,
+)  # fmt: skip
+SEED = Param("seed", "int", "Seed of weights and shuffling.", _count(0), None, returns="int | None")
+NO_PSS = Param("numPSs", "int", "Number of parameter servers: 0, since workers train in step.", _none, 0)
+PREDICTION_COL = Param("predictionCol", "str", "Column of the result with the label or the number.", _filled_text)
+PREDICTION_DETAIL_COL = Param(
+    "predictionDetailCol", "str",
+    "Column of the result with the probability of each label as a JSON object; none when it is not set.", _filled_text, None,
+    returns="str | None",
+)  # fmt: skip
+
 TRAIN = (
     USER_FILES, MAIN_SCRIPT_FILE, USER_PARAMS, SELECTED_COLS, NUM_WORKERS, NUM_PSS, PYTHON_ENV, ENV_VARS,
     INTRA_OP_PARALLELISM, EXACT_DOUBLES, CHIEF_COORDINATES, EQUAL_STEPS, WEIGHT_COL, HOST_NETWORK, GPUS_PER_WORKER,
@@ -379,6 +449,15 @@ PREDICT = (
     RESERVED_COLS, INFER_BATCH_SIZE, MODEL_INTRA_OP_PARALLELISM, ERROR_COL, CELLS_HOLD_BATCHES, PYTHON_ENV, ENV_VARS,
     START_TIMEOUT, PREDICT_STALL_TIMEOUT,
 )  # fmt: skip
+KERAS_TRAIN = (
+    TENSOR_COL, LABEL_COL, LAYERS, OPTIMIZER, LEARNING_RATE, NUM_EPOCHS, BATCH_SIZE, VALIDATION_SPLIT, SAVE_BEST_ONLY,
+    BEST_METRIC, SAVE_CHECKPOINTS_EPOCHS, SAVE_CHECKPOINTS_SECS, CHECKPOINT_FILE_PATH, REMOVE_CHECKPOINT, SEED, NUM_WORKERS,
+    NO_PSS, PYTHON_ENV, ENV_VARS, INTRA_OP_PARALLELISM, HOST_NETWORK, GPUS_PER_WORKER, START_TIMEOUT, STALL_TIMEOUT,
+)  # fmt: skip
+KERAS_PREDICT = (
+    PREDICTION_COL, PREDICTION_DETAIL_COL, RESERVED_COLS, INFER_BATCH_SIZE, MODEL_INTRA_OP_PARALLELISM, ERROR_COL, PYTHON_ENV,
+    ENV_VARS, START_TIMEOUT,
+)  # fmt: skip
 SAVED_MODEL_PREDICT = (MODEL_PATH, *PREDICT)
 PREDICT_STREAM = (
     *PREDICT, MODEL_STREAM_FILE_PATH, MODEL_STREAM_SCAN_INTERVAL, MODEL_STREAM_START_TIME, PREDICT_WAIT, CHUNK_ROWS,
@@ -387,6 +466,12 @@ SAVED_MODEL_PREDICT_STREAM = (MODEL_PATH, *PREDICT_STREAM)
 # Of a trainer, which trains with some columns and parameters and predicts with others.
 TRAINER = (
     *TRAIN, INFER_SELECTED_COLS, *(param for param in PREDICT if param.name not in {each.name for each in TRAIN}),
+)  # fmt: skip
+KERAS_PREDICT_STREAM = (
+    *KERAS_PREDICT, MODEL_STREAM_FILE_PATH, MODEL_STREAM_SCAN_INTERVAL, MODEL_STREAM_START_TIME, PREDICT_WAIT, CHUNK_ROWS,
+)  # fmt: skip
+KERAS_TRAINER = (
+    *KERAS_TRAIN, *(param for param in KERAS_PREDICT if param.name not in {each.name for each in KERAS_TRAIN}),
 )  # fmt: skip
 RANDOM_TABLE = (NUM_ROWS, NUM_COLS, OUTPUT_COLS, OUTPUT_COL_CONFS, ID_COL)
 RANDOM_STREAM = (MAX_ROWS, NUM_COLS, OUTPUT_COLS, OUTPUT_COL_CONFS, STREAM_ID_COL, TIME_PER_SAMPLE)

@@ -16,6 +16,7 @@ ALLOWED = {
         "bridge",
         "akdl.process.owned_folder",
         "akdl.wire",
+        "akdl.models.tf.keras_sequential.layer_text",
         "akdl.storage.archive",
         "akdl.storage.files",
         "akdl.storage.model_archive",

@@ -53,6 +53,12 @@ class TestParseFeatureSpecs:
             "d": tf.io.FixedLenFeature([], tf.float32),
         }
 
+    def test_types_of_features_as_classes(self, inputs: Any, tf: Any) -> None:
+        entry = {"name": "x", "dtype": "float", "shape": [2]}
+        for kind in ("FixedLenFeature", "FixedLenSequenceFeature", "VarLenFeature"):
+            named = inputs.parse_feature_specs([{**entry, "feature_type": kind}])
+            assert inputs.parse_feature_specs([{**entry, "feature_type": getattr(tf.io, kind)}]) == named
+
     def test_names_of_dtypes(self, inputs: Any) -> None:
         assert {name: dtype.name for name, dtype in inputs.dtype_str_map.items()} == {
             "byte": "int8",
@@ -200,6 +206,27 @@ class TestGetFeaturePlaceholders:
         with tf.Graph().as_default() as graph:
             found = inputs.get_feature_placeholders([{"name": "x", "dtype": "float", "shape": [1]}])
         assert found["x"].graph is graph
+
+
+class TestKeysOfOthers:
+    """A whole train config or export config can be given."""
+
+    def test_one_warning_lists_them(self, inputs: Any, tf: Any, caplog: Any) -> None:
+        arguments = {
+            "feature_specs": inputs.parse_feature_specs(CONFIG),
+            "raw_dataset_fn": raw_dataset_fn(tf, 3),
+            "label_col": "label",
+        }
+        input_fn = inputs.get_dataset_fn(batch_size=3, num_epochs=1, log_step_count_steps=1, filenames="x", **arguments)
+        for _ in range(2):
+            ((_, label),) = input_fn()
+            assert len(label) == 3
+        assert caplog.messages == ["get_dataset does not read the keys filenames, log_step_count_steps"]
+
+    def test_placeholders(self, inputs: Any, caplog: Any) -> None:
+        found = inputs.get_feature_placeholders(placeholders_config=CONFIG[:1], export_batch_dim=True, exporter_type="best")
+        assert found["x"].shape.as_list() == [None, 1]
+        assert caplog.messages == ["get_feature_placeholders does not read the keys exporter_type"]
 
 
 class TestGetDataset:

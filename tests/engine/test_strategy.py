@@ -92,9 +92,10 @@ class TestEstimatorWithParameterServers:
 
 
 @pytest.mark.slow
-def test_estimator_without_parameter_servers(tmp_path: Path) -> None:
-    """Shares of different size: all workers make the steps of the largest one."""
-    params = {"numEpochs": 3, "maxSteps": 1000}
+@pytest.mark.parametrize("raw", [False, True])
+def test_estimator_without_parameter_servers(tmp_path: Path, raw: bool) -> None:
+    """Shares of different size: all workers make the steps of the largest one, whoever opens the files."""
+    params = {"numEpochs": 3, "maxSteps": 1000, "rawRows": raw}
     (row,) = run_group(tmp_path, "estimator_dnn.py", tables(30, 71), TYPES, params)
     assert row["steps"] == 11
     assert row["accuracy"] > 0.8

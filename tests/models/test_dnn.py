@@ -87,6 +87,45 @@ class TestDnnBatch:
         assert not (tmp_path / "saved_model_dir").exists()
 
 
+class TestDnnStream:
+    def test_model_rows(self, tmp_path: Path) -> None:
+        import tensorflow as tf
+
+        from akdl.models.tf.dnn import dnn_stream
+
+        outputs = {"model_id": "BIGINT", "model_info": "STRING"}
+        task_config = testing.stream_task_config(*made_rows(), str(tmp_path), TEXT_PARAMS, outputs)
+        dnn_stream.main(task_config)
+        rows = [(row["model_id"], row["model_info"]) for row in task_config.output_writer.rows]  # type: ignore[attr-defined]
+        assert accuracy(tf, unpack(rows, str(tmp_path / "loaded")), made_rows(300)[0], "predict") > 0.9
+
+
+class TestDnnTensor:
+    PARAMS = {"tensorCol": "t", "labelCol": "label", "batch_size": 50, "num_epochs": 2}
+
+    def test_learns_and_exports(self, tmp_path: Path) -> None:
+        import tensorflow as tf
+
+        from akdl.models.tf.dnn import dnn_tensor
+
+        values = np.random.default_rng(7).uniform(-1, 1, [300, 4])
+        labels = (values.sum(axis=1) > 0).astype(int)
+        cells = {"t": values.tolist(), "label": labels.tolist()}
+        task_config = testing.train_task_config(cells, {"t": "ARRAY<DOUBLE>", "label": "BIGINT"}, str(tmp_path), self.PARAMS)
+        dnn_tensor.main(task_config)
+        signature = tf.saved_model.load(find_saved_model(task_config.saved_model_dir)).signatures["serving_default"]
+        logits = signature(t=tf.constant(values, tf.float32))["logits"].numpy()[:, 0]
+        assert np.mean((logits > 0) == labels) > 0.8
+
+    def test_no_array(self, tmp_path: Path) -> None:
+        from akdl.models.tf.dnn import dnn_tensor
+
+        rows = {"t": [1.0], "label": [1]}
+        task_config = testing.train_task_config(rows, {"t": "DOUBLE", "label": "BIGINT"}, str(tmp_path), self.PARAMS)
+        with pytest.raises(ValueError, match="tensorCol should name an ARRAY column .* got 't' of t DOUBLE, label BIGINT"):
+            dnn_tensor.main(task_config)
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 

@@ -65,11 +65,13 @@ def test_a_slow_script_stops_the_reader(tmp_path):
     wait_until(lambda: len(given) > 5, "there is room again")
 
 
-def test_rows_can_be_scanned_once(feed, rows):
+def test_a_second_scan_gives_no_rows_and_one_warning(feed, rows, caplog):
+    feed.chunk(1)
     feed.end()
-    assert list(rows.segments()) == []
-    with pytest.raises(RuntimeError, match="can be scanned once"):
-        next(rows.segments())
+    assert len(list(rows.segments())) == 1 and not caplog.records
+    assert list(rows.segments()) == [] and list(rows.columns()) == []
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "can be scanned once, and a further scan gives none" in caplog.text
 
 
 @pytest.mark.parametrize("attribute", ["file", "length"])

@@ -94,6 +94,14 @@ def test_a_server_has_deserted_workers_that_stand_still():
     assert not group(state(0, idle_s=still), state(1, idle_s=still), state(2)).is_deserted_by(1), "workers may end early"
 
 
+def test_a_server_that_failed_is_missed_only_when_a_worker_fails_too():
+    assert group(state(0), state(1, ENDED)).can_do_without(2)
+    assert not group(state(0), state(1, FAILED)).can_do_without(2), "perhaps because the server has"
+    assert not group(state(0), state(1)).can_do_without(1), "a worker's rows would be lost"
+    assert group(state(0), state(1, FAILED), chief_coordinates=True).can_do_without(2), "the chief decides"
+    assert not group(state(0), state(1), chief_coordinates=True).can_do_without(1), "nor is a worker of a coordinator a server"
+
+
 def test_description():
     made = group(state(0, rows_read=2, rows=9, idle_s=1.6, waiting=True), state(1, FAILED, failure="it broke"))
     made.hosts = ["host0", "host1", "host2"]

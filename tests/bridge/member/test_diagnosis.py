@@ -77,6 +77,8 @@ def test_a_server_that_has_left_workers_who_stand_still() -> None:
     still = [state(0, idle_s=LEFT_ALONE_S), state(1, idle_s=LEFT_ALONE_S), state(2)]
     fault = found(still, index=2, has_outcome=True)
     assert fault is not None and "set numPSs to 0" in fault.what
+    failed = found(still, index=2, has_outcome=True, failure="the script failed: it broke")
+    assert failed is not None and failed.what.startswith("the script failed: it broke, but the workers that it should serve")
     assert found(still, index=2) is None, "it still serves"
     assert found(still, index=2, has_outcome=True, is_running=False) is None, "it has ended"
 

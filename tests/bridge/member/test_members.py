@@ -158,6 +158,33 @@ def test_an_echo_without_a_reason_comes_with_what_is_known_of_the_others(groups)
     assert f"worker 0 on {own_host()}: has read 0 of 5 rows, last progress" in text
 
 
+def test_a_server_that_fails_before_a_worker_has_used_it_is_no_error(groups, caplog):
+    script = HELPERS + (
+        "def main(config):\n"
+        "    if config.task_type == 'ps':\n"
+        "        raise ValueError('no rows')\n"
+        "    time.sleep(1.5)\n"  # so that members look at each other once more before the end
+        "    write(config, config.dataset_length)\n"
+    )
+    groups.start(script, 1, 1, rows=[7])
+    assert groups.wait() == {"chief 0": [("chief 0", "7")], "ps 0": []}
+    (said,) = [record.message for record in caplog.records if record.levelname == "WARNING" and "numPSs" in record.message]
+    assert said == "TestOp, ps 0: no worker has used it (the script failed: ValueError: no rows): numPSs=0 frees its slot"
+
+
+def test_a_server_that_fails_is_the_reason_when_a_worker_misses_it(groups):
+    script = HELPERS + (
+        "def main(config):\n"
+        "    class UnavailableError(Exception): pass\n"
+        "    if config.task_type == 'ps':\n"
+        "        raise KeyError('the reason')\n"
+        "    raise UnavailableError('connection refused')\n"
+    )
+    groups.start(script, 1, 1)
+    name, text = groups.wait_for_error()
+    assert name == "ps 0" and "the script failed: KeyError: 'the reason'\nTraceback" in text
+
+
 def test_a_server_that_leaves_workers_waiting_is_reported(groups, monkeypatch):
     monkeypatch.setattr("bridge.group.states.LEFT_ALONE_S", 2.0)
     groups.start(HELPERS + "def main(config):\n    config.task_type == 'ps' or time.sleep(600)\n", 1, 1)

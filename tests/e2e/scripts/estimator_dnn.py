@@ -1,7 +1,7 @@
 """A DNNClassifier trained by an Estimator: alone, with workers in step, or with parameter servers, in step or not.
 
 Table: `x0 FLOAT, x1 FLOAT, label BIGINT` (0 or 1). User parameters: `sync` (false), `maxSteps` (200; of the whole group),
-`numEpochs` (null: rows are repeated), `batchSize` (20; of each worker). The chief writes one row, `loss FLOAT, accuracy FLOAT,
+`numEpochs` (null: rows are repeated), `batchSize` (20; of each worker), `rawRows` (false: the script opens the file itself). The chief writes one row, `loss FLOAT, accuracy FLOAT,
 steps BIGINT`: an evaluation of the trained model on the chief's own rows, and the global step that it was trained to.
 """
 
@@ -19,6 +19,7 @@ INPUTS = [{"name": name, "dtype": "float", "shape": [1]} for name in NAMES]
 
 def main(task_config):
     params = task_config.user_params
+    rows = {"raw_dataset_fn": lambda: tf.data.TFRecordDataset(task_config.dataset_file)} if params.get("rawRows") else {}
     optimizer, hooks = tf.compat.v1.train.AdagradOptimizer(0.2), []
     if params.get("sync", False):
         optimizer, hook = sync_optimizer(optimizer, task_config)
@@ -37,6 +38,7 @@ def main(task_config):
         {"example_config": [*INPUTS, {"name": "label", "dtype": "int", "shape": [1]}], "label_col": "label"},
         dict(
             run,
+            **rows,
             batch_size=params.get("batchSize", 20),
             num_epochs=params.get("numEpochs"),
             max_steps=params.get("maxSteps", 200),

@@ -1,4 +1,4 @@
-"""The DNN classifier behind `dnn_batch` and `dnn_train`: two hidden layers of 30 and 10 units, two classes."""
+"""The DNN classifier behind `dnn_batch`, `dnn_stream` and `dnn_train`: two hidden layers of 30 and 10 units, two classes."""
 
 import json
 import os
@@ -9,7 +9,8 @@ import tensorflow as tf
 from akdl.engine.inputs import ColumnsParser
 from akdl.engine.run_config import generate_run_config
 from akdl.engine.train import train_estimator
-from akdl.runner.config import BatchTaskConfig, TrainTaskConfig
+from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig
+from akdl.storage.model_archive import write_model
 from akdl.tf_version import is_tensorflow_2, require_estimator
 from akdl.wire import TableColumn
 from akdl.wire.column_type import FLOATS, INTEGERS, Kind, type_of
@@ -20,7 +21,15 @@ NUMERIC = [kind for kind in Kind if kind in {Kind.BOOLEAN, Kind.DECIMAL, *INTEGE
 _PARAMS = ("featureCols", "labelCol", "batch_size", "num_epochs")
 
 
-def train_and_export(task_config: Union[BatchTaskConfig, TrainTaskConfig], export_dir: str) -> None:
+def train_and_write(task_config: Union[BatchTaskConfig, StreamTaskConfig]) -> None:
+    """Train on the rows of this worker; the chief writes the model as rows. For the user parameters see `train_and_export`."""
+    export_dir = os.path.join(task_config.work_dir, "saved_model_dir")
+    train_and_export(task_config, export_dir)
+    if task_config.task_type == "chief":
+        write_model(export_dir, task_config.output_writer)
+
+
+def train_and_export(task_config: TaskConfig, export_dir: str) -> None:
     """Train on the rows of this worker and, on the chief, export a SavedModel into a folder below `export_dir`.
 
     The user parameters are those of Alink's sample: `featureCols` (a list, or its JSON text), `labelCol`, `batch_size` and
@@ -34,11 +43,7 @@ def train_and_export(task_config: Union[BatchTaskConfig, TrainTaskConfig], expor
     """
     estimator_module = require_estimator("the DNN classifier")
     features, label, numbers = _parameters(task_config)
-    # Not `dataset_length`, which waits for the last row: the graph is built and the first epoch read while rows arrive.
-    if task_config.task_type != "ps" and task_config.tf_context.rows.is_empty():
-        raise ValueError(
-            f"{task_config.task_type} {task_config.task_index} got no rows to train on: feed more rows or set fewer workers"
-        )
+    check_rows(task_config)
     # Fewer checkpoints and lines than by default: both cost more than the steps of such a small model.
     train_config: Dict[str, Any] = {"save_checkpoints_steps": 1000, "log_step_count_steps": 100}
     inputs = [{"name": name, "dtype": "float", "shape": [1]} for name in features]
@@ -56,20 +61,33 @@ def train_and_export(task_config: Union[BatchTaskConfig, TrainTaskConfig], expor
     )
 
 
+def check_rows(task_config: TaskConfig) -> None:
+    """Refuse to train where there are no rows.
+
+    Raises:
+        ValueError: This process is no parameter server and got none.
+    """
+    # Not `dataset_length`, which waits for the last row: the graph is built and the first epoch read while rows arrive.
+    if task_config.task_type != "ps" and task_config.tf_context.rows.is_empty():
+        raise ValueError(
+            f"{task_config.task_type} {task_config.task_index} got no rows to train on: feed more rows or set fewer workers"
+        )
+
+
 def _model_fn(estimator_module: Any, names: List[str]) -> Any:
     """Return the model function of a classifier that takes one tensor of shape [n, 1] per name."""
     # One column for all of them: TensorFlow makes scopes of column names, and refuses blanks and umlauts in these.
     column = tf.feature_column.numeric_column("features", shape=[len(names)])
 
     def model_fn(features: Dict[str, Any], labels: Any, mode: str, config: Any) -> Any:
-        classifier = estimator_module.DNNClassifier(HIDDEN_UNITS, [column], n_classes=2, optimizer=_optimizer(), config=config)
+        classifier = estimator_module.DNNClassifier(HIDDEN_UNITS, [column], n_classes=2, optimizer=adagrad(), config=config)
         stacked = tf.concat([features[name] for name in names], axis=1)
         return classifier.model_fn({"features": stacked}, labels, mode, config)
 
     return model_fn
 
 
-def _optimizer() -> Any:
+def adagrad() -> Any:
     """Return the default optimizer of TensorFlow 1 for this Estimator in each version: Adagrad at 0.05.
 
     TensorFlow 2 took 0.001 for a default, with which a small table teaches the model hardly anything.
@@ -81,7 +99,7 @@ def _optimizer() -> Any:
     return getattr(optimizers, "legacy", optimizers).Adagrad(0.05, initial_accumulator_value=0.1)
 
 
-def _parameters(task_config: Union[BatchTaskConfig, TrainTaskConfig]) -> Tuple[List[str], str, Dict[str, int]]:
+def _parameters(task_config: TaskConfig) -> Tuple[List[str], str, Dict[str, int]]:
     """Return the feature columns, the label column, and batch_size and num_epochs."""
     params, columns = task_config.user_params, task_config.tf_context.columns
     missing = [name for name in _PARAMS if name not in params]
@@ -100,7 +118,7 @@ def _parameters(task_config: Union[BatchTaskConfig, TrainTaskConfig]) -> Tuple[L
             f"featureCols and labelCol take numbers ({', '.join(kind.value for kind in NUMERIC)}), "
             f"got {_columns(no_numbers)}: CAST them in SQL"
         )
-    return features, label, {name: _count(name, params[name]) for name in ("batch_size", "num_epochs")}
+    return features, label, {name: whole_number(name, params[name]) for name in ("batch_size", "num_epochs")}
 
 
 def _feature_names(value: Any) -> List[str]:
@@ -115,7 +133,12 @@ def _feature_names(value: Any) -> List[str]:
     return names
 
 
-def _count(name: str, value: Any) -> int:
+def whole_number(name: str, value: Any) -> int:
+    """Return a parameter that counts something: a number or its text.
+
+    Raises:
+        ValueError: It is no whole number of at least 1.
+    """
     try:
         number = float(value)
     except (TypeError, ValueError):

@@ -1,0 +1,9 @@
+"""Trains the DNN classifier of `dnn_batch` on the rows of a stream, and writes the model when the stream ends."""
+
+from akdl.models.tf.dnn.classifier import train_and_write
+from akdl.runner.config import StreamTaskConfig
+
+
+def main(task_config: StreamTaskConfig) -> None:
+    """Train on this worker's rows; the chief writes the model. For the user parameters see `classifier.train_and_export`."""
+    train_and_write(task_config)

@@ -1,0 +1,302 @@
+"""Trains a Keras model of layers given as text, and exports it so that it gives labels: KerasSequential's script.
+
+User parameters are the operators' parameters by their names, and `labels`: whether the model is a classifier. The labels are
+extra input 1 then, one per row.
+
+The signature "serving_default" takes `tensor`, float32 of shape [n] + the tensor's shape. It gives `prediction` of shape [n]:
+labels of the type of the label column, or for a regression float32. A classifier also gives `detail`, the probability of each
+label as a JSON object.
+"""
+
+import json
+import logging
+import os
+import time
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from akdl.engine.inputs import get_columns_parser
+from akdl.engine.strategy import choose_strategy
+from akdl.features import feature_spec, unsharded
+from akdl.models.tf.keras_sequential.layer_text import OPTIMIZERS, make, parse_call
+from akdl.runner.config import TrainTaskConfig
+from akdl.runner.io_helper import remove_checkpoint_files
+from akdl.runner.tensor_shapes import first_shape
+from akdl.runner.user_params import plain
+from akdl.wire.column_type import type_of
+
+logger = logging.getLogger(__name__)
+
+_BIGGER_IS_BETTER = (
+    "auc",
+    "binary_accuracy",
+    "precision",
+    "recall",
+    "true_negatives",
+    "true_positives",
+    "sparse_categorical_accuracy",
+)
+
+
+def main(task_config: TrainTaskConfig) -> None:
+    """Train on the rows of this worker or group; the chief exports.
+
+    Raises:
+        ValueError: A parameter is wrong, a worker got no rows, or there are fewer than two labels.
+    """
+    params = plain(task_config.user_params)
+    if params.get("seed") is not None:
+        tf.keras.utils.set_random_seed(int(params["seed"]))  # Keras has a generator of its own beside TensorFlow's
+    strategy = choose_strategy(task_config)
+    labels = _labels(task_config) if params["labels"] else None
+    shape = first_shape(task_config.tf_context.rows, params["tensorCol"])
+    if shape is None:
+        raise ValueError(
+            f"{task_config.task_type} {task_config.task_index} got no row with a value in tensorCol {params['tensorCol']!r}, "
+            "which should be an ARRAY column: feed more rows or set fewer workers"
+        )
+    with strategy.scope():
+        model = build_model(params["layers"], shape, None if labels is None else len(labels))
+        model.compile(_optimizer(params), _loss(labels), metrics=_metrics(labels))
+        checkpoints = _Checkpoints(model, params, task_config)
+    train, valid = _datasets(task_config, params, shape, labels)
+    callbacks: List[Any] = [checkpoints]
+    if params["saveBestOnly"]:
+        if valid is None:
+            raise ValueError("saveBestOnly needs rows to evaluate on: set validationSplit")
+        callbacks.append(_BestWeights(params["bestMetric"]))
+    model.fit(
+        train,
+        validation_data=valid,
+        epochs=int(params["numEpochs"]),
+        initial_epoch=checkpoints.epochs_done,
+        callbacks=callbacks,
+        shuffle=False,  # the dataset does it
+        verbose=2,  # a line per epoch: progress bars are no good in logs
+    )
+    weights = model.get_weights()  # in every worker: some variables are sums over all of them
+    if task_config.task_type == "chief":
+        served = build_model(params["layers"], shape, None if labels is None else len(labels))
+        served.set_weights(weights)
+        folder = os.path.join(task_config.saved_model_dir, str(int(time.time())))
+        _export(served, shape, labels, folder)
+        _write_facts(task_config, params, folder)
+
+
+def build_model(layers: Sequence[str], shape: Sequence[int], num_labels: Optional[int]) -> Any:
+    """Return a Keras model of layers as text, and an output layer: logits of the labels, or one number.
+
+    Args:
+        layers: See `layer_text`.
+        shape: Of the tensor of one row.
+        num_labels: Of a classifier; None for a regression.
+    """
+    x = inputs = tf.keras.Input(tuple(shape), name="tensor")
+    for text in layers:
+        x = make(parse_call(text))(x)
+    outputs = 1 if num_labels is None or num_labels == 2 else num_labels
+    return tf.keras.Model(inputs, tf.keras.layers.Dense(outputs, name="y" if num_labels is None else "logits")(x))
+
+
+def _optimizer(params: Mapping[str, Any]) -> Any:
+    call = parse_call(params["optimizer"], OPTIMIZERS)
+    if params.get("learningRate") is not None and not call.positional and "learning_rate" not in call.named:
+        call.named["learning_rate"] = float(params["learningRate"])
+    return make(call, OPTIMIZERS)
+
+
+def _labels(task_config: TrainTaskConfig) -> List[Any]:
+    (column,) = task_config.extra_inputs[0].columns
+    found = sorted(row[column.name] for row in task_config.extra_inputs[0].rows() if row[column.name] is not None)
+    if len(found) < 2:
+        raise ValueError(f"a classifier needs two labels or more, the column {column.name!r} has {found}")
+    return found
+
+
+def _loss(labels: Optional[List[Any]]) -> Any:
+    if labels is None:
+        return tf.keras.losses.MeanAbsoluteError()
+    if len(labels) == 2:
+        return tf.keras.losses.BinaryCrossentropy(from_logits=True)
+    return tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def _metrics(labels: Optional[List[Any]]) -> List[Any]:
+    metrics = tf.keras.metrics
+    if labels is None:
+        return ["mse", metrics.RootMeanSquaredError(), "mae", "mape", "msle"]
+    if len(labels) > 2:
+        return [metrics.SparseCategoricalAccuracy()]
+    of_threshold = {
+        "true_positives": metrics.TruePositives,
+        "false_positives": metrics.FalsePositives,
+        "true_negatives": metrics.TrueNegatives,
+        "false_negatives": metrics.FalseNegatives,
+        "precision": metrics.Precision,
+        "recall": metrics.Recall,
+    }
+    # Keras adds numbers to names of its own. A logit of 0 is a probability of one half.
+    made = [metric(thresholds=0.0, name=name) for name, metric in of_threshold.items()]
+    return [metrics.AUC(from_logits=True, name="auc"), metrics.BinaryAccuracy(threshold=0.0), *made]
+
+
+def _datasets(
+    task_config: TrainTaskConfig, params: Mapping[str, Any], shape: Sequence[int], labels: Optional[List[Any]]
+) -> Tuple[Any, Any]:
+    """Return the training data, and the validation data: the first rows; None without any."""
+    context, batch_size = task_config.tf_context, int(params["batchSize"])
+    names = [params["tensorCol"], params["labelCol"]]
+    columns = [column for column in context.columns if column.name in names]
+    carried = feature_spec(columns)
+    specs = {
+        names[0]: tf.io.FixedLenFeature(list(shape), carried[names[0]].dtype),
+        names[1]: tf.io.FixedLenFeature([], carried[names[1]].dtype),
+    }
+    parser = get_columns_parser(specs, names[1], None, columns)
+    if parser is None:
+        types = ", ".join(f"{column.name} {column.type}" for column in columns)
+        raise ValueError(f"tensorCol takes an ARRAY of numbers and labelCol a column of single values, got {types}")
+
+    def parse(cells: Any) -> Tuple[Any, Any]:
+        features, label = parser(cells)
+        return tf.cast(features[names[0]], tf.float32), _target(label, labels)
+
+    def batches(shuffle_rows: int) -> Any:
+        return context.batches(batch_size, columns=names, shuffle_rows=shuffle_rows).map(parse)
+
+    held_out = int(task_config.dataset_length * params["validationSplit"]) if params["validationSplit"] else 0
+    if not held_out:
+        return batches(10 * batch_size), None
+    rows = batches(0).unbatch()
+    train = rows.skip(held_out).shuffle(10 * batch_size).batch(batch_size)
+    return unsharded(train), unsharded(rows.take(held_out).batch(batch_size))
+
+
+def _target(label: Any, labels: Optional[List[Any]]) -> Any:
+    if labels is None:
+        return tf.cast(label, tf.float32)
+    known = _constant(labels)
+    hits = tf.equal(tf.cast(label, known.dtype)[:, tf.newaxis], known[tf.newaxis, :])
+    return tf.argmax(tf.cast(hits, tf.int32), axis=1)
+
+
+def _constant(labels: Sequence[Any]) -> Any:
+    if isinstance(labels[0], str):
+        return tf.constant(labels)
+    kinds = {bool: tf.bool, int: tf.int64, float: tf.float32}
+    return tf.constant(labels, kinds[type(labels[0])])
+
+
+def _export(model: Any, shape: Sequence[int], labels: Optional[List[Any]], folder: str) -> None:
+    module = tf.Module()
+    module.model = model
+
+    def serve(tensor: Any) -> Dict[str, Any]:
+        outputs = model(tensor, training=False)
+        if labels is None:
+            return {"prediction": outputs[:, 0]}
+        if len(labels) == 2:
+            second = tf.sigmoid(outputs)
+            probabilities = tf.concat([1.0 - second, second], axis=1)
+        else:
+            probabilities = tf.nn.softmax(outputs)
+        prediction = tf.gather(_constant(labels), tf.argmax(probabilities, axis=1))
+        return {"prediction": prediction, "detail": _detail(labels, probabilities)}
+
+    module.serve = tf.function(serve, input_signature=[tf.TensorSpec([None, *shape], tf.float32, name="tensor")])
+    tf.saved_model.save(module, folder, {"serving_default": module.serve})
+
+
+def _write_facts(task_config: TrainTaskConfig, params: Mapping[str, Any], folder: str) -> None:
+    """Write what `operators.keras_sequential` has to know of a model beside the SavedModel."""
+    (label,) = (type_of(column) for column in task_config.tf_context.columns if column.name == params["labelCol"])
+    facts = {
+        "tensorCol": params["tensorCol"],
+        "labels": params["labels"],
+        "prediction": label.element_sql if params["labels"] else "DOUBLE",
+    }
+    os.makedirs(os.path.join(folder, "assets.extra"), exist_ok=True)
+    with open(os.path.join(folder, "assets.extra", "keras_sequential.json"), "w", encoding="utf-8") as file:
+        json.dump(facts, file)
+
+
+def _detail(labels: Sequence[Any], probabilities: Any) -> Any:
+    """Return a JSON object per row: each label, as text, to its probability."""
+    keys = tf.constant([json.dumps(each if isinstance(each, str) else json.dumps(each)) + ": " for each in labels])
+    numbers = tf.strings.as_string(probabilities, precision=9, shortest=True)
+    pairs = tf.strings.reduce_join(keys[tf.newaxis, :] + numbers, axis=1, separator=", ")
+    return tf.strings.join(["{", pairs, "}"])
+
+
+class _Checkpoints(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """Keeps the training in `checkpointFilePath`, and goes on from there; does nothing where it is not set."""
+
+    def __init__(self, model: Any, params: Mapping[str, Any], task_config: TrainTaskConfig) -> None:
+        super().__init__()
+        self._manager: Any = None
+        self.epochs_done = 0
+        folder = params.get("checkpointFilePath")
+        if folder is None:
+            return
+        self._every_epochs = max(1, round(params["saveCheckpointsEpochs"]))
+        # Workers write at the same time, so there the number of epochs counts.
+        self._every_secs = params.get("saveCheckpointsSecs") if task_config.num_workers == 1 else None
+        self._saved = time.monotonic()
+        self._epochs = tf.Variable(0, dtype=tf.int64, trainable=False)
+        checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer, epochs=self._epochs)
+        if params["removeCheckpointBeforeTraining"]:
+            if task_config.task_type == "chief":
+                remove_checkpoint_files(folder)
+        else:
+            latest = tf.train.latest_checkpoint(folder)
+            if latest is not None:
+                checkpoint.restore(latest)
+                self.epochs_done = int(self._epochs.numpy())
+                logger.info("training goes on from %s, after %d epochs", latest, self.epochs_done)
+        if task_config.task_type != "chief":  # all have to write, as variables are read together; theirs are not kept
+            folder = os.path.join(task_config.work_dir, "checkpoints")
+        self._manager = tf.train.CheckpointManager(checkpoint, folder, max_to_keep=1, checkpoint_name="model.ckpt")
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Note the epoch, and save when it is time."""
+        if self._manager is not None:
+            self._epochs.assign(epoch + 1)
+            if self._every_secs is None and (epoch + 1) % self._every_epochs == 0:
+                self._manager.save()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Save when it is time."""
+        if self._manager is not None and self._every_secs and time.monotonic() - self._saved >= self._every_secs:
+            self._manager.save()
+            self._saved = time.monotonic()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Save the end."""
+        if self._manager is not None:
+            self._manager.save()
+
+
+class _BestWeights(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """Gives the model the weights of its best epoch at the end."""
+
+    def __init__(self, metric: str) -> None:
+        super().__init__()
+        self._metric = {"acc": "binary_accuracy", "accuracy": "binary_accuracy"}.get(metric, metric)
+        self._best: Optional[float] = None
+        self._weights: Any = None
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Keep the weights when they are better."""
+        name = f"val_{self._metric}"
+        if name not in logs:
+            known = ", ".join(sorted(key[4:] for key in logs if key.startswith("val_")))
+            raise ValueError(f"bestMetric {self._metric!r} is none of the model's metrics: {known}")
+        value = -logs[name] if self._metric in _BIGGER_IS_BETTER else logs[name]
+        if self._best is None or value < self._best:
+            self._best, self._weights = value, self.model.get_weights()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Set the best weights."""
+        if self._weights is not None:
+            self.model.set_weights(self._weights)

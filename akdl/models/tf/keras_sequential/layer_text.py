@@ -1,0 +1,99 @@
+"""Layers and optimizers as text, such as "Conv2D(32, (3, 3), activation='relu')": the text is parsed, and never evaluated.
+
+The string is one call, of a class of `tf.keras.layers` or `tf.keras.optimizers`, whose module may stand in front of its name.
+Arguments are literals of Python, or calls of the same kind, such as "Bidirectional(LSTM(8))".
+"""
+
+import ast
+from typing import Any, Dict, List, NamedTuple, Union
+
+LAYERS, OPTIMIZERS = "layers", "optimizers"
+
+_LOAD_CODE = {"Lambda", "TFSMLayer"}
+
+
+class LayerTextError(ValueError):
+    """A string that is no layer or optimizer; the message says what was found."""
+
+
+class Call(NamedTuple):
+    """What a string says: the name of a class and its arguments, each a literal or another `Call`."""
+
+    name: str
+    positional: List[Any]
+    named: Dict[str, Any]
+
+
+def parse_call(text: str, module: str = LAYERS) -> Call:
+    """Read a string. Needs no TensorFlow, so whether a class of this name exists is not known here.
+
+    Args:
+        text: See above.
+        module: `LAYERS` or `OPTIMIZERS`: what may stand in front of the name.
+
+    Raises:
+        LayerTextError: The text is anything else than a call with literals.
+    """
+    try:
+        expression = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError) as error:
+        raise LayerTextError(f"{text!r} is no Python expression: {error}") from None
+    return _call(expression, text, module)
+
+
+def make(call: Call, module: str = LAYERS) -> Any:
+    """Return the layer or optimizer that a call describes.
+
+    Raises:
+        LayerTextError: There is no such class, or it does not take these arguments.
+    """
+    import tensorflow as tf
+
+    names = getattr(tf.keras, module)
+    base = tf.keras.layers.Layer if module == LAYERS else tf.keras.optimizers.Optimizer
+    kind = getattr(names, call.name, None)
+    if not (isinstance(kind, type) and issubclass(kind, base)) or call.name in _LOAD_CODE:
+        raise LayerTextError(f"{call.name!r} is no class of tf.keras.{module} that can be made of text")
+    positional = [_made(value, module) for value in call.positional]
+    named = {name: _made(value, module) for name, value in call.named.items()}
+    try:
+        return kind(*positional, **named)
+    except (TypeError, ValueError) as error:
+        raise LayerTextError(f"tf.keras.{module}.{call.name} does not take these arguments: {error}") from error
+
+
+def _made(value: Any, module: str) -> Any:
+    return make(value, module) if isinstance(value, Call) else value
+
+
+def _call(node: ast.AST, text: str, module: str) -> Call:
+    if not isinstance(node, ast.Call):
+        raise LayerTextError(f"{text!r}: expected a call such as \"Dense(64, activation='relu')\"")
+    prefixes = ("", f"{module}.", f"keras.{module}.", f"tf.keras.{module}.", f"tensorflow.keras.{module}.")
+    prefix, dot, name = _dotted(node.func, text).rpartition(".")
+    if prefix + dot not in prefixes or name.startswith("_"):
+        raise LayerTextError(f"{text!r}: expected a name of tf.keras.{module}, got {prefix}{dot}{name}")
+    if any(isinstance(each, ast.Starred) for each in node.args) or any(each.arg is None for each in node.keywords):
+        raise LayerTextError(f"{text!r}: * and ** are no literals")
+    named = {str(each.arg): _value(each.value, text, module) for each in node.keywords}
+    return Call(name, [_value(each, text, module) for each in node.args], named)
+
+
+def _value(node: ast.AST, text: str, module: str) -> Union[Call, Any]:
+    if isinstance(node, ast.Call):
+        return _call(node, text, module)
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError):
+        raise LayerTextError(
+            f"{text!r}: arguments may be numbers, strings, True, False, None, lists, tuples and dicts of them, and calls of "
+            f"tf.keras.{module}"
+        ) from None
+
+
+def _dotted(node: ast.AST, text: str) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value, text)}.{node.attr}"
+    raise LayerTextError(f"{text!r}: expected a name before the brackets")

@@ -1,0 +1,62 @@
+"""`tensor_shapes.txt` and `tensor_types.txt` in the work folder, which scripts written for Alink read."""
+
+import json
+import os
+from typing import Any, Dict, List, Optional, Sequence
+
+from akdl.wire import Rows, TableColumn
+from akdl.wire.cells import read_cells
+from akdl.wire.column_type import Kind, type_of
+
+SHAPES, TYPES = "tensor_shapes.txt", "tensor_types.txt"
+
+_NAMES = {
+    Kind.BOOLEAN: "boolean",
+    Kind.TINYINT: "byte",
+    Kind.SMALLINT: "int",
+    Kind.INT: "int",
+    Kind.BIGINT: "long",
+    Kind.FLOAT: "float",
+    Kind.DOUBLE: "double",
+    Kind.STRING: "string",
+}
+"""Names of types that `akdl.engine.inputs.dtype_str_map` knows."""
+
+
+def write_tensor_shapes(rows: Any, columns: Sequence[TableColumn], work_dir: str) -> None:
+    """Write shape and type of each ARRAY column as two JSON objects; nothing where there are no such columns or no rows.
+
+    The shape is that of the first cell that is not null, so this waits for the first rows.
+
+    Args:
+        rows: An `akdl.rows.file_rows.FileRows`.
+        columns: Columns of the table.
+        work_dir: Where to.
+    """
+    types = {column.name: _NAMES.get(type_of(column).kind) for column in columns if type_of(column).is_array}
+    types = {name: dtype for name, dtype in types.items() if dtype is not None}
+    first = rows.first_columns() if types else None
+    if first is None:
+        return
+    shapes = {name: shape for name, shape in _shapes(first).items() if name in types}
+    for file_name, found in ((SHAPES, shapes), (TYPES, {name: types[name] for name in shapes})):
+        with open(os.path.join(work_dir, file_name), "w", encoding="utf-8") as file:
+            json.dump(found, file)
+
+
+def first_shape(rows: Any, name: str) -> Optional[List[int]]:
+    """Wait for the first rows and return the shape of the first cell of an ARRAY column that is not null; None without one."""
+    first = rows.first_columns()
+    return None if first is None else _shapes(first).get(name)
+
+
+def _shapes(rows: Rows) -> Dict[str, List[int]]:
+    shapes: Dict[str, List[int]] = {}
+    for column in rows.columns:
+        cells = read_cells(column, rows.rows)
+        if cells.cell_offsets is None:
+            continue
+        first = 0 if cells.valid is None else int(cells.valid.argmax())
+        if cells.valid is None or cells.valid[first]:
+            shapes[column.name] = [int(cells.cell_offsets[first + 1] - cells.cell_offsets[first])]
+    return shapes

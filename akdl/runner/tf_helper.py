@@ -1,0 +1,35 @@
+"""Small helpers around TensorFlow that scripts written for Alink import from here."""
+
+from typing import Optional
+
+import tensorflow as tf
+
+from akdl.wire import Example
+
+
+def set_intra_op_parallelism(intra_op_parallelism_threads: int = 1) -> None:
+    """Limit the threads of one TensorFlow operation, and run one operation at a time.
+
+    The pool of threads is made with the first session or operation and is not changed after it, so call this before.
+    Sessions with a config of their own have the same pool.
+
+    Args:
+        intra_op_parallelism_threads: The number of threads.
+    """
+    config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=intra_op_parallelism_threads, inter_op_parallelism_threads=1)
+    config.gpu_options.allow_growth = True
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
+        session.run(tf.constant(1.0) * tf.constant(1.0))
+
+
+def preview_tfrecords_file(filepath: str, count: Optional[int] = None) -> None:
+    """Print the Examples of a TFRecord file with their numbers, from 0.
+
+    Args:
+        filepath: The file, such as `task_config.dataset_file`.
+        count: How many to print; None for all.
+    """
+    for number, record in enumerate(tf.compat.v1.io.tf_record_iterator(filepath)):
+        if number == count:
+            return
+        print(number, Example.FromString(record))

@@ -1,0 +1,178 @@
+"""KerasSequential: a Keras model of layers as text is trained on one ARRAY column, and predicts labels or numbers."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import zipfile
+from typing import Any
+
+from akdl.models.tf.keras_sequential.layer_text import OPTIMIZERS, LayerTextError, parse_call
+from akdl.wire.column_type import FLOATS, INTEGERS, Kind
+from bridge.exceptions import ConfigurationError
+from bridge.schema import quoted
+from operators.base_operator import Operator, schema_of
+from operators.batch_operator import BatchOperator
+from operators.flink.env import prepare_for_batch
+from operators.params import catalog
+from operators.params.accessors import KerasPredictParams, KerasPredictStreamParams, KerasTrainParams
+from operators.params.param import REQUIRED, Param
+from operators.predict_batch import TableModelPredictBatchOp
+from operators.predict_stream import TableModelPredictStreamOp
+from operators.script import ScriptOp
+
+# Found beside what needs no TensorFlow; the script itself does.
+SCRIPT = os.path.join(os.path.dirname(inspect.getfile(parse_call)), "keras_sequential_main.py")
+FACTS = "assets.extra/keras_sequential.json"  # in the SavedModel: what the predict operators have to know
+
+_NUMBERS = {*INTEGERS, *FLOATS}
+
+
+class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
+    """Trains; the kinds differ in what the label column is."""
+
+    _kind = "train"
+    _env_variable = "TF231_PYTHON_ENV_PATH"
+    _label_kinds: frozenset[Kind]
+    _with_labels: bool
+
+    def linkFrom(self, *ops: BatchOperator) -> BatchOperator:
+        """Train on a table, when the model is asked for."""
+        name = type(self).__name__
+        if len(ops) != 1 or not isinstance(ops[0], BatchOperator):
+            got = ", ".join(type(op).__name__ for op in ops) or "none"
+            raise ConfigurationError(f"{name} takes one input, a BatchOperator, got {got}")
+        values = self._values_of_all()
+        self._check_known("tensorCol and labelCol", values["selectedCols"], ops[0].getColNames())
+        fed = ops[0].select(values["selectedCols"])
+        self._check_types(fed)
+        inputs: tuple[Any, ...] = (fed,)
+        if self._with_labels:
+            label = quoted(values["selectedCols"][1])
+            inputs = (fed, fed.select(f"DISTINCT {label}"))
+        self._link(inputs, prepare_for_batch)
+        return self
+
+    def _check_types(self, fed: BatchOperator) -> None:
+        name = type(self).__name__
+        tensor, label = schema_of(name, fed.getOutputTable())
+        if not tensor.type.is_array or tensor.type.kind not in _NUMBERS:
+            raise ConfigurationError(
+                f"{name}: tensorCol should be an ARRAY column of numbers, {tensor.name} is {tensor.type.sql}"
+            )
+        if label.type.is_array or label.type.kind not in self._label_kinds:
+            kinds = ", ".join(kind.value for kind in Kind if kind in self._label_kinds)
+            raise ConfigurationError(
+                f"{name}: labelCol should be one of {kinds}, {label.name} is {label.type.sql}: CAST it in SQL"
+            )
+
+    def _values_of_all(self) -> dict[str, Any]:
+        """Return the values of a training operator that runs our script."""
+        own = super()._values_of_all()
+        name, evaluates = type(self).__name__, own["validationSplit"] > 0
+        for parameter, module in (("layers", {}), ("optimizer", {"module": OPTIMIZERS})):
+            texts = own[parameter] if parameter == "layers" else [own[parameter]]
+            try:
+                for text in texts:
+                    parse_call(text, **module)
+            except LayerTextError as error:
+                raise ConfigurationError(f"{name}: {parameter}: {error}") from None
+        if own["saveBestOnly"] and not evaluates:
+            raise ConfigurationError(f"{name}: saveBestOnly needs rows to evaluate on: set validationSplit")
+        if evaluates and own["numWorkers"] not in (None, 1):
+            raise ConfigurationError(f"{name}: validationSplit needs numWorkers=1, got {own['numWorkers']}")
+        params = {param.name: own[param.name] for param in catalog.KERAS_TRAIN if param not in catalog.TRAIN}
+        columns = [own["tensorCol"], own["labelCol"]]
+        return {
+            **_defaults(catalog.TRAIN),
+            **{param.name: own[param.name] for param in catalog.TRAIN if param.name in own},
+            "numWorkers": 1 if evaluates else own["numWorkers"],
+            "userFiles": [SCRIPT],
+            "mainScriptFile": SCRIPT,
+            "selectedCols": columns,
+            "userParams": json.dumps({**params, "labels": self._with_labels}),
+        }
+
+
+class KerasSequentialClassifierTrainBatchOp(_KerasTrainBatchOp):
+    """Trains a classifier; the result is its model table."""
+
+    _label_kinds = frozenset({*_NUMBERS, Kind.BOOLEAN, Kind.STRING})
+    _with_labels = True
+
+
+class KerasSequentialRegressorTrainBatchOp(_KerasTrainBatchOp):
+    """Trains a model that predicts a number; the result is its model table."""
+
+    _label_kinds = frozenset(_NUMBERS)
+    _with_labels = False
+
+
+class KerasPrediction(Operator[Any]):
+    """What predicting with such a model needs to know, from the model itself."""
+
+    _model_file: str | None = None
+
+    def predict_with(self, model: str, *ops: Any) -> Any:
+        """Predict with the model in a file of `pack_model_table`."""
+        self._model_file = model
+        return super().predict_with(model, *ops)  # type: ignore[misc]
+
+    def _values_of_all(self) -> dict[str, Any]:
+        own: dict[str, Any] = super()._values_of_all()  # type: ignore[misc]
+        return own if self._model_file is None else prediction_values(type(self).__name__, own, self._model_file)
+
+
+def prediction_values(name: str, own: dict[str, Any], model: str) -> dict[str, Any]:
+    """Return the values of a predict operator for any model.
+
+    Args:
+        name: Of the operator or stage.
+        own: Values of the parameters of a KerasSequential predict operator.
+        model: A file of the model.
+
+    Raises:
+        ConfigurationError: The model is of another kind of operator, or gives no detail.
+    """
+    with zipfile.ZipFile(model) as file:
+        found = [entry for entry in file.namelist() if entry.endswith(FACTS)]
+        facts = json.loads(file.read(found[0])) if found else None
+    if facts is None:
+        raise ConfigurationError(
+            f"{name}: the model was not trained by a KerasSequential operator: use TFTableModelPredictBatchOp"
+        )
+    columns, outputs = [f"{quoted(own['predictionCol'])} {facts['prediction']}"], ["prediction"]
+    if own["predictionDetailCol"] is not None:
+        if not facts["labels"]:
+            raise ConfigurationError(f"{name}: predictionDetailCol is for classifiers, the model predicts a number")
+        columns.append(f"{quoted(own['predictionDetailCol'])} STRING")
+        outputs.append("detail")
+    return {
+        **_defaults(catalog.PREDICT),
+        **{key: value for key, value in own.items() if not key.startswith("prediction")},
+        "selectedCols": [facts["tensorCol"]],
+        "inputSignatureDefs": ["tensor"],
+        "outputSchemaStr": ", ".join(columns),
+        "outputSignatureDefs": outputs,
+    }
+
+
+def _defaults(params: tuple[Param, ...]) -> dict[str, Any]:
+    return {param.name: param.default for param in params if param.default is not REQUIRED}
+
+
+class KerasSequentialClassifierPredictBatchOp(KerasPrediction, KerasPredictParams, TableModelPredictBatchOp):
+    """Predicts labels with the model table of a classifier: `linkFrom(model, data)`."""
+
+
+class KerasSequentialRegressorPredictBatchOp(KerasPrediction, KerasPredictParams, TableModelPredictBatchOp):
+    """Predicts numbers with the model table of a regressor: `linkFrom(model, data)`."""
+
+
+class KerasSequentialClassifierPredictStreamOp(KerasPrediction, KerasPredictStreamParams, TableModelPredictStreamOp):
+    """Predicts labels of a stream with the model table of a classifier: `KerasSequentialClassifierPredictStreamOp(model)`."""
+
+
+class KerasSequentialRegressorPredictStreamOp(KerasPrediction, KerasPredictStreamParams, TableModelPredictStreamOp):
+    """Predicts numbers for a stream with the model table of a regressor: `KerasSequentialRegressorPredictStreamOp(model)`."""

@@ -1,0 +1,73 @@
+"""The functions of `io_helper`, on real files."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+
+import pytest
+
+from akdl.storage.model_archive import unpack
+from akdl.testing import CollectingWriter
+from tests.akdl.storage.test_model_archive import files_of, make_model
+
+pytestmark = pytest.mark.tf
+
+
+@pytest.fixture(scope="module")
+def io_helper():
+    from akdl.runner import io_helper
+
+    return io_helper
+
+
+def rows_of(writer):
+    return [(row["model_id"], row["model_info"]) for row in writer.rows]
+
+
+def test_a_model_goes_to_rows_and_comes_back_as_an_extra_input(io_helper, tmp_path):
+    model, writer = make_model(tmp_path / "saved" / "1700000000", 3_000_000), CollectingWriter()
+    io_helper.output_model_to_flink(str(tmp_path / "saved"), writer)
+    (tmp_path / "bc").write_text("".join(f"{number} {text}\n" for number, text in reversed(rows_of(writer))))
+    found = io_helper.unpack_model_from_flink(str(tmp_path / "bc"), str(tmp_path))
+    assert found == str(tmp_path / "1700000000")
+    assert files_of(model).items() <= files_of(tmp_path / "1700000000").items()
+    assert io_helper.find_timestamp_dir(str(tmp_path / "saved")) == str(model)
+
+
+def test_a_checkpoint_comes_with_the_model(io_helper, tmp_path):
+    model, writer = make_model(tmp_path / "saved" / "17", 1_500_000), CollectingWriter()
+    (tmp_path / "ckpt").mkdir()
+    (tmp_path / "ckpt" / "model.ckpt-1").write_bytes(b"weights")
+    io_helper.output_model_ckpt_to_flink(str(tmp_path / "saved"), str(tmp_path / "ckpt"), writer)
+    assert files_of(tmp_path / "unpacked") == {}
+    assert unpack(rows_of(writer)[::-1], str(tmp_path / "unpacked")) == str(tmp_path / "unpacked")
+    assert files_of(tmp_path / "unpacked") == files_of(model)
+
+
+def test_a_folder_becomes_a_zip(io_helper, tmp_path):
+    make_model(tmp_path / "m", 100)
+    packed = io_helper.pack_dir_to_file(str(tmp_path / "m"), 64)
+    assert packed["name"] == str(tmp_path / "m.zip") and packed["chunks"] == -(-packed["size"] // 64)
+    assert "saved_model.pb" in zipfile.ZipFile(packed["name"]).namelist()
+
+
+def test_only_files_of_training_are_removed(io_helper, tmp_path):
+    for name in ("checkpoint", "model.ckpt-7.index", "events.out.tfevents.1", "notes.txt"):
+        (tmp_path / name).write_text("x")
+    make_model(tmp_path / "export" / "best")
+    io_helper.remove_checkpoint_files(str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+    io_helper.remove_checkpoint_files(str(tmp_path / "nowhere"))
+
+
+def test_files_are_copied(io_helper, tmp_path):
+    model = make_model(tmp_path / "m", 100)
+    io_helper.gfile_copy_dir_content(str(model), str(tmp_path / "copy"))
+    assert files_of(tmp_path / "copy") == files_of(model)
+    shutil.rmtree(tmp_path / "copy" / "variables")
+    with pytest.raises(ValueError, match="exists: set overwrite"):
+        io_helper.file_io_copy_fix(str(model / "saved_model.pb"), str(tmp_path / "copy" / "saved_model.pb"))
+    (model / "saved_model.pb").write_bytes(b"newer")
+    io_helper.file_io_copy_fix(str(model / "saved_model.pb"), str(tmp_path / "copy" / "saved_model.pb"), True)
+    assert (tmp_path / "copy" / "saved_model.pb").read_bytes() == b"newer"

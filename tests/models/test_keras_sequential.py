@@ -1,0 +1,109 @@
+"""Training of a model of layers as text, in this process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from akdl import testing
+from akdl.runner.extra_inputs import ExtraInput
+from akdl.storage.model_archive import find_saved_model
+
+pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+PARAMS: dict[str, Any] = {
+    "tensorCol": "t", "labelCol": "label", "layers": ["Dense(8, activation='relu')"], "optimizer": "Adam()", "learningRate": 0.05,
+    "numEpochs": 4, "batchSize": 32, "validationSplit": 0.0, "saveBestOnly": False, "bestMetric": "loss",
+    "saveCheckpointsEpochs": 1.0, "saveCheckpointsSecs": None, "checkpointFilePath": None, "removeCheckpointBeforeTraining": True,
+    "seed": 3, "labels": True,
+}  # fmt: skip
+VALUES = np.random.default_rng(5).uniform(-1, 1, [400, 4])
+
+
+def train(folder: Path, labels: Any, label_type: str, /, **changes: Any) -> Any:
+    """Train, and return the signature of the exported model."""
+    import tensorflow as tf
+
+    from akdl.models.tf.keras_sequential.keras_sequential_main import main
+
+    folder.mkdir()
+    types = {"t": "ARRAY<DOUBLE>", "label": label_type}
+    config = testing.train_task_config({"t": VALUES.tolist(), "label": labels}, types, str(folder), {**PARAMS, **changes})
+    if config.user_params["labels"]:
+        (folder / "labels").mkdir()
+        known = testing.batch_task_config({"label": sorted(set(labels))}, {"label": label_type}, str(folder / "labels"))
+        config.extra_inputs = [ExtraInput(known.dataset_file, testing.table_columns({"label": label_type}))]
+    main(config)
+    return tf.saved_model.load(find_saved_model(config.saved_model_dir)).signatures["serving_default"]
+
+
+def predict(signature: Any, rows: Any = VALUES) -> dict[str, Any]:
+    import tensorflow as tf
+
+    return {name: value.numpy() for name, value in signature(tensor=tf.constant(rows, tf.float32)).items()}
+
+
+@pytest.mark.parametrize(
+    ("names", "label_type"),
+    [
+        (["no", 'ye"s'], "STRING"),
+        ([3, 7], "INT"),
+        ([False, True], "BOOLEAN"),
+        ([0.0, 1.0], "DOUBLE"),
+        (["a", "b", "c"], "STRING"),
+    ],
+)
+def test_labels_come_back(tmp_path: Path, names: list[Any], label_type: str) -> None:
+    index = np.digitize(VALUES.sum(axis=1), [0.0] if len(names) == 2 else [-0.5, 0.5])
+    labels = [names[each] for each in index]
+    found = predict(train(tmp_path / "w", labels, label_type))
+    predicted = [each.decode() if isinstance(each, bytes) else each for each in found["prediction"].tolist()]
+    assert np.mean([one == other for one, other in zip(predicted, labels)]) > 0.8
+    for label, detail in zip(predicted[:20], found["detail"][:20]):
+        probabilities = json.loads(detail)
+        assert list(probabilities) == [each if isinstance(each, str) else json.dumps(each) for each in names]
+        best = label if isinstance(label, str) else json.dumps(label)
+        assert max(probabilities, key=probabilities.get) == best
+        assert sum(probabilities.values()) == pytest.approx(1, abs=1e-5)
+
+
+def test_regression_with_a_seed(tmp_path: Path) -> None:
+    labels = VALUES.sum(axis=1).tolist()
+    first, again = (predict(train(tmp_path / name, labels, "DOUBLE", labels=False)) for name in "ab")
+    assert list(first) == ["prediction"] and first["prediction"].tolist() == again["prediction"].tolist()
+    assert np.corrcoef(first["prediction"], labels)[0, 1] > 0.95
+
+
+def test_the_best_epoch_is_kept(tmp_path: Path, capsys: Any) -> None:
+    """With a rate that makes training worse, the first epochs are better than the last."""
+    labels = ["b" if each > 0 else "a" for each in VALUES.sum(axis=1)]
+    changes = {"validationSplit": 0.25, "bestMetric": "auc", "numEpochs": 6, "layers": [], "optimizer": "SGD(100.0, 0.9)"}
+    found = {}
+    for best in (True, False):
+        found[best] = predict(train(tmp_path / str(best), labels, "STRING", saveBestOnly=best, **changes), VALUES[:100])
+    aucs = [float(text.split()[0]) for text in capsys.readouterr().out.split("val_auc: ")[1:]]
+    assert len(aucs) == 12 and aucs[:6] == aucs[6:], "the seed makes both alike"
+    scores = {best: np.array([json.loads(each)["b"] for each in one["detail"]]) for best, one in found.items()}
+    same = max(aucs[:6]) == aucs[5]
+    assert (scores[True].tolist() == scores[False].tolist()) == same
+    with pytest.raises(ValueError, match="bestMetric 'nothing' is none of the model's metrics: auc, binary_accuracy"):
+        train(tmp_path / "wrong", labels, "STRING", saveBestOnly=True, **{**changes, "bestMetric": "nothing"})
+
+
+def test_training_goes_on_from_a_checkpoint(tmp_path: Path, capsys: Any) -> None:
+    labels = VALUES.sum(axis=1).tolist()
+    changes = {"labels": False, "checkpointFilePath": str(tmp_path / "kept")}
+    train(tmp_path / "first", labels, "DOUBLE", numEpochs=2, **changes)
+    train(tmp_path / "more", labels, "DOUBLE", numEpochs=3, removeCheckpointBeforeTraining=False, **changes)
+    train(tmp_path / "anew", labels, "DOUBLE", numEpochs=3, **changes)
+    epochs = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Epoch ")]
+    assert epochs == [f"Epoch {each}" for each in ("1/2", "2/2", "3/3", "1/3", "2/3", "3/3")]
+
+
+def test_wrong(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="two labels or more, the column 'label' has \\['a'\\]"):
+        train(tmp_path / "one", ["a"] * 400, "STRING")

@@ -1,0 +1,51 @@
+"""Layers as text, parsed and never evaluated."""
+
+from __future__ import annotations
+
+import pytest
+
+from akdl.models.tf.keras_sequential.layer_text import OPTIMIZERS, Call, LayerTextError, make, parse_call
+
+
+def test_calls_with_literals():
+    assert parse_call("Dense(64, activation='relu')") == Call("Dense", [64], {"activation": "relu"})
+    assert parse_call(" tf.keras.layers.Reshape((-1, 2), name=None) ") == Call("Reshape", [(-1, 2)], {"name": None})
+    inner = Call("LSTM", [8], {"return_sequences": True})
+    assert parse_call("layers.Bidirectional(keras.layers.LSTM(8, return_sequences=True))") == Call("Bidirectional", [inner], {})
+    assert parse_call("Adam(0.1)", OPTIMIZERS) == Call("Adam", [0.1], {})
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("Dense(", "is no Python expression"),
+        ("Dense", "expected a call such as"),
+        ("__import__('os').system('true')", "expected a name"),
+        ("os.system('true')", "expected a name of tf.keras.layers, got os.system"),
+        ("tf.io.read_file('x')", "expected a name of tf.keras.layers, got tf.io.read_file"),
+        ("_Dense(1)", "got _Dense"),
+        ("Dense(lambda: 1)", "arguments may be numbers, strings"),
+        ("Dense([x for x in (1,)])", "arguments may be"),
+        ("Dense(1 .__class__)", "arguments may be"),
+        ("Dense(*[1])", r"\* and \*\* are no literals"),
+        ("Dense(**{'units': 1})", r"\* and \*\* are no literals"),
+        ("(lambda: 1)()", "expected a name before the brackets"),
+        ("keras.optimizers.Adam()", "expected a name of tf.keras.layers"),
+    ],
+)
+def test_anything_else_is_refused(text, match):
+    with pytest.raises(LayerTextError, match=match):
+        parse_call(text)
+
+
+@pytest.mark.tf
+def test_layers_are_made():
+    import tensorflow as tf
+
+    assert make(parse_call("Bidirectional(LSTM(3))"))(tf.ones([1, 2, 4])).shape == [1, 6]
+    assert float(make(parse_call("Adam(learning_rate=0.5)", OPTIMIZERS), OPTIMIZERS).learning_rate) == 0.5
+    for text in ("open('x')", "Dense(open('x'))", "Lambda('x')", "Dance(1)", "Layer.build(1)"):
+        with pytest.raises(LayerTextError):
+            make(parse_call(text))
+    with pytest.raises(LayerTextError, match="tf.keras.layers.Dense does not take these arguments"):
+        make(parse_call("Dense(1, unit=2)"))

@@ -1,0 +1,90 @@
+"""What the KerasSequential operators refuse, and what they tell the operators beneath; training itself is in tests/models."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from operators import (
+    KerasSequentialClassifierPredictBatchOp,
+    KerasSequentialClassifierTrainBatchOp,
+    KerasSequentialRegressorPredictBatchOp,
+    KerasSequentialRegressorTrainBatchOp,
+)
+from operators.keras_sequential import FACTS, prediction_values
+
+TRAIN = {"tensorCol": "t", "labelCol": "label", "layers": ["Dense(3)"]}
+
+
+@pytest.mark.flink
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"layers": ["Dense(3)", "__import__('os').remove('x')"]}, "layers: .*expected a name"),
+        ({"optimizer": "eval('1')(2)"}, "optimizer: .*expected a name before the brackets"),
+        ({"saveBestOnly": True}, "saveBestOnly needs rows to evaluate on: set validationSplit"),
+        ({"validationSplit": 0.5, "numWorkers": 2}, "validationSplit needs numWorkers=1, got 2"),
+    ],
+)
+def test_mistakes_come_to_light_when_it_is_linked(changes, match, table_env):
+    source = source_of(table_env)
+    with pytest.raises(ConfigurationError, match=f"KerasSequentialClassifierTrainBatchOp: {match}"):
+        source.link(KerasSequentialClassifierTrainBatchOp(**{**TRAIN, **changes}))
+
+
+@pytest.mark.flink
+def test_types_of_columns(table_env):
+    source = source_of(table_env)
+    with pytest.raises(ConfigurationError, match="tensorCol should be an ARRAY column of numbers, s is STRING NOT NULL"):
+        source.link(KerasSequentialRegressorTrainBatchOp(**{**TRAIN, "tensorCol": "s"}))
+    with pytest.raises(ConfigurationError, match="labelCol should be one of TINYINT, .*, s is STRING NOT NULL: CAST it in SQL"):
+        source.link(KerasSequentialRegressorTrainBatchOp(**{**TRAIN, "labelCol": "s"}))
+    trained = source.link(KerasSequentialClassifierTrainBatchOp(**{**TRAIN, "labelCol": "s"}))
+    assert trained.getColNames() == ["model_id", "model_info"]
+
+
+@pytest.mark.parametrize("wrong", [{"validationSplit": 1.0}, {"numPSs": 1}, {"learningRate": 0}, {"numEpochs": 0}])
+def test_values(wrong):
+    with pytest.raises(ConfigurationError, match=f"parameter '{next(iter(wrong))}': expected"):
+        KerasSequentialClassifierTrainBatchOp(**wrong)
+
+
+def model_file(tmp_path, facts):
+    path = tmp_path / "model.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("saved_model.pb", b"")
+        if facts is not None:
+            file.writestr(FACTS, json.dumps(facts))
+    return str(path)
+
+
+def test_the_model_says_how_it_predicts(tmp_path):
+    op = KerasSequentialClassifierPredictBatchOp(predictionCol="p", predictionDetailCol="d", reservedCols=["id"])
+    model = model_file(tmp_path, {"tensorCol": "t", "labels": True, "prediction": "INT"})
+    values = prediction_values("Op", {param.name: op._get(param) for param in op.params}, model)
+    assert (values["outputSchemaStr"], values["outputSignatureDefs"]) == ("`p` INT, `d` STRING", ["prediction", "detail"])
+    assert (values["selectedCols"], values["inputSignatureDefs"], values["reservedCols"]) == (["t"], ["tensor"], ["id"])
+
+
+@pytest.mark.parametrize(
+    ("facts", "match"),
+    [
+        (None, "the model was not trained by a KerasSequential operator"),
+        ({"tensorCol": "t", "labels": False, "prediction": "DOUBLE"}, "predictionDetailCol is for classifiers"),
+    ],
+)
+def test_models_that_do_not_fit(tmp_path, facts, match):
+    op = KerasSequentialRegressorPredictBatchOp(predictionCol="p", predictionDetailCol="d")
+    with pytest.raises(ConfigurationError, match=f"Op: {match}"):
+        prediction_values("Op", {param.name: op._get(param) for param in op.params}, model_file(tmp_path, facts))
+
+
+def source_of(table_env):
+    from operators import BatchOperator
+
+    return BatchOperator.fromTable(
+        table_env.sql_query("SELECT ARRAY[CAST(1 AS DOUBLE), 2] AS t, CAST(0.5 AS DOUBLE) AS label, CAST('a' AS STRING) AS s")
+    )

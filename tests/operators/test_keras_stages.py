@@ -1,0 +1,76 @@
+"""Stages of KerasSequential: trained, saved, loaded, and used without Flink."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from operators import (
+    BatchOperator,
+    KerasSequentialClassifier,
+    KerasSequentialClassifierPredictStreamOp,
+    KerasSequentialClassifierTrainBatchOp,
+    KerasSequentialRegressor,
+    LocalPredictor,
+    Pipeline,
+    PipelineModel,
+    StreamOperator,
+    getMLEnv,
+    useLocalEnv,
+)
+from tests.e2e.jobs import points
+
+pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
+TRAIN = {
+    "tensorCol": "t",
+    "layers": ["Dense(4, activation='relu')"],
+    "numEpochs": 12,
+    "batchSize": 16,
+    "seed": 1,
+    "learningRate": 0.05,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _local_env():
+    useLocalEnv(2)
+
+
+def table(rows: int = 200, mode: str = "btenv") -> BatchOperator:
+    columns = "ARRAY[x0, x1] AS t, CASE WHEN label = 1 THEN 'yes' ELSE 'no' END AS answer, x0 - x1 AS `value`"
+    return points(getattr(getMLEnv(), mode), rows).select(columns)
+
+
+def test_classifier(tmp_path):
+    stage = KerasSequentialClassifier(
+        **TRAIN, labelCol="answer", predictionCol="p", predictionDetailCol="d", reservedCols=["answer"], numWorkers=1
+    )
+    model = Pipeline(stage).fit(table())
+    found = model.transform(table()).collectToDataframe()
+    assert list(found.columns) == ["answer", "p", "d"]
+    assert (found.answer == found.p).mean() > 0.85
+    assert set(json.loads(found.d[0])) == {"no", "yes"}
+    model.save(str(tmp_path / "pipeline"))
+    loaded = PipelineModel.load(str(tmp_path / "pipeline"))
+    again = loaded.transform(table()).collectToDataframe()
+    assert sorted(again.d) == sorted(found.d)
+    with LocalPredictor(str(tmp_path / "pipeline"), "t ARRAY<FLOAT>, answer STRING") as predictor:
+        assert predictor.getOutputColNames() == ["answer", "p", "d"]
+        assert predictor.map(([0.9, -0.9], "?"))[1] == "yes"
+
+
+def test_regressor_of_two_workers():
+    stage = KerasSequentialRegressor(**TRAIN, labelCol="value", predictionCol="p", numWorkers=2)
+    found = Pipeline(stage).fit(table()).transform(table()).collectToDataframe()
+    assert list(found.columns) == ["t", "answer", "value", "p"]
+    assert found.p.corr(found.value) > 0.9
+
+
+def test_a_stream_is_predicted():
+    model = table().link(KerasSequentialClassifierTrainBatchOp(**TRAIN, labelCol="answer", numWorkers=1))
+    predict = KerasSequentialClassifierPredictStreamOp(model, predictionCol="p", reservedCols=["answer"])
+    stream = StreamOperator.fromTable(table(50, "stenv").getOutputTable())
+    with predict.linkFrom(stream).getOutputTable().execute().collect() as rows:
+        found = [tuple(row) for row in rows]
+    assert len(found) == 50 and sum(answer == predicted for answer, predicted in found) > 40
