@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from akdl.storage.files import FileError, fetch
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Column, Schema
+from operators.ak_file import is_ak_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,6 +77,9 @@ class LocalPredictor:
             result = model.map_batch(result)
         return result
 
+    def open(self) -> None:
+        """Do nothing: a predictor is open from the start."""
+
     def close(self) -> None:
         """Let go of the models. Safe to call twice."""
         for model in self._models:
@@ -109,6 +113,11 @@ def read_pipeline(path: str, folder: str) -> list[dict[str, Any]]:
     Raises:
         ConfigurationError: The file is no pipeline model.
     """
+    if is_ak_file(path):
+        raise ConfigurationError(
+            f"{path}: pipelines that Alink saved are not read here: save the model table of each stage in Alink, with an "
+            "AkSinkBatchOp, and set it as modelFilePath of a TFTableModelPredictor"
+        )
     try:
         with zipfile.ZipFile(path) as file:
             description = json.loads(file.read(DESCRIPTION))
