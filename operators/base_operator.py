@@ -43,10 +43,12 @@ class Operator(Generic[_Family]):
         self._groups: dict[str, Need] = {}  # groups of processes that a job with this table starts
         self._models: frozenset[str] = frozenset()  # model processes that it starts
 
-    def __getattr__(self, name: str) -> Any:
-        """Answer for methods of Alink that are not here."""
-        instead = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
-        raise AttributeError(f"{type(self).__name__} has no {name!r}{instead}")
+    if not TYPE_CHECKING:  # for type checkers, operators have the attributes that they have
+
+        def __getattr__(self, name: str) -> Any:
+            """Answer for methods of Alink that are not here."""
+            instead = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
+            raise AttributeError(f"{type(self).__name__} has no {name!r}{instead}")
 
     @staticmethod
     def _own_environment() -> StreamTableEnvironment:

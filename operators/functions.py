@@ -16,7 +16,7 @@ def udf(f: Any = None, input_types: Any = None, result_type: Any = None, **optio
     """
     from pyflink.table.udf import udf as flink_udf
 
-    return flink_udf(f, None, result_type, **options)
+    return flink_udf(_callable(f), None, result_type, **options)
 
 
 def udtf(f: Any = None, input_types: Any = None, result_types: Any = None, **options: Any) -> Any:
@@ -30,7 +30,12 @@ def udtf(f: Any = None, input_types: Any = None, result_types: Any = None, **opt
     """
     from pyflink.table.udf import udtf as flink_udtf
 
-    return flink_udtf(f, None, result_types, **options)
+    return flink_udtf(_callable(f), None, result_types, **options)
+
+
+def _callable(f: Any) -> Any:
+    """Return a function as PyFlink takes it, where Alink takes any object with `eval`."""
+    return f if f is None or callable(f) or hasattr(f, "open") else f.eval
 
 
 class _Delegating(type):

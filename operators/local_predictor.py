@@ -14,6 +14,7 @@ from akdl.storage.files import FileError, fetch
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Column, Schema
 from operators.ak_file import is_ak_file
+from operators.alink_pipeline import read_alink_pipeline
 
 if TYPE_CHECKING:
     import numpy as np
@@ -114,10 +115,7 @@ def read_pipeline(path: str, folder: str) -> list[dict[str, Any]]:
         ConfigurationError: The file is no pipeline model.
     """
     if is_ak_file(path):
-        raise ConfigurationError(
-            f"{path}: pipelines that Alink saved are not read here: save the model table of each stage in Alink, with an "
-            "AkSinkBatchOp, and set it as modelFilePath of a TFTableModelPredictor"
-        )
+        return read_alink_pipeline(path)
     try:
         with zipfile.ZipFile(path) as file:
             description = json.loads(file.read(DESCRIPTION))

@@ -9,8 +9,6 @@ from operators.flink.joint_job import run_jointly
 
 pytestmark = pytest.mark.flink
 
-CALLS: list[int] = []
-
 
 class Kept:
     """Keeps what it is told."""
@@ -30,15 +28,17 @@ class Kept:
 
 
 @pytest.fixture
-def called(env):
-    """A table whose rows come from a function that counts its calls; local jobs run it in this process."""
+def called(env, tmp_path):
+    """A table whose rows come from a function that writes down its calls."""
     from pyflink.common import Types
 
+    path = str(tmp_path / "calls")
+
     def count(number: int) -> int:
-        CALLS.append(number)
+        with open(path, "a") as file:
+            file.write(f"{number}\n")
         return number
 
-    CALLS.clear()
     stream = env.benv.from_collection([1, 2, 3], Types.INT()).map(count, Types.INT())
     return env.btenv.from_data_stream(stream).alias("n")
 
@@ -66,7 +66,7 @@ def test_rows_for_this_program_and_for_a_table(env, called, tmp_path):
     assert downwards.rows == [{"n": 3, "s": "x"}, {"n": 2, "s": "x"}, {"n": 1, "s": "x"}]
     assert (none.rows, none.end, downwards.end) == ([], "finished", "finished")
     assert sorted("".join(part.read_text() for part in (tmp_path / "t").iterdir()).split()) == ["1", "2", "3"]
-    assert sorted(CALLS) == [1, 2, 3], "once for three results"
+    assert sorted((tmp_path / "calls").read_text().split()) == ["1", "2", "3"], "once for three results"
 
 
 def test_receivers_hear_of_a_job_that_fails(env):
