@@ -1,7 +1,7 @@
 """Pipelines that Alink has saved: an .ak file of the columns id, p0, p1 and so on.
 
-The row of id -1 describes a tree of nodes as JSON, whose leaves are the stages. The rows of id n are the model table of node n, in
-some of the columns p0, p1 and so on.
+The row of id -1 describes a tree of nodes as JSON, whose leaves are the stages. The rows of id n are the model table of node n,
+in some of the columns p0, p1 and so on.
 """
 
 from __future__ import annotations

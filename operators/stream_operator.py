@@ -196,15 +196,18 @@ class StreamJob:
 
 def _started(whole: StreamOperator, name: str | None) -> TableResult:
     """Start the job of a stream, under a name."""
-    config = environment_of(whole.getOutputTable()).get_config()
-    before = config.get(_JOB_NAME, "")
-    if name is not None:
-        config.set(_JOB_NAME, name)
+    table = whole.getOutputTable()
+    if name is None:
+        return table.execute()
+    config = environment_of(table).get_config().get_configuration()
+    before = config.get_string(_JOB_NAME, "")
+    config.set_string(_JOB_NAME, name)
     try:
-        return whole.getOutputTable().execute()
+        return table.execute()
     finally:
-        if name is not None:
-            config.set(_JOB_NAME, before)
+        config.remove_config(_JOB_NAME)
+        if before:
+            config.set_string(_JOB_NAME, before)
 
 
 def _whole(ops: Sequence[StreamOperator]) -> StreamOperator:
