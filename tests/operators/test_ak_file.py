@@ -87,7 +87,7 @@ def test_what_is_no_zip_file():
 
 def test_a_row_that_is_too_large():
     with pytest.raises(ConfigurationError, match="rows of at most 16777215 bytes"):
-        AkWriter(io.BytesIO(), Schema.parse("a STRING")).write(("x" * (1 << 24),))
+        AkWriter(io.BytesIO(), Schema.parse("a BYTES")).write((bytes(1 << 24),))
 
 
 @pytest.mark.flink
