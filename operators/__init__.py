@@ -1,8 +1,9 @@
 """TensorFlow scripts as operators of Flink tables: `from operators import *`."""
 
 from operators.batch_operator import BatchOperator, MemSourceBatchOp, TableSourceBatchOp
+from operators.file_sources import AkSourceBatchOp, AkSourceStreamOp, ParquetSourceBatchOp, ParquetSourceStreamOp
+from operators.flink.alink_settings import AlinkGlobalConfiguration
 from operators.flink.env import (
-    AlinkGlobalConfiguration,
     MLEnv,
     getMLEnv,
     resetEnv,
@@ -10,6 +11,7 @@ from operators.flink.env import (
     useLocalEnv,
     useRemoteEnv,
 )
+from operators.functions import AlinkDataTypes, udf, udtf
 from operators.keras_sequential import (
     KerasSequentialClassifierPredictBatchOp,
     KerasSequentialClassifierPredictStreamOp,
@@ -37,17 +39,23 @@ from operators.predict_batch import TFSavedModelPredictBatchOp, TFTableModelPred
 from operators.predict_stream import TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
 from operators.script_batch import TensorFlow2BatchOp, TensorFlowBatchOp, TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
 from operators.script_stream import TensorFlow2StreamOp, TensorFlowStreamOp
+from operators.sinks import AkSinkBatchOp, CsvSinkBatchOp, TableSinkBatchOp
 from operators.sources import (
     CsvSourceBatchOp,
     CsvSourceStreamOp,
     RandomTableSourceBatchOp,
     RandomTableSourceStreamOp,
 )
-from operators.stream_operator import StreamOperator, TableSourceStreamOp
+from operators.stream_operator import MemSourceStreamOp, StreamOperator, TableSourceStreamOp
 
 __all__ = [
+    "AkSinkBatchOp",
+    "AkSourceBatchOp",
+    "AkSourceStreamOp",
+    "AlinkDataTypes",
     "AlinkGlobalConfiguration",
     "BatchOperator",
+    "CsvSinkBatchOp",
     "CsvSourceBatchOp",
     "CsvSourceStreamOp",
     "KerasSequentialClassificationModel",
@@ -63,6 +71,9 @@ __all__ = [
     "LocalPredictor",
     "MLEnv",
     "MemSourceBatchOp",
+    "MemSourceStreamOp",
+    "ParquetSourceBatchOp",
+    "ParquetSourceStreamOp",
     "Pipeline",
     "PipelineModel",
     "RandomTableSourceBatchOp",
@@ -78,6 +89,7 @@ __all__ = [
     "TFTableModelPredictor",
     "TFTableModelTrainBatchOp",
     "TFTableModelTrainer",
+    "TableSinkBatchOp",
     "TableSourceBatchOp",
     "TableSourceStreamOp",
     "TensorFlow2BatchOp",
@@ -86,6 +98,8 @@ __all__ = [
     "TensorFlowStreamOp",
     "getMLEnv",
     "resetEnv",
+    "udf",
+    "udtf",
     "useCustomEnv",
     "useLocalEnv",
     "useRemoteEnv",

@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
 
 _numbers = itertools.count()
+# Methods of Alink that make no sense here, and what does the same.
+_INSTEAD = {
+    "lazyVizStatistics": "lazyPrintStatistics() prints the numbers",
+    "lazyVizDive": "lazyCollectToDataframe(function) gives the rows to a library for charts",
+    "getSideOutput": "a script writes all rows to one table: add a column to outputSchemaStr and filter by it",
+    "getSideOutputCount": "a script writes all rows to one table: add a column to outputSchemaStr and filter by it",
+    "lazyPrintModelInfo": "lazyPrint() prints the rows of a model table",
+    "lazyPrintTrainInfo": "AlinkGlobalConfiguration.setPrintProcessInfo(True) shows what the script prints while it trains",
+}
 _Family = TypeVar("_Family", bound="Operator[Any]")  # BatchOperator or StreamOperator: what shaping leads to
 _Op = TypeVar("_Op", bound="Operator[Any]")
 
@@ -34,6 +43,13 @@ class Operator(Generic[_Family]):
         self._table: Table | None = None
         self._groups: dict[str, Need] = {}  # groups of processes that a job with this table starts
         self._models: frozenset[str] = frozenset()  # model processes that it starts
+
+    if not TYPE_CHECKING:  # for type checkers, operators have the attributes that they have
+
+        def __getattr__(self, name: str) -> Any:
+            """Answer for methods of Alink that are not here."""
+            instead = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
+            raise AttributeError(f"{type(self).__name__} has no {name!r}{instead}")
 
     @staticmethod
     def _own_environment() -> StreamTableEnvironment:
@@ -90,26 +106,52 @@ class Operator(Generic[_Family]):
         raise ConfigurationError(f"{type(self).__name__} takes no input")
 
     @planning()
-    def _query(self, method: str, sql: str, query: Callable[[str], str]) -> _Family:
-        table = self.getOutputTable()
-        table_env = environment_of(table)
-        view = f"akdl_view_{next(_numbers)}"
-        table_env.create_temporary_view(view, table)
+    def _query(self, method: str, sql: str, query: Callable[..., str], *others: Operator[Any]) -> _Family:
+        """Return what a query makes of this table, and of others of the same environment.
+
+        Args:
+            method: What the user called, for the error.
+            sql: What the user wrote, for the error.
+            query: Makes SQL of the names of as many views.
+            others: Further inputs.
+
+        Raises:
+            ConfigurationError: The SQL is wrong, or another input is no operator of the same family and environment.
+        """
+        table_env = environment_of(self.getOutputTable())
+        views = []
         try:
-            return self._followed_by(table_env.sql_query(query(view)))
+            for op in (self, *others):
+                if not isinstance(op, self._family):
+                    raise ConfigurationError(f"{method}: expected a {self._family.__name__}, got a {type(op).__name__}")
+                if environment_of(op.getOutputTable()) is not table_env:
+                    raise ConfigurationError(f"{method}: all inputs must belong to one environment")
+                views.append(f"akdl_view_{next(_numbers)}")
+                table_env.create_temporary_view(views[-1], op.getOutputTable())
+            result = self._followed_by(table_env.sql_query(query(*views)))
+            result._also_starts_what(*others)
+            return result
+        except ConfigurationError:
+            raise
         except Exception as error:
             reason = str(readable(error)).split("\nWas expecting", 1)[0]  # the parser lists all of SQL's words
             raise ConfigurationError(
                 f"{method}: {sql!r} is no valid SQL for the columns {self.getColNames()}: {reason}"
             ) from None
         finally:
-            table_env.drop_temporary_view(view)  # the query holds the table itself
+            for view in views:
+                table_env.drop_temporary_view(view)  # the query holds the table itself
 
     def _followed_by(self, table: Table) -> _Family:
         result: _Family = self._family()
         result._table = table
         result._also_starts_what(self)
         return result
+
+
+def inputs_of(ops: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the inputs that `linkFrom` was given: one by one, or as one list."""
+    return tuple(ops[0]) if len(ops) == 1 and isinstance(ops[0], (list, tuple)) else ops
 
 
 class Source(Operator[Any]):

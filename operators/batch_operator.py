@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pandas as pd
+import pyarrow as pa
 
-from bridge.exceptions import ConfigurationError, SchemaError
+from bridge.exceptions import ConfigurationError
 from bridge.host.console import say
-from bridge.schema import Schema
 from bridge.table_env import planning
-from operators.base_operator import Operator, Source, TableSource, running
+from operators.base_operator import TableSource, environment_of, running
 from operators.flink.env import getMLEnv
-from operators.memory_table import memory_table
+from operators.flink.joint_job import Receiver, run_jointly
+from operators.memory_source import MemorySource
+from operators.shaping import ShapingOperator, refuse_replacement
+from operators.table_statistics import aggregates, statistics_of
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
@@ -23,10 +28,11 @@ _SHOWN_CHARACTERS = 60  # of one cell; a row of a model table has a million
 _Result = TypeVar("_Result")
 
 
-class BatchOperator(Operator["BatchOperator"]):
+class BatchOperator(ShapingOperator["BatchOperator"]):
     """A bounded table and the operators that can follow it. Nothing runs before a result is asked for."""
 
-    _deferred: ClassVar[list[Callable[[], BatchOperator]]] = []
+    _deferred: ClassVar[list[Deferred]] = []
+    _has_run: ClassVar[bool] = False  # whether a job has run, or a model was saved, since the last `execute`
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,93 +52,220 @@ class BatchOperator(Operator["BatchOperator"]):
         """Start from a pandas DataFrame; `schemaStr` is "name type, name type" in the order of its columns."""
         return MemSourceBatchOp(df, schemaStr)
 
-    def print(self, n: int = 0, title: str | None = None) -> BatchOperator:
-        """Run the job and print its rows.
+    def firstN(self, n: int) -> BatchOperator:
+        """Return n rows, the first ones of a sorted table."""
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise ConfigurationError(f"firstN: expected a number of rows of at least 1, got {n!r}")
+        # In SQL, a LIMIT around a sorted table would make Flink forget the order.
+        with planning():
+            return self._followed_by(self.getOutputTable().limit(n))
+
+    def orderBy(self, field: str, limit: int = -1, fetch: int = -1, offset: int = -1, order: str = "asc") -> BatchOperator:
+        """Return the rows in order.
 
         Args:
-            n: Number of rows; 0 stands for all, or the first and last ten where there are more than 21.
+            field: What to sort by, such as "score" or "a, b DESC".
+            limit: How many rows to return; all if it is not positive.
+            fetch: The same, for use with `offset`.
+            offset: How many rows to leave out before them.
+            order: "asc" or "desc", of the last field.
+        """
+        if order.lower() not in ("asc", "desc"):
+            raise ConfigurationError(f"orderBy: expected order 'asc' or 'desc', got {order!r}")
+        most = limit if limit > 0 else fetch
+        clause = f"{field} {order}" + (f" LIMIT {most}" if most > 0 else "") + (f" OFFSET {offset}" if offset > 0 else "")
+        return self._query("orderBy", clause, lambda view: f"SELECT * FROM {view} ORDER BY {clause}")
+
+    def groupBy(self, by: str, select: str) -> BatchOperator:
+        """Return one row for each group.
+
+        Args:
+            by: Columns that the rows of a group have in common, such as "a, b".
+            select: SQL select list, such as "a, SUM(x) AS total".
+        """
+        sql = f"{select} ... GROUP BY {by}"
+        return self._query("groupBy", sql, lambda view: f"SELECT {select}\nFROM {view} GROUP BY {by}")
+
+    def distinct(self) -> BatchOperator:
+        """Return each row once."""
+        return self._query("distinct", "DISTINCT", lambda view: f"SELECT DISTINCT * FROM {view}")
+
+    def union(self, *others: BatchOperator) -> BatchOperator:
+        """Return the rows of this table and of others with the same columns, each row once."""
+        return self._query("union", "UNION", lambda *views: " UNION ".join(f"SELECT * FROM {v}" for v in views), *others)
+
+    def sampleWithSize(self, numSamples: int, withReplacement: bool = False) -> BatchOperator:
+        """Return a number of random rows, other ones in each job."""
+        refuse_replacement("sampleWithSize", withReplacement)
+        return self.orderBy("RAND()", limit=numSamples)
+
+    def shuffle(self) -> BatchOperator:
+        """Return the rows in a random order."""
+        return self.orderBy("RAND()")
+
+    def rebalance(self) -> BatchOperator:
+        """Return the same rows: scripts get even shares anyway."""
+        return self._followed_by(self.getOutputTable())
+
+    def print(self, n: int = 0, title: str | None = None) -> BatchOperator:
+        """Run the job and print its rows. What was put off before runs in the same job.
+
+        Args:
+            n: Number of rows; 0 and less stand for all, or the first and last ten where there are more than 21.
             title: A line to print before them.
         """
-        self._show(self._limited(n).collectToDataframe(), n, title)
+        _show(self._limited(n).collectToDataframe(), n, title)
         return self
 
     def lazyPrint(self, n: int = 0, title: str | None = None) -> BatchOperator:
-        """Print as `print` does, when `BatchOperator.execute()` is called."""
-        BatchOperator._deferred.append(lambda: self.print(n, title))
+        """Print as `print` does, when the next job runs, such as by `BatchOperator.execute()`."""
+        self._limited(n).lazyCollectToDataframe(lambda frame: _show(frame, n, title))
         return self
 
     def collectToDataframe(self) -> pd.DataFrame:
-        """Run the job and return its rows.
+        """Run the job and return its rows. What was put off before runs in the same job.
 
         Columns without nulls have the dtype of their type; where there are nulls, integers and booleans stay exact in a
         column of objects with None.
         """
         from operators.flink.collect import to_dataframe
 
+        if BatchOperator._deferred:
+            frames: list[pd.DataFrame] = []
+            self.lazyCollectToDataframe(frames.append)
+            BatchOperator.execute()
+            BatchOperator._has_run = True
+            return frames[0]
         table = self.getOutputTable()
         frame: pd.DataFrame = self._run(lambda: to_dataframe(table))
         return frame
 
+    def lazyCollectToDataframe(self, *callbacks: Callable[[pd.DataFrame], Any]) -> BatchOperator:
+        """Call functions with the rows, see `collectToDataframe`, when the next job runs."""
+        self._defer(_FrameReceiver(self.getOutputTable(), callbacks))
+        return self
+
+    def collectStatistics(self) -> pd.DataFrame:
+        """Run the job and return a row for each column: count, missing, sum, mean, variance, standardDeviation, min and max."""
+        return statistics_of(self.getColNames(), self.getColTypes(), self._aggregated().collectToDataframe())
+
+    def lazyCollectStatistics(self, *callbacks: Callable[[pd.DataFrame], Any]) -> BatchOperator:
+        """Call functions with the statistics, see `collectStatistics`, when the next job runs."""
+        names, types = self.getColNames(), self.getColTypes()
+
+        def call(frame: pd.DataFrame) -> None:
+            for callback in callbacks:
+                callback(statistics_of(names, types, frame))
+
+        self._aggregated().lazyCollectToDataframe(call)
+        return self
+
+    def lazyPrintStatistics(self, title: str | None = None) -> BatchOperator:
+        """Print the statistics, see `collectStatistics`, when the next job runs."""
+        return self.lazyCollectStatistics(lambda frame: _show(frame, len(frame), title))
+
     @staticmethod
-    def execute() -> None:
-        """Run what `lazyPrint` has put off.
+    def execute(jobName: str | None = None) -> None:
+        """Run what was put off, by `lazyPrint` and its kin and by sinks, as one job for each environment.
+
+        Args:
+            jobName: Name of the job, for Flink's web page.
 
         Raises:
-            ConfigurationError: Nothing was put off.
+            ConfigurationError: Nothing was put off, and no job has run since the last call.
         """
         deferred, BatchOperator._deferred = BatchOperator._deferred, []
-        if not deferred:
-            raise ConfigurationError("BatchOperator.execute() has nothing to run: call lazyPrint() on an operator first")
-        for run in deferred:
-            run()
+        has_run, BatchOperator._has_run = BatchOperator._has_run, False
+        if not deferred and not has_run:
+            raise ConfigurationError(
+                "BatchOperator.execute() has nothing to run: call lazyPrint() on an operator, or link it to a sink, first"
+            )
+        environments = [environment_of(each.op.getOutputTable()) for each in deferred]
+        order = sorted(range(len(deferred)), key=lambda place: environments.index(environments[place]))
+        for _, places in groupby(order, key=lambda place: environments.index(environments[place])):
+            _run_deferred([deferred[place] for place in places], jobName)
+
+    def _defer(self, receiver: Receiver | None, into: str = "") -> None:
+        """Put off a result: rows for a receiver, or `into` a table of Flink."""
+        BatchOperator._deferred.append(Deferred(self, receiver, into))
+
+    def _aggregated(self) -> BatchOperator:
+        return self._query("statistics", "", lambda view: aggregates(self.getColNames(), self.getColTypes(), view))
 
     def _limited(self, n: int) -> BatchOperator:
-        if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-            raise ConfigurationError(f"print: expected a number of rows of at least 0, got {n!r}")
-        # In SQL, a LIMIT around a sorted table would make Flink forget the order.
-        with planning():
-            return self._followed_by(self.getOutputTable().limit(n)) if n else self
+        if isinstance(n, bool) or not isinstance(n, int):
+            raise ConfigurationError(f"print: expected a number of rows, got {n!r}")
+        return self.firstN(n) if n > 0 else self
 
     def _run(self, job: Callable[[], _Result]) -> _Result:
         with running(self):
-            return job()
-
-    @staticmethod
-    def _show(frame: pd.DataFrame, n: int, title: str | None) -> None:
-        if title is not None:
-            say(title)
-        rows = None if n or len(frame) <= _SHOWN_ROWS else 20
-        text = frame.to_string(max_rows=rows, max_colwidth=_SHOWN_CHARACTERS)
-        say(text if len(frame) else f"{', '.join(map(str, frame.columns))}\n(no rows)")
+            result = job()
+        BatchOperator._has_run = True
+        return result
 
 
 BatchOperator._family = BatchOperator
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """A result that the next job makes.
+
+    Args:
+        op: Whose rows.
+        receiver: Who takes them; None where they go into a table.
+        into: Name of that table.
+    """
+
+    op: BatchOperator
+    receiver: Receiver | None
+    into: str
+
+
+def _run_deferred(deferred: Sequence[Deferred], name: str | None) -> None:
+    whole = BatchOperator()
+    whole._table = deferred[0].op.getOutputTable()
+    whole._also_starts_what(*(each.op for each in deferred))
+    received = [(each.op.getOutputTable(), each.receiver) for each in deferred if each.receiver is not None]
+    inserted = [(each.op.getOutputTable(), each.into) for each in deferred if each.receiver is None]
+    table_env = environment_of(whole._table)
+    with running(whole):
+        run_jointly(table_env, received, inserted, name)
+
+
+class _FrameReceiver:
+    """Makes a DataFrame of the rows and calls functions with it."""
+
+    def __init__(self, table: Table, callbacks: Sequence[Callable[[pd.DataFrame], Any]]) -> None:
+        self._table = table
+        self._callbacks = callbacks
+        self._batches: list[pa.RecordBatch] = []
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        self._batches.append(batch)
+
+    def finish(self) -> None:
+        from operators.flink.collect import frame_of
+
+        frame = frame_of(self._table, self._batches)
+        for callback in self._callbacks:
+            callback(frame)
+
+    def abandon(self) -> None:
+        self._batches.clear()
+
+
+def _show(frame: pd.DataFrame, n: int, title: str | None) -> None:
+    if title is not None:
+        say(title)
+    rows = None if n > 0 or len(frame) <= _SHOWN_ROWS else 20
+    text = frame.to_string(max_rows=rows, max_colwidth=_SHOWN_CHARACTERS)
+    say(text if len(frame) else f"{', '.join(map(str, frame.columns))}\n(no rows)")
 
 
 class TableSourceBatchOp(TableSource, BatchOperator):
     """A plain PyFlink table with an end; what follows runs in that table's environment."""
 
 
-class MemSourceBatchOp(Source, BatchOperator):
-    """Rows from memory.
-
-    Args:
-        data: A list of rows (tuples or lists), or a pandas DataFrame. In a DataFrame NaN and None are null.
-        schemaStr: "name type, name type", in the order of the cells. The columns of a DataFrame with the same names are
-            taken by their names, those of one with other names in their order.
-    """
-
-    def __init__(self, data: Sequence[Sequence[Any]] | pd.DataFrame, schemaStr: str) -> None:
-        super().__init__()
-        if not isinstance(data, (pd.DataFrame, list, tuple)):
-            raise ConfigurationError(
-                f"MemSourceBatchOp: expected a list of rows or a pandas DataFrame, got a {type(data).__name__}"
-            )
-        try:
-            self._schema = Schema.parse(schemaStr)
-        except SchemaError as error:
-            raise ConfigurationError(f"MemSourceBatchOp: parameter 'schemaStr': {error}") from None
-        self._data = data
-
-    def _make(self, table_env: StreamTableEnvironment) -> Table:
-        return memory_table(table_env, self._schema, self._data)
+class MemSourceBatchOp(MemorySource, BatchOperator):
+    """Rows from memory; see `operators.memory_source.MemorySource`."""

@@ -13,6 +13,8 @@ from akdl.process import owned_folder
 from akdl.storage.files import FileError, fetch
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Column, Schema
+from operators.ak_file import is_ak_file
+from operators.alink_pipeline import read_alink_pipeline
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,6 +80,9 @@ class LocalPredictor:
             result = model.map_batch(result)
         return result
 
+    def open(self) -> None:
+        """Do nothing: a predictor is open from the start."""
+
     def close(self) -> None:
         """Let go of the models. Safe to call twice."""
         for model in self._models:
@@ -111,6 +116,8 @@ def read_pipeline(path: str, folder: str) -> list[dict[str, Any]]:
     Raises:
         ConfigurationError: The file is no pipeline model.
     """
+    if is_ak_file(path):
+        return read_alink_pipeline(path)
     try:
         with zipfile.ZipFile(path) as file:
             description = json.loads(file.read(DESCRIPTION))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from akdl.wire.column_type import MEANINGS, ColumnType
@@ -78,6 +79,8 @@ def _cell(value: Any) -> Any:
     """Return a cell as PyFlink takes it: octets as a bytearray."""
     if isinstance(value, (list, tuple)):
         return [_cell(element) for element in value]
+    if isinstance(value, np.ndarray):
+        return value.ravel().tolist()  # of a tensor, as Alink's records hold it
     return bytearray(value) if isinstance(value, bytes) else value
 
 

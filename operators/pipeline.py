@@ -13,19 +13,23 @@ from akdl.storage.model_archive import ModelError
 from bridge.exceptions import ConfigurationError
 from operators.batch_operator import BatchOperator
 from operators.local_predictor import DESCRIPTION, LocalPredictor, fetch_pipeline, read_pipeline
-from operators.params.accessors import PredictParams, SavedModelPredictParams, TrainerParams
+from operators.params.accessors import PredictStreamParams, SavedModelPredictStreamParams, TrainerParams
 from operators.params.param import WithParams
 from operators.predict_batch import (
     TableModelPredictBatchOp,
     TFSavedModelPredictBatchOp,
     TFTableModelPredictBatchOp,
     pack_model_table,
+    packed_address,
 )
 from operators.predict_stream import TableModelPredictStreamOp, TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
 from operators.prepare.model_file import packed_model
 from operators.prepare.program_folder import named_by_content, program_folder
 from operators.script_batch import TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
+from operators.sinks import AkSinkBatchOp
 from operators.stream_operator import StreamOperator
+
+_OF_THIS_HOST = {"modelPath", "modelFilePath", "modelStreamFilePath", "modelStreamStartTime", "pythonEnv", "envVars"}
 
 _Op = TypeVar("_Op", bound=Union[BatchOperator, StreamOperator])
 _Table = TypeVar("_Table", bound="TableModelPredictor")
@@ -67,40 +71,67 @@ class TableModelPredictor(_Predictor):
         self._model = model
         return self
 
+    def getModelData(self) -> BatchOperator:
+        """Return the operator whose table holds the model.
+
+        Raises:
+            ConfigurationError: The model came from a file.
+        """
+        if self._model is None:
+            raise ConfigurationError(
+                f"{type(self).__name__}.getModelData: this model came from a file and not from a table: save() writes it"
+            )
+        return self._model
+
     def transform(self, data: _Op) -> _Op:
         """Return the table or stream with the model's outputs."""
         if isinstance(data, StreamOperator):
-            return cast("_Op", self._stream(**self._given()).predict_with(self._model_file(), data))
-        return cast("_Op", self._batch(**self._given()).predict_with(self._model_file(), data))
+            return cast("_Op", _operator_of(self._stream, self).predict_with(self._model_file(), data))
+        return cast("_Op", _operator_of(self._batch, self).predict_with(self._model_file(), data))
 
     def _model_file(self) -> str:
         if self._file is None:
-            if self._model is None:
-                raise ConfigurationError(f"{type(self).__name__} has no model: call setModelData, or fit a trainer")
-            self._file = pack_model_table(self._model)
+            self._file = self._packed_model()
         return self._file
 
+    def _packed_model(self) -> str:
+        if self._model is None:
+            raise ConfigurationError(f"{type(self).__name__} has no model: call setModelData, or fit a trainer")
+        return pack_model_table(self._model)
 
-class TFTableModelPredictor(PredictParams, TableModelPredictor):
-    """Predicts with a model table, see `setModelData`."""
+
+class TFTableModelPredictor(PredictStreamParams, TableModelPredictor):
+    """Predicts with a model table, see `setModelData`, or with a file, see `setModelFilePath`."""
 
     _batch = TFTableModelPredictBatchOp
     _stream = TFTableModelPredictStreamOp
 
+    def _packed_model(self) -> str:
+        path = self.getModelFilePath()
+        if self._model is not None or path is None:
+            return super()._packed_model()
+        return packed_address("TFTableModelPredictor", path)
 
-class TFSavedModelPredictor(SavedModelPredictParams, _Predictor):
+
+class TFSavedModelPredictor(SavedModelPredictStreamParams, _Predictor):
     """Predicts with a SavedModel: a folder, or a zip or tar file, at any address."""
 
     def transform(self, data: _Op) -> _Op:
         """Return the table or stream with the model's outputs."""
         kind: Any = TFSavedModelPredictStreamOp if isinstance(data, StreamOperator) else TFSavedModelPredictBatchOp
-        return cast("_Op", data.link(kind(**self._given())))
+        return cast("_Op", data.link(_operator_of(kind, self)))
 
     def _model_file(self) -> str:
         try:
             return packed_model(self._values_of_all()["modelPath"])
         except (FileError, ModelError) as error:
             raise ConfigurationError(f"TFSavedModelPredictor: modelPath: {error}") from None
+
+
+def _operator_of(kind: Any, stage: WithParams) -> Any:
+    """Return an operator with the parameters of a stage that it has."""
+    known = {param.name for param in kind.params} - {"modelFilePath"}
+    return kind(**{name: value for name, value in stage._given().items() if name in known})
 
 
 class Trainer(WithParams):
@@ -125,7 +156,15 @@ class _ScriptTrainer(TrainerParams, Trainer):
         predict.pop("selectedCols", None)  # those of the training; the predictor's have a name of their own
         if "inferSelectedCols" in given:
             predict["selectedCols"] = given["inferSelectedCols"]
-        return TFTableModelPredictor(**predict).setModelData(data.link(self._operator(**train)))
+        predict.pop("modelFilePath", None)
+        model = data.link(self._operator(**train))
+        if "modelFilePath" in given:
+            model.link(AkSinkBatchOp(filePath=given["modelFilePath"], overwriteSink=self.getOverwriteSink()))
+        return TFTableModelPredictor(**predict).setModelData(model)
+
+    def fitAndTransform(self, data: BatchOperator) -> BatchOperator:
+        """Train on a table and predict it."""
+        return self.fit(data).transform(data)
 
 
 class TFTableModelTrainer(_ScriptTrainer):
@@ -146,10 +185,31 @@ class Pipeline:
     def __init__(self, *stages: Trainer | _Predictor) -> None:
         self._stages = list(stages)
 
-    def add(self, stage: Trainer | _Predictor) -> Pipeline:
-        """Add a stage at the end."""
-        self._stages.append(stage)
+    def add(self, *stage: Any) -> Pipeline:
+        """Add a stage at the end; or, with a number in front of it, at that place."""
+        place, added = stage if len(stage) == 2 else (self.size(), *stage)
+        self._stages.insert(place, added)
         return self
+
+    def get(self, index: int) -> Trainer | _Predictor:
+        """Return a stage, counted from 0."""
+        return self._stages[index]
+
+    def remove(self, index: int) -> Trainer | _Predictor:
+        """Take out a stage, counted from 0, and return it."""
+        return self._stages.pop(index)
+
+    def size(self) -> int:
+        """Return the number of stages."""
+        return len(self._stages)
+
+    def save(self, path: str | None = None, overwrite: bool = False, numFiles: int = 1) -> None:
+        """Refuse: only what is trained can be saved."""
+        raise ConfigurationError("Pipeline.save: only trained stages can be saved: fit(data).save(path)")
+
+    def fitAndTransform(self, data: BatchOperator) -> BatchOperator:
+        """Train on a table and predict it."""
+        return self.fit(data).transform(data)
 
     def fit(self, data: BatchOperator) -> PipelineModel:
         """Train what has to be trained, each stage on what those before it make of the table."""
@@ -173,8 +233,28 @@ class PipelineModel:
             data = stage.transform(data)
         return data
 
-    def save(self, path: str) -> PipelineModel:
-        """Write the stages with their models to a file; jobs that train the models run now, if they have not run yet."""
+    def getTransformers(self) -> list[_Predictor]:
+        """Return the stages."""
+        return list(self._stages)
+
+    def save(self, path: str, overwrite: bool = True, numFiles: int = 1) -> PipelineModel:
+        """Write the stages with their models to a file; jobs that train the models run now, if they have not run yet.
+
+        Args:
+            path: Of the file.
+            overwrite: Whether a file that exists is replaced; otherwise it is an error.
+            numFiles: Always 1.
+
+        Raises:
+            ConfigurationError: The file exists and is not to be replaced.
+        """
+        if not isinstance(path, str) or numFiles != 1:
+            raise ConfigurationError(
+                "PipelineModel.save: expected the path of one file: models of pipelines do not become tables; the model table "
+                "of one stage is getTransformers()[0].getModelData()"
+            )
+        if not overwrite and os.path.exists(path):
+            raise ConfigurationError(f"PipelineModel.save: {path} exists already, and overwrite is False")
         stages = [{"type": type(stage).__name__, "params": _portable(stage)} for stage in self._stages]
         incomplete = f"{path}.incomplete"
         with zipfile.ZipFile(incomplete, "w") as file:
@@ -182,6 +262,7 @@ class PipelineModel:
                 file.write(stage._model_file(), f"model_{number}.zip")
             file.writestr(DESCRIPTION, json.dumps({"version": 1, "stages": stages}, indent=1))
         os.replace(incomplete, path)
+        BatchOperator._has_run = True
         return self
 
     @staticmethod
@@ -215,4 +296,4 @@ class PipelineModel:
 def _portable(stage: _Predictor) -> dict[str, Any]:
     """Return the parameters of a predictor that have a meaning elsewhere: not where its model or its Python is here."""
     values = stage._values_of_all()
-    return {name: value for name, value in values.items() if name not in ("modelPath", "pythonEnv", "envVars")}
+    return {name: value for name, value in values.items() if name not in _OF_THIS_HOST}

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from google.protobuf import json_format
 
 from akdl.serving.row_predictor import result_columns
@@ -22,11 +23,13 @@ from bridge.host.carried import runs_elsewhere
 from bridge.schema import Schema, table_columns
 from bridge.serving.model_process import ModelSettings
 from bridge.table_env import planning
-from operators.base_operator import Operator, environment_of, parallelism_of, schema_of
+from operators.ak_file import is_ak_file, read_rows
+from operators.base_operator import Operator, environment_of, inputs_of, parallelism_of, schema_of
 from operators.batch_operator import BatchOperator
 from operators.params.accessors import PredictParams, SavedModelPredictParams
 from operators.params.catalog import read_time
 from operators.params.param import WithParams
+from operators.prepare.fetched_file import fetched
 from operators.prepare.model_file import packed_model, packed_rows
 from operators.prepare.plan import MODEL_SCHEMA
 from operators.prepare.python_env import find_python
@@ -140,10 +143,12 @@ class PredictOp(WithParams, Operator[Any]):
                 f"{', '.join(names)}"
             )
 
-    def _inputs(self, ops: tuple[Any, ...], expected: str, *counts: int) -> None:
+    def _inputs(self, ops: tuple[Any, ...], expected: str, *counts: int) -> tuple[Any, ...]:
+        ops = inputs_of(ops)
         if len(ops) not in counts or not all(isinstance(op, self._family) for op in ops):
             got = ", ".join(type(op).__name__ for op in ops) or "none"
             raise ConfigurationError(f"{type(self).__name__}.linkFrom takes {expected}, got {got}")
+        return ops
 
     def _check_model_table(self, model: Any, what: str) -> None:
         names = [name.lower() for name in model.getColNames()]
@@ -159,8 +164,7 @@ class TableModelPredictBatchOp(PredictOp, BatchOperator):
 
     def linkFrom(self, *ops: BatchOperator) -> BatchOperator:
         """Predict the rows of the second table with the model in the first."""
-        self._inputs(ops, "a model table and the table to predict", 2)
-        model, data = ops
+        model, data = self._inputs(ops, "a model table and the table to predict", 2)
         self._check_model_table(model, "the first input")
         self._values_of_all()  # mistakes come to light before the model is trained
         return self.predict_with(pack_model_table(model), data)
@@ -186,8 +190,7 @@ class TFSavedModelPredictBatchOp(SavedModelPredictParams, PredictOp, BatchOperat
 
     def linkFrom(self, *ops: BatchOperator) -> BatchOperator:
         """Predict the rows of a table."""
-        self._inputs(ops, "one table", 1)
-        self._predict_with_saved_model(ops[0])
+        self._predict_with_saved_model(*self._inputs(ops, "one table", 1))
         return self
 
 
@@ -222,10 +225,50 @@ def pack_model_table(model: BatchOperator) -> str:
     """
     if model._packed is None:
         try:
-            model._packed = model._run(lambda: packed_rows(_rows(model)))
+            if BatchOperator._deferred:  # such as a sink for this very model, which is not to be trained twice
+                received = _ModelReceiver()
+                model._defer(received)
+                BatchOperator.execute()
+                BatchOperator._has_run = True
+                model._packed = packed_rows(received.rows)
+            else:
+                model._packed = model._run(lambda: packed_rows(_rows(model)))
         except ModelError as error:
             raise ConfigurationError(f"the model table that {type(model).__name__} makes: {error}") from None
     return model._packed
+
+
+def packed_address(operator: str, address: str) -> str:
+    """Return a file of the SavedModel at an address that can travel with jobs.
+
+    Args:
+        operator: Whose `modelFilePath` it is, for errors.
+        address: An .ak file with a model table, or a SavedModel as folder, zip or tar file.
+
+    Raises:
+        ConfigurationError: There is no such model.
+    """
+    try:
+        with fetched(operator, "modelFilePath", address) as path:
+            return packed_rows(read_rows(path)) if is_ak_file(path) else packed_model(path)
+    except (FileError, ModelError) as error:
+        raise ConfigurationError(f"{operator}: modelFilePath: {error}") from None
+
+
+class _ModelReceiver:
+    """Keeps the rows of a model table."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[Any, Any]] = []
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        self.rows.extend(zip(batch.column(0).to_pylist(), batch.column(1).to_pylist()))
+
+    def finish(self) -> None:
+        """Do nothing."""
+
+    def abandon(self) -> None:
+        self.rows.clear()
 
 
 def _rows(model: BatchOperator) -> Iterator[tuple[Any, Any]]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from bridge.exceptions import ConfigurationError
-from operators.base_operator import environment_of
+from operators.base_operator import environment_of, inputs_of
 from operators.batch_operator import BatchOperator
 from operators.flink.env import prepare_for_stream
 from operators.params.accessors import PredictStreamParams, SavedModelPredictStreamParams
-from operators.predict_batch import PredictOp, pack_model_table
+from operators.predict_batch import PredictOp, pack_model_table, packed_address
 from operators.stream_operator import StreamOperator
 
 
 class _PredictStreamOp(PredictOp, StreamOperator):
     def _prepare(self, ops: tuple[Any, ...]) -> tuple[StreamOperator, StreamOperator | None]:
         """Check the inputs, give their environment the settings of a stream, and return the data and the models."""
-        self._inputs(ops, "the stream to predict, and perhaps a stream of models", 1, 2)
+        ops = self._inputs(ops, "the stream to predict, and perhaps a stream of models", 1, 2)
         values = self._values_of_all()
         data, models = (*ops, None)[:2]
         table_env = environment_of(data.getOutputTable())
@@ -47,16 +47,22 @@ class TableModelPredictStreamOp(_PredictStreamOp):
                 `alinkmodelstreamcount`. Each model takes over when it is whole.
         """
         name = type(self).__name__
+        path = self._given().get("modelFilePath")
+        if self._model is None and path is not None:
+            self._prepare(ops)
+            return self.predict_with(packed_address(name, path), *ops)
         if not isinstance(self._model, BatchOperator):
             got = "none" if self._model is None else f"a {type(self._model).__name__}"
-            raise ConfigurationError(f"{name}: expected a BatchOperator with the first model, {name}(model), got {got}")
+            raise ConfigurationError(
+                f"{name}: expected a BatchOperator with the first model, {name}(model), or modelFilePath, got {got}"
+            )
         self._check_model_table(self._model, "the model")
         self._prepare(ops)  # mistakes come to light before the model is trained
         return self.predict_with(pack_model_table(self._model), *ops)
 
     def predict_with(self, model: str, *ops: StreamOperator) -> StreamOperator:
         """Predict, see `linkFrom`, with the model in a file of `packed_model` or `pack_model_table`."""
-        data, models = self._prepare(ops)
+        data, models = self._prepare(inputs_of(ops))
         self._predict(data, model, models)
         return self
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bridge.exceptions import ConfigurationError
+from operators.base_operator import inputs_of
 from operators.batch_operator import BatchOperator
 from operators.flink.env import prepare_for_batch
 from operators.params.accessors import ScriptParams, TrainParams
@@ -17,6 +18,7 @@ class _ScriptBatchOp(ScriptOp, BatchOperator):
             ops: The table whose rows are shared among the workers; then any number of tables that every process gets whole,
                 see `akdl.runner.extra_inputs`.
         """
+        ops = inputs_of(ops)
         if not ops or not all(isinstance(op, BatchOperator) for op in ops):
             got = ", ".join(type(op).__name__ for op in ops) or "none"
             raise ConfigurationError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bridge.exceptions import ConfigurationError
+from operators.base_operator import inputs_of
 from operators.flink.env import prepare_for_stream
 from operators.params.accessors import StreamParams
 from operators.script import ScriptOp
@@ -18,6 +19,7 @@ class _ScriptStreamOp(ScriptOp, StreamOperator):
         Args:
             ops: One stream, whose rows are shared among the workers.
         """
+        ops = inputs_of(ops)
         if len(ops) != 1 or not isinstance(ops[0], StreamOperator):
             got = ", ".join(type(op).__name__ for op in ops) or "none"
             raise ConfigurationError(

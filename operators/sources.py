@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import mmap
 import os
+from collections.abc import Iterator
+from contextlib import nullcontext
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +15,10 @@ from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, quoted
 from operators.base_operator import Source, execution_environment_of
 from operators.batch_operator import BatchOperator
+from operators.csv_rows import has_blank_line, read_csv
+from operators.file_sources import table_of_rows
 from operators.params.accessors import CsvParams, RandomStreamParams, RandomTableParams
+from operators.prepare.fetched_file import fetched
 from operators.random_columns import expression, read_distributions
 from operators.stream_operator import StreamOperator
 
@@ -23,17 +29,24 @@ _numbers = itertools.count()
 
 
 class _CsvSource(CsvParams, Source):
-    """A CSV file or a folder of them, read by Flink. An empty cell is null; an empty line fails the job."""
+    """A CSV file or a folder of them; an empty cell is null.
+
+    Flink reads them. This program reads a file itself, and its rows travel with the job, if the file comes by http, has blank
+    lines or another row delimiter, or is to be read leniently.
+    """
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         values = self._values_of_all()
-        path = values["filePath"]
+        name, path, schema = type(self).__name__, values["filePath"], Schema.parse(values["schemaStr"])
         if "://" not in path:
             path = os.path.abspath(path)
             if not os.path.exists(path):
-                raise ConfigurationError(f"{type(self).__name__}: parameter 'filePath': there is no file {path}")
-        schema = Schema.parse(values["schemaStr"])
-        if values["ignoreFirstLine"]:
+                raise ConfigurationError(f"{name}: parameter 'filePath': there is no file {path}")
+        if _needs_help(path, values):
+            with fetched(name, "filePath", path) as found:
+                rows = [row for file in _files(found) for row in _rows(f"{name}: {path}", file, schema, values)]
+            table = table_of_rows(table_env, schema, rows)
+        elif values["ignoreFirstLine"]:
             table = self._without_first_line(table_env, path, schema)
         else:
             options = {
@@ -74,11 +87,48 @@ class _CsvSource(CsvParams, Source):
 
 
 class CsvSourceBatchOp(_CsvSource, BatchOperator):
-    """A CSV file or a folder of them, read by Flink. An empty cell is null; an empty line fails the job."""
+    """A CSV file or a folder of them; an empty cell is null."""
 
 
 class CsvSourceStreamOp(_CsvSource, StreamOperator):
-    """A CSV file or a folder of them as a stream with an end. An empty cell is null; an empty line fails the job."""
+    """A CSV file or a folder of them as a stream with an end; an empty cell is null."""
+
+
+def _needs_help(path: str, values: dict[str, Any]) -> bool:
+    """Whether this program has to read files itself."""
+    if path.startswith(("http://", "https://")) or values["lenient"] or values["rowDelimiter"] != "\n":
+        return True
+    if "://" in path or not values["skipBlankLine"]:
+        return False
+    return any(_has_blank_line(file) for file in _files(path))
+
+
+def _files(path: str) -> list[str]:
+    return sorted(os.path.join(path, name) for name in os.listdir(path)) if os.path.isdir(path) else [path]
+
+
+def _has_blank_line(path: str) -> bool:
+    with (
+        open(path, "rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.path.getsize(path) else (nullcontext(b"")) as data,
+    ):
+        return has_blank_line(data)
+
+
+def _rows(where: str, file: str, schema: Schema, values: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+    with open(file, encoding="utf-8", newline="") as opened:
+        text = opened.read()
+    return read_csv(
+        where,
+        text,
+        schema,
+        field_delimiter=values["fieldDelimiter"],
+        quote_char=values["quoteChar"],
+        row_delimiter=values["rowDelimiter"],
+        ignore_first_line=values["ignoreFirstLine"],
+        skip_blank_line=values["skipBlankLine"],
+        lenient=values["lenient"],
+    )
 
 
 class RandomTableSourceBatchOp(RandomTableParams, Source, BatchOperator):
@@ -99,7 +149,9 @@ class RandomTableSourceStreamOp(RandomStreamParams, Source, StreamOperator):
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         values = self._values_of_all()
-        name, seconds = type(self).__name__, values["timePerSample"]
+        name, seconds, zones = type(self).__name__, values["timePerSample"], values["timeZones"]
+        if seconds is None and zones is not None:
+            seconds = sum(zones) / 2
         table = _random_table(table_env, name, values, values["maxRows"], 1, Fraction(seconds) if seconds else None)
         self._fix()
         return table

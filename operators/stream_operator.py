@@ -12,21 +12,26 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import pandas as pd
+
 from bridge.exceptions import ConfigurationError
 from bridge.host.console import say
 from bridge.schema import quoted
 from bridge.table_env import planning
-from operators.base_operator import Operator, TableSource, environment_of, running
+from operators.base_operator import TableSource, environment_of, running
 from operators.flink.env import getMLEnv
+from operators.memory_source import MemorySource
+from operators.shaping import ShapingOperator
 
 if TYPE_CHECKING:
-    from pyflink.table import StreamTableEnvironment, Table
+    from pyflink.table import StreamTableEnvironment, Table, TableResult
 
+_JOB_NAME = "pipeline.name"
 _LOOK_S = 0.2  # how soon Ctrl-C is heard
 _SIGNS = {0: "", 1: "-U ", 2: "+U ", 3: "-D "}  # of updates, as Flink shows them; plain rows need none
 
 
-class StreamOperator(Operator["StreamOperator"]):
+class StreamOperator(ShapingOperator["StreamOperator"]):
     """A stream and the operators that can follow it. Nothing runs before `StreamOperator.execute()`."""
 
     _printed: ClassVar[list[_Printed]] = []
@@ -40,36 +45,59 @@ class StreamOperator(Operator["StreamOperator"]):
         """Start from a plain PyFlink table, with or without end; what follows runs in that table's environment."""
         return TableSourceStreamOp(table)
 
-    def print(self, n: int = 0, title: str | None = None) -> StreamOperator:
+    @staticmethod
+    def fromDataframe(df: pd.DataFrame, schemaStr: str) -> StreamOperator:
+        """Start from a pandas DataFrame; `schemaStr` is "name type, name type" in the order of its columns."""
+        return MemSourceStreamOp(df, schemaStr)
+
+    def print(
+        self,
+        n: int | str = 0,
+        title: str | None = None,
+        *,
+        key: str | None = None,
+        refreshInterval: int = 0,
+        maxLimit: int = 100,
+        port: int = 0,
+    ) -> StreamOperator:
         """Show rows as they come, once `StreamOperator.execute()` is called.
 
         With Flink's checkpoints on, rows are shown when the checkpoint after them is done.
 
         Args:
-            n: How many rows to show; 0 for all. The job goes on after them.
+            n: How many rows to show; 0 and less for all. The job goes on after them. A string is taken for a title.
             title: What to write in front of each row; useful where several streams are printed.
+            key: The same, if there is no title.
+            refreshInterval: Taken and not used: each row is shown when it comes.
+            maxLimit: Taken and not used.
+            port: Taken and not used: rows come the way that Flink's own results come.
         """
-        if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-            raise ConfigurationError(f"print: expected a number of rows of at least 0, got {n!r}")
-        StreamOperator._printed.append(_Printed(self, n, title))
+        if isinstance(n, str):
+            key, n = n, 0
+        if isinstance(n, bool) or not isinstance(n, int):
+            raise ConfigurationError(f"print: expected a number of rows, got {n!r}")
+        StreamOperator._printed.append(_Printed(self, max(n, 0), title if title is not None else key))
         return self
 
     @staticmethod
-    def execute() -> None:
+    def execute(jobName: str | None = None) -> None:
         """Run one job with all streams that `print` was called for, until it ends; Ctrl-C cancels it.
+
+        Args:
+            jobName: Name of the job, for Flink's web page.
 
         Raises:
             ConfigurationError: `print` was not called, or for streams of different environments.
             BridgeError: The job failed.
         """
-        job = StreamOperator.executeAsync()
+        job = StreamOperator.executeAsync(jobName)
         try:
             job.wait()
         finally:
             job.cancel()
 
     @staticmethod
-    def executeAsync() -> StreamJob:
+    def executeAsync(jobName: str | None = None) -> StreamJob:
         """Start what `execute` runs and return at once."""
         printed, StreamOperator._printed = StreamOperator._printed, []
         if not printed:
@@ -77,7 +105,7 @@ class StreamOperator(Operator["StreamOperator"]):
                 "StreamOperator.execute() has nothing to run: call print() on a stream first. To write a stream to a sink, use "
                 'PyFlink: getOutputTable().execute_insert("sink")'
             )
-        return StreamJob(printed)
+        return StreamJob(printed, jobName)
 
 
 StreamOperator._family = StreamOperator
@@ -85,6 +113,10 @@ StreamOperator._family = StreamOperator
 
 class TableSourceStreamOp(TableSource, StreamOperator):
     """A plain PyFlink table, with or without end; what follows runs in that table's environment."""
+
+
+class MemSourceStreamOp(MemorySource, StreamOperator):
+    """Rows from memory as a stream with an end; see `operators.memory_source.MemorySource`."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +131,10 @@ class StreamJob:
 
     Args:
         printed: The streams to print, at least one, all of one environment.
+        name: Name of the job; Flink's own if it is None.
     """
 
-    def __init__(self, printed: Sequence[_Printed]) -> None:
+    def __init__(self, printed: Sequence[_Printed], name: str | None = None) -> None:
         self._printed = printed
         self._names = [each.op.getColNames() for each in printed]
         self._left = [each.rows or sys.maxsize for each in printed]
@@ -112,7 +145,7 @@ class StreamJob:
         with ExitStack() as stack:
             stack.enter_context(running(self._whole))
             with planning():
-                self._result = self._whole.getOutputTable().execute()
+                self._result = _started(self._whole, name)
             self._clean_up = stack.pop_all()
         # In place of the thread's own end: CPython 3.10 to 3.12 take a thread whose join was interrupted for ended.
         self._ended = threading.Event()
@@ -162,6 +195,22 @@ class StreamJob:
                 if self._left[number]:
                     self._left[number] -= 1
                     _say(self._printed[number], _SIGNS[row.get_row_kind().value] + ", ".join(cells))
+
+
+def _started(whole: StreamOperator, name: str | None) -> TableResult:
+    """Start the job of a stream, under a name."""
+    table = whole.getOutputTable()
+    if name is None:
+        return table.execute()
+    config = environment_of(table).get_config().get_configuration()
+    before = config.get_string(_JOB_NAME, "")
+    config.set_string(_JOB_NAME, name)
+    try:
+        return table.execute()
+    finally:
+        config.remove_config(_JOB_NAME)
+        if before:
+            config.set_string(_JOB_NAME, before)
 
 
 @planning()

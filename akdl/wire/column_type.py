@@ -71,7 +71,12 @@ MEANINGS: Dict[Kind, Meaning] = {
     Kind.FLOAT: Meaning(FLOAT32_FEATURE, FLOAT32, {"FLOAT": (), "REAL": ()}),
     Kind.DOUBLE: Meaning(FLOAT32_FEATURE, FLOAT64, {"DOUBLE": ()}),
     Kind.STRING: Meaning(
-        STRING_FEATURE, BYTES, {"STRING": (), "VARCHAR": (), "CHAR": (1,)}, with_length="VARCHAR", fixed="CHAR"
+        STRING_FEATURE,
+        BYTES,
+        # Vectors, and tensors of any type, are text, such as "0.5 1.0".
+        {"STRING": (), "VARCHAR": (), "CHAR": (1,), "VECTOR": (), "DENSE_VECTOR": (), "SPARSE_VECTOR": (), "TENSOR": ()},
+        with_length="VARCHAR",
+        fixed="CHAR",
     ),
     Kind.BYTES: Meaning(
         STRING_FEATURE, BYTES, {"BYTES": (), "VARBINARY": (), "BINARY": (1,)}, with_length="VARBINARY", fixed="BINARY"
@@ -88,6 +93,18 @@ MEANINGS: Dict[Kind, Meaning] = {
 }
 
 _KINDS = {name: kind for kind, meaning in MEANINGS.items() for name in meaning.names}
+
+# Alink's names of tensors, whose elements are an ARRAY here.
+_TENSORS = {
+    "FLOAT_TENSOR": "ARRAY<FLOAT>",
+    "DOUBLE_TENSOR": "ARRAY<DOUBLE>",
+    "INT_TENSOR": "ARRAY<INT>",
+    "LONG_TENSOR": "ARRAY<BIGINT>",
+    "BYTE_TENSOR": "ARRAY<TINYINT>",
+    "UBYTE_TENSOR": "ARRAY<SMALLINT>",
+    "BOOL_TENSOR": "ARRAY<BOOLEAN>",
+    "STRING_TENSOR": "ARRAY<STRING>",
+}
 
 POINTS_IN_TIME: FrozenSet[Kind] = frozenset(kind for kind, meaning in MEANINGS.items() if meaning.unit)
 FLOATS: FrozenSet[Kind] = frozenset(kind for kind, meaning in MEANINGS.items() if meaning.feature == FLOAT32_FEATURE)
@@ -155,12 +172,13 @@ def type_of(column: TableColumn) -> ColumnType:
 
 @functools.lru_cache(maxsize=1024)  # each batch that a script writes asks again for the types of its columns
 def parse_type(text: str) -> ColumnType:
-    """Read a type: Flink's SQL types in any case, and the names that Alink uses, LONG, BYTE, SHORT and so on.
+    """Read a type: Flink's SQL types in any case, and the names that Alink uses, LONG, BYTE, FLOAT_TENSOR, VECTOR and so on.
 
     Raises:
         ValueError: With the type and what is wrong with it.
     """
     plain, nullable = _without_not_null(text.upper().strip())
+    plain = _TENSORS.get(plain, plain)
     array = _ARRAY.fullmatch(plain)
     if array is None:
         kind, name, arguments = _parse_plain(plain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -16,10 +17,9 @@ def to_dataframe(table: Any) -> pd.DataFrame:
 
     PyFlink's own `Table.to_pandas` makes floats of integers beside a null, and so rounds large ones.
     """
-    import pytz
     from pyflink.java_gateway import get_gateway
     from pyflink.table.serializers import ArrowSerializer
-    from pyflink.table.types import LocalZonedTimestampType, create_arrow_schema
+    from pyflink.table.types import create_arrow_schema
 
     names, types = columns_of(table)
     java_env = table._j_table.getTableEnvironment()
@@ -29,10 +29,21 @@ def to_dataframe(table: Any) -> pd.DataFrame:
         table._t_env._before_execute()
         batches = jvm.org.apache.flink.table.runtime.arrow.ArrowUtils.collectAsPandasDataFrame(table._j_table, batch_size)
     if not batches.hasNext():
+        return frame_of(table, [])
+    serializer = ArrowSerializer(create_arrow_schema(names, types), _row_type(names, types), None)
+    return frame_of(table, list(serializer.load_from_iterator(batches)))
+
+
+def frame_of(table: Any, batches: Sequence[pa.RecordBatch]) -> pd.DataFrame:
+    """Return the rows of a PyFlink table that have come as Arrow batches."""
+    import pytz
+    from pyflink.table.types import LocalZonedTimestampType
+
+    names, types = columns_of(table)
+    if not batches:
         return pd.DataFrame({name: pd.Series(dtype=object) for name in names})
-    timezone = pytz.timezone(java_env.getConfig().getLocalTimeZone().getId())
-    serializer = ArrowSerializer(create_arrow_schema(names, types), _row_type(names, types), timezone)
-    arrow = pa.Table.from_batches(serializer.load_from_iterator(batches))
+    timezone = pytz.timezone(table._j_table.getTableEnvironment().getConfig().getLocalTimeZone().getId())
+    arrow = pa.Table.from_batches(batches)
     columns = {
         name: _series(column, timezone if isinstance(type_, LocalZonedTimestampType) else None)
         for name, type_, column in zip(names, types, arrow.columns)

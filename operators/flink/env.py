@@ -17,6 +17,7 @@ from bridge.exceptions import ConfigurationError
 from bridge.host.carried import carry_own_packages
 from bridge.table_env import planning
 from bridge.workarounds import end_flushers_with_their_worker, know_planner
+from operators.flink.alink_settings import AlinkGlobalConfiguration, note_flink_home, port_of
 from operators.flink.java import start_java
 
 if TYPE_CHECKING:
@@ -39,24 +40,6 @@ _DEFAULTS = {
 }
 # Without these, co-located subtasks land on different hosts in BATCH mode, or the job cannot be scheduled at all.
 _BATCH = {"jobmanager.scheduler": "Default", "execution.batch-shuffle-mode": "ALL_EXCHANGES_PIPELINED"}
-
-
-class AlinkGlobalConfiguration:
-    """Settings for all operators of this process."""
-
-    _print_process_info = False
-
-    @classmethod
-    def setPrintProcessInfo(cls, value: bool) -> None:
-        """Show on this console what scripts print, each line with role and index in front."""
-        if not isinstance(value, bool):
-            raise ConfigurationError(f"setPrintProcessInfo: expected True or False, got {value!r}")
-        cls._print_process_info = value
-
-    @classmethod
-    def isPrintProcessInfo(cls) -> bool:
-        """Whether this console shows what scripts print."""
-        return cls._print_process_info
 
 
 class MLEnv:
@@ -108,13 +91,17 @@ _without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _current: MLEnv | None = None
 
 
-def useLocalEnv(parallelism: int, config: dict[str, Any] | None = None) -> MLEnv:
+def useLocalEnv(parallelism: int, flinkHome: str | dict[str, Any] | None = None, config: dict[str, Any] | None = None) -> MLEnv:
     """Run jobs on a Flink mini cluster inside this program; on the cluster that it was submitted to, if it was.
 
     Args:
         parallelism: Subtasks of each operator, at least 1.
+        flinkHome: Not used, as the package apache-flink brings Flink; a dict here is taken for `config`.
         config: Entries of Flink's configuration; `debug_mode=True` shows on this console what scripts print.
     """
+    if isinstance(flinkHome, dict):
+        flinkHome, config = None, flinkHome
+    note_flink_home("useLocalEnv", flinkHome)
     flink_config, debug_mode = _checked(parallelism, config)
     if _is_submitted():
         logger.warning("useLocalEnv: this program was submitted to Flink, so its jobs run there and not inside it")
@@ -123,19 +110,34 @@ def useLocalEnv(parallelism: int, config: dict[str, Any] | None = None) -> MLEnv
     return _use(lambda mode: _local(parallelism, {**_DEFAULTS, **mode, **flink_config}), debug_mode)
 
 
-def useRemoteEnv(host: str, port: int, parallelism: int, config: dict[str, Any] | None = None) -> MLEnv:
+def useRemoteEnv(
+    host: str,
+    port: int | str,
+    parallelism: int,
+    flinkHome: str | dict[str, Any] | None = None,
+    localIp: str | None = None,
+    shipAlinkAlgoJar: bool = True,
+    config: dict[str, Any] | None = None,
+) -> MLEnv:
     """Run jobs on a Flink cluster.
 
     Args:
         host: Host of the cluster's REST endpoint.
         port: Its port, often 8081.
         parallelism: Subtasks of each operator, at least 1.
+        flinkHome: Not used, as the package apache-flink brings Flink; a dict here is taken for `config`.
+        localIp: Not used: the cluster does not connect to this program.
+        shipAlinkAlgoJar: Not used: what jobs need travels with them.
         config: Entries of Flink's configuration, see `useLocalEnv`. `python.executable` names the Python with the Flink
             side on the cluster's hosts; it is `python` from their PATH when it is not given.
 
     Raises:
         ConfigurationError: A value is wrong, or this program was submitted, as with `flink run`, which says where it runs.
     """
+    if isinstance(flinkHome, dict):
+        flinkHome, config = None, flinkHome
+    note_flink_home("useRemoteEnv", flinkHome)
+    port = port_of(port)
     if _is_submitted():
         raise ConfigurationError(
             f"useRemoteEnv: this program was submitted to Flink, so its jobs cannot go to {host}:{port}: take getMLEnv(), or "
@@ -149,10 +151,25 @@ def useRemoteEnv(host: str, port: int, parallelism: int, config: dict[str, Any] 
     return _use(lambda mode: _remote(host, port, parallelism, {**_DEFAULTS, **mode, **flink_config}), debug_mode)
 
 
-def useCustomEnv(stream_env: StreamExecutionEnvironment, table_env: StreamTableEnvironment) -> MLEnv:
-    """Run jobs, of batch and stream operators alike, in environments that the caller has made."""
+def useCustomEnv(*environments: Any) -> MLEnv:
+    """Run jobs in environments that the caller has made.
+
+    Args:
+        environments: A StreamExecutionEnvironment and its StreamTableEnvironment, for batch and stream operators alike; or,
+            as in Alink, gateway, benv, btenv, senv, stenv. The gateway is not used, and both kinds are environments of
+            PyFlink 2.
+
+    Raises:
+        ConfigurationError: They are neither two nor five.
+    """
     global _current
-    _current = MLEnv(lambda: (stream_env, table_env), lambda: (stream_env, table_env))
+    if len(environments) not in (2, 5):
+        raise ConfigurationError(
+            "useCustomEnv: expected (stream_env, table_env), or (gateway, benv, btenv, senv, stenv), got "
+            f"{len(environments)} values"
+        )
+    batch, stream = tuple(environments[-4:-2] or environments), tuple(environments[-2:])
+    _current = MLEnv(lambda: batch, lambda: stream)
     return _current
 
 

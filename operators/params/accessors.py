@@ -34,6 +34,11 @@ KerasTrainerParams = with_params(
 RandomTableParams = with_params("RandomTableParams", "Parameters of random tables.", catalog.RANDOM_TABLE)
 RandomStreamParams = with_params("RandomStreamParams", "Parameters of random streams.", catalog.RANDOM_STREAM)
 CsvParams = with_params("CsvParams", "Parameters of CSV sources.", catalog.CSV)
+ParquetParams = with_params("ParquetParams", "Parameters of Parquet sources.", catalog.PARQUET)
+AkSourceParams = with_params("AkSourceParams", "Parameters of sources of .ak files.", catalog.AK_SOURCE)
+AkSinkParams = with_params("AkSinkParams", "Parameters of sinks of .ak files.", catalog.AK_SINK)
+CsvSinkParams = with_params("CsvSinkParams", "Parameters of CSV sinks.", catalog.CSV_SINK)
+TableSinkParams = with_params("TableSinkParams", "Parameters of sinks into tables of Flink.", catalog.TABLE_SINK)
 
 ALL = (
     ScriptParams,
@@ -51,4 +56,9 @@ ALL = (
     RandomTableParams,
     RandomStreamParams,
     CsvParams,
+    ParquetParams,
+    AkSourceParams,
+    AkSinkParams,
+    CsvSinkParams,
+    TableSinkParams,
 )

@@ -41,6 +41,7 @@ class ScriptParams(WithParams):
         checkpoint_dir: str = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        MLEnvironmentId: int = ...,
     ) -> None: ...
     def setUserFiles(self, value: Sequence[str] | str) -> Self:
         """Paths of the script and of all other files that it needs. (required)"""
@@ -198,6 +199,12 @@ class ScriptParams(WithParams):
     def getStallTimeout(self) -> float:
         """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
 
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
 class StreamParams(WithParams):
     """Parameters of operators that run a script on a stream."""
 
@@ -228,6 +235,7 @@ class StreamParams(WithParams):
         checkpoint_dir: str = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        MLEnvironmentId: int = ...,
         chunkWait: float = ...,
         chunkRows: int = ...,
         replay: str = ...,
@@ -377,6 +385,12 @@ class StreamParams(WithParams):
     def getStallTimeout(self) -> float:
         """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
 
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
     def setChunkWait(self, value: float) -> Self:
         """Most seconds that rows wait on their way to the script, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
 
@@ -429,6 +443,7 @@ class TrainParams(WithParams):
         checkpoint_dir: str = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        MLEnvironmentId: int = ...,
     ) -> None: ...
     def setUserFiles(self, value: Sequence[str] | str) -> Self:
         """Paths of the script and of all other files that it needs. (required)"""
@@ -561,6 +576,12 @@ class TrainParams(WithParams):
 
     def getStallTimeout(self) -> float:
         """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
 
 class TrainerParams(WithParams):
     """Parameters of pipeline stages that train a model."""
@@ -590,6 +611,7 @@ class TrainerParams(WithParams):
         checkpoint_dir: str = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        MLEnvironmentId: int = ...,
         inferSelectedCols: Sequence[str] = ...,
         outputSchemaStr: str = ...,
         schemaStr: str = ...,
@@ -604,6 +626,13 @@ class TrainerParams(WithParams):
         inferBatchSize: int = ...,
         errorCol: str = ...,
         cellsHoldBatches: bool = ...,
+        modelStreamFilePath: str = ...,
+        modelStreamScanInterval: float = ...,
+        modelStreamStartTime: str = ...,
+        chunkWait: float = ...,
+        chunkRows: int = ...,
+        modelFilePath: str = ...,
+        overwriteSink: bool = ...,
     ) -> None: ...
     def setUserFiles(self, value: Sequence[str] | str) -> Self:
         """Paths of the script and of all other files that it needs. (required)"""
@@ -736,6 +765,12 @@ class TrainerParams(WithParams):
 
     def getStallTimeout(self) -> float:
         """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
 
     def setInferSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns that feed the model when it predicts; all when it is not set. (default None)"""
@@ -821,6 +856,48 @@ class TrainerParams(WithParams):
     def getCellsHoldBatches(self) -> bool:
         """A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it. (default False)"""
 
+    def setModelStreamFilePath(self, value: str) -> Self:
+        """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
+
+    def getModelStreamFilePath(self) -> str | None:
+        """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
+
+    def setModelStreamScanInterval(self, value: float) -> Self:
+        """Seconds from one look into modelStreamFilePath to the next. (default 10.0)"""
+
+    def getModelStreamScanInterval(self) -> float:
+        """Seconds from one look into modelStreamFilePath to the next. (default 10.0)"""
+
+    def setModelStreamStartTime(self, value: str) -> Self:
+        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set. (default None)"""
+
+    def getModelStreamStartTime(self) -> str | None:
+        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set. (default None)"""
+
+    def setChunkWait(self, value: float) -> Self:
+        """Most seconds that rows wait on their way to the model, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
+
+    def getChunkWait(self) -> float:
+        """Most seconds that rows wait on their way to the model, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
+
+    def setChunkRows(self, value: int) -> Self:
+        """Most rows that travel together. (default 8000)"""
+
+    def getChunkRows(self) -> int:
+        """Most rows that travel together. (default 8000)"""
+
+    def setModelFilePath(self, value: str) -> Self:
+        """Path of an .ak file into which the trained model is written by the next job. (default None)"""
+
+    def getModelFilePath(self) -> str | None:
+        """Path of an .ak file into which the trained model is written by the next job. (default None)"""
+
+    def setOverwriteSink(self, value: bool) -> Self:
+        """Replace a file that exists; otherwise it is an error. (default False)"""
+
+    def getOverwriteSink(self) -> bool:
+        """Replace a file that exists; otherwise it is an error. (default False)"""
+
 class PredictParams(WithParams):
     """Parameters of operators that predict."""
 
@@ -847,6 +924,7 @@ class PredictParams(WithParams):
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        MLEnvironmentId: int = ...,
     ) -> None: ...
     def setOutputSchemaStr(self, value: str) -> Self:
         """Columns of the rows that the script writes: "name type, name type". (required)"""
@@ -968,6 +1046,12 @@ class PredictParams(WithParams):
     def getStallTimeout(self) -> float:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
 
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
 class SavedModelPredictParams(WithParams):
     """Parameters of operators that predict with a SavedModel."""
 
@@ -995,6 +1079,7 @@ class SavedModelPredictParams(WithParams):
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        MLEnvironmentId: int = ...,
     ) -> None: ...
     def setModelPath(self, value: str) -> Self:
         """Folder of a SavedModel, or a zip or tar file of one, at any address. (required)"""
@@ -1122,6 +1207,12 @@ class SavedModelPredictParams(WithParams):
     def getStallTimeout(self) -> float:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
 
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
 class PredictStreamParams(WithParams):
     """Parameters of operators that predict a stream."""
 
@@ -1148,6 +1239,8 @@ class PredictStreamParams(WithParams):
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        MLEnvironmentId: int = ...,
+        modelFilePath: str = ...,
         modelStreamFilePath: str = ...,
         modelStreamScanInterval: float = ...,
         modelStreamStartTime: str = ...,
@@ -1273,6 +1366,18 @@ class PredictStreamParams(WithParams):
 
     def getStallTimeout(self) -> float:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def setModelFilePath(self, value: str) -> Self:
+        """Address of a model: an .ak file with a model table, or a SavedModel as folder, zip or tar file. (default None)"""
+
+    def getModelFilePath(self) -> str | None:
+        """Address of a model: an .ak file with a model table, or a SavedModel as folder, zip or tar file. (default None)"""
 
     def setModelStreamFilePath(self, value: str) -> Self:
         """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
@@ -1331,6 +1436,7 @@ class SavedModelPredictStreamParams(WithParams):
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        MLEnvironmentId: int = ...,
         modelStreamFilePath: str = ...,
         modelStreamScanInterval: float = ...,
         modelStreamStartTime: str = ...,
@@ -1462,6 +1568,12 @@ class SavedModelPredictStreamParams(WithParams):
 
     def getStallTimeout(self) -> float:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
 
     def setModelStreamFilePath(self, value: str) -> Self:
         """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
@@ -1523,6 +1635,7 @@ class KerasTrainParams(WithParams):
         gpusPerWorker: int = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        MLEnvironmentId: int = ...,
     ) -> None: ...
     def setTensorCol(self, value: str) -> Self:
         """ARRAY column of numbers that feeds the model; all cells have one length. (required)"""
@@ -1668,6 +1781,12 @@ class KerasTrainParams(WithParams):
     def getStallTimeout(self) -> float:
         """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
 
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
 class KerasTrainerParams(WithParams):
     """Parameters of pipeline stages that train such a model."""
 
@@ -1698,6 +1817,7 @@ class KerasTrainerParams(WithParams):
         gpusPerWorker: int = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        MLEnvironmentId: int = ...,
         predictionCol: str = ...,
         predictionDetailCol: str = ...,
         reservedCols: Sequence[str] = ...,
@@ -1848,6 +1968,12 @@ class KerasTrainerParams(WithParams):
 
     def getStallTimeout(self) -> float:
         """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
 
     def setPredictionCol(self, value: str) -> Self:
         """Column of the result with the label or the number. (required)"""
@@ -1901,6 +2027,8 @@ class KerasPredictParams(WithParams):
         pythonEnv: str = ...,
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
+        stallTimeout: float = ...,
+        MLEnvironmentId: int = ...,
     ) -> None: ...
     def setPredictionCol(self, value: str) -> Self:
         """Column of the result with the label or the number. (required)"""
@@ -1962,6 +2090,18 @@ class KerasPredictParams(WithParams):
     def getStartTimeout(self) -> float:
         """Seconds within which all processes of the group have to be connected. (default 300.0)"""
 
+    def setStallTimeout(self, value: float) -> Self:
+        """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def getStallTimeout(self) -> float:
+        """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
 class KerasPredictStreamParams(WithParams):
     """Parameters of operators that predict a stream with such a model."""
 
@@ -1978,6 +2118,9 @@ class KerasPredictStreamParams(WithParams):
         pythonEnv: str = ...,
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
+        stallTimeout: float = ...,
+        MLEnvironmentId: int = ...,
+        modelFilePath: str = ...,
         modelStreamFilePath: str = ...,
         modelStreamScanInterval: float = ...,
         modelStreamStartTime: str = ...,
@@ -2044,6 +2187,24 @@ class KerasPredictStreamParams(WithParams):
     def getStartTimeout(self) -> float:
         """Seconds within which all processes of the group have to be connected. (default 300.0)"""
 
+    def setStallTimeout(self, value: float) -> Self:
+        """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def getStallTimeout(self) -> float:
+        """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def setModelFilePath(self, value: str) -> Self:
+        """Address of a model: an .ak file with a model table, or a SavedModel as folder, zip or tar file. (default None)"""
+
+    def getModelFilePath(self) -> str | None:
+        """Address of a model: an .ak file with a model table, or a SavedModel as folder, zip or tar file. (default None)"""
+
     def setModelStreamFilePath(self, value: str) -> Self:
         """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
 
@@ -2085,6 +2246,7 @@ class RandomTableParams(WithParams):
         outputCols: Sequence[str] = ...,
         outputColConfs: str = ...,
         idCol: str = ...,
+        MLEnvironmentId: int = ...,
     ) -> None: ...
     def setNumRows(self, value: int) -> Self:
         """Number of rows. (required)"""
@@ -2116,6 +2278,12 @@ class RandomTableParams(WithParams):
     def getIdCol(self) -> str | None:
         """Name of a BIGINT column that counts the rows from 0; none when it is not set. (default None)"""
 
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
 class RandomStreamParams(WithParams):
     """Parameters of random streams."""
 
@@ -2128,6 +2296,8 @@ class RandomStreamParams(WithParams):
         outputColConfs: str = ...,
         idCol: str = ...,
         timePerSample: float = ...,
+        timeZones: Sequence[float] = ...,
+        MLEnvironmentId: int = ...,
     ) -> None: ...
     def setMaxRows(self, value: int) -> Self:
         """Number of rows after which the stream ends. (required)"""
@@ -2165,6 +2335,18 @@ class RandomStreamParams(WithParams):
     def getTimePerSample(self) -> float | None:
         """Seconds from one row to the next; as fast as they are taken when it is not set. (default None)"""
 
+    def setTimeZones(self, value: Sequence[float]) -> Self:
+        """Least and most seconds from one row to the next; rows come in the middle of them, one like the other. (default None)"""
+
+    def getTimeZones(self) -> list[float] | None:
+        """Least and most seconds from one row to the next; rows come in the middle of them, one like the other. (default None)"""
+
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
 class CsvParams(WithParams):
     """Parameters of CSV sources."""
 
@@ -2178,6 +2360,10 @@ class CsvParams(WithParams):
         fieldDelimiter: str = ...,
         quoteChar: str = ...,
         ignoreFirstLine: bool = ...,
+        rowDelimiter: str = ...,
+        skipBlankLine: bool = ...,
+        lenient: bool = ...,
+        MLEnvironmentId: int = ...,
     ) -> None: ...
     def setFilePath(self, value: str) -> Self:
         """Path of a file or folder, or any address that Flink reads. (required)"""
@@ -2220,3 +2406,202 @@ class CsvParams(WithParams):
 
     def getIgnoreFirstLine(self) -> bool:
         """Leave out the first line of each file. (default False)"""
+
+    def setRowDelimiter(self, value: str) -> Self:
+        """What stands between rows. (default '\n')"""
+
+    def getRowDelimiter(self) -> str:
+        """What stands between rows. (default '\n')"""
+
+    def setSkipBlankLine(self, value: bool) -> Self:
+        """Leave out lines without a character. (default True)"""
+
+    def getSkipBlankLine(self) -> bool:
+        """Leave out lines without a character. (default True)"""
+
+    def setLenient(self, value: bool) -> Self:
+        """Take what cannot be read as null, instead of failing. (default False)"""
+
+    def getLenient(self) -> bool:
+        """Take what cannot be read as null, instead of failing. (default False)"""
+
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
+class ParquetParams(WithParams):
+    """Parameters of Parquet sources."""
+
+    def __init__(
+        self,
+        *,
+        filePath: str = ...,
+        schemaStr: str = ...,
+        schema: str = ...,
+        tableSchema: str = ...,
+        MLEnvironmentId: int = ...,
+    ) -> None: ...
+    def setFilePath(self, value: str) -> Self:
+        """Path of a file or folder, or any address that Flink reads. (required)"""
+
+    def getFilePath(self) -> str:
+        """Path of a file or folder, or any address that Flink reads. (required)"""
+
+    def setSchemaStr(self, value: str) -> Self:
+        """Columns: "name type, name type". (required)"""
+
+    def getSchemaStr(self) -> str:
+        """Columns: "name type, name type". (required)"""
+
+    def setSchema(self, value: str) -> Self:
+        """Columns: "name type, name type". (required)"""
+
+    def getSchema(self) -> str:
+        """Columns: "name type, name type". (required)"""
+
+    def setTableSchema(self, value: str) -> Self:
+        """Columns: "name type, name type". (required)"""
+
+    def getTableSchema(self) -> str:
+        """Columns: "name type, name type". (required)"""
+
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
+class AkSourceParams(WithParams):
+    """Parameters of sources of .ak files."""
+
+    def __init__(
+        self,
+        *,
+        filePath: str = ...,
+        MLEnvironmentId: int = ...,
+    ) -> None: ...
+    def setFilePath(self, value: str) -> Self:
+        """Path of a file or folder, or any address that Flink reads. (required)"""
+
+    def getFilePath(self) -> str:
+        """Path of a file or folder, or any address that Flink reads. (required)"""
+
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
+class AkSinkParams(WithParams):
+    """Parameters of sinks of .ak files."""
+
+    def __init__(
+        self,
+        *,
+        filePath: str = ...,
+        overwriteSink: bool = ...,
+        numFiles: int = ...,
+        MLEnvironmentId: int = ...,
+    ) -> None: ...
+    def setFilePath(self, value: str) -> Self:
+        """Path of a file on the host of this program. (required)"""
+
+    def getFilePath(self) -> str:
+        """Path of a file on the host of this program. (required)"""
+
+    def setOverwriteSink(self, value: bool) -> Self:
+        """Replace a file that exists; otherwise it is an error. (default False)"""
+
+    def getOverwriteSink(self) -> bool:
+        """Replace a file that exists; otherwise it is an error. (default False)"""
+
+    def setNumFiles(self, value: int) -> Self:
+        """Number of files: always 1. (default 1)"""
+
+    def getNumFiles(self) -> int:
+        """Number of files: always 1. (default 1)"""
+
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
+class CsvSinkParams(WithParams):
+    """Parameters of CSV sinks."""
+
+    def __init__(
+        self,
+        *,
+        filePath: str = ...,
+        fieldDelimiter: str = ...,
+        quoteChar: str = ...,
+        rowDelimiter: str = ...,
+        overwriteSink: bool = ...,
+        numFiles: int = ...,
+        MLEnvironmentId: int = ...,
+    ) -> None: ...
+    def setFilePath(self, value: str) -> Self:
+        """Path of a file on the host of this program. (required)"""
+
+    def getFilePath(self) -> str:
+        """Path of a file on the host of this program. (required)"""
+
+    def setFieldDelimiter(self, value: str) -> Self:
+        """Character between fields. (default ',')"""
+
+    def getFieldDelimiter(self) -> str:
+        """Character between fields. (default ',')"""
+
+    def setQuoteChar(self, value: str) -> Self:
+        """Character around fields that hold a delimiter. (default '"')"""
+
+    def getQuoteChar(self) -> str:
+        """Character around fields that hold a delimiter. (default '"')"""
+
+    def setRowDelimiter(self, value: str) -> Self:
+        """What stands between rows. (default '\n')"""
+
+    def getRowDelimiter(self) -> str:
+        """What stands between rows. (default '\n')"""
+
+    def setOverwriteSink(self, value: bool) -> Self:
+        """Replace a file that exists; otherwise it is an error. (default False)"""
+
+    def getOverwriteSink(self) -> bool:
+        """Replace a file that exists; otherwise it is an error. (default False)"""
+
+    def setNumFiles(self, value: int) -> Self:
+        """Number of files: always 1. (default 1)"""
+
+    def getNumFiles(self) -> int:
+        """Number of files: always 1. (default 1)"""
+
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""
+
+class TableSinkParams(WithParams):
+    """Parameters of sinks into tables of Flink."""
+
+    def __init__(
+        self,
+        *,
+        tableName: str = ...,
+        MLEnvironmentId: int = ...,
+    ) -> None: ...
+    def setTableName(self, value: str) -> Self:
+        """Name of a table of the environment, see `execute_sql`. (required)"""
+
+    def getTableName(self) -> str:
+        """Name of a table of the environment, see `execute_sql`. (required)"""
+
+    def setMLEnvironmentId(self, value: int) -> Self:
+        """Always 0: a program has one environment. (default 0)"""
+
+    def getMLEnvironmentId(self) -> int:
+        """Always 0: a program has one environment. (default 0)"""

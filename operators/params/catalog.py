@@ -25,6 +25,12 @@ def _text(value: Any) -> str:
     return value
 
 
+def _any_text(value: Any) -> str:
+    if not _text(value):
+        raise ValueError("a string that is not empty")
+    return str(value)
+
+
 def _filled_text(value: Any) -> str:
     if not _text(value).strip():
         raise ValueError("a string that is not empty")
@@ -179,6 +185,31 @@ def _json_object(value: Any) -> str:
 def _schema_text(value: Any) -> str:
     Schema.parse(_text(value))
     return str(value)
+
+
+def _default_environment(value: Any) -> int:
+    if isinstance(value, bool) or value != 0:
+        raise ValueError("0, the one environment of a program: choose it with useLocalEnv or useRemoteEnv")
+    return 0
+
+
+def _one_file(value: Any) -> int:
+    if isinstance(value, bool) or value != 1:
+        raise ValueError("1: this program writes one file; a TableSinkBatchOp writes in parallel, into a table of Flink")
+    return 1
+
+
+def _interval(value: Any) -> list[float]:
+    expected = "two numbers of seconds, the smaller one first"
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        raise ValueError(expected)
+    try:
+        low, high = (_seconds(each) for each in value)
+    except ValueError:
+        raise ValueError(expected) from None
+    if low > high or high == 0:
+        raise ValueError(expected)
+    return [low, high]
 
 
 def _stream_schema_text(value: Any) -> str:
@@ -355,6 +386,18 @@ PREDICT_STALL_TIMEOUT = Param(
 )  # fmt: skip
 PREDICT_WAIT = replace(CHUNK_WAIT, doc=CHUNK_WAIT.doc.replace("the script", "the model"))
 
+ML_ENVIRONMENT_ID = Param("MLEnvironmentId", "int", "Always 0: a program has one environment.", _default_environment, 0)
+MODEL_FILE_PATH = Param(
+    "modelFilePath", "str",
+    "Address of a model: an .ak file with a model table, or a SavedModel as folder, zip or tar file.", _filled_text, None,
+    returns="str | None",
+)  # fmt: skip
+MODEL_SINK_PATH = Param(
+    "modelFilePath", "str", "Path of an .ak file into which the trained model is written by the next job.", _filled_text, None,
+    returns="str | None",
+)  # fmt: skip
+OVERWRITE_SINK = Param("overwriteSink", "bool", "Replace a file that exists; otherwise it is an error.", _flag, False)
+
 NUM_ROWS = Param("numRows", "int", "Number of rows.", _count(0))
 NUM_COLS = Param("numCols", "int", "Number of random columns.", _count(1))
 OUTPUT_COLS = Param(
@@ -376,11 +419,22 @@ TIME_PER_SAMPLE = Param(
     "timePerSample", "float", "Seconds from one row to the next; as fast as they are taken when it is not set.",
     _some_seconds, None, returns="float | None",
 )  # fmt: skip
+TIME_ZONES = Param(
+    "timeZones", "Sequence[float]",
+    "Least and most seconds from one row to the next; rows come in the middle of them, one like the other.",
+    _interval, None, returns="list[float] | None",
+)  # fmt: skip
 FILE_PATH = Param("filePath", "str", "Path of a file or folder, or any address that Flink reads.", _filled_text)
 SCHEMA_STR = Param("schemaStr", "str", 'Columns: "name type, name type".', _schema_text, aliases=("schema", "tableSchema"))
 FIELD_DELIMITER = Param("fieldDelimiter", "str", "Character between fields.", _character, ",")
 QUOTE_CHAR = Param("quoteChar", "str", "Character around fields that hold a delimiter.", _character, '"')
 IGNORE_FIRST_LINE = Param("ignoreFirstLine", "bool", "Leave out the first line of each file.", _flag, False)
+ROW_DELIMITER = Param("rowDelimiter", "str", "What stands between rows.", _any_text, "\n")
+SKIP_BLANK_LINE = Param("skipBlankLine", "bool", "Leave out lines without a character.", _flag, True)
+LENIENT = Param("lenient", "bool", "Take what cannot be read as null, instead of failing.", _flag, False)
+SINK_PATH = Param("filePath", "str", "Path of a file on the host of this program.", _filled_text)
+NUM_FILES = Param("numFiles", "int", "Number of files: always 1.", _one_file, 1)
+TABLE_NAME = Param("tableName", "str", "Name of a table of the environment, see `execute_sql`.", _filled_text)
 
 TENSOR_COL = Param("tensorCol", "str", "ARRAY column of numbers that feeds the model; all cells have one length.", _filled_text)
 LABEL_COL = Param("labelCol", "str", "Column with what the model learns.", _filled_text)
@@ -437,7 +491,7 @@ PREDICTION_DETAIL_COL = Param(
 TRAIN = (
     USER_FILES, MAIN_SCRIPT_FILE, USER_PARAMS, SELECTED_COLS, NUM_WORKERS, NUM_PSS, PYTHON_ENV, ENV_VARS,
     INTRA_OP_PARALLELISM, EXACT_DOUBLES, CHIEF_COORDINATES, EQUAL_STEPS, WEIGHT_COL, HOST_NETWORK, GPUS_PER_WORKER,
-    CHECKPOINT_DIR, START_TIMEOUT, STALL_TIMEOUT,
+    CHECKPOINT_DIR, START_TIMEOUT, STALL_TIMEOUT, ML_ENVIRONMENT_ID,
 )  # fmt: skip
 SCRIPT = (*TRAIN[:3], OUTPUT_SCHEMA_STR, *TRAIN[3:])
 STREAM = (
@@ -447,32 +501,43 @@ STREAM = (
 PREDICT = (
     OUTPUT_SCHEMA_STR, OUTPUT_SIGNATURE_DEFS, FED_COLS, INPUT_SIGNATURE_DEFS, SIGNATURE_DEF_KEY, GRAPH_DEF_TAG,
     RESERVED_COLS, INFER_BATCH_SIZE, MODEL_INTRA_OP_PARALLELISM, ERROR_COL, CELLS_HOLD_BATCHES, PYTHON_ENV, ENV_VARS,
-    START_TIMEOUT, PREDICT_STALL_TIMEOUT,
+    START_TIMEOUT, PREDICT_STALL_TIMEOUT, ML_ENVIRONMENT_ID,
 )  # fmt: skip
 KERAS_TRAIN = (
     TENSOR_COL, LABEL_COL, LAYERS, OPTIMIZER, LEARNING_RATE, NUM_EPOCHS, BATCH_SIZE, VALIDATION_SPLIT, SAVE_BEST_ONLY,
     BEST_METRIC, SAVE_CHECKPOINTS_EPOCHS, SAVE_CHECKPOINTS_SECS, CHECKPOINT_FILE_PATH, REMOVE_CHECKPOINT, SEED, NUM_WORKERS,
     NO_PSS, PYTHON_ENV, ENV_VARS, INTRA_OP_PARALLELISM, HOST_NETWORK, GPUS_PER_WORKER, START_TIMEOUT, STALL_TIMEOUT,
+    ML_ENVIRONMENT_ID,
 )  # fmt: skip
 KERAS_PREDICT = (
     PREDICTION_COL, PREDICTION_DETAIL_COL, RESERVED_COLS, INFER_BATCH_SIZE, MODEL_INTRA_OP_PARALLELISM, ERROR_COL, PYTHON_ENV,
-    ENV_VARS, START_TIMEOUT,
+    ENV_VARS, START_TIMEOUT, PREDICT_STALL_TIMEOUT, ML_ENVIRONMENT_ID,
 )  # fmt: skip
 SAVED_MODEL_PREDICT = (MODEL_PATH, *PREDICT)
-PREDICT_STREAM = (
-    *PREDICT, MODEL_STREAM_FILE_PATH, MODEL_STREAM_SCAN_INTERVAL, MODEL_STREAM_START_TIME, PREDICT_WAIT, CHUNK_ROWS,
+_OF_STREAMS = (
+    MODEL_STREAM_FILE_PATH, MODEL_STREAM_SCAN_INTERVAL, MODEL_STREAM_START_TIME, PREDICT_WAIT, CHUNK_ROWS,
 )  # fmt: skip
-SAVED_MODEL_PREDICT_STREAM = (MODEL_PATH, *PREDICT_STREAM)
+SAVED_MODEL_PREDICT_STREAM = (MODEL_PATH, *PREDICT, *_OF_STREAMS)
+PREDICT_STREAM = (*PREDICT, MODEL_FILE_PATH, *_OF_STREAMS)
 # Of a trainer, which trains with some columns and parameters and predicts with others.
 TRAINER = (
     *TRAIN, INFER_SELECTED_COLS, *(param for param in PREDICT if param.name not in {each.name for each in TRAIN}),
+    *_OF_STREAMS, MODEL_SINK_PATH, OVERWRITE_SINK,
 )  # fmt: skip
-KERAS_PREDICT_STREAM = (
-    *KERAS_PREDICT, MODEL_STREAM_FILE_PATH, MODEL_STREAM_SCAN_INTERVAL, MODEL_STREAM_START_TIME, PREDICT_WAIT, CHUNK_ROWS,
-)  # fmt: skip
+KERAS_PREDICT_STREAM = (*KERAS_PREDICT, MODEL_FILE_PATH, *_OF_STREAMS)
 KERAS_TRAINER = (
     *KERAS_TRAIN, *(param for param in KERAS_PREDICT if param.name not in {each.name for each in KERAS_TRAIN}),
 )  # fmt: skip
-RANDOM_TABLE = (NUM_ROWS, NUM_COLS, OUTPUT_COLS, OUTPUT_COL_CONFS, ID_COL)
-RANDOM_STREAM = (MAX_ROWS, NUM_COLS, OUTPUT_COLS, OUTPUT_COL_CONFS, STREAM_ID_COL, TIME_PER_SAMPLE)
-CSV = (FILE_PATH, SCHEMA_STR, FIELD_DELIMITER, QUOTE_CHAR, IGNORE_FIRST_LINE)
+RANDOM_TABLE = (NUM_ROWS, NUM_COLS, OUTPUT_COLS, OUTPUT_COL_CONFS, ID_COL, ML_ENVIRONMENT_ID)
+RANDOM_STREAM = (
+    MAX_ROWS, NUM_COLS, OUTPUT_COLS, OUTPUT_COL_CONFS, STREAM_ID_COL, TIME_PER_SAMPLE, TIME_ZONES, ML_ENVIRONMENT_ID,
+)  # fmt: skip
+CSV = (
+    FILE_PATH, SCHEMA_STR, FIELD_DELIMITER, QUOTE_CHAR, IGNORE_FIRST_LINE, ROW_DELIMITER, SKIP_BLANK_LINE, LENIENT,
+    ML_ENVIRONMENT_ID,
+)  # fmt: skip
+PARQUET = (FILE_PATH, SCHEMA_STR, ML_ENVIRONMENT_ID)
+AK_SOURCE = (FILE_PATH, ML_ENVIRONMENT_ID)
+AK_SINK = (SINK_PATH, OVERWRITE_SINK, NUM_FILES, ML_ENVIRONMENT_ID)
+CSV_SINK = (SINK_PATH, FIELD_DELIMITER, QUOTE_CHAR, ROW_DELIMITER, OVERWRITE_SINK, NUM_FILES, ML_ENVIRONMENT_ID)
+TABLE_SINK = (TABLE_NAME, ML_ENVIRONMENT_ID)

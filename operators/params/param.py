@@ -50,7 +50,7 @@ class Param:
 
 
 class WithParams:
-    """Base of classes that have parameters; see `with_params`."""
+    """Base of classes that have parameters; see `with_params`. None stands for a parameter that is not set."""
 
     params: ClassVar[tuple[Param, ...]] = ()
 
@@ -66,7 +66,7 @@ class WithParams:
                 f"{', '.join(param.name for param in self.params)}"
             )
         for name, value in values.items():
-            if by_name[name].name in self._values:
+            if value is not None and by_name[name].name in self._values:
                 raise ConfigurationError(f"{type(self).__name__}: {by_name[name].name!r} is given twice, also as {name!r}")
             self._set(by_name[name], name, value)
 
@@ -76,6 +76,9 @@ class WithParams:
                 f"{type(self).__name__}: parameter {name!r} is set too late, the operator's table exists already: set it "
                 "before the operator is linked or its columns are asked for, or make a new operator"
             )
+        if value is None:
+            self._values.pop(param.name, None)
+            return
         try:
             self._values[param.name] = param.convert(value)
         except (ValueError, BridgeError) as error:

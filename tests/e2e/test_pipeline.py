@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from operators import (
+    AkSourceBatchOp,
     Pipeline,
     PipelineModel,
     TF2TableModelTrainer,
+    TFTableModelPredictBatchOp,
     TFTableModelPredictor,
     getMLEnv,
     useLocalEnv,
@@ -75,3 +77,24 @@ def test_all_ways_give_the_same_numbers(model, tmp_path):
     names, local, loaded = json.loads(answer.stdout)
     assert names == ["x0", "x1", "label", "y", "z"] and loaded == [], "no Flink and no Java in that process"
     np.testing.assert_array_equal(np.array([row[4] for row in local], "f4"), found.z.to_numpy())
+
+
+@pytest.mark.slow
+def test_a_trained_model_becomes_an_ak_file_that_predicts(tmp_path):
+    script, path = tmp_path / "train.py", str(tmp_path / "model.ak")
+    runs = tmp_path / "runs"
+    script.write_text(SCRIPT.replace("def main(", f"open({str(runs)!r}, 'a').write('run\\n')\n\n\ndef main(", 1))
+    trainer = TF2TableModelTrainer(
+        userFiles=[], mainScriptFile=str(script), numWorkers=1, numPSs=0, outputSchemaStr="y FLOAT", inferSelectedCols=["x0", "x1"],
+        modelFilePath=path,
+    )  # fmt: skip
+    data = points(getMLEnv().btenv, 10)
+    first = trainer.fitAndTransform(data).collectToDataframe()
+    assert runs.read_text() == "run\n", "the model is trained once, for the file and for the predictor"
+    again = TFTableModelPredictor(modelFilePath=path, outputSchemaStr="y FLOAT", selectedCols=["x0", "x1"])
+    second = again.transform(data).collectToDataframe()
+    assert np.allclose(sorted(first.y), sorted(second.y)) and np.allclose(first.y, expected(first.x0, first.x1)[0])
+    rows = AkSourceBatchOp(filePath=path)
+    assert rows.getSchemaStr() == "model_id BIGINT, model_info STRING"
+    predict = TFTableModelPredictBatchOp(outputSchemaStr="y FLOAT", selectedCols=["x0", "x1"])
+    assert np.allclose(sorted(predict.linkFrom([rows, data]).collectToDataframe().y), sorted(first.y))

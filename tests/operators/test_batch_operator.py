@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pandas as pd
 import pytest
 
-from bridge.exceptions import ConfigurationError
-from operators import BatchOperator, getMLEnv
+from bridge.exceptions import BridgeError, ConfigurationError
+from operators import BatchOperator, CsvSinkBatchOp, TensorFlow2BatchOp, getMLEnv
 
 
 def numbers(table_env, count):
@@ -15,6 +17,8 @@ def numbers(table_env, count):
 
 
 def test_executing_nothing():
+    with suppress(ConfigurationError):  # a job of another test has run
+        BatchOperator.execute()
     with pytest.raises(ConfigurationError, match="nothing to run: call lazyPrint"):
         BatchOperator.execute()
 
@@ -42,8 +46,10 @@ def test_print_n_of_a_sorted_table_shows_its_first(table_env, capsys):
     table_env.drop_temporary_view("unsorted")
     by_size.print(2)
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [["n"], ["0", "8"], ["1", "7"]]
-    for wrong in (-1, "2", True):
-        with pytest.raises(ConfigurationError, match="print: expected a number of rows of at least 0"):
+    by_size.print(-1)
+    assert len(capsys.readouterr().out.splitlines()) == 10, "all rows"
+    for wrong in ("2", True):
+        with pytest.raises(ConfigurationError, match="print: expected a number of rows, got"):
             by_size.print(wrong)
 
 
@@ -55,6 +61,56 @@ def test_lazy_print_waits_for_execute(people, capsys):
     assert capsys.readouterr().out.startswith("later\n")
     with pytest.raises(ConfigurationError):
         BatchOperator.execute()
+
+
+@pytest.mark.flink
+def test_what_was_put_off_runs_with_the_next_job_in_its_order(people, capsys):
+    ids: list[int] = []
+    assert people.select("id").lazyCollectToDataframe(lambda frame: ids.extend(frame.id)) is not None
+    people.orderBy("id", order="desc").lazyPrint(1, "first")
+    people.where("id > 9").lazyPrint(title="none")
+    people.select("score").print(title="last")
+    assert sorted(ids) == [1, 2, 3]
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["first"], ["id", "name", "score"], ["0", "3", "None", "2.5"],
+        ["none"], ["id,", "name,", "score"], ["(no", "rows)"],
+        ["last"], ["score"], ["0", "0.5"], ["1", "1.5"], ["2", "2.5"],
+    ]  # fmt: skip
+    BatchOperator.execute()  # after a job that ran by itself, it is no error
+
+
+@pytest.mark.flink
+def test_a_job_that_fails_is_forgotten(people):
+    people.select("1 / (id - id) AS x").lazyPrint()
+    with pytest.raises(BridgeError, match="(?i)by zero|zero"):
+        BatchOperator.execute("a job with a name")
+    assert len(people.collectToDataframe()) == 3
+
+
+@pytest.mark.flink
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_script_runs_once_for_all_that_was_put_off(table_env, tmp_path, capsys):
+    runs, script = tmp_path / "runs", tmp_path / "copy_rows.py"
+    script.write_text(
+        "import os\n\n\n"
+        "def main(task_config):\n"
+        "    with open(os.environ['RUNS'], 'a') as file:\n"
+        "        file.write('run\\n')\n"
+        "    for batch in task_config.tf_context.batches(10):\n"
+        "        task_config.output_writer.write_batch({'n': batch['n'].numpy()})\n"
+    )
+    op = TensorFlow2BatchOp(
+        userFiles=[str(script)], mainScriptFile=str(script), outputSchemaStr="n INT", numWorkers=1, numPSs=0,
+        envVars=[f"RUNS={runs}"],
+    )  # fmt: skip
+    copied = numbers(table_env, 3).link(op)
+    copied.lazyPrint(title="rows").lazyPrintStatistics()
+    copied.select("n + 1 AS m").link(CsvSinkBatchOp(filePath=str(tmp_path / "out.csv")))
+    BatchOperator.execute()
+    assert runs.read_text() == "run\n"
+    assert (tmp_path / "out.csv").read_text() == "1\n2\n3\n"
+    assert capsys.readouterr().out.startswith("rows\n   n\n0  0\n1  1\n2  2\n")
 
 
 @pytest.mark.flink

@@ -51,6 +51,7 @@ def written(path, description, *models_of_stages):
 @needs_tf
 def test_one_row_and_many(saved):
     with LocalPredictor(saved, COLUMNS) as predictor:
+        predictor.open()  # as programs for Alink do
         assert predictor.map(ROW) == RESULT
         assert predictor.predict(list(ROW)) == list(RESULT)
         assert predictor.map_batch([ROW] * 300) == [RESULT] * 300

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -100,3 +101,12 @@ def test_instants_of_a_dataframe_stay_the_same_in_every_time_zone(env):
     finally:
         config.set_local_timezone(before)
     assert back.s.tolist() == ["1970-01-01 08:00:00.000"] and back.t.tolist() == frame.t.tolist()
+
+
+@pytest.mark.flink
+def test_tensors_are_their_elements(env):
+    tensor = np.array([[1.5, 2.0], [3.0, 4.0]], np.float32)
+    source = MemSourceBatchOp([(tensor, "0.5 1")], "t FLOAT_TENSOR, v VECTOR")
+    assert source.getColTypes() == ["ARRAY<FLOAT>", "STRING"]
+    (row,) = source.collectToDataframe().itertuples(index=False)
+    assert (list(row.t), row.v) == ([1.5, 2.0, 3.0, 4.0], "0.5 1")

@@ -57,7 +57,7 @@ def test_mistakes_come_to_light_before_anything_is_trained():
 
 
 def test_a_predictor_without_a_model():
-    with pytest.raises(ConfigurationError, match="has no model: call setModelData, or fit a trainer"):
+    with pytest.raises(ConfigurationError, match="has no model: call setModelData or setModelFilePath, or fit a trainer"):
         TFTableModelPredictor(outputSchemaStr="y FLOAT").transform(None)
 
 

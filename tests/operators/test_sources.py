@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from operators import CsvSourceBatchOp, RandomTableSourceBatchOp, resetEnv, useLocalEnv
+from operators import CsvSourceBatchOp, RandomTableSourceBatchOp, RandomTableSourceStreamOp, resetEnv, useLocalEnv
+from tests.support.http import served
 
 
 @pytest.fixture(scope="module")
@@ -92,3 +93,28 @@ def test_csv_that_cannot_be(env, tmp_path):
         CsvSourceBatchOp(filePath="/nowhere/at.csv", schemaStr="a INT").getColNames()
     with pytest.raises(ConfigurationError, match="ignoreFirstLine cannot be used with the column 'a' of type ARRAY<INT>"):
         CsvSourceBatchOp(filePath=str(tmp_path), schemaStr="a ARRAY<INT>", ignoreFirstLine=True).getColNames()
+
+
+@pytest.mark.flink
+def test_csv_that_this_program_reads(env, tmp_path):
+    (tmp_path / "blank.csv").write_text("1,x\n\n2,\n", encoding="utf-8")
+    (tmp_path / "odd.csv").write_text("1,x;y,z;", encoding="utf-8")
+    blank = CsvSourceBatchOp(filePath=str(tmp_path / "blank.csv"), schemaStr="a INT, b STRING")
+    odd = (
+        CsvSourceBatchOp(filePath=str(tmp_path / "odd.csv"), schemaStr="a INT, b STRING").setRowDelimiter(";").setLenient(True)
+    )
+    with served(files={"/a.csv": "h,h\n3,żółć\n".encode()}) as site:
+        http = CsvSourceBatchOp(filePath=f"{site.url}/a.csv", schemaStr="a INT, b STRING", ignoreFirstLine=True)
+        http.getColNames()
+    frame = blank.unionAll(odd, http).collectToDataframe()
+    assert sorted(map(str, zip(frame.a, frame.b))) == ["(1, 'x')", "(1, 'x')", "(2, None)", "(3, 'żółć')", "(None, 'z')"]
+    with pytest.raises(ConfigurationError, match="CsvSourceBatchOp: .*odd.csv, line 1: expected 2 cells, got 3"):
+        CsvSourceBatchOp(filePath=str(tmp_path / "odd.csv"), schemaStr="a INT, b STRING", rowDelimiter="\r").getColNames()
+
+
+@pytest.mark.flink
+def test_time_zones_are_the_time_between_rows(env):
+    source = RandomTableSourceStreamOp(maxRows=3, numCols=1).setTimeZones([0.0, 0.02])
+    assert source.getColNames() == ["num", "col0"]
+    with pytest.raises(ConfigurationError, match="'timeZones': expected two numbers of seconds, the smaller one first, got"):
+        RandomTableSourceStreamOp(timeZones=[2.0, 1.0])

@@ -56,6 +56,10 @@ TEXTS = [
     ("ARRAY<\n decimal(5,2)>", "ARRAY<DECIMAL(5, 2)>", STRING),
     ("array<VARBINARY>", "ARRAY<BYTES>", STRING),
     ("ARRAY <date>", "ARRAY<DATE>", INT64),
+    ("float_tensor", "ARRAY<FLOAT>", FLOAT32),
+    ("UBYTE_TENSOR NOT NULL", "ARRAY<SMALLINT> NOT NULL", INT64),
+    ("STRING_TENSOR", "ARRAY<STRING>", STRING),
+    ("DENSE_VECTOR", "STRING", STRING),
 ]
 BY_SQL = pytest.mark.parametrize(("text", "sql", "feature"), TEXTS)
 CELLS = {

@@ -44,7 +44,7 @@ def test_wrong_parallelism(parallelism):
             use(parallelism)
 
 
-@pytest.mark.parametrize(("port", "host"), [("8081", "h"), (0, "h"), (70000, "h"), (8081, ""), (8081, None)])
+@pytest.mark.parametrize(("port", "host"), [("x", "h"), (0, "h"), (70000, "h"), (8081, ""), (8081, None)])
 def test_wrong_address(port, host):
     with pytest.raises(ConfigurationError, match="useRemoteEnv: "):
         useRemoteEnv(host, port, 1)

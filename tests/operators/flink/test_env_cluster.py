@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from operators import RandomTableSourceBatchOp, resetEnv, useRemoteEnv
+from operators import BatchOperator, CsvSinkBatchOp, RandomTableSourceBatchOp, resetEnv, useRemoteEnv
 from tests.support.flink_cluster import flink_cluster
 
 pytestmark = pytest.mark.cluster
@@ -28,6 +28,7 @@ def test_a_job_on_a_cluster(tmp_path):
 
         return pd.Series([" ".join([str(os.getppid()), akdl.__file__, bridge.__file__, operators.__file__])] * len(ids))
 
+    frames: list[object] = []
     with flink_cluster(tmp_path, task_managers=2, python_library=False) as cluster:
         assert len(cluster.task_manager_pids) == 2
         env = useRemoteEnv(cluster.host, cluster.rest_port, 2)
@@ -35,6 +36,9 @@ def test_a_job_on_a_cluster(tmp_path):
             env.btenv.create_temporary_function("where_it_runs", where_it_runs)
             source = RandomTableSourceBatchOp(numRows=10, numCols=1, idCol="id")
             found = source.select("id, where_it_runs(id) AS place").collectToDataframe()
+            source.firstN(3).lazyCollectToDataframe(frames.append)
+            source.select("id").link(CsvSinkBatchOp(filePath=str(tmp_path / "ids.csv")))
+            BatchOperator.execute("two results")
         finally:
             resetEnv()
         jobs = cluster.rest("/jobs/overview")["jobs"]
@@ -43,4 +47,6 @@ def test_a_job_on_a_cluster(tmp_path):
     assert {int(place[0]) for place in places}.isdisjoint({os.getpid()})
     for place in places:
         assert all(file.startswith(str(tmp_path)) for file in place[1:]), "the packages that were sent are used"
-    assert [(job["state"], job["jobType"]) for job in jobs] == [("FINISHED", "BATCH")]
+    assert [(job["state"], job["jobType"]) for job in jobs] == [("FINISHED", "BATCH")] * 2
+    assert "two results" in [job["name"] for job in jobs], "one job for both"
+    assert len(frames[0]) == 3 and sorted(map(int, (tmp_path / "ids.csv").read_text().split())) == list(range(10))

@@ -38,6 +38,12 @@ def test_a_default_stands_for_what_is_not_set():
     assert Thing().getColor() == "red"
 
 
+def test_none_stands_for_what_is_not_set():
+    assert Thing(size=3, color=None).setColor("blue").setColor(None).getColor() == "red"
+    with pytest.raises(ConfigurationError, match="'size' is not set and has no default"):
+        Thing(size=3).setSize(None).getSize()
+
+
 def test_two_operators_do_not_share_values():
     assert Thing(color="blue").getColor() != Thing().getColor()
 

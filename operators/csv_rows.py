@@ -1,0 +1,103 @@
+"""Rows of CSV text, read by this program: what Flink's own reader cannot do. Pure."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import decimal
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from akdl.wire.column_type import FLOATS, INTEGERS, Kind
+from bridge.exceptions import ConfigurationError
+from bridge.schema import Column, Schema
+
+_BLANK = re.compile(rb"(?:\A|\n)[ \t]*\r?\n|\n[ \t]+\Z")
+_FLAGS = {"true": True, "false": False}
+
+
+def has_blank_line(data: Any) -> bool:
+    """Whether some line of the text, bytes or a mapped file, holds nothing but spaces."""
+    return _BLANK.search(data) is not None
+
+
+def read_csv(
+    where: str,
+    text: str,
+    schema: Schema,
+    *,
+    field_delimiter: str,
+    quote_char: str,
+    row_delimiter: str,
+    ignore_first_line: bool,
+    skip_blank_line: bool,
+    lenient: bool,
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of the text; empty cells are None.
+
+    Args:
+        where: Of the text, for errors.
+        text: The text.
+        schema: The columns.
+        field_delimiter: One character.
+        quote_char: One character.
+        row_delimiter: A line feed, or another string; it may not stand inside quotes if it is another one.
+        ignore_first_line: Whether the first line is none of the rows.
+        skip_blank_line: Whether lines of spaces are no rows.
+        lenient: Whether what cannot be read is None.
+
+    Raises:
+        ConfigurationError: A row has too many or too few cells, or a cell is not of its column's type.
+    """
+    for column in schema:
+        if column.type.is_array or column.type.kind is Kind.BYTES:
+            raise ConfigurationError(f"{where}: the column {column.name!r} of type {column.type.sql}: read it as STRING")
+    lines = text.split(row_delimiter)
+    if not lines[-1]:
+        lines.pop()  # what stands behind the last delimiter
+    # A line feed inside quotes is part of a cell, so the reader gets it back.
+    kept = (f"{line}\n" if row_delimiter == "\n" else line for line in lines[ignore_first_line:])
+    reader = csv.reader(kept, delimiter=field_delimiter, quotechar=quote_char)
+    reads = [_reader(column) for column in schema]
+    for row in reader:
+        if not row or len(row) == 1 and not row[0].strip():
+            if skip_blank_line:
+                continue
+            row = row or [""]
+        yield _cells(f"{where}, line {reader.line_num + ignore_first_line}", row, schema, reads, lenient)
+
+
+def _cells(
+    where: str, row: Sequence[str], schema: Schema, reads: Sequence[Callable[[str], Any]], lenient: bool
+) -> tuple[Any, ...]:
+    if len(row) != len(reads) and not lenient:
+        raise ConfigurationError(f"{where}: expected {len(reads)} cells, got {len(row)}; setLenient(True) takes such lines too")
+    cells: list[Any] = []
+    for place, (column, read) in enumerate(zip(schema, reads)):
+        text = row[place] if place < len(row) else ""
+        try:
+            cells.append(read(text) if text else None)
+        except (ValueError, ArithmeticError, KeyError):
+            if not lenient:
+                raise ConfigurationError(
+                    f"{where}: the column {column.name!r}: {text!r} is no {column.type.sql}; setLenient(True) makes it null"
+                ) from None
+            cells.append(None)
+    return tuple(cells)
+
+
+def _reader(column: Column) -> Callable[[str], Any]:
+    kind = column.type.kind
+    if kind in INTEGERS:
+        return lambda text: int(text.strip())
+    if kind in FLOATS:
+        return float
+    readers: dict[Kind, Callable[[str], Any]] = {
+        Kind.BOOLEAN: lambda text: _FLAGS[text.strip().lower()],
+        Kind.DECIMAL: lambda text: decimal.Decimal(text.strip()),
+        Kind.DATE: lambda text: datetime.date.fromisoformat(text.strip()),
+        Kind.TIME: lambda text: datetime.time.fromisoformat(text.strip()),
+        Kind.TIMESTAMP: lambda text: datetime.datetime.fromisoformat(text.strip()),
+    }
+    return readers.get(kind, str)

@@ -1,0 +1,94 @@
+"""Sources of files that Flink needs help with: .ak files, which this program reads, and Parquet files, which need a jar."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from bridge.exceptions import ConfigurationError
+from bridge.schema import Schema, quoted
+from operators.ak_file import read_rows, read_schema
+from operators.base_operator import Source
+from operators.batch_operator import BatchOperator
+from operators.memory_table import memory_table
+from operators.params.accessors import AkSourceParams, ParquetParams
+from operators.prepare.fetched_file import fetched
+from operators.stream_operator import StreamOperator
+
+if TYPE_CHECKING:
+    from pyflink.table import StreamTableEnvironment, Table
+
+_numbers = itertools.count()
+
+
+class _AkSource(AkSourceParams, Source):
+    """An .ak file, or a folder of them, at any address of `akdl.storage.files`. This program reads it whole."""
+
+    def _make(self, table_env: StreamTableEnvironment) -> Table:
+        with fetched(type(self).__name__, "filePath", self._values_of_all()["filePath"]) as path:
+            files = sorted(os.path.join(path, name) for name in os.listdir(path)) if os.path.isdir(path) else [path]
+            if not files:
+                raise ConfigurationError(f"{type(self).__name__}: parameter 'filePath': the folder {path} is empty")
+            schema = read_schema(files[0])
+            rows = [row for file in files for row in read_rows(file)]
+        self._fix()
+        return table_of_rows(table_env, schema, rows)
+
+
+class AkSourceBatchOp(_AkSource, BatchOperator):
+    """An .ak file, or a folder of them, at any address of `akdl.storage.files`. This program reads it whole."""
+
+
+class AkSourceStreamOp(_AkSource, StreamOperator):
+    """An .ak file, or a folder of them, as a stream with an end. This program reads it whole."""
+
+
+class _ParquetSource(ParquetParams, Source):
+    """Parquet files at any address that Flink reads, by Flink's own format."""
+
+    def _make(self, table_env: StreamTableEnvironment) -> Table:
+        values = self._values_of_all()
+        require_format(type(self).__name__, "parquet")
+        path = values["filePath"] if "://" in values["filePath"] else os.path.abspath(values["filePath"])
+        columns = ", ".join(f"{quoted(c.name)} {c.type.sql}" for c in Schema.parse(values["schemaStr"]))
+        name, escaped = f"akdl_parquet_{next(_numbers)}", path.replace("'", "''")
+        options = f"'connector' = 'filesystem', 'format' = 'parquet', 'path' = '{escaped}'"
+        table_env.execute_sql(f"CREATE TEMPORARY TABLE {name} ({columns}) WITH ({options})")
+        self._fix()
+        return table_env.from_path(name)
+
+
+class ParquetSourceBatchOp(_ParquetSource, BatchOperator):
+    """Parquet files at any address that Flink reads, by Flink's own format."""
+
+
+class ParquetSourceStreamOp(_ParquetSource, StreamOperator):
+    """Parquet files as a stream with an end, by Flink's own format."""
+
+
+def table_of_rows(table_env: StreamTableEnvironment, schema: Schema, rows: list[tuple[Any, ...]]) -> Table:
+    """Return rows as a table. As a DataFrame they travel to Flink by columns, which is far faster."""
+    cells = zip(*rows) if rows else ([] for _ in schema)
+    frame = pd.DataFrame({name: pd.Series(list(column), dtype=object) for name, column in zip(schema.names, cells)})
+    return memory_table(table_env, schema, frame)
+
+
+def require_format(operator: str, name: str) -> None:
+    """Refuse to go on without the jar of a format of Flink.
+
+    Raises:
+        ConfigurationError: Names the jar and where it belongs.
+    """
+    import pyflink
+    from pyflink.java_gateway import get_gateway
+    from pyflink.version import __version__
+
+    loader = get_gateway().jvm.Thread.currentThread().getContextClassLoader()
+    if loader.getResource(f"org/apache/flink/formats/{name}") is None:
+        raise ConfigurationError(
+            f"{operator}: Flink reads such files with the jar flink-sql-{name}-{__version__}.jar, which is missing: put it "
+            f"into {os.path.join(os.path.dirname(pyflink.__file__), 'lib')}, and into the lib folder of a cluster"
+        )

@@ -1,0 +1,121 @@
+"""One job for several tables: the rows of some come to this program, those of others go into tables of Flink.
+
+`Table.execute` runs a job for one table, and a statement set runs one for sinks alone. Here all end in one graph, so that what
+they have in common, such as a script, runs once. This works as `Table.execute` does, with the same executor. What it knows
+of Flink's internals: StreamExecutionEnvironment.transformations and TableEnvironmentImpl.execEnv.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from bridge.table_env import planning
+
+if TYPE_CHECKING:
+    from pyflink.table import StreamTableEnvironment, Table
+
+_DEFAULT_NAME = "akdl"
+
+
+class Receiver(Protocol):
+    """Takes the rows of a table while the job runs."""
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Take rows, in their order."""
+
+    def finish(self) -> None:
+        """Hear that the job has ended well and that these were all rows."""
+
+    def abandon(self) -> None:
+        """Hear that the job has failed."""
+
+
+def run_jointly(
+    table_env: StreamTableEnvironment,
+    received: Sequence[tuple[Table, Receiver]],
+    inserted: Sequence[tuple[Table, str]],
+    name: str | None,
+) -> None:
+    """Run one job.
+
+    Args:
+        table_env: The environment of all tables.
+        received: Tables without updates, and who takes their rows.
+        inserted: Tables, and names of the tables that they are written into.
+        name: Of the job, for Flink's web page.
+    """
+    receivers, client = [receiver for _, receiver in received], None
+    try:
+        client, chunks = _started(table_env, [table for table, _ in received], inserted, name or _DEFAULT_NAME)
+        _receive(chunks, receivers)
+        client.getJobExecutionResult().get()
+    except BaseException:
+        if client is not None:
+            with suppress(Exception):  # it may have ended, as where it has failed
+                client.cancel().get()
+        for receiver in receivers:
+            receiver.abandon()
+        raise
+    for receiver in receivers:
+        receiver.finish()
+
+
+@planning()
+def _started(
+    table_env: StreamTableEnvironment, received: Sequence[Table], inserted: Sequence[tuple[Table, str]], name: str
+) -> tuple[Any, Any]:
+    """Start the job; return its client, and the iterator of the chunks that are received."""
+    from pyflink.java_gateway import get_gateway
+    from pyflink.util.java_utils import get_field_value
+
+    j_tenv = table_env._j_tenv
+    table_env._before_execute()
+    known = get_field_value(j_tenv.execEnv(), "transformations")
+    before = known.size()
+    try:
+        chunks = _collected(table_env, received) if received else None
+        sinks = [known.get(known.size() - 1)] if received else []
+        if inserted:
+            statements, first = table_env.create_statement_set(), known.size()
+            for table, path in inserted:
+                statements.add_insert(path, table)
+            statements.attach_as_datastream()
+            sinks += [known.get(place) for place in range(first, known.size())]
+    finally:
+        del known[before:]  # the environment's own jobs are not to run these
+    ends = get_gateway().jvm.java.util.ArrayList()
+    for sink in sinks:
+        ends.add(sink)
+    executor = get_field_value(j_tenv, "execEnv")
+    configuration = table_env.get_config()._j_table_config.getConfiguration()
+    return executor.executeAsync(executor.createPipeline(ends, configuration, name)), chunks
+
+
+def _collected(table_env: StreamTableEnvironment, tables: Sequence[Table]) -> Any:
+    """Return the iterator of the chunks of all tables; it is filled by the next job."""
+    from pyflink.java_gateway import get_gateway
+
+    from bridge.flink.arrow_operators import Dealing, Gathering, rows_for_members
+
+    gateway = get_gateway()
+    streams = [
+        rows_for_members(table_env, table, [0], Dealing.BY_CHUNK, Gathering(), number, members=[])._j_data_stream
+        for number, table in enumerate(tables)
+    ]
+    others = gateway.new_array(gateway.jvm.org.apache.flink.streaming.api.datastream.DataStream, len(streams) - 1)
+    for place, stream in enumerate(streams[1:]):
+        others[place] = stream
+    # One iterator for all: a job whose iterators are read one after the other would wait for the reader of the next.
+    return (streams[0].union(others) if len(others) else streams[0]).collectAsync()
+
+
+def _receive(chunks: Any, receivers: Sequence[Receiver]) -> None:
+    from bridge.codec.ipc import read_batch
+
+    while chunks is not None and chunks.hasNext():
+        chunk = chunks.next().getField(1)
+        receivers[chunk.getField(0)].take(read_batch(bytes(chunk.getField(2))))

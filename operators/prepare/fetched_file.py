@@ -1,0 +1,38 @@
+"""A file that is read once by this program, from any address."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from akdl.storage.files import FileError, fetch, is_remote, local_path
+from bridge.exceptions import ConfigurationError
+from operators.prepare.program_folder import program_folder
+
+
+@contextmanager
+def fetched(operator: str, parameter: str, address: str) -> Iterator[str]:
+    """Provide the path of a file or folder of this host; what is elsewhere is fetched, and removed afterwards.
+
+    Args:
+        operator: Who asks, for errors.
+        parameter: Whose value the address is, for errors.
+        address: Any address of `akdl.storage.files`.
+
+    Raises:
+        ConfigurationError: It cannot be fetched or is not there.
+    """
+    folder = tempfile.mkdtemp(dir=program_folder())
+    try:
+        try:
+            path = fetch(address, folder) if is_remote(address) else os.path.abspath(local_path(address))
+        except FileError as error:
+            raise ConfigurationError(f"{operator}: parameter {parameter!r}: {error}") from None
+        if not os.path.exists(path):
+            raise ConfigurationError(f"{operator}: parameter {parameter!r}: there is no file {path}")
+        yield path
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,211 @@
+"""Methods that shape a table, over Flink's own SQL and Table API; batch and stream operators have them alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeVar
+
+from akdl.wire.column_type import parse_type
+from bridge.exceptions import ConfigurationError
+from bridge.flink.errors import readable
+from bridge.schema import quoted
+from bridge.table_env import planning
+from operators.base_operator import Operator, environment_of
+from operators.conversions import numbers_of_text, tensor_type
+
+_Family = TypeVar("_Family", bound="Operator[Any]")
+
+
+class ShapingOperator(Operator[_Family]):
+    """A table, and the tables that can be made of it without a script."""
+
+    _named: ClassVar[dict[tuple[int, str], Operator[Any]]] = {}  # by environment and name; environments live as long
+
+    def getSchemaStr(self) -> str:
+        """Return the columns as "name type, name type", as sources take them."""
+        types = [each.removesuffix(" NOT NULL") for each in self.getColTypes()]
+        return ", ".join(f"{name} {type_}" for name, type_ in zip(self.getColNames(), types))
+
+    @planning()
+    def alias(self, fields: str | Sequence[str]) -> _Family:
+        """Return the same columns under new names.
+
+        Args:
+            fields: A name for each column, in order; a list, or separated by commas.
+        """
+        names = [name.strip(" `") for name in fields.split(",")] if isinstance(fields, str) else list(fields)
+        if len(names) != len(self.getColNames()):
+            raise ConfigurationError(
+                f"alias: {len(names)} names for the {len(self.getColNames())} columns {self.getColNames()}"
+            )
+        return self._followed_by(self.getOutputTable().alias(*names))
+
+    def sample(self, ratio: float, withReplacement: bool = False) -> _Family:
+        """Return a random part of the rows, another one in each job.
+
+        Args:
+            ratio: Probability of each row, 0 to 1.
+            withReplacement: False; rows are not drawn more than once.
+        """
+        if isinstance(ratio, bool) or not isinstance(ratio, (int, float)) or not 0 <= ratio <= 1:
+            raise ConfigurationError(f"sample: expected a ratio from 0 to 1, got {ratio!r}")
+        refuse_replacement("sample", withReplacement)
+        return self.filter(f"RAND() < CAST({float(ratio)!r} AS DOUBLE)")
+
+    def unionAll(self, *others: Any) -> _Family:
+        """Return the rows of this table and of others with the same columns."""
+        return self._query(
+            "unionAll", "UNION ALL", lambda *views: " UNION ALL ".join(f"SELECT * FROM {view}" for view in views), *others
+        )
+
+    def join(self, other: Any, joinPredicate: str, selectClause: str = "*", type: str = "JOIN") -> _Family:
+        """Return the pairs of rows that belong together.
+
+        Args:
+            other: The other table, `b` in SQL; this one is `a`.
+            joinPredicate: Condition, such as "a.id = b.id".
+            selectClause: Columns of the result, such as "a.id, b.score".
+            type: JOIN, LEFT JOIN, RIGHT JOIN or FULL JOIN, also with OUTER in the middle.
+        """
+        if not re.fullmatch(r"(INNER |(LEFT|RIGHT|FULL)( OUTER)? )?JOIN", type.upper()):
+            raise ConfigurationError(f"join: expected type JOIN, LEFT JOIN, RIGHT JOIN or FULL JOIN, got {type!r}")
+        return self._query(
+            "join",
+            f"{selectClause} ... ON {joinPredicate}",
+            lambda a, b: f"SELECT {selectClause}\nFROM {a} AS a {type} {b} AS b ON {joinPredicate}",
+            other,
+        )
+
+    @planning()
+    def udf(
+        self, func: Any, selectedCols: str | Sequence[str], outputCol: str, reservedCols: Sequence[str] | None = None
+    ) -> _Family:
+        """Return the columns and one more, what a function makes of some of them.
+
+        Args:
+            func: What `udf(function, result_type=...)` returns.
+            selectedCols: Columns that the function gets.
+            outputCol: Name of its result; a column of this name is replaced.
+            reservedCols: Columns that stay; all when it is not given.
+        """
+        from pyflink.table.expressions import col
+
+        called = _called("udf", func, selectedCols)
+        names = self._reserved("udf", reservedCols)
+        columns = [called.alias(name) if name == outputCol else col(name) for name in names]
+        if outputCol not in names:
+            columns.append(called.alias(outputCol))
+        return self._followed_by(self.getOutputTable().select(*columns))
+
+    @planning()
+    def udtf(
+        self, func: Any, selectedCols: str | Sequence[str], outputCols: Sequence[str], reservedCols: Sequence[str] | None = None
+    ) -> _Family:
+        """Return each row as often as a function yields, with the columns that it yields.
+
+        Args:
+            func: What `udtf(function, result_types=...)` returns.
+            selectedCols: Columns that the function gets.
+            outputCols: Names of its results, none of them the name of a column.
+            reservedCols: Columns that stay; all when it is not given.
+        """
+        from pyflink.table.expressions import col
+
+        known = set(outputCols) & set(self.getColNames())
+        if known:
+            raise ConfigurationError(f"udtf: outputCols: the input has {', '.join(sorted(known))} too: take other names")
+        names = [*self._reserved("udtf", reservedCols), *outputCols]
+        joined = self.getOutputTable().join_lateral(_called("udtf", func, selectedCols).alias(*outputCols))
+        return self._followed_by(joined.select(*map(col, names)))
+
+    def toTensor(
+        self, selectedCol: str, tensorDataType: str = "FLOAT", outputCol: str | None = None, size: int | None = None
+    ) -> _Family:
+        """Return the columns with one of text as an ARRAY, as scripts and models take tensors.
+
+        Args:
+            selectedCol: A column of vectors or tensors as text, see `operators.conversions.read_numbers`.
+            tensorDataType: FLOAT, DOUBLE, INT or LONG.
+            outputCol: Name of the result; `selectedCol` when it is not given.
+            size: Length of each ARRAY; has to be given for sparse vectors that do not tell their own.
+        """
+        return self.udf(numbers_of_text(tensor_type(tensorDataType), size), [selectedCol], outputCol or selectedCol)
+
+    def toVector(self, selectedCol: str, outputCol: str | None = None) -> _Family:
+        """Return the columns with one of ARRAY as a dense vector in text, such as "0.5 1.0"."""
+        text = f"ARRAY_JOIN(CAST({quoted(selectedCol)} AS ARRAY<STRING>), ' ')"
+        return self._with_cells("toVector", {outputCol or selectedCol: text})
+
+    def convertTypes(self, selectedCols: str | Sequence[str], targetType: str) -> _Family:
+        """Return the columns with some of them cast to another type, such as "DOUBLE"."""
+        names = [selectedCols] if isinstance(selectedCols, str) else list(selectedCols)
+        try:
+            sql = parse_type(targetType).sql
+        except ValueError as error:
+            raise ConfigurationError(f"convertTypes: targetType is {error}") from None
+        return self._with_cells("convertTypes", {name: f"CAST({quoted(name)} AS {sql})" for name in names})
+
+    def registerTableName(self, name: str) -> None:
+        """Give this table a name for `sqlQuery`; a table that had it before loses it."""
+        table_env = environment_of(self.getOutputTable())
+        if name in table_env.list_temporary_views():
+            table_env.drop_temporary_view(quoted(name))
+        table_env.create_temporary_view(quoted(name), self.getOutputTable())
+        ShapingOperator._named[id(table_env), name] = self
+
+    @classmethod
+    def sqlQuery(cls, query: str) -> Any:
+        """Return what a SQL query makes of tables with names, see `registerTableName`."""
+        table_env = cls._own_environment()
+        result = cls._family()
+        try:
+            result._table = table_env.sql_query(query)
+        except Exception as error:
+            reason = str(readable(error)).split("\nWas expecting", 1)[0]
+            raise ConfigurationError(f"sqlQuery: {query!r} is no valid SQL: {reason}") from None
+        words = set(re.findall(r"\w+", query))
+        named = [op for (env, name), op in cls._named.items() if env == id(table_env) and name in words]
+        result._also_starts_what(*named)
+        return result
+
+    @classmethod
+    def registerFunction(cls, name: str, func: Any) -> None:
+        """Give a function, what `udf` or `udtf` returns, a name for SQL."""
+        table_env = cls._own_environment()
+        table_env.drop_temporary_function(name)
+        table_env.create_temporary_function(name, func)
+
+    def _with_cells(self, method: str, cells: dict[str, str]) -> _Family:
+        names = self.getColNames()
+        columns = [f"{cells[name]} AS {quoted(name)}" if name in cells else quoted(name) for name in names]
+        columns += [f"{sql} AS {quoted(name)}" for name, sql in cells.items() if name not in names]
+        return self._query(method, ", ".join(cells), lambda view: f"SELECT {', '.join(columns)} FROM {view}")
+
+    def _reserved(self, method: str, names: Sequence[str] | None) -> list[str]:
+        known = self.getColNames()
+        unknown = [name for name in names or () if name not in known]
+        if unknown:
+            raise ConfigurationError(f"{method}: reservedCols names {', '.join(unknown)}; the input has {', '.join(known)}")
+        return known if names is None else list(names)
+
+
+def _called(method: str, func: Any, selected_cols: str | Sequence[str]) -> Any:
+    """Return the call of a user's function on columns."""
+    from pyflink.table.expressions import col
+    from pyflink.table.udf import UserDefinedFunctionWrapper
+
+    if not isinstance(func, UserDefinedFunctionWrapper):
+        raise ConfigurationError(
+            f"{method}: expected what {method}(...) returns, got a {type(func).__name__}: wrap it, "
+            f"{method}(function, {'result_type' if method == 'udf' else 'result_types'}=...), to tell the type of its result"
+        )
+    return func(*map(col, [selected_cols] if isinstance(selected_cols, str) else selected_cols))
+
+
+def refuse_replacement(method: str, with_replacement: bool) -> None:
+    """Refuse to draw rows more than once."""
+    if with_replacement:
+        raise ConfigurationError(
+            f"{method}: withReplacement=True is not supported: collectToDataframe().sample(..., replace=True) draws rows again"
+        )

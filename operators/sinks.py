@@ -1,0 +1,157 @@
+"""Sinks: what an operator is linked to so that the next job writes its rows.
+
+Rows of files travel to this program, which writes one file, complete or not at all. The job itself writes a table of Flink.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Sequence
+from typing import IO, Any
+
+import pyarrow as pa
+
+from akdl.storage.files import FileError, is_remote, local_path
+from akdl.wire.column_type import Kind
+from bridge.exceptions import ConfigurationError
+from bridge.schema import Schema
+from operators.ak_file import AkWriter
+from operators.base_operator import Operator, environment_of, inputs_of, schema_of
+from operators.batch_operator import BatchOperator
+from operators.params.accessors import AkSinkParams, CsvSinkParams, TableSinkParams
+from operators.params.param import WithParams
+
+
+class _SinkOp(WithParams, Operator[Any]):
+    def linkFrom(self, *ops: BatchOperator) -> BatchOperator:
+        """Let the next job write the rows, such as that of `BatchOperator.execute()`."""
+        ops = inputs_of(ops)
+        name = type(self).__name__
+        if len(ops) != 1 or not isinstance(ops[0], BatchOperator):
+            raise ConfigurationError(
+                f"{name} takes one BatchOperator, got {', '.join(type(op).__name__ for op in ops) or 'none'}"
+            )
+        self._table = ops[0].getOutputTable()
+        self._also_starts_what(ops[0])
+        self._write(self._values_of_all(), ops[0])
+        self._fix()
+        return self  # type: ignore[return-value]
+
+    def _write(self, values: dict[str, Any], op: BatchOperator) -> None:
+        raise NotImplementedError(type(self).__name__)
+
+    def _target(self, values: dict[str, Any]) -> str:
+        """Return the path of the file to write."""
+        name, address = type(self).__name__, values["filePath"]
+        try:
+            path = None if is_remote(address) else local_path(address)
+        except FileError as error:
+            raise ConfigurationError(f"{name}: filePath: {error}") from None
+        if path is None:
+            raise ConfigurationError(
+                f"{name}: filePath {address!r}: only files of this host can be written; a TableSinkBatchOp writes elsewhere, "
+                "into a table with Flink's filesystem connector"
+            )
+        if os.path.isdir(path) or os.path.exists(path) and not values["overwriteSink"]:
+            raise ConfigurationError(f"{name}: filePath: {path} exists already; setOverwriteSink(True) replaces a file")
+        return os.path.abspath(path)
+
+
+class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
+    """Writes an .ak file, which Alink reads too."""
+
+    def _write(self, values: dict[str, Any], op: BatchOperator) -> None:
+        op._defer(ak_receiver(self._target(values), schema_of(type(self).__name__, op.getOutputTable())))
+
+
+class CsvSinkBatchOp(CsvSinkParams, _SinkOp, BatchOperator):
+    """Writes one CSV file; null is an empty cell."""
+
+    def _write(self, values: dict[str, Any], op: BatchOperator) -> None:
+        schema = schema_of(type(self).__name__, op.getOutputTable())
+        for column in schema:
+            if column.type.is_array or column.type.kind is Kind.BYTES:
+                raise ConfigurationError(
+                    f"CsvSinkBatchOp: the column {column.name!r} has the type {column.type.sql}: CAST it to STRING, or "
+                    "toVector makes a vector of an ARRAY"
+                )
+
+        def start(file: IO[bytes]) -> tuple[Callable[[Sequence[Any]], None], Callable[[], None]]:
+            text = open(file.fileno(), "w", encoding="utf-8", newline="", closefd=False)
+            writer = csv.writer(
+                text, delimiter=values["fieldDelimiter"], quotechar=values["quoteChar"], lineterminator=values["rowDelimiter"]
+            )
+            return lambda row: writer.writerow(map(_shown, row)), text.close
+
+        op._defer(_FileReceiver(self._target(values), start))
+
+
+class TableSinkBatchOp(TableSinkParams, _SinkOp, BatchOperator):
+    """Writes into a table that the environment knows, such as one of `getMLEnv().btenv.execute_sql("CREATE TABLE ...")`."""
+
+    def _write(self, values: dict[str, Any], op: BatchOperator) -> None:
+        name = values["tableName"]
+        known = environment_of(op.getOutputTable()).list_tables()
+        if "." not in name and name.strip("`") not in known:
+            raise ConfigurationError(f"TableSinkBatchOp: tableName: there is no table {name!r}; known are {', '.join(known)}")
+        op._defer(None, name)
+
+
+def ak_receiver(path: str, schema: Schema) -> _FileReceiver:
+    """Return what writes rows into an .ak file."""
+
+    def start(file: IO[bytes]) -> tuple[Callable[[Sequence[Any]], None], Callable[[], None]]:
+        writer = AkWriter(file, schema)
+        return writer.write, writer.close
+
+    with open(os.devnull, "wb") as nowhere:
+        AkWriter(nowhere, schema).close()  # a type that such files do not have is an error now
+    return _FileReceiver(path, start)
+
+
+class _FileReceiver:
+    """Writes rows into a file, which appears when all are there.
+
+    Args:
+        path: Of the file.
+        start: Given the open file, returns what writes a row, and what comes after the last one.
+    """
+
+    def __init__(
+        self, path: str, start: Callable[[IO[bytes]], tuple[Callable[[Sequence[Any]], None], Callable[[], None]]]
+    ) -> None:
+        self._path = path
+        self._start = start
+        self._file: IO[bytes] | None = None
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        self._begin()
+        for row in zip(*(column.to_pylist() for column in batch.columns)):
+            self._write_row(row)
+
+    def finish(self) -> None:
+        self._begin()
+        self._end()
+        assert self._file is not None
+        self._file.close()
+        os.replace(self._incomplete, self._path)
+
+    def abandon(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            os.unlink(self._incomplete)
+
+    @property
+    def _incomplete(self) -> str:
+        return f"{self._path}.incomplete"
+
+    def _begin(self) -> None:
+        if self._file is None:
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            self._file = open(self._incomplete, "wb")
+            self._write_row, self._end = self._start(self._file)
+
+
+def _shown(cell: Any) -> Any:
+    return str(cell).lower() if isinstance(cell, bool) else cell

@@ -1,0 +1,58 @@
+"""Statistics of a table's columns: one SQL query, and the rows that are made of its only row. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from bridge.schema import quoted
+
+_NUMBER = re.compile("TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DECIMAL")
+# Name of each statistic, and its SQL. As doubles: the sum of a TINYINT column is a TINYINT in Flink.
+_OF_ALL = {"count": "COUNT(*)", "missing": "COUNT(*) - COUNT({0})"}
+_OF_NUMBERS = {
+    "sum": "SUM({0})",
+    "mean": "AVG({0})",
+    "variance": "VAR_SAMP({0})",
+    "standardDeviation": "STDDEV_SAMP({0})",
+    "min": "MIN({0})",
+    "max": "MAX({0})",
+}
+
+
+def aggregates(names: Sequence[str], types: Sequence[str], view: str) -> str:
+    """Return a query that makes one row of all statistics of all columns.
+
+    Args:
+        names: Of the columns.
+        types: Their types as SQL.
+        view: Name of the table.
+    """
+    cells = []
+    for place, (name, type_) in enumerate(zip(names, types)):
+        cells += [f"{sql.format(quoted(name))} AS {key}_{place}" for key, sql in _OF_ALL.items()]
+        number = f"CAST({quoted(name)} AS DOUBLE)"
+        if _is_number(type_):
+            cells += [f"{sql.format(number)} AS {key}_{place}" for key, sql in _OF_NUMBERS.items()]
+    return f"SELECT {', '.join(cells)} FROM {view}"
+
+
+def statistics_of(names: Sequence[str], types: Sequence[str], aggregated: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each column, with None where a column has no such statistic.
+
+    Args:
+        names: Of the columns.
+        types: Their types as SQL.
+        aggregated: The row that the query of `aggregates` gave.
+    """
+    (row,) = aggregated.to_dict("records")
+    keys = [*_OF_ALL, *_OF_NUMBERS]
+    cells: list[list[Any]] = [[name, *(row.get(f"{key}_{place}") for key in keys)] for place, name in enumerate(names)]
+    return pd.DataFrame(cells, columns=["colName", *keys])
+
+
+def _is_number(type_: str) -> bool:
+    return _NUMBER.match(type_) is not None and not type_.startswith("INTERVAL")

@@ -1,0 +1,32 @@
+"""Files that are read once."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from operators.prepare.fetched_file import fetched
+from tests.support.http import served
+
+
+def test_local_files_are_taken_as_they_are(tmp_path):
+    (tmp_path / "a").write_text("x")
+    for address in (str(tmp_path / "a"), f"file://{tmp_path}/a"):
+        with fetched("Op", "filePath", address) as path:
+            assert path == str(tmp_path / "a")
+    with pytest.raises(ConfigurationError, match="Op: parameter 'filePath': there is no file /nowhere"):
+        with fetched("Op", "filePath", "/nowhere"):
+            pass
+
+
+def test_what_was_fetched_is_removed():
+    with served(files={"/a.csv": b"1,2\n"}) as site:
+        with fetched("Op", "filePath", f"{site.url}/a.csv") as path:
+            with open(path, "rb") as file:
+                assert file.read() == b"1,2\n"
+        assert not os.path.exists(path)
+        with pytest.raises(ConfigurationError, match="Op: parameter 'filePath': .*HTTP 404"):
+            with fetched("Op", "filePath", f"{site.url}/b.csv"):
+                pass

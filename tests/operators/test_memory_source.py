@@ -1,0 +1,19 @@
+"""Rows of this program as sources; their cells are those of test_memory_table.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from operators import MemSourceBatchOp, MemSourceStreamOp
+
+
+@pytest.mark.parametrize("kind", [MemSourceBatchOp, MemSourceStreamOp])
+def test_mistakes_name_the_operator(kind):
+    name = kind.__name__
+    with pytest.raises(ConfigurationError, match=f"{name}: expected a list of rows or a pandas DataFrame, got a str"):
+        kind("rows", "a INT")
+    with pytest.raises(ConfigurationError, match=rf"{name}: parameter 'schemaStr': .*got \['a', 'b'\]: types are not guessed"):
+        kind([(1, 2)], ["a", "b"])
+    with pytest.raises(ConfigurationError, match=f"{name}: parameter 'schemaStr': .*unknown type 'FOO'"):
+        kind([(1,)], "a FOO")

@@ -1,0 +1,49 @@
+"""Tables of tables: what is refused. What they give is in test_alink_calls.py, in one job."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from operators import BatchOperator, StreamOperator, udf, udtf
+
+pytestmark = pytest.mark.flink
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda p: p.alias("a, b"), "alias: 2 names for the 3 columns"),
+        (lambda p: p.sample(1.5), "sample: expected a ratio from 0 to 1, got 1.5"),
+        (lambda p: p.unionAll("p"), "unionAll: expected a BatchOperator, got a str"),
+        (lambda p: p.unionAll(p.select("id")), "unionAll: .* is no valid SQL"),
+        (lambda p: p.join(p, "a.id = b.id", type="CROSS"), "join: expected type JOIN, LEFT JOIN"),
+        (lambda p: p.join(p, "a.id = b.nope"), "join: .* ON a.id = b.nope.* is no valid SQL"),
+        (lambda p: p.udf(udf(abs, result_type="INT"), "id", "x", ["nope"]), "udf: reservedCols names nope; the input has id"),
+        (lambda p: p.udtf(udtf(abs, result_types=["INT"]), "id", ["name"]), "udtf: outputCols: the input has name too"),
+        (lambda p: p.toTensor("name", "STRING"), "toTensor: expected one of FLOAT"),
+        (lambda p: p.toVector("id"), "toVector: 'id' is no valid SQL"),
+        (lambda p: p.convertTypes("id", "FOO"), "convertTypes: targetType is the unknown type 'FOO'"),
+        (lambda p: p.orderBy("id", order="up"), "orderBy: expected order 'asc' or 'desc', got 'up'"),
+        (lambda p: p.firstN(0), "firstN: expected a number of rows of at least 1, got 0"),
+        (lambda p: BatchOperator.sqlQuery("SELECT * FROM nowhere"), "sqlQuery: .*nowhere.* is no valid SQL: .*nowhere"),
+    ],
+)
+def test_mistakes(people, call, words):
+    with pytest.raises(ConfigurationError, match=words):
+        call(people)
+
+
+def test_inputs_of_two_environments(env, people):
+    stream = StreamOperator.fromTable(env.stenv.sql_query("SELECT 1 AS id"))
+    with pytest.raises(ConfigurationError, match="unionAll: expected a BatchOperator, got a TableSourceStreamOp"):
+        people.unionAll(stream)
+    elsewhere = BatchOperator.fromTable(env.stenv.sql_query("SELECT 1 AS id"))
+    with pytest.raises(ConfigurationError, match="unionAll: all inputs must belong to one environment"):
+        people.unionAll(elsewhere)
+
+
+def test_a_name_is_given_anew(people):
+    people.registerTableName("some_people")
+    people.select("id").registerTableName("some_people")
+    assert BatchOperator.sqlQuery("SELECT * FROM some_people").getColNames() == ["id"]

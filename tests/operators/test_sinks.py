@@ -1,0 +1,53 @@
+"""Sinks: files that this program writes, and tables of Flink."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.exceptions import BridgeError, ConfigurationError
+from operators import AkSinkBatchOp, AkSourceBatchOp, BatchOperator, CsvSinkBatchOp, TableSinkBatchOp
+
+pytestmark = pytest.mark.flink
+
+
+def test_all_sinks_write_in_one_job(table_env, people, tmp_path):
+    table_env.execute_sql(
+        "CREATE TEMPORARY TABLE of_people (id INT, name STRING, score DECIMAL(2, 1)) "
+        f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/table', 'format' = 'csv')"
+    )
+    sink = CsvSinkBatchOp().setFilePath(str(tmp_path / "deep" / "people.csv")).setFieldDelimiter(";")
+    assert people.select("*, id = 1 AS ok, 'a;b' AS text").link(sink) is sink
+    people.link(AkSinkBatchOp(filePath=str(tmp_path / "people.ak")))
+    TableSinkBatchOp(tableName="of_people").linkFrom([people])
+    assert not (tmp_path / "people.ak").exists(), "nothing runs before execute()"
+    BatchOperator.execute()
+    lines = (tmp_path / "deep" / "people.csv").read_text().splitlines()
+    assert sorted(lines) == ['1;ann;0.5;true;"a;b"', '2;bob;1.5;false;"a;b"', '3;;2.5;false;"a;b"']
+    assert sum(len(part.read_text().splitlines()) for part in (tmp_path / "table").iterdir()) == 3
+    frame = AkSourceBatchOp(filePath=str(tmp_path / "people.ak")).collectToDataframe().sort_values("id")
+    assert frame.name.tolist() == ["ann", "bob", None]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["deep", "people.ak", "table"]
+
+
+def test_a_job_that_fails_leaves_no_file(people, tmp_path):
+    people.select("1 / (id - id) AS x").link(CsvSinkBatchOp(filePath=str(tmp_path / "a.csv")))
+    with pytest.raises(BridgeError, match="(?i)zero"):
+        BatchOperator.execute()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_written(people, tmp_path):
+    existing = tmp_path / "there.csv"
+    existing.write_text("")
+    with pytest.raises(ConfigurationError, match=r"there.csv exists already; setOverwriteSink\(True\) replaces a file"):
+        people.link(CsvSinkBatchOp(filePath=str(existing)))
+    with pytest.raises(ConfigurationError, match="filePath 's3://b/x.csv': only files of this host can be written"):
+        people.link(CsvSinkBatchOp(filePath="s3://b/x.csv"))
+    with pytest.raises(ConfigurationError, match="the column 'x' has the type ARRAY<INT.*CAST it to STRING"):
+        people.select("ARRAY[id] AS x").link(CsvSinkBatchOp(filePath=str(tmp_path / "x.csv")))
+    with pytest.raises(ConfigurationError, match="the column 'x' has the type ARRAY<INT.*not supported in .ak files"):
+        people.select("ARRAY[id] AS x").link(AkSinkBatchOp(filePath=str(tmp_path / "x.ak")))
+    with pytest.raises(ConfigurationError, match="tableName: there is no table 'nowhere'"):
+        people.link(TableSinkBatchOp(tableName="nowhere"))
+    with pytest.raises(ConfigurationError, match="AkSinkBatchOp takes one BatchOperator, got none"):
+        AkSinkBatchOp(filePath="x").linkFrom()
