@@ -27,7 +27,7 @@ from operators.ak_file import is_ak_file, read_rows
 from operators.base_operator import Operator, environment_of, inputs_of, parallelism_of, schema_of
 from operators.batch_operator import BatchOperator
 from operators.params.accessors import PredictParams, SavedModelPredictParams
-from operators.params.catalog import read_time
+from operators.params.checks import read_time
 from operators.params.param import WithParams
 from operators.prepare.fetched_file import fetched
 from operators.prepare.model_file import packed_model, packed_rows

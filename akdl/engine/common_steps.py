@@ -6,7 +6,7 @@ rows they read.
 """
 
 import logging
-from typing import Any
+from typing import Any, Callable, Optional
 
 import tensorflow as tf
 
@@ -54,3 +54,12 @@ class CommonSteps(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         self._left -= 1
         if self._left <= 0:
             run_context.request_stop()
+
+
+def count_rows(raw_dataset_fn: Callable[[], Any]) -> Optional[int]:
+    """Return the number of rows that a dataset gives, None where it has no end; in graph mode too."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        dataset = raw_dataset_fn()
+        if session.run(tf.data.experimental.cardinality(dataset)) == tf.data.experimental.INFINITE_CARDINALITY:
+            return None
+        return int(session.run(dataset.reduce(tf.constant(0, tf.int64), lambda number, _: number + 1)))

@@ -26,7 +26,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 import tensorflow as tf
 
 from akdl.engine import best_checkpoints, keras_fit
-from akdl.engine.common_steps import CommonSteps
+from akdl.engine.common_steps import CommonSteps, count_rows
 from akdl.engine.early_stopping import stop_if_no_decrease_hook, stop_if_no_increase_hook
 from akdl.engine.estimator_group import is_group, train_in_group, train_spec
 from akdl.engine.estimator_watch import EstimatorWatch
@@ -333,7 +333,7 @@ def _in_common_steps(train_config: Config, task_config: TaskConfig) -> Config:
     if epochs is None:
         return train_config
     raw_dataset_fn = train_config.get("raw_dataset_fn")
-    rows = task_config.tf_context.rows.length() if raw_dataset_fn is None else _count(raw_dataset_fn)
+    rows = task_config.tf_context.rows.length() if raw_dataset_fn is None else count_rows(raw_dataset_fn)
     if rows is None:
         return train_config
     if not rows:
@@ -343,15 +343,6 @@ def _in_common_steps(train_config: Config, task_config: TaskConfig) -> Config:
     worker = 0 if task_config.task_type == "chief" else task_config.task_index + 1
     hook = CommonSteps(-(-rows * epochs // batch_size), worker, task_config.num_workers)
     return dict(train_config, num_epochs=None, hooks=[*(train_config.get("hooks") or []), hook])
-
-
-def _count(raw_dataset_fn: Callable[[], Any]) -> Optional[int]:
-    """Return the number of rows that a dataset gives, None where it has no end; in graph mode too."""
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        dataset = raw_dataset_fn()
-        if session.run(tf.data.experimental.cardinality(dataset)) == tf.data.experimental.INFINITE_CARDINALITY:
-            return None
-        return int(session.run(dataset.reduce(tf.constant(0, tf.int64), lambda number, _: number + 1)))
 
 
 def _exports(task_config: TaskConfig) -> bool:

@@ -2,489 +2,305 @@
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
-import json
-import numbers
-import re
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-from bridge.exceptions import ConfigurationError
-from bridge.schema import Schema, split_watermark
 from bridge.settings import DRAIN, EQUAL_STEP_MODES, OFF, ON_RETURNS, REPLAYS, UNTAKEN
+from operators.params.checks import (
+    any_text,
+    character,
+    count,
+    default_environment,
+    files,
+    filled_text,
+    flag,
+    fraction,
+    interval,
+    json_object,
+    names,
+    network,
+    one_file,
+    one_of,
+    only_zero,
+    positive,
+    schema_text,
+    seconds,
+    some_seconds,
+    stream_schema_text,
+    text,
+    texts,
+    time_text,
+    variables,
+)
 from operators.params.param import Param
 
-_OWN_VARIABLES = {"PATH", "PYTHONPATH", "TF_CONFIG", "TMPDIR"}
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError("a string")
-    return value
-
-
-def _any_text(value: Any) -> str:
-    if not _text(value):
-        raise ValueError("a string that is not empty")
-    return str(value)
-
-
-def _filled_text(value: Any) -> str:
-    if not _text(value).strip():
-        raise ValueError("a string that is not empty")
-    return str(value)
-
-
-def _texts(value: Any) -> list[str]:
-    if isinstance(value, str) or not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
-        raise ValueError("a list of strings")
-    return list(value)
-
-
-def _names(value: Any) -> list[str]:
-    expected = "a list of one or more different names"
-    names = _texts(value)
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if not names or not all(names) or repeated:
-        raise ValueError(f"{expected} ({', '.join(repeated)} more than once)" if repeated else expected)
-    return names
-
-
-def _files(value: Any) -> list[str]:
-    """Take a list, one path, or a list as JSON text."""
-    expected = "a path, a list of paths, or such a list as JSON text"
-    try:
-        if isinstance(value, str):
-            value = json.loads(value) if value.lstrip().startswith("[") else [value]
-        files = _texts(value)
-    except ValueError:
-        raise ValueError(expected) from None
-    if not all(map(str.strip, files)):
-        raise ValueError(f"{expected}, none of them empty")
-    return files
-
-
-def _variables(value: Any) -> list[str]:
-    expected = 'a list of names of variables, or of "NAME=value"'
-    try:
-        names = [each.partition("=")[0] for each in _texts(value)]
-    except ValueError:
-        raise ValueError(expected) from None
-    # The error tells no values, which may be secrets.
-    wrong = [name for name in names if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name)]
-    if wrong or any("\0" in each for each in value):
-        raise ConfigurationError(f"expected {expected}; {', '.join(map(repr, wrong)) or 'a value'} is not valid")
-    ours = [name for name in names if name in _OWN_VARIABLES or name.startswith("AKDL_")]
-    if ours:
-        raise ConfigurationError(f"{', '.join(ours)} cannot be set: each process needs its own value")
-    return list(value)
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("True or False")
-    return value
-
-
-def _count(smallest: int) -> Callable[[Any], int]:
-    def convert(value: Any) -> int:
-        # numpy's integers are Integral too; so is bool, which is no number of anything
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < smallest:
-            raise ValueError(f"a whole number of at least {smallest}")
-        return int(value)
-
-    return convert
-
-
-def _positive(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < float("inf"):
-        raise ValueError("a number greater than 0")
-    return float(value)
-
-
-def _fraction(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) < 1:
-        raise ValueError("a number from 0 to less than 1")
-    return float(value)
-
-
-def _none(value: Any) -> int:
-    if value is not None and (isinstance(value, bool) or value != 0):
-        raise ValueError("0")
-    return 0
-
-
-def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) < float("inf"):
-        raise ValueError("a number of seconds, 0 or more")
-    return float(value)
-
-
-def _some_seconds(value: Any) -> float:
-    if _seconds(value) == 0:
-        raise ValueError("a number of seconds greater than 0")
-    return float(value)
-
-
-def read_time(text: str) -> datetime.datetime:
-    """Return a date and time as Alink and Flink write them, with any number of digits after the seconds.
-
-    Raises:
-        ValueError: The string is no date and time.
-    """
-    # Before Python 3.11 there had to be three or six.
-    return datetime.datetime.fromisoformat(re.sub(r"\.[0-9]{1,6}", lambda found: found.group().ljust(7, "0"), text, count=1))
-
-
-def _time(value: Any) -> str:
-    try:
-        read_time(_text(value))
-    except ValueError:
-        raise ValueError('a date and time such as "2024-05-31 18:00:00"') from None
-    return str(value)
-
-
-def _network(value: Any) -> str:
-    expected = 'an IPv4 network such as "10.1.0.0/16"'
-    try:
-        return str(ipaddress.IPv4Network(_text(value), strict=False))
-    except ValueError:
-        raise ValueError(expected) from None
-
-
-def _one_of(*known: str) -> Callable[[Any], str]:
-    def convert(value: Any) -> str:
-        if value not in known:
-            raise ValueError(f"one of {', '.join(map(repr, known))}")
-        return str(value)
-
-    return convert
-
-
-def _character(value: Any) -> str:
-    if len(_text(value)) != 1:
-        raise ValueError("one character")
-    return str(value)
-
-
-def _json_object(value: Any) -> str:
-    """Take a JSON object as text, or a dict."""
-    expected = "a JSON object as text, or a dict that JSON can hold"
-    try:
-        if isinstance(value, dict):
-            return json.dumps(value)
-        if isinstance(value, str) and isinstance(json.loads(value), dict):
-            return value
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{expected} ({error})") from None
-    raise ValueError(expected)
-
-
-def _schema_text(value: Any) -> str:
-    Schema.parse(_text(value))
-    return str(value)
-
-
-def _default_environment(value: Any) -> int:
-    if isinstance(value, bool) or value != 0:
-        raise ValueError("0, the one environment of a program: choose it with useLocalEnv or useRemoteEnv")
-    return 0
-
-
-def _one_file(value: Any) -> int:
-    if isinstance(value, bool) or value != 1:
-        raise ValueError("1: this program writes one file; a TableSinkBatchOp writes in parallel, into a table of Flink")
-    return 1
-
-
-def _interval(value: Any) -> list[float]:
-    expected = "two numbers of seconds, the smaller one first"
-    if not isinstance(value, (list, tuple)) or len(value) != 2:
-        raise ValueError(expected)
-    try:
-        low, high = (_seconds(each) for each in value)
-    except ValueError:
-        raise ValueError(expected) from None
-    if low > high or high == 0:
-        raise ValueError(expected)
-    return [low, high]
-
-
-def _stream_schema_text(value: Any) -> str:
-    Schema.parse(split_watermark(_text(value))[0])
-    return str(value)
-
-
 USER_FILES = Param(
-    "userFiles", "Sequence[str] | str", "Paths of the script and of all other files that it needs.", _files,
+    "userFiles", "Sequence[str] | str", "Paths of the script and of all other files that it needs.", files,
     aliases=("userFile", "scriptFiles"), returns="list[str]",
 )  # fmt: skip
-MAIN_SCRIPT_FILE = Param("mainScriptFile", "str", "Path of the script that defines `main(task_config)`.", _filled_text)
+MAIN_SCRIPT_FILE = Param("mainScriptFile", "str", "Path of the script that defines `main(task_config)`.", filled_text)
 USER_PARAMS = Param(
     "userParams", "str | dict[str, Any]", "What the script finds in `task_config.user_params`: a JSON object.",
-    _json_object, "{}", returns="str",
+    json_object, "{}", returns="str",
 )  # fmt: skip
 OUTPUT_SCHEMA_STR = Param(
-    "outputSchemaStr", "str", 'Columns of the rows that the script writes: "name type, name type".', _schema_text,
+    "outputSchemaStr", "str", 'Columns of the rows that the script writes: "name type, name type".', schema_text,
     aliases=("schemaStr", "schema", "tableSchema"),
 )  # fmt: skip
 SELECTED_COLS = Param(
-    "selectedCols", "Sequence[str]", "Columns that reach the script; all when it is not set.", _names, None,
+    "selectedCols", "Sequence[str]", "Columns that reach the script; all when it is not set.", names, None,
     aliases=("selectedColNames",), returns="list[str] | None",
 )  # fmt: skip
 NUM_WORKERS = Param(
     "numWorkers", "int", "Number of TensorFlow processes that get rows; from the parallelism when it is not set.",
-    _count(1), None, returns="int | None",
+    count(1), None, returns="int | None",
 )  # fmt: skip
 NUM_PSS = Param(
-    "numPSs", "int", "Number of parameter servers; from the parallelism when it is not set.", _count(0), None,
+    "numPSs", "int", "Number of parameter servers; from the parallelism when it is not set.", count(0), None,
     returns="int | None",
 )  # fmt: skip
 CHIEF_COORDINATES = Param(
     "chiefCoordinates", "bool",
     "For tf.distribute.ParameterServerStrategy: the chief gets no rows, and the group ends when its script does.",
-    _flag, False,
+    flag, False,
 )  # fmt: skip
 EQUAL_STEPS = Param(
     "equalSteps", "str",
     'Give all workers the same number of rows: "pad" adds rows of weight 0 to short shares, "repeat" adds copies of rows, '
     '"drop" leaves out rows of long shares, "off" leaves shares as they are.',
-    _one_of(*EQUAL_STEP_MODES), OFF,
+    one_of(*EQUAL_STEP_MODES), OFF,
 )  # fmt: skip
 WEIGHT_COL = Param(
     "weightCol", "str",
     'With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which '
     "keeps its values and is 0 in added rows.",
-    _filled_text, "weight",
+    filled_text, "weight",
 )  # fmt: skip
 HOST_NETWORK = Param(
     "hostNetwork", "str",
     'Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several.',
-    _network, None, returns="str | None",
+    network, None, returns="str | None",
 )  # fmt: skip
 GPUS_PER_WORKER = Param(
     "gpusPerWorker", "int",
     "GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one.",
-    _count(0), None, returns="int | None",
+    count(0), None, returns="int | None",
 )  # fmt: skip
 CHECKPOINT_DIR = Param(
     "checkpointDir", "str",
     "Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all "
     "hosts share, or an address of a storage. None when it is not set.",
-    _filled_text, None, aliases=("checkpoint_dir",), returns="str | None",
+    filled_text, None, aliases=("checkpoint_dir",), returns="str | None",
 )  # fmt: skip
 STREAM_SCHEMA_STR = Param(
     "outputSchemaStr", "str",
     'Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: '
     '"..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL \'5\' SECOND".',
-    _stream_schema_text, aliases=("schemaStr", "schema", "tableSchema"),
+    stream_schema_text, aliases=("schemaStr", "schema", "tableSchema"),
 )  # fmt: skip
 CHUNK_WAIT = Param(
     "chunkWait", "float",
     "Most seconds that rows wait on their way to the script, and back, to travel together; the job takes the shortest of "
-    "all its operators.", _some_seconds, 0.01,
+    "all its operators.", some_seconds, 0.01,
 )  # fmt: skip
 CHUNK_ROWS = Param(
     "chunkRows", "int",
-    "Most rows that travel together.", _count(1), 8000,
+    "Most rows that travel together.", count(1), 8000,
 )  # fmt: skip
 REPLAY = Param(
     "replay", "str",
     'Rows that a checkpoint keeps for the script that starts after a failure. "untaken": rows that the script had not '
     'taken from its dataset. "uncommitted": rows that it had not committed with `task_config.commit()`.',
-    _one_of(*REPLAYS), UNTAKEN,
+    one_of(*REPLAYS), UNTAKEN,
 )  # fmt: skip
 ON_RETURN = Param(
     "onReturn", "str",
     'What becomes of further rows when the script returns before its input ends: "drain" drops them, "fail" fails the job, '
     '"restart" starts the script again for them.',
-    _one_of(*ON_RETURNS), DRAIN,
+    one_of(*ON_RETURNS), DRAIN,
 )  # fmt: skip
 START_TIMEOUT = Param(
-    "startTimeout", "float", "Seconds within which all processes of the group have to be connected.", _some_seconds, 300.0
+    "startTimeout", "float", "Seconds within which all processes of the group have to be connected.", some_seconds, 300.0
 )
 STALL_TIMEOUT = Param(
     "stallTimeout", "float",
     "Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never.",
-    _seconds, 600.0,
+    seconds, 600.0,
 )  # fmt: skip
 PYTHON_ENV = Param(
     "pythonEnv", "str",
     "A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default.",
-    _text, "",
+    text, "",
 )  # fmt: skip
 ENV_VARS = Param(
     "envVars", "Sequence[str]",
     'Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value".',
-    _variables, (), returns="list[str]",
+    variables, (), returns="list[str]",
 )  # fmt: skip
-INTRA_OP_PARALLELISM = Param("intraOpParallelism", "int", "Threads of one TensorFlow operation.", _count(1), 4)
+INTRA_OP_PARALLELISM = Param("intraOpParallelism", "int", "Threads of one TensorFlow operation.", count(1), 4)
 EXACT_DOUBLES = Param(
     "exactDoubles", "bool",
-    "Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32.", _flag, False,
+    "Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32.", flag, False,
 )  # fmt: skip
 
 OUTPUT_SIGNATURE_DEFS = Param(
     "outputSignatureDefs", "Sequence[str]",
     "The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is "
-    "not set.", _names, None, returns="list[str] | None",
+    "not set.", names, None, returns="list[str] | None",
 )  # fmt: skip
 INPUT_SIGNATURE_DEFS = Param(
     "inputSignatureDefs", "Sequence[str]",
     "The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set.",
-    _names, None, returns="list[str] | None",
+    names, None, returns="list[str] | None",
 )  # fmt: skip
 FED_COLS = Param(
-    "selectedCols", "Sequence[str]", "Columns that feed the model; all when it is not set.", _names, None,
+    "selectedCols", "Sequence[str]", "Columns that feed the model; all when it is not set.", names, None,
     aliases=("selectedColNames",), returns="list[str] | None",
 )  # fmt: skip
 INFER_SELECTED_COLS = Param(
-    "inferSelectedCols", "Sequence[str]", "Columns that feed the model when it predicts; all when it is not set.", _names,
+    "inferSelectedCols", "Sequence[str]", "Columns that feed the model when it predicts; all when it is not set.", names,
     None, returns="list[str] | None",
 )  # fmt: skip
-SIGNATURE_DEF_KEY = Param("signatureDefKey", "str", "Name of the signature.", _filled_text, "serving_default")
-GRAPH_DEF_TAG = Param("graphDefTag", "str", "Tag of the graph.", _filled_text, "serve")
+SIGNATURE_DEF_KEY = Param("signatureDefKey", "str", "Name of the signature.", filled_text, "serving_default")
+GRAPH_DEF_TAG = Param("graphDefTag", "str", "Tag of the graph.", filled_text, "serve")
 RESERVED_COLS = Param(
-    "reservedCols", "Sequence[str]", "Input columns that stay in the result; all when it is not set.", _texts, None,
+    "reservedCols", "Sequence[str]", "Input columns that stay in the result; all when it is not set.", texts, None,
     aliases=("keepColNames",), returns="list[str] | None",
 )  # fmt: skip
-INFER_BATCH_SIZE = Param("inferBatchSize", "int", "Most rows in one call of the model.", _count(1), 256)
+INFER_BATCH_SIZE = Param("inferBatchSize", "int", "Most rows in one call of the model.", count(1), 256)
 MODEL_INTRA_OP_PARALLELISM = Param(
     "intraOpParallelism", "int", "Threads of one TensorFlow operation; TensorFlow's choice when it is not set.",
-    _count(1), None, returns="int | None",
+    count(1), None, returns="int | None",
 )  # fmt: skip
 ERROR_COL = Param(
     "errorCol", "str",
     "Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, "
-    "such a row fails the job.", _filled_text, None, returns="str | None",
+    "such a row fails the job.", filled_text, None, returns="str | None",
 )  # fmt: skip
 CELLS_HOLD_BATCHES = Param(
     "cellsHoldBatches", "bool",
     "A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it.",
-    _flag, False,
+    flag, False,
 )  # fmt: skip
-MODEL_PATH = Param("modelPath", "str", "Folder of a SavedModel, or a zip or tar file of one, at any address.", _filled_text)
+MODEL_PATH = Param("modelPath", "str", "Folder of a SavedModel, or a zip or tar file of one, at any address.", filled_text)
 MODEL_STREAM_FILE_PATH = Param(
     "modelStreamFilePath", "str",
     "Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host "
-    "has to have it.", _filled_text, None, returns="str | None",
+    "has to have it.", filled_text, None, returns="str | None",
 )  # fmt: skip
 MODEL_STREAM_SCAN_INTERVAL = Param(
-    "modelStreamScanInterval", "float", "Seconds from one look into modelStreamFilePath to the next.", _some_seconds, 10.0
+    "modelStreamScanInterval", "float", "Seconds from one look into modelStreamFilePath to the next.", some_seconds, 10.0
 )
 MODEL_STREAM_START_TIME = Param(
     "modelStreamStartTime", "str",
     'Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set.',
-    _time, None, returns="str | None",
+    time_text, None, returns="str | None",
 )  # fmt: skip
 PREDICT_STALL_TIMEOUT = Param(
     "stallTimeout", "float",
     "Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 "
-    "for never.", _seconds, 600.0,
+    "for never.", seconds, 600.0,
 )  # fmt: skip
 PREDICT_WAIT = replace(CHUNK_WAIT, doc=CHUNK_WAIT.doc.replace("the script", "the model"))
 
-ML_ENVIRONMENT_ID = Param("MLEnvironmentId", "int", "Always 0: a program has one environment.", _default_environment, 0)
+ML_ENVIRONMENT_ID = Param("MLEnvironmentId", "int", "Always 0: a program has one environment.", default_environment, 0)
 MODEL_FILE_PATH = Param(
     "modelFilePath", "str",
-    "Address of a model: an .ak file with a model table, or a SavedModel as folder, zip or tar file.", _filled_text, None,
+    "Address of a model: an .ak file with a model table, or a SavedModel as folder, zip or tar file.", filled_text, None,
     returns="str | None",
 )  # fmt: skip
 MODEL_SINK_PATH = Param(
-    "modelFilePath", "str", "Path of an .ak file into which the trained model is written by the next job.", _filled_text, None,
+    "modelFilePath", "str", "Path of an .ak file into which the trained model is written by the next job.", filled_text, None,
     returns="str | None",
 )  # fmt: skip
-OVERWRITE_SINK = Param("overwriteSink", "bool", "Replace a file that exists; otherwise it is an error.", _flag, False)
+OVERWRITE_SINK = Param("overwriteSink", "bool", "Replace a file that exists; otherwise it is an error.", flag, False)
 
-NUM_ROWS = Param("numRows", "int", "Number of rows.", _count(0))
-NUM_COLS = Param("numCols", "int", "Number of random columns.", _count(1))
+NUM_ROWS = Param("numRows", "int", "Number of rows.", count(0))
+NUM_COLS = Param("numCols", "int", "Number of random columns.", count(1))
 OUTPUT_COLS = Param(
-    "outputCols", "Sequence[str]", "Names of the random columns; col0, col1 and so on when it is not set.", _names, None,
+    "outputCols", "Sequence[str]", "Names of the random columns; col0, col1 and so on when it is not set.", names, None,
     returns="list[str] | None",
 )  # fmt: skip
 OUTPUT_COL_CONFS = Param(
     "outputColConfs", "str",
     'Distributions of columns: "name:uniform(0,1);name:gauss(0,1,nullper=0.1)"; also uniform_open, weight_set, poisson.',
-    _text, None, returns="str | None",
+    text, None, returns="str | None",
 )  # fmt: skip
 ID_COL = Param(
-    "idCol", "str", "Name of a BIGINT column that counts the rows from 0; none when it is not set.", _filled_text, None,
+    "idCol", "str", "Name of a BIGINT column that counts the rows from 0; none when it is not set.", filled_text, None,
     returns="str | None",
 )  # fmt: skip
-MAX_ROWS = Param("maxRows", "int", "Number of rows after which the stream ends.", _count(0))
-STREAM_ID_COL = Param("idCol", "str", "Name of a BIGINT column that counts the rows from 1.", _filled_text, "num")
+MAX_ROWS = Param("maxRows", "int", "Number of rows after which the stream ends.", count(0))
+STREAM_ID_COL = Param("idCol", "str", "Name of a BIGINT column that counts the rows from 1.", filled_text, "num")
 TIME_PER_SAMPLE = Param(
     "timePerSample", "float", "Seconds from one row to the next; as fast as they are taken when it is not set.",
-    _some_seconds, None, returns="float | None",
+    some_seconds, None, returns="float | None",
 )  # fmt: skip
 TIME_ZONES = Param(
     "timeZones", "Sequence[float]",
     "Least and most seconds from one row to the next; rows come in the middle of them, one like the other.",
-    _interval, None, returns="list[float] | None",
+    interval, None, returns="list[float] | None",
 )  # fmt: skip
-FILE_PATH = Param("filePath", "str", "Path of a file or folder, or any address that Flink reads.", _filled_text)
-SCHEMA_STR = Param("schemaStr", "str", 'Columns: "name type, name type".', _schema_text, aliases=("schema", "tableSchema"))
-FIELD_DELIMITER = Param("fieldDelimiter", "str", "Character between fields.", _character, ",")
-QUOTE_CHAR = Param("quoteChar", "str", "Character around fields that hold a delimiter.", _character, '"')
-IGNORE_FIRST_LINE = Param("ignoreFirstLine", "bool", "Leave out the first line of each file.", _flag, False)
-ROW_DELIMITER = Param("rowDelimiter", "str", "What stands between rows.", _any_text, "\n")
-SKIP_BLANK_LINE = Param("skipBlankLine", "bool", "Leave out lines without a character.", _flag, True)
-LENIENT = Param("lenient", "bool", "Take what cannot be read as null, instead of failing.", _flag, False)
-SINK_PATH = Param("filePath", "str", "Path of a file on the host of this program.", _filled_text)
-NUM_FILES = Param("numFiles", "int", "Number of files: always 1.", _one_file, 1)
-TABLE_NAME = Param("tableName", "str", "Name of a table of the environment, see `execute_sql`.", _filled_text)
+FILE_PATH = Param("filePath", "str", "Path of a file or folder, or any address that Flink reads.", filled_text)
+SCHEMA_STR = Param("schemaStr", "str", 'Columns: "name type, name type".', schema_text, aliases=("schema", "tableSchema"))
+FIELD_DELIMITER = Param("fieldDelimiter", "str", "Character between fields.", character, ",")
+QUOTE_CHAR = Param("quoteChar", "str", "Character around fields that hold a delimiter.", character, '"')
+IGNORE_FIRST_LINE = Param("ignoreFirstLine", "bool", "Leave out the first line of each file.", flag, False)
+ROW_DELIMITER = Param("rowDelimiter", "str", "What stands between rows.", any_text, "\n")
+SKIP_BLANK_LINE = Param("skipBlankLine", "bool", "Leave out lines without a character.", flag, True)
+LENIENT = Param("lenient", "bool", "Take what cannot be read as null, instead of failing.", flag, False)
+SINK_PATH = Param("filePath", "str", "Path of a file on the host of this program.", filled_text)
+NUM_FILES = Param("numFiles", "int", "Number of files: always 1.", one_file, 1)
+TABLE_NAME = Param("tableName", "str", "Name of a table of the environment, see `execute_sql`.", filled_text)
 
-TENSOR_COL = Param("tensorCol", "str", "ARRAY column of numbers that feeds the model; all cells have one length.", _filled_text)
-LABEL_COL = Param("labelCol", "str", "Column with what the model learns.", _filled_text)
+TENSOR_COL = Param("tensorCol", "str", "ARRAY column of numbers that feeds the model; all cells have one length.", filled_text)
+LABEL_COL = Param("labelCol", "str", "Column with what the model learns.", filled_text)
 LAYERS = Param(
     "layers", "Sequence[str]",
     "Layers as text, such as [\"Dense(64, activation='relu')\"]: names of tf.keras.layers with literals. "
     "The output layer is added.",
-    _texts, returns="list[str]",
+    texts, returns="list[str]",
 )  # fmt: skip
 OPTIMIZER = Param(
     "optimizer", "str", 'Optimizer as text, such as "Adam(0.01)": a name of tf.keras.optimizers with literals.',
-    _filled_text, "Adam()",
+    filled_text, "Adam()",
 )  # fmt: skip
 LEARNING_RATE = Param(
     "learningRate", "float", "Learning rate of an optimizer whose text has none; the optimizer's own when it is not set.",
-    _positive, None, returns="float | None",
+    positive, None, returns="float | None",
 )  # fmt: skip
-NUM_EPOCHS = Param("numEpochs", "int", "Passes over the rows.", _count(1), 10)
-BATCH_SIZE = Param("batchSize", "int", "Rows in a step of all workers together.", _count(1), 128)
+NUM_EPOCHS = Param("numEpochs", "int", "Passes over the rows.", count(1), 10)
+BATCH_SIZE = Param("batchSize", "int", "Rows in a step of all workers together.", count(1), 128)
 VALIDATION_SPLIT = Param(
     "validationSplit", "float", "Fraction of the rows, the first ones, that is evaluated after each epoch; with one worker.",
-    _fraction, 0.0,
+    fraction, 0.0,
 )  # fmt: skip
 SAVE_BEST_ONLY = Param(
     "saveBestOnly", "bool", "The model is that of the best epoch by bestMetric, not of the last; needs validationSplit.",
-    _flag, False,
+    flag, False,
 )  # fmt: skip
-BEST_METRIC = Param("bestMetric", "str", 'Metric of the validation rows for saveBestOnly, such as "auc".', _filled_text, "loss")
+BEST_METRIC = Param("bestMetric", "str", 'Metric of the validation rows for saveBestOnly, such as "auc".', filled_text, "loss")
 SAVE_CHECKPOINTS_EPOCHS = Param(
-    "saveCheckpointsEpochs", "float", "Epochs from one checkpoint to the next, rounded, at least 1.", _positive, 1.0
+    "saveCheckpointsEpochs", "float", "Epochs from one checkpoint to the next, rounded, at least 1.", positive, 1.0
 )
 SAVE_CHECKPOINTS_SECS = Param(
     "saveCheckpointsSecs", "float", "Seconds from one checkpoint to the next instead of epochs; with one worker.",
-    _some_seconds, None, returns="float | None",
+    some_seconds, None, returns="float | None",
 )  # fmt: skip
 CHECKPOINT_FILE_PATH = Param(
     "checkpointFilePath", "str",
     "Folder that keeps the latest checkpoint, at a path that all hosts have; nothing is kept when it is not set.",
-    _filled_text, None, returns="str | None",
+    filled_text, None, returns="str | None",
 )  # fmt: skip
 REMOVE_CHECKPOINT = Param(
     "removeCheckpointBeforeTraining", "bool", "Begin anew; else training goes on from the checkpoint in checkpointFilePath.",
-    _flag, True,
+    flag, True,
 )  # fmt: skip
-SEED = Param("seed", "int", "Seed of weights and shuffling.", _count(0), None, returns="int | None")
-NO_PSS = Param("numPSs", "int", "Number of parameter servers: 0, since workers train in step.", _none, 0)
-PREDICTION_COL = Param("predictionCol", "str", "Column of the result with the label or the number.", _filled_text)
+SEED = Param("seed", "int", "Seed of weights and shuffling.", count(0), None, returns="int | None")
+NO_PSS = Param("numPSs", "int", "Number of parameter servers: 0, since workers train in step.", only_zero, 0)
+PREDICTION_COL = Param("predictionCol", "str", "Column of the result with the label or the number.", filled_text)
 PREDICTION_DETAIL_COL = Param(
     "predictionDetailCol", "str",
-    "Column of the result with the probability of each label as a JSON object; none when it is not set.", _filled_text, None,
+    "Column of the result with the probability of each label as a JSON object; none when it is not set.", filled_text, None,
     returns="str | None",
 )  # fmt: skip
 

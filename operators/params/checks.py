@@ -1,0 +1,238 @@
+"""What parameters take: a check returns a value in its own type, or raises a ValueError with what is expected."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import json
+import numbers
+import re
+from collections.abc import Callable
+from typing import Any
+
+from bridge.exceptions import ConfigurationError
+from bridge.schema import Schema, split_watermark
+
+_OWN_VARIABLES = {"PATH", "PYTHONPATH", "TF_CONFIG", "TMPDIR"}
+
+
+def text(value: Any) -> str:
+    """Take a string."""
+    if not isinstance(value, str):
+        raise ValueError("a string")
+    return value
+
+
+def any_text(value: Any) -> str:
+    """Take a string with any character in it."""
+    if not text(value):
+        raise ValueError("a string that is not empty")
+    return str(value)
+
+
+def filled_text(value: Any) -> str:
+    """Take a string that does not consist of blanks alone."""
+    if not text(value).strip():
+        raise ValueError("a string that is not empty")
+    return str(value)
+
+
+def texts(value: Any) -> list[str]:
+    """Take a list of strings."""
+    if isinstance(value, str) or not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
+        raise ValueError("a list of strings")
+    return list(value)
+
+
+def names(value: Any) -> list[str]:
+    """Take one or more different names."""
+    expected = "a list of one or more different names"
+    names = texts(value)
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if not names or not all(names) or repeated:
+        raise ValueError(f"{expected} ({', '.join(repeated)} more than once)" if repeated else expected)
+    return names
+
+
+def files(value: Any) -> list[str]:
+    """Take a list, one path, or a list as JSON text."""
+    expected = "a path, a list of paths, or such a list as JSON text"
+    try:
+        if isinstance(value, str):
+            value = json.loads(value) if value.lstrip().startswith("[") else [value]
+        files = texts(value)
+    except ValueError:
+        raise ValueError(expected) from None
+    if not all(map(str.strip, files)):
+        raise ValueError(f"{expected}, none of them empty")
+    return files
+
+
+def variables(value: Any) -> list[str]:
+    """Take names of variables of the environment, or settings of them."""
+    expected = 'a list of names of variables, or of "NAME=value"'
+    try:
+        names = [each.partition("=")[0] for each in texts(value)]
+    except ValueError:
+        raise ValueError(expected) from None
+    # The error tells no values, which may be secrets.
+    wrong = [name for name in names if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name)]
+    if wrong or any("\0" in each for each in value):
+        raise ConfigurationError(f"expected {expected}; {', '.join(map(repr, wrong)) or 'a value'} is not valid")
+    ours = [name for name in names if name in _OWN_VARIABLES or name.startswith("AKDL_")]
+    if ours:
+        raise ConfigurationError(f"{', '.join(ours)} cannot be set: each process needs its own value")
+    return list(value)
+
+
+def flag(value: Any) -> bool:
+    """Take True or False."""
+    if not isinstance(value, bool):
+        raise ValueError("True or False")
+    return value
+
+
+def count(smallest: int) -> Callable[[Any], int]:
+    """Return a check that takes whole numbers from the smallest on."""
+
+    def convert(value: Any) -> int:
+        # numpy's integers are Integral too; so is bool, which is no number of anything
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < smallest:
+            raise ValueError(f"a whole number of at least {smallest}")
+        return int(value)
+
+    return convert
+
+
+def positive(value: Any) -> float:
+    """Take a number greater than 0."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < float("inf"):
+        raise ValueError("a number greater than 0")
+    return float(value)
+
+
+def fraction(value: Any) -> float:
+    """Take a number from 0 to less than 1."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) < 1:
+        raise ValueError("a number from 0 to less than 1")
+    return float(value)
+
+
+def only_zero(value: Any) -> int:
+    """Take 0."""
+    if value is not None and (isinstance(value, bool) or value != 0):
+        raise ValueError("0")
+    return 0
+
+
+def seconds(value: Any) -> float:
+    """Take a number of seconds, 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) < float("inf"):
+        raise ValueError("a number of seconds, 0 or more")
+    return float(value)
+
+
+def some_seconds(value: Any) -> float:
+    """Take a number of seconds greater than 0."""
+    if seconds(value) == 0:
+        raise ValueError("a number of seconds greater than 0")
+    return float(value)
+
+
+def read_time(text: str) -> datetime.datetime:
+    """Return a date and time as Alink and Flink write them, with any number of digits after the seconds.
+
+    Raises:
+        ValueError: The string is no date and time.
+    """
+    # Before Python 3.11 there had to be three or six.
+    return datetime.datetime.fromisoformat(re.sub(r"\.[0-9]{1,6}", lambda found: found.group().ljust(7, "0"), text, count=1))
+
+
+def time_text(value: Any) -> str:
+    """Take a date and time as a string."""
+    try:
+        read_time(text(value))
+    except ValueError:
+        raise ValueError('a date and time such as "2024-05-31 18:00:00"') from None
+    return str(value)
+
+
+def network(value: Any) -> str:
+    """Take an IPv4 network."""
+    expected = 'an IPv4 network such as "10.1.0.0/16"'
+    try:
+        return str(ipaddress.IPv4Network(text(value), strict=False))
+    except ValueError:
+        raise ValueError(expected) from None
+
+
+def one_of(*known: str) -> Callable[[Any], str]:
+    """Return a check that takes the known strings."""
+
+    def convert(value: Any) -> str:
+        if value not in known:
+            raise ValueError(f"one of {', '.join(map(repr, known))}")
+        return str(value)
+
+    return convert
+
+
+def character(value: Any) -> str:
+    """Take a single character."""
+    if len(text(value)) != 1:
+        raise ValueError("one character")
+    return str(value)
+
+
+def json_object(value: Any) -> str:
+    """Take a JSON object as text, or a dict."""
+    expected = "a JSON object as text, or a dict that JSON can hold"
+    try:
+        if isinstance(value, dict):
+            return json.dumps(value)
+        if isinstance(value, str) and isinstance(json.loads(value), dict):
+            return value
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{expected} ({error})") from None
+    raise ValueError(expected)
+
+
+def schema_text(value: Any) -> str:
+    """Take a schema: "name type, name type"."""
+    Schema.parse(text(value))
+    return str(value)
+
+
+def default_environment(value: Any) -> int:
+    """Take the number of the one environment: 0."""
+    if isinstance(value, bool) or value != 0:
+        raise ValueError("0, the one environment of a program: choose it with useLocalEnv or useRemoteEnv")
+    return 0
+
+
+def one_file(value: Any) -> int:
+    """Take the only number of files: 1."""
+    if isinstance(value, bool) or value != 1:
+        raise ValueError("1: this program writes one file; a TableSinkBatchOp writes in parallel, into a table of Flink")
+    return 1
+
+
+def interval(value: Any) -> list[float]:
+    """Take two numbers of seconds, the smaller one first."""
+    expected = "two numbers of seconds, the smaller one first"
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        raise ValueError(expected)
+    try:
+        low, high = (seconds(each) for each in value)
+    except ValueError:
+        raise ValueError(expected) from None
+    if low > high or high == 0:
+        raise ValueError(expected)
+    return [low, high]
+
+
+def stream_schema_text(value: Any) -> str:
+    """Take a schema that may end with a watermark."""
+    Schema.parse(split_watermark(text(value))[0])
+    return str(value)
