@@ -20,3 +20,11 @@ def test_every_module_has_a_test_file_of_its_name(package: str) -> None:
     assert len(expected) > 5, f"no modules in {package}"
     missing = {str(module): str(test.relative_to(ROOT)) for module, test in expected.items() if not test.is_file()}
     assert not missing, "modules without a test file of their name"
+
+
+@pytest.mark.parametrize("package", ["akdl", *PACKAGES])
+def test_no_module_is_long(package: str) -> None:
+    """Past some hundred lines a module has a second subject."""
+    written = [module for module in modules(package) if not module.name.endswith("_pb2.py")]
+    lengths = {str(module): len((ROOT / module).read_text(encoding="utf-8").splitlines()) for module in written}
+    assert not {module: length for module, length in lengths.items() if length > 400}
