@@ -232,6 +232,7 @@ def test_digits_alone(tmp_path: Path, capsys: Any) -> None:
     np.testing.assert_array_equal(scores, default["probabilities"])
 
 
+@pytest.mark.slow
 def test_digits_in_a_group(tmp_path: Path) -> None:
     """Two workers, a parameter server and an evaluator; the chief evaluates at the end and exports."""
     command = ["-m", "akdl.estimator", "train", *FILES, "--path", digits(tmp_path, train=1500, test=300)]

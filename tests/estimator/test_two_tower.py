@@ -156,6 +156,7 @@ def auc_of_export(folder: str) -> float:
     return float(metric.result())
 
 
+@pytest.mark.slow
 def test_quality_and_exports(trained: Any) -> None:
     folder, flags, metrics = trained
     assert metrics["global_step"] == 400 and metrics["auc"] > 0.85 and metrics["average_loss"] < 0.56
@@ -217,6 +218,7 @@ def test_a_missing_metric_is_named() -> None:
         improves("auc", True)({"loss": 1}, {"auc": 0.5})
 
 
+@pytest.mark.slow
 def test_a_group_trains_by_the_same_command(tmp_path: Path) -> None:
     example("click_data").write(str(tmp_path))
     settings = {**example("run").settings(tmp_path), "max_train_steps": 500}

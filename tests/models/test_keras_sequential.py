@@ -78,6 +78,7 @@ def test_regression_with_a_seed(tmp_path: Path) -> None:
     assert np.corrcoef(first["prediction"], labels)[0, 1] > 0.95
 
 
+@pytest.mark.slow
 def test_the_best_epoch_is_kept(tmp_path: Path, capsys: Any) -> None:
     """With a rate that makes training worse, the first epochs are better than the last."""
     labels = ["b" if each > 0 else "a" for each in VALUES.sum(axis=1)]
