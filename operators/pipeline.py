@@ -60,6 +60,7 @@ class TableModelPredictor(_Predictor):
 
     _batch: type[TableModelPredictBatchOp]
     _stream: type[TableModelPredictStreamOp]
+    _setters = "setModelData"
 
     def __init__(self, **params: Any) -> None:
         super().__init__(**params)
@@ -96,7 +97,7 @@ class TableModelPredictor(_Predictor):
 
     def _packed_model(self) -> str:
         if self._model is None:
-            raise ConfigurationError(f"{type(self).__name__} has no model: call setModelData, or fit a trainer")
+            raise ConfigurationError(f"{type(self).__name__} has no model: call {self._setters}, or fit a trainer")
         return pack_model_table(self._model)
 
 
@@ -105,12 +106,11 @@ class TFTableModelPredictor(PredictStreamParams, TableModelPredictor):
 
     _batch = TFTableModelPredictBatchOp
     _stream = TFTableModelPredictStreamOp
+    _setters = "setModelData or setModelFilePath"
 
     def _packed_model(self) -> str:
         path = self.getModelFilePath()
-        if self._model is not None or path is None:
-            return super()._packed_model()
-        return packed_address("TFTableModelPredictor", path)
+        return super()._packed_model() if path is None or self._model is not None else packed_address(type(self).__name__, path)
 
 
 class TFSavedModelPredictor(SavedModelPredictStreamParams, _Predictor):

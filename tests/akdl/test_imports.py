@@ -18,6 +18,7 @@ ALLOWED = {
         "akdl.wire",
         "akdl.models.tf.keras_sequential.layer_text",
         "akdl.storage.archive",
+        "akdl.storage.checkpoint_folder",
         "akdl.storage.files",
         "akdl.storage.model_archive",
         "akdl.serving",

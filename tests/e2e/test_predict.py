@@ -192,7 +192,7 @@ def test_alinks_dnn_on_two_workers_and_a_server_predicts_logits():
 
 
 def test_a_model_that_one_job_has_written_to_files_is_used_by_another(exported, tmp_path):
-    env = getMLEnv().stenv
+    env = getMLEnv().btenv
     env.execute_sql(
         "CREATE TEMPORARY TABLE kept_model (model_id BIGINT, model_info STRING) WITH ('connector' = 'filesystem', "
         f"'path' = '{tmp_path / 'kept'}', 'format' = 'json')"

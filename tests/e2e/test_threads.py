@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from operators import MemSourceBatchOp, getMLEnv, useLocalEnv
+from operators import BatchOperator, MemSourceBatchOp, getMLEnv, useLocalEnv
 from tests.e2e.jobs import script_op, sequence
 from tests.support.leftovers import wait_until
 
@@ -49,13 +49,14 @@ def test_threads_build_and_run_jobs_at_once() -> None:
 
 
 def test_threads_run_scripts_at_once_and_leave_no_flusher() -> None:
-    def job(rows: int) -> object:
-        table_env = getMLEnv().btenv
-        return sorted(sequence(table_env, rows).link(script_op("echo_ids.py", "worker INT, id BIGINT")).collectToDataframe().id)
+    def flushers() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if type(thread).__name__ == "PeriodicThread"}
 
-    assert at_once(lambda: job(11), lambda: job(12), lambda: job(13)) == [list(range(rows)) for rows in (11, 12, 13)]
+    def job(ids: BatchOperator) -> object:
+        return sorted(ids.link(script_op("echo_ids.py", "worker INT, id BIGINT")).collectToDataframe().id)
 
-    def flushers() -> list[str]:
-        return [thread.name for thread in threading.enumerate() if type(thread).__name__ == "PeriodicThread"]
+    before = flushers()  # of jobs that failed in other tests, or went on
+    tables = [sequence(getMLEnv().btenv, rows) for rows in (11, 12, 13)]  # by PyFlink's own calls, which know no threads
+    assert at_once(*(lambda ids=ids: job(ids) for ids in tables)) == [list(range(rows)) for rows in (11, 12, 13)]
 
-    wait_until(lambda: not flushers(), "PyFlink's threads have ended with the jobs")
+    wait_until(lambda: flushers() <= before, "PyFlink's threads have ended with the jobs")

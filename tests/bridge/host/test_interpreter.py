@@ -18,7 +18,7 @@ import bridge.host.interpreter
 from akdl.process.file_lock import try_lock
 from akdl.storage.files import sha256_of
 from bridge.exceptions import ConfigurationError, TaskError
-from bridge.host.interpreter import means_tensorflow_1, open_interpreter
+from bridge.host.interpreter import means_tensorflow_1, open_interpreter, sweep_environments
 from bridge.settings import PythonArchive
 from tests.bridge.member.test_member import BATCH, decoded, start  # noqa: F401  a fixture
 from tests.support.environments import make_environment, pack
@@ -109,7 +109,7 @@ def test_who_is_late_does_not_wait_for_the_process_of_who_was_faster(tmp_path, p
 
 
 def test_leftovers_of_the_killed(tmp_path, place):
-    """The process that removes is killed with its user: the next archive that is unpacked removes what is left."""
+    """The process that removes is killed with its user: the next process of ours that starts removes what is left."""
     left = open_interpreter("Op", archive_of(make_environment(tmp_path / "one")))
     # Right after its start, a process may have no command line yet.
     wait_until(removers, "the remover runs")
@@ -118,9 +118,8 @@ def test_leftovers_of_the_killed(tmp_path, place):
     wait_until(lambda: not remover.is_running(), "the remover is gone")
     left.release()
     assert os.path.exists(left.path)
-    other = open_interpreter("Op", archive_of(make_environment(tmp_path / "two", tool="other")))
+    sweep_environments()
     wait_until(lambda: not os.path.exists(left.path), "what was left is gone")
-    other.release()
 
 
 def removers():
