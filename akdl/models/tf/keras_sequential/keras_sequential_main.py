@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import time
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -24,6 +24,7 @@ from akdl.runner.config import TrainTaskConfig
 from akdl.runner.io_helper import remove_checkpoint_files
 from akdl.runner.tensor_shapes import first_shape
 from akdl.runner.user_params import plain
+from akdl.tf_version import tf_version
 from akdl.wire.column_type import type_of
 
 logger = logging.getLogger(__name__)
@@ -165,12 +166,22 @@ def _datasets(
     def batches(shuffle_rows: int) -> Any:
         return context.batches(batch_size, columns=names, shuffle_rows=shuffle_rows).map(parse)
 
+    def counted(dataset: Any, count: Callable[[], int]) -> Any:
+        # Keras 3, which trains one worker only, warns at the end of a dataset whose size it was not told.
+        if tf_version() < (2, 16):
+            return dataset
+        return dataset.apply(tf.data.experimental.assert_cardinality(-(-count() // batch_size)))
+
     held_out = int(task_config.dataset_length * params["validationSplit"]) if params["validationSplit"] else 0
     if not held_out:
-        return batches(10 * batch_size), None
+        return counted(batches(10 * batch_size), lambda: task_config.dataset_length), None
     rows = batches(0).unbatch()
     train = rows.skip(held_out).shuffle(10 * batch_size).batch(batch_size)
-    return unsharded(train), unsharded(rows.take(held_out).batch(batch_size))
+    valid = rows.take(held_out).batch(batch_size)
+    return (
+        unsharded(counted(train, lambda: task_config.dataset_length - held_out)),
+        unsharded(counted(valid, lambda: held_out)),
+    )
 
 
 def _target(label: Any, labels: Optional[List[Any]]) -> Any:
