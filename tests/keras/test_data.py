@@ -141,6 +141,9 @@ class TestStructure:
 
 
 def test_a_sample_where_there_are_no_rows() -> None:
-    made = source(lambda: numbers(0), group(), 2)
+    """Another worker has some."""
+    place = group(0, 2)
+    place.sum = lambda own: own + 1
+    made = source(lambda: numbers(0), place, 2)
     part = made.sample(made.dataset())
     assert np.shape(part.features[0]) == (1,) and part.rows == 1

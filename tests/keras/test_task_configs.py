@@ -98,12 +98,11 @@ class TestUserModule:
         user = ModuleType("user")
         vars(user).update(awf_create_model_fn=lambda name: None)
         config = {"loss": "mse", "optimizer": ["sgd", "adam"], "val_data_args": {}}
-        with pytest.raises(ConfigError, match="the train config has 5 mistakes:\n- batch_size: missing\n") as raised:
+        with pytest.raises(ConfigError, match="the train config has 4 mistakes:\n- batch_size: missing\n") as raised:
             prepare("train", config, {}, UserModule(user))
         assert raised.value.mistakes[1:] == [
             "model_args: missing name of awf_create_model_fn(name) in user",
             "user has to define awf_create_train_dataset_fn",
-            "val_data_args: user does not define awf_create_val_dataset_fn",
             "optimizer: several need awf_group_trainable_vars_fn, which user does not define",
         ]
 

@@ -194,18 +194,18 @@ class TestWeightsAndEmptyData:
         model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1, kernel_initializer="zeros")])
         module = user_module(awf_create_model_fn=lambda: model, awf_create_train_dataset_fn=lambda: dataset([1.0, 0.0]))
         sgd = {"name": "SGD", "args": {"learning_rate": 0.5}}
-        result = train({"batch_size": 2, "optimizer": sgd, "loss": "mse", "metrics": ["mae"]}, module)
+        result = train({"batch_size": 2, "optimizer": sgd, "loss": "mse", "weighted_metrics": ["mae"]}, module)
         assert result.history == [{"loss": pytest.approx(2.0), "mae": pytest.approx(2.0)}]
         # d/dw of (w - 2)^2 / 2 at 0 is -2
         assert [float(np.squeeze(value)) for value in model.get_weights()] == pytest.approx([1.0, 1.0])
 
     def test_no_rows(self, tmp_path: Path) -> None:
-        with pytest.raises(ValueError, match="no rows to train on"):
+        with pytest.raises(ValueError, match="awf_create_train_dataset_fn in mlp.py: there are no rows"):
             train(mlp_config(tmp_path, rows=0), script("mlp"), tmp_path)
 
     def test_a_folder_that_is_not_empty_is_refused_before_the_training(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
-        with pytest.raises(FileExistsError, match="is not an empty folder"):
+        with pytest.raises(ValueError, match="save_path: .* is not an empty folder"):
             train(mlp_config(tmp_path, save_path=str(tmp_path)), script("mlp"), tmp_path)
 
     def test_what_is_no_model(self, tmp_path: Path) -> None:
