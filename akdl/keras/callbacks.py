@@ -379,27 +379,6 @@ def checkpoint_settings(specs: Sequence[Any]) -> Optional[CheckpointSettings]:
     return None
 
 
-def split_state(state: Mapping[str, Any], prefix: str, arrays: Dict[str, Any]) -> Mapping[str, Any]:
-    """Return a state for JSON; its lists of arrays go to `arrays`, their lengths stay."""
-    plain = {}
-    for key, value in state.items():
-        if isinstance(value, list):
-            arrays.update({f"{prefix}{key}/{number}": one for number, one in enumerate(value)})
-            value = {"arrays": len(value)}
-        plain[key] = value
-    return plain
-
-
-def join_state(plain: Mapping[str, Any], prefix: str, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Undo `split_state`."""
-    return {
-        key: [np.asarray(arrays[f"{prefix}{key}/{number}"]) for number in range(value["arrays"])]
-        if isinstance(value, dict)
-        else value
-        for key, value in plain.items()
-    }
-
-
 def _write_scalar(name: str, value: Any, step: int) -> None:
     # `tf.summary.scalar` of newer versions needs the package tensorboard, which is needed only to look at what is written.
     kind = tf.compat.v1.SummaryMetadata

@@ -31,7 +31,7 @@ class Part(NamedTuple):
     rows: int
 
 
-class Source:
+class DatasetSource:
     """What one dataset function of the user's module gives, on this worker.
 
     Args:
@@ -199,6 +199,20 @@ class Source:
             label = weight = None
         rows = int(_first(features if label is None else label).shape[0])
         return Part(features, label, weight, rows) if rows else None
+
+
+class Place:
+    """How far this worker is in the data: whole passes, and steps in the current one and in the epoch."""
+
+    def __init__(self) -> None:
+        self.passes = 0
+        self.steps_in_pass = 0
+        self.steps_in_epoch = 0
+
+    def next_pass(self) -> None:
+        """Begin the data again."""
+        self.passes += 1
+        self.steps_in_pass = 0
 
 
 def without_rows(part: Part) -> Part:

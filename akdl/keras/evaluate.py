@@ -6,7 +6,7 @@ import logging
 import os
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
-from akdl.keras.data import Part, Source, label_of
+from akdl.keras.data import DatasetSource, Part, label_of
 from akdl.keras.functions import UserModule
 from akdl.keras.loop import Evaluation
 from akdl.keras.model_call import call_on_sample
@@ -54,7 +54,7 @@ def evaluate(
     output = checked.get("output", {})
     require_targets(EVALUATE, group, [one for key, path in output.items() for one in wrong_file(f"output.{key}", path)])
     require_models(user, checked["models"])
-    source = Source(user, "awf_create_test_dataset_fn", checked, group, checked["batch_size"], own=worker_datasets)
+    source = DatasetSource(user, "awf_create_test_dataset_fn", checked, group, checked["batch_size"], own=worker_datasets)
     datasets = source.datasets()
     samples = {key: source.sample(dataset, key) for key, dataset in datasets.items()}
     rows = []
@@ -86,7 +86,7 @@ def _evaluate_model(
     config: Mapping[str, Any],
     user: UserModule,
     group: Group,
-    source: Source,
+    source: DatasetSource,
     datasets: Mapping[str, Any],
     samples: Mapping[str, Part],
 ) -> Dict[str, Any]:

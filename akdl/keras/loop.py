@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 import tensorflow as tf
 
-from akdl.keras.data import Part, Source, without_rows
+from akdl.keras.data import DatasetSource, Part, without_rows
 from akdl.keras.objects import Heads, ObjectError, make_loss
 from akdl.keras.row_metrics import Metrics, traced_once, with_rank_of
 from akdl.keras.saved_function import describe
@@ -230,7 +230,7 @@ class Evaluation:
         self._predict = predict_function(group, model)
         self._loss = None if objective is None else traced_once(self._part_loss)
 
-    def run(self, source: Source, dataset: Any) -> Dict[str, float]:
+    def run(self, source: DatasetSource, dataset: Any) -> Dict[str, float]:
         """Return the metrics, and the loss where there is an objective; all workers have to call this."""
         self._metrics.reset()
         loss, rows, spare = 0.0, 0, None

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 import numpy as np
 import tensorflow as tf
 
-from akdl.keras.data import Part, Source, without_rows
+from akdl.keras.data import DatasetSource, Part, without_rows
 from akdl.keras.functions import UserModule
 from akdl.keras.loop import predict_function
 from akdl.keras.model_call import call_on_sample
@@ -120,7 +120,7 @@ def predict_batches(
 
 
 def _predict(config: Mapping[str, Any], user: UserModule, group: Group, own: bool) -> Iterator[Columns]:
-    source = Source(user, "awf_create_predict_dataset_fn", config, group, config["batch_size"], own=own, labelled=False)
+    source = DatasetSource(user, "awf_create_predict_dataset_fn", config, group, config["batch_size"], own=own, labelled=False)
     named = config.get("models") or [config["model"]]
     require_models(user, named)
     with group.strategy.scope():

@@ -16,17 +16,16 @@ from akdl.keras.callbacks import (
     CheckpointSettings,
     Training,
     checkpoint_settings,
-    join_state,
     make_callbacks,
-    split_state,
 )
-from akdl.keras.data import Part, Source
+from akdl.keras.data import DatasetSource, Part, Place
 from akdl.keras.functions import UserModule
 from akdl.keras.loop import LossError, Objective, TrainStep, VariableGroups, require_finite_weights
 from akdl.keras.model_call import call_on_sample
 from akdl.keras.objects import Heads, ObjectError, learning_rate, make_optimizer, set_learning_rate, unknown_names
 from akdl.keras.row_metrics import Metrics
 from akdl.keras.saving import model_to_save, save_model, try_export
+from akdl.keras.seeds import set_seed
 from akdl.keras.targets import require_targets, try_folder, wrong_train_targets
 from akdl.keras.task_configs import TRAIN, prepare
 from akdl.keras.validation import Validation
@@ -119,8 +118,9 @@ class _Trainer:
         if self._seed is None and group.ranks > 1:
             # All have to shuffle alike.
             self._seed = int(group.sum(random.randrange(1 << 31) if group.is_chief else 0))
-        self._set_seed(0)
-        self._source = Source(
+        if self._seed is not None:
+            set_seed(self._seed)
+        self._source = DatasetSource(
             user,
             "awf_create_train_dataset_fn",
             config,
@@ -133,7 +133,7 @@ class _Trainer:
         sample = self._source.sample(self._dataset)
         self._validation = Validation(user, config, group)
         if self._seed is not None:
-            self._set_seed(0)
+            set_seed(self._seed)
         with group.strategy.scope():
             model = user.create("awf_create_model_fn", config)
             if not isinstance(model, tf.keras.Model):
@@ -149,7 +149,7 @@ class _Trainer:
         self._step = TrainStep(group, model, variables, self._objective, self._metrics, sample)
         self._training = Training(group, model, optimizers, user.module, config.get("epochs", 1))
         self._history: List[Dict[str, float]] = []
-        self._place = _Place()
+        self._place = Place()
         self._rows = 0.0
         # What would fail after the last step, or after an epoch, fails now.
         self._validation.prepare(model, self._heads, self._objective)
@@ -278,7 +278,8 @@ class _Trainer:
         group, training, place = self._group, self._training, self._place
         arrays: Dict[str, Any] = {}
         states = [
-            split_state(callback.state(), f"callback{number}/", arrays) for number, callback in enumerate(self._callbacks)
+            checkpoint.split_state(callback.state(), f"callback{number}/", arrays)
+            for number, callback in enumerate(self._callbacks)
         ]
         with group.strategy.scope():
             for prefix, variables in self._variables():
@@ -340,7 +341,7 @@ class _Trainer:
         if group.is_chief:  # the sum of all workers
             self._metrics.set_state(arrays["metrics"])
         for index, (callback, state) in enumerate(zip(self._callbacks, progress["callbacks"])):
-            callback.restore(join_state(state, f"callback{index}/", arrays))
+            callback.restore(checkpoint.join_state(state, f"callback{index}/", arrays))
         training.stop = any(callback.stopped for callback in self._callbacks)
         self._report(f"resumed from {path}: {len(self._history)} epochs, {training.steps} steps")
         if training.stop and len(self._history) < training.epochs:
@@ -391,26 +392,3 @@ class _Trainer:
             f"{checkpoint.latest(settings.path)}: to save it without training again, run once more with the checkpoint "
             f"callback and the path {settings.path}"
         )
-
-    def _set_seed(self, number: int) -> None:
-        if self._seed is None:
-            return
-        random.seed(self._seed + number)
-        np.random.seed((self._seed + number) % (1 << 32))
-        if hasattr(tf.keras.utils, "set_random_seed"):
-            tf.keras.utils.set_random_seed((self._seed + number) % (1 << 32))
-        else:
-            tf.random.set_seed(self._seed + number)
-
-
-class _Place:
-    """How far this worker is in the data: whole passes, and steps in the current one and in the epoch."""
-
-    def __init__(self) -> None:
-        self.passes = 0
-        self.steps_in_pass = 0
-        self.steps_in_epoch = 0
-
-    def next_pass(self) -> None:
-        self.passes += 1
-        self.steps_in_pass = 0

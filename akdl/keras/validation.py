@@ -2,7 +2,7 @@
 
 from typing import Any, Dict, Mapping
 
-from akdl.keras.data import Source, label_of
+from akdl.keras.data import DatasetSource, label_of
 from akdl.keras.functions import UserModule
 from akdl.keras.loop import Evaluation, Objective
 from akdl.keras.model_call import call_on_sample
@@ -30,7 +30,7 @@ class Validation:
         self._datasets: Dict[str, Any] = {}
         if user.has(_CALLBACK):
             own = "val" in config.get("worker_datasets", [])
-            self._source = Source(user, _CALLBACK, config, group, config["batch_size"], own=own)
+            self._source = DatasetSource(user, _CALLBACK, config, group, config["batch_size"], own=own)
             self._datasets = self._source.datasets()
         self._samples = {key: self._source.sample(dataset, key) for key, dataset in self._datasets.items()}
 

@@ -21,9 +21,9 @@ def group(rank: int = 0, ranks: int = 1, local: int = 1) -> Any:
 
 
 def source(function: Any, place: Any, batch_size: int, **more: Any) -> Any:
-    from akdl.keras.data import Source
+    from akdl.keras.data import DatasetSource
 
-    return Source(UserModule(user_module(**{NAME: function})), NAME, {}, place, batch_size, **more)
+    return DatasetSource(UserModule(user_module(**{NAME: function})), NAME, {}, place, batch_size, **more)
 
 
 def rows_of(function: Any, place: Any, batch_size: int, skip: int = 0, **more: Any) -> list[list[list[int]]]:

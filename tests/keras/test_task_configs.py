@@ -106,6 +106,18 @@ class TestUserModule:
             "optimizer: several need awf_group_trainable_vars_fn, which user does not define",
         ]
 
+    def test_groups_of_variables_need_several_optimizers(self) -> None:
+        user = ModuleType("user")
+        vars(user).update(
+            awf_create_model_fn=lambda: None,
+            awf_create_train_dataset_fn=lambda: None,
+            awf_group_trainable_vars_fn=lambda model: ((), ()),
+        )
+        for optimizer in ("sgd", ["sgd"]):
+            config = {"loss": "mse", "optimizer": optimizer, "batch_size": 1}
+            with pytest.raises(ConfigError, match="optimizer: user defines awf_group_trainable_vars_fn, so give a list"):
+                prepare("train", config, {}, UserModule(user))
+
 
 class TestSetValue:
     def test_set(self) -> None:

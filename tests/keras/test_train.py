@@ -215,5 +215,44 @@ class TestWeightsAndEmptyData:
             train(mlp_config(tmp_path), module, tmp_path)
 
 
+def tiny(rows: Any, **more: Any) -> Any:
+    import tensorflow as tf
+
+    def create() -> Any:
+        return tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1)])
+
+    data = tf.data.Dataset.from_tensor_slices((rows, [[1.0]] * len(rows)))
+    return user_module(awf_create_model_fn=create, awf_create_train_dataset_fn=lambda: data, **more)
+
+
+def test_a_loss_of_nan_is_an_error_and_nothing_is_saved(tmp_path: Path) -> None:
+    config = {"batch_size": 1, "optimizer": "sgd", "loss": "mse", "save_path": str(tmp_path / "model")}
+    with pytest.raises(ValueError, match="the loss is nan since step 2, in epoch 1, and no model is saved"):
+        train(config, tiny([[1.0], [float("nan")], [1.0]]))
+    assert not list(tmp_path.iterdir())
+
+
+def test_resuming_what_stopped_early(tmp_path: Path) -> None:
+    """With a learning rate of 0 nothing improves: the second epoch is the last, unless the patience grows."""
+    from akdl.keras.train import train as run
+
+    def config(epochs: int, patience: int) -> dict[str, Any]:
+        stopping = {"name": "early_stopping", "args": {"monitor": "loss", "patience": patience}}
+        checkpoints = {"name": "checkpoint", "args": {"path": str(tmp_path)}}
+        sgd = {"name": "SGD", "args": {"learning_rate": 0.0}}
+        return {"batch_size": 2, "epochs": epochs, "optimizer": sgd, "loss": "mse", "callbacks": [checkpoints, stopping]}
+
+    lines: list[str] = []
+    module = tiny([[1.0], [2.0]])
+    assert len(run(config(5, 1), module, report=lines.append).history) == 2
+    assert lines[-1] == "stopped early after epoch 2; early_stopping: loss has not improved for 1 epoch"
+    lines.clear()
+    assert len(run(config(6, 1), module, report=lines.append).history) == 2
+    assert lines[-1].startswith(
+        "epochs 3 to 6 are not trained: an earlier run stopped after epoch 2 (early_stopping: loss has not improved"
+    )
+    assert len(run(config(6, 3), module, report=lines.append).history) == 4
+
+
 def without_callbacks(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key not in ("callbacks", "save_path")}
