@@ -101,7 +101,7 @@ class Metrics:
 def with_rank_of(output: Any, label: Any, weight: Any) -> Tuple[Any, Any]:
     """Return labels and weights with an axis of size 1 more, where they are [rows] and the outputs [rows, n], as in Keras.
 
-    Else a mean over the last axis would be one over all rows of a batch, whatever its size.
+    Else a mean over the last axis would be one over all rows of a batch.
     """
     if output.shape.rank != 2:
         return label, weight

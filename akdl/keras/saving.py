@@ -137,7 +137,7 @@ def _load_saved_model(path: str, name: str) -> Any:
 def _load_model_takes_folders(name: str) -> Iterator[None]:
     """Let `tf.keras.models.load_model` take the folder of a SavedModel with Keras 3, as it does with Keras 2.
 
-    So an `awf_load_model_fn` runs on both, whatever it does with the model.
+    So an `awf_load_model_fn` runs on both.
     """
     if not is_keras_3():
         yield
