@@ -17,6 +17,7 @@ from akdl.keras.workers import Group
 # Autograph's errors hold the user's lines as text: their traceback has generated files.
 _PLACE = re.compile(r'File "([^"]+)", line (\d+), in (\w+)')
 _ERROR = re.compile(r"^\s*(\w*(?:Error|Exception): .*)$", re.MULTILINE)
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _PACKAGES = tuple(
     os.path.dirname(os.path.abspath(one)) + os.sep for one in (tf.__file__, np.__file__, os.path.dirname(__file__))
 )
@@ -65,5 +66,7 @@ def _reason(error: BaseException) -> str:
     inner = _ERROR.findall(text)
     if inner:
         return str(inner[-1])
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return f"{type(error).__name__}: {first}"
+    lines = [line.strip() for line in _COLOUR.sub("", text).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith("Exception encountered when calling"):  # Keras's own line above the error's
+        lines = lines[1:]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"

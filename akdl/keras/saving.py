@@ -4,7 +4,7 @@ import os
 import sys
 import tempfile
 from contextlib import contextmanager
-from typing import Any, Iterator, Mapping, Optional, Sequence
+from typing import Any, Iterator, List, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
@@ -150,7 +150,7 @@ def _load_model_takes_folders(name: str) -> Iterator[None]:
         return original(filepath, *args, **kwargs)
 
     own = [sys.modules[place] for place in ("keras.models", "keras.saving") if place in sys.modules]
-    places = [tf.keras.models, tf.keras.saving, *own]
+    places: List[Any] = [tf.keras.models, *own]
     try:
         for place in places:
             place.load_model = load
