@@ -25,8 +25,12 @@ def main(arguments: Optional[List[str]] = None) -> int:
         config = read_config(options.config)
         placeholders = _placeholders(options, config)
         module = load_module(options.module)
+    except (ConfigError, UserModuleError, FileNotFoundError) as error:
+        say(f"{options.task}: {error}", sys.stderr)
+        return WRONG
+    try:
         _run(options.task, config, module, placeholders)
-    except (ConfigError, UserModuleError, FileNotFoundError, FileExistsError) as error:
+    except (ConfigError, UserModuleError) as error:
         say(f"{options.task}: {error}", sys.stderr)
         return WRONG
     except KeyboardInterrupt:

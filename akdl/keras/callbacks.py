@@ -46,7 +46,13 @@ class Training:
 
 
 class Callback:
-    """What every callback has; the methods do nothing."""
+    """What every callback has; the methods do nothing.
+
+    Attributes:
+        stopped: Why it has ended the training; None when it has not.
+    """
+
+    stopped: Optional[str] = None
 
     def begin(self, training: Training) -> None:
         """Do something before the first step."""
@@ -87,7 +93,7 @@ class _Watching(Callback):
         if self._monitor not in logs:
             raise ObjectError(f"callbacks: there is no metric {self._monitor!r} to monitor; the metrics are {', '.join(logs)}")
         value = self._sign * logs[self._monitor]
-        if self._best is None or value < self._best - self._delta:
+        if not np.isnan(value) and (self._best is None or value < self._best - self._delta):
             self._best, self._waited = value, 0
             return True
         self._waited += 1
@@ -128,8 +134,8 @@ class EarlyStopping(_Watching):
         if self._improved(logs):
             if self._restore:
                 self._weights = training.weights()
-        elif self._waited >= self._patience:
-            training.stop = True
+        self._decide()
+        training.stop = training.stop or self.stopped is not None
 
     def end(self, training: Training) -> None:
         """Go back to the best weights."""
@@ -141,9 +147,15 @@ class EarlyStopping(_Watching):
         return dict(super().state(), weights=self._weights)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on with them."""
+        """Go on with them; a longer patience than before goes on with the training."""
         super().restore(state)
         self._weights = list(state["weights"])
+        self._decide()
+
+    def _decide(self) -> None:
+        if self._waited and self._waited >= self._patience:
+            epochs = "1 epoch" if self._waited == 1 else f"{self._waited} epochs"
+            self.stopped = f"early_stopping: {self._monitor} has not improved for {epochs}"
 
 
 class ReduceLROnPlateau(_Watching):
@@ -215,16 +227,19 @@ class TensorBoard(Callback):
     Args:
         log_dir: The folder.
         every_steps: Write the loss of every so many steps too.
+
+    Attributes:
+        log_dir: The folder.
     """
 
     def __init__(self, log_dir: str, every_steps: Optional[int] = None) -> None:
-        self._log_dir, self._every = log_dir, every_steps
+        self.log_dir, self._every = log_dir, every_steps
         self._writers: Dict[str, Any] = {}
 
     def begin(self, training: Training) -> None:
         """Open the files."""
         if training.group.is_chief:
-            self._writers = {name: tf.summary.create_file_writer(f"{self._log_dir}/{name}") for name in ("train", "validation")}
+            self._writers = {name: tf.summary.create_file_writer(f"{self.log_dir}/{name}") for name in ("train", "validation")}
 
     def step_end(self, training: Training, loss: Any) -> None:
         """Write the loss."""
@@ -252,7 +267,7 @@ class KerasCallback(Callback):
     """A callback class of Keras, or one of the user's module made like it.
 
     It is told of epochs, and of steps without their loss. It sees the model, on which `stop_training` ends the training
-    and `optimizer` is the first optimizer; its state is not in checkpoints.
+    and `optimizer` is the first optimizer; its state is not in checkpoints, only whether it has ended the training.
 
     Args:
         callback: The callback.
@@ -279,7 +294,17 @@ class KerasCallback(Callback):
     def epoch_end(self, training: Training, epoch: int, logs: Logs) -> None:
         """Pass it on, and stop when it wants to."""
         self._callback.on_epoch_end(epoch, dict(logs))
-        training.stop = training.stop or bool(training.model.stop_training)
+        if training.model.stop_training:
+            self.stopped = f"the callback {type(self._callback).__name__} set stop_training"
+            training.stop = True
+
+    def state(self) -> Mapping[str, Any]:
+        """Return whether it has ended the training."""
+        return {"stopped": self.stopped}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on with it."""
+        self.stopped = state["stopped"]
 
     def end(self, training: Training) -> None:
         """Pass it on."""
@@ -352,27 +377,6 @@ def checkpoint_settings(specs: Sequence[Any]) -> Optional[CheckpointSettings]:
                 raise ObjectError("callbacks: every_epochs, every_steps and keep of checkpoint are 1 or more")
             return settings
     return None
-
-
-def split_state(state: Mapping[str, Any], prefix: str, arrays: Dict[str, Any]) -> Mapping[str, Any]:
-    """Return a state for JSON; its lists of arrays go to `arrays`, their lengths stay."""
-    plain = {}
-    for key, value in state.items():
-        if isinstance(value, list):
-            arrays.update({f"{prefix}{key}/{number}": one for number, one in enumerate(value)})
-            value = {"arrays": len(value)}
-        plain[key] = value
-    return plain
-
-
-def join_state(plain: Mapping[str, Any], prefix: str, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Undo `split_state`."""
-    return {
-        key: [np.asarray(arrays[f"{prefix}{key}/{number}"]) for number in range(value["arrays"])]
-        if isinstance(value, dict)
-        else value
-        for key, value in plain.items()
-    }
 
 
 def _write_scalar(name: str, value: Any, step: int) -> None:

@@ -81,3 +81,24 @@ def assign(path: str, prefix: str, variables: Sequence[Any], arrays: Mapping[str
 
 def _found(folder: str) -> List[str]:
     return sorted((name for name in os.listdir(folder) if _NAME.fullmatch(name)), key=lambda name: int(_NAME.findall(name)[0]))
+
+
+def split_state(state: Mapping[str, Any], prefix: str, arrays: Dict[str, Any]) -> Mapping[str, Any]:
+    """Return a state for JSON; its lists of arrays go to `arrays`, their lengths stay."""
+    plain = {}
+    for key, value in state.items():
+        if isinstance(value, list):
+            arrays.update({f"{prefix}{key}/{number}": one for number, one in enumerate(value)})
+            value = {"arrays": len(value)}
+        plain[key] = value
+    return plain
+
+
+def join_state(plain: Mapping[str, Any], prefix: str, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Undo `split_state`."""
+    return {
+        key: [np.asarray(arrays[f"{prefix}{key}/{number}"]) for number in range(value["arrays"])]
+        if isinstance(value, dict)
+        else value
+        for key, value in plain.items()
+    }

@@ -31,7 +31,7 @@ class Part(NamedTuple):
     rows: int
 
 
-class Source:
+class DatasetSource:
     """What one dataset function of the user's module gives, on this worker.
 
     Args:
@@ -86,12 +86,16 @@ class Source:
         else:
             named = {"": made}
         for key, one in named.items():
-            where = f"{self._callback} in {self._user.file}" + (f", dataset {key}" if key else "")
+            where = self.where(key)
             if not isinstance(one, tf.data.Dataset):
                 raise DataError(f"{where}: expected a tf.data.Dataset, got {type(one).__name__}")
             self._check_element(one.element_spec, where)
-        _check_same_structure(named, f"{self._callback} in {self._user.file}")
+        _check_same_structure(named, self.where())
         return named
+
+    def where(self, key: str = "") -> str:
+        """Return the name of a dataset for messages: its function, and its key where there are several."""
+        return f"{self._callback} in {self._user.file}" + (f", dataset {key}" if key else "")
 
     def dataset(self) -> Any:
         """Call the function and return its one dataset.
@@ -101,7 +105,7 @@ class Source:
         """
         named = self.datasets()
         if list(named) != [""]:
-            raise DataError(f"{self._callback} in {self._user.file}: expected one tf.data.Dataset, got {len(named)}")
+            raise DataError(f"{self.where()}: expected one tf.data.Dataset, got {len(named)}")
         return named[""]
 
     def steps(self, dataset: Any, skip: int = 0) -> Iterator[List[Optional[Part]]]:
@@ -123,12 +127,21 @@ class Source:
         for element in self._cut(dataset).skip(skip).prefetch(AUTOTUNE):
             yield [self._part(one) for one in element]
 
-    def sample(self, dataset: Any) -> Part:
-        """Return a part with the first rows, or with one of zeros when there are none: to build the model on."""
-        for step in self.steps(dataset):
-            for part in step:
-                if part is not None:
-                    return part
+    def sample(self, dataset: Any, key: str = "") -> Part:
+        """Return a part with the first rows, or with one of zeros when only other workers have rows: to build the model on.
+
+        All workers have to call this.
+
+        Raises:
+            DataError: No worker has rows.
+        """
+        first = next((part for step in self.steps(dataset) for part in step if part is not None), None)
+        if not self._group.sum(0 if first is None else 1):
+            raise DataError(
+                f"{self.where(key)}: there are no rows: the dataset is empty, or smaller than a batch that it drops"
+            )
+        if first is not None:
+            return first
         batched = dataset if self._batched else dataset.batch(1)
         part = self._part(tf.nest.map_structure(_zeros, batched.element_spec))
         assert part is not None
@@ -186,6 +199,20 @@ class Source:
             label = weight = None
         rows = int(_first(features if label is None else label).shape[0])
         return Part(features, label, weight, rows) if rows else None
+
+
+class Place:
+    """How far this worker is in the data: whole passes, and steps in the current one and in the epoch."""
+
+    def __init__(self) -> None:
+        self.passes = 0
+        self.steps_in_pass = 0
+        self.steps_in_epoch = 0
+
+    def next_pass(self) -> None:
+        """Begin the data again."""
+        self.passes += 1
+        self.steps_in_pass = 0
 
 
 def without_rows(part: Part) -> Part:

@@ -6,11 +6,14 @@ import logging
 import os
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
-from akdl.keras.data import Source, label_of
+from akdl.keras.data import DatasetSource, Part, label_of
 from akdl.keras.functions import UserModule
-from akdl.keras.loop import Evaluation, Metrics, predict_function
+from akdl.keras.loop import Evaluation
+from akdl.keras.model_call import call_on_sample
 from akdl.keras.objects import Heads, unknown_names
-from akdl.keras.saving import load_model
+from akdl.keras.row_metrics import Metrics
+from akdl.keras.saving import load_model, require_models
+from akdl.keras.targets import require_targets, wrong_file
 from akdl.keras.task_configs import EVALUATE, prepare
 from akdl.keras.workers import Group
 from akdl.user_code.config_file import read_config
@@ -48,16 +51,20 @@ def evaluate(
         EVALUATE, read_config(config) if isinstance(config, str) else config, placeholders or {}, user, unknown_names
     )
     group = Group()
-    source = Source(user, "awf_create_test_dataset_fn", checked, group, checked["batch_size"], own=worker_datasets)
+    output = checked.get("output", {})
+    require_targets(EVALUATE, group, [one for key, path in output.items() for one in wrong_file(f"output.{key}", path)])
+    require_models(user, checked["models"])
+    source = DatasetSource(user, "awf_create_test_dataset_fn", checked, group, checked["batch_size"], own=worker_datasets)
     datasets = source.datasets()
+    samples = {key: source.sample(dataset, key) for key, dataset in datasets.items()}
     rows = []
     for model in checked["models"]:
-        row = _evaluate_model(model, checked, user, group, source, datasets)
+        row = _evaluate_model(model, checked, user, group, source, datasets, samples)
         rows.append(row)
         if group.is_chief:
             (report or logger.info)("  ".join(f"{key} {_text(value)}" for key, value in row.items()))
     if group.is_chief:
-        _write(rows, checked.get("output", {}))
+        _write(rows, output)
     return rows
 
 
@@ -79,15 +86,17 @@ def _evaluate_model(
     config: Mapping[str, Any],
     user: UserModule,
     group: Group,
-    source: Source,
+    source: DatasetSource,
     datasets: Mapping[str, Any],
+    samples: Mapping[str, Part],
 ) -> Dict[str, Any]:
     with group.strategy.scope():
         model = load_model(user, named["path"], named["name"])
-    sample = source.sample(next(iter(datasets.values())))
-    outputs = predict_function(group, model)([sample] * group.local_replicas)[0]
+    key, sample = next(iter(samples.items()))  # all have one structure
+    outputs = call_on_sample(group, model, sample, f"model {named['name']} on {source.where(key)}")
     metrics = Metrics(config, user.module, Heads(model, outputs), sample.label, outputs)
     evaluation = Evaluation(group, model, metrics)
+    evaluation.try_on(sample, outputs, source.where(key))
     found = {key: evaluation.run(source, dataset) for key, dataset in datasets.items()}
     row: Dict[str, Any] = {MODEL: named["name"]}
     for name in metrics.names:

@@ -1,6 +1,8 @@
 """The callbacks of the user's module: calling them by the argument names of a config."""
 
+import difflib
 import inspect
+import logging
 from typing import Any, Callable, List, Mapping, Optional
 
 from akdl.user_code.module import UserModuleError, file_of
@@ -17,6 +19,8 @@ CALLBACKS: Mapping[str, Optional[str]] = {
     "awf_group_trainable_vars_fn": None,
 }
 
+logger = logging.getLogger(__name__)
+
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -28,21 +32,18 @@ class UserModule:
     """The callbacks of a user's module.
 
     Args:
-        module: The module; a namespace with the functions does as well.
-
-    Raises:
-        CallbackError: A function's name starts with `awf_` and is no callback, most likely a typing error.
+        module: The module; a namespace with the functions does as well. A function whose name starts with `awf_` and is no
+            callback is warned of: it may be a helper, or a typing error.
     """
 
     def __init__(self, module: Any) -> None:
         self.module = module
         self.file = file_of(module)
-        unknown = [name for name in vars(module) if name.startswith("awf_") and name not in CALLBACKS]
-        if unknown:
-            raise CallbackError(
-                f"{self.file} defines {', '.join(sorted(unknown))}; there is no such callback; the callbacks are "
-                + ", ".join(CALLBACKS)
-            )
+        for name in sorted(vars(module)):
+            if name.startswith("awf_") and name not in CALLBACKS:
+                similar = difflib.get_close_matches(name, CALLBACKS, 1)
+                near = f"; the callback with a similar name is {similar[0]}" if similar else ""
+                logger.warning("%s defines %s, which is no callback, so the runner does not call it%s", self.file, name, near)
 
     def has(self, name: str) -> bool:
         """Return whether the module defines a callback."""

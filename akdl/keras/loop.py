@@ -1,19 +1,22 @@
-"""Steps over parts: the loss over the rows of all workers, gradients to one optimizer or several, and metrics.
+"""Steps over parts: the loss over the rows of all workers, and gradients to one optimizer or several.
 
 The runner has its own loop instead of `Model.fit` for three reasons: a step's loss is the mean over the rows of all workers,
 however unevenly they are shared; several optimizers each move their own variables; and workers without rows take part until
-all have none. Metrics live on each worker, and their states are added up when they are read.
+all have none.
 """
 
+import functools
+import math
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
-from akdl.keras.data import Part, Source, without_rows
-from akdl.keras.objects import Heads, ObjectError, make_loss, make_metric, metric_name
+from akdl.keras.data import DatasetSource, Part, without_rows
+from akdl.keras.objects import Heads, ObjectError, make_loss
+from akdl.keras.row_metrics import Metrics, traced_once, with_rank_of
+from akdl.keras.saved_function import describe
 from akdl.keras.workers import Group
-from akdl.tf_version import tf_version
 
 # Operations that keep a state of their own, which no checkpoint has.
 _STATEFUL_RANDOM = {
@@ -54,6 +57,7 @@ class Objective:
         ):
             if loss is None:
                 continue
+            label, weight = with_rank_of(output, label, weight)
             values = loss(label, output, sample_weight=weight)
             rows = tf.cast(tf.shape(output)[0], values.dtype)
             if values.shape.rank == 0:  # a function that takes the mean over the part's rows itself
@@ -63,85 +67,6 @@ class Objective:
                 share = tf.reduce_sum(values) / each
             shares.append(factor * share / tf.cast(total, values.dtype))
         return tf.add_n(shares)
-
-
-class Metrics:
-    """The metrics of all outputs on this worker.
-
-    Args:
-        config: `metrics`: a list, or a mapping from output to list.
-        user: The user's module.
-        heads: The model's outputs.
-        label: Labels of some rows.
-        outputs: What the model returned for them.
-
-    Raises:
-        ObjectError: Two have one name, or one cannot be made.
-    """
-
-    def __init__(self, config: Mapping[str, Any], user: Any, heads: Heads, label: Any, outputs: Any) -> None:
-        given = config.get("metrics", [])
-        specs = heads.specs("metrics", given, []) if isinstance(given, Mapping) else [given] * len(heads.names)
-        labels, split = heads.split("labels", label), heads.split("outputs", outputs)
-        self._heads = heads
-        self._by_head = [
-            [make_metric(spec, user, one, output) for spec in of_head] for of_head, one, output in zip(specs, labels, split)
-        ]
-        self.names = [
-            f"{head}_{metric_name(spec)}" if heads.several else metric_name(spec)
-            for head, of_head in zip(heads.names, specs)
-            for spec in of_head
-        ]
-        double = sorted({name for name in self.names if self.names.count(name) > 1})
-        if double:
-            raise ObjectError(f"metrics: several have the name {', '.join(double)}; give them the argument 'name'")
-        self._update = _function(self.update_in_graph)
-
-    def update(self, part: Part, outputs: Any) -> None:
-        """Take the rows of a part into account."""
-        if self.names:
-            self._update(part.label, outputs, part.weight)
-
-    def result(self, group: Group) -> Dict[str, float]:
-        """Return the values over the rows of all workers, and start again."""
-        self.set_state(group.sum(self.state()))
-        values = [metric.result() for metric in self._all()]
-        self.reset()
-        wrong = [name for name, value in zip(self.names, values) if np.size(value) != 1]
-        if wrong:
-            raise ObjectError(f"metric {wrong[0]} has several values; a metric here is one number")
-        return {name: float(np.reshape(value, [])) for name, value in zip(self.names, values)}
-
-    def reset(self) -> None:
-        """Forget all rows."""
-        for metric in self._all():
-            metric.reset_state() if hasattr(metric, "reset_state") else metric.reset_states()
-
-    def state(self) -> Any:
-        """Return the variables as one array; the states of workers can be added."""
-        flat = [np.ravel(variable.numpy()).astype(np.float64) for variable in self._variables()]
-        return np.concatenate(flat) if flat else np.zeros(0)
-
-    def set_state(self, state: Any) -> None:
-        """Set the variables from one array."""
-        start = 0
-        for variable in self._variables():
-            size = int(np.prod(variable.shape))
-            variable.assign(np.reshape(state[start : start + size], variable.shape).astype(_numpy_type(variable)))
-            start += size
-
-    def update_in_graph(self, label: Any, outputs: Any, weight: Any) -> None:
-        """Take rows into account, inside a `tf.function`."""
-        labels, weights = self._heads.split("labels", label), self._heads.split("weights", weight)
-        for metrics, one, output, factor in zip(self._by_head, labels, self._heads.split("outputs", outputs), weights):
-            for metric in metrics:
-                metric.update_state(one, output, sample_weight=factor)
-
-    def _all(self) -> List[Any]:
-        return [metric for of_head in self._by_head for metric in of_head]
-
-    def _variables(self) -> List[Any]:
-        return [variable for metric in self._all() for variable in metric.variables]
 
 
 class VariableGroups:
@@ -163,7 +88,7 @@ class VariableGroups:
             self.groups = [list(range(len(self.variables)))]
         else:
             assert group_fn is not None
-            self.groups = self._checked([list(group) for group in group_fn(model)])
+            self.groups = self._checked(_as_groups(group_fn(model)))
         for optimizer, group in zip(self.optimizers, self.groups):
             variables = [self.variables[number] for number in group]
             if hasattr(optimizer, "build"):
@@ -207,6 +132,7 @@ class TrainStep:
 
     Attributes:
         losses: The sum of the losses, each times the rows of its step.
+        bad_steps: Steps since this sum is not finite any more.
         has_random_state: Whether the model has random operations whose state is in no checkpoint; known after a step.
     """
 
@@ -216,13 +142,14 @@ class TrainStep:
         self._group, self._model, self._variables, self._objective = group, model, variables, objective
         self._metrics = metrics
         self.losses = tf.Variable(0.0, trainable=False, dtype=tf.float64)
+        self.bad_steps = tf.Variable(0, trainable=False, dtype=tf.int64)
         self._spare = without_rows(spare)
         self.has_random_state = False
         self.renew()
 
     def renew(self) -> None:
         """Trace anew: random operations take new seeds from the one that is set."""
-        self._run = _function(self._step)
+        self._run = traced_once(self._step)
 
     def __call__(self, parts: Sequence[Optional[Part]]) -> "Stepped":
         """Make a step and return what came of it; all workers have to call this."""
@@ -234,6 +161,24 @@ class TrainStep:
         present = tuple(part is not None for part in parts)
         return Stepped(int(total), self._run(self._group.local_values(values), tf.constant(total, tf.float32), present))
 
+    def require_finite_loss(self, steps: int, epoch: int) -> None:
+        """Refuse to go on with a loss that is NaN or infinite.
+
+        Args:
+            steps: Steps made so far.
+            epoch: The current one, from 1.
+
+        Raises:
+            LossError: Since some step the loss is not finite.
+        """
+        total = float(self.losses.numpy())
+        if not math.isfinite(total):
+            first = steps - int(self.bad_steps.numpy()) + 1
+            raise LossError(
+                f"the loss is {total} since step {first}, in epoch {epoch}, and no model is saved: look for NaN and very large "
+                "numbers in the data, or lower the learning rate"
+            )
+
     def _step(self, argument: Any, total: Any, present: Tuple[bool, ...]) -> Any:
         # All of a step in one function: each more that is called costs a small model a good part of its time.
         local = self._group.strategy.experimental_local_results
@@ -243,6 +188,7 @@ class TrainStep:
                 self._metrics.update_in_graph(label, output, weight)
         loss = local(losses)[0]
         self.losses.assign_add(tf.cast(loss, tf.float64) * tf.cast(total, tf.float64))
+        self.bad_steps.assign_add(tf.cast(~tf.math.is_finite(self.losses), tf.int64))
         self.has_random_state = _has_stateful_random(tf.compat.v1.get_default_graph())
         return loss
 
@@ -256,6 +202,10 @@ class TrainStep:
                 loss += tf.add_n(self._model.losses) / self._group.replicas
         self._variables.apply(tape.gradient(loss, self._variables.variables))
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, loss), outputs
+
+
+class LossError(ValueError):
+    """The loss or the weights are not finite any more."""
 
 
 class Stepped(NamedTuple):
@@ -278,9 +228,9 @@ class Evaluation:
     def __init__(self, group: Group, model: Any, metrics: Metrics, objective: Optional[Objective] = None) -> None:
         self._group, self._model, self._metrics, self._objective = group, model, metrics, objective
         self._predict = predict_function(group, model)
-        self._loss = None if objective is None else _function(self._part_loss)
+        self._loss = None if objective is None else traced_once(self._part_loss)
 
-    def run(self, source: Source, dataset: Any) -> Dict[str, float]:
+    def run(self, source: DatasetSource, dataset: Any) -> Dict[str, float]:
         """Return the metrics, and the loss where there is an objective; all workers have to call this."""
         self._metrics.reset()
         loss, rows, spare = 0.0, 0, None
@@ -305,22 +255,50 @@ class Evaluation:
         logs.update(self._metrics.result(self._group))
         return logs
 
+    def try_on(self, part: Part, outputs: Any, where: str) -> None:
+        """Call loss and metrics once, for what does not fit.
+
+        Raises:
+            ObjectError: Labels, weights and outputs do not fit; with their dtypes and shapes.
+        """
+        try:
+            self._metrics.update_in_graph(part.label, outputs, part.weight)
+            if self._objective is not None:
+                self._part_loss(part.label, part.weight, outputs)
+        except ObjectError:
+            raise
+        except Exception as error:
+            raise ObjectError(
+                f"{where}: loss or metrics fail on the first batch: {type(error).__name__}: {error}; labels "
+                f"{describe(part.label)}, weights {describe(part.weight)}, outputs {describe(outputs)}"
+            ) from error
+
     def _part_loss(self, label: Any, weight: Any, outputs: Any) -> Any:
         assert self._objective is not None
         return self._objective(Part(None, label, weight, 0), outputs, 1.0)
 
 
+def require_finite_weights(model: Any) -> None:
+    """Refuse weights that the last step has made NaN or infinite.
+
+    Raises:
+        LossError: With the first such variable.
+    """
+    for variable in model.trainable_variables:
+        if not np.isfinite(variable.numpy()).all():
+            raise LossError(
+                f"the trained model is not saved: its variable {_path(variable)} has values that are NaN or infinite, "
+                "since the last step: lower the learning rate"
+            )
+
+
 def predict_function(group: Group, model: Any) -> Callable[[Sequence[Part]], Sequence[Any]]:
     """Return a function from the parts of the local replicas to the model's outputs for them."""
-    takes_training = _takes_training(model)
-
-    def call(features: Any) -> Any:
-        return model(features, training=False) if takes_training else model(features)
 
     def run(features: Any) -> Any:
-        return group.strategy.run(call, args=(features,))
+        return group.strategy.run(functools.partial(evaluated, model), args=(features,))
 
-    function = _function(run)
+    function = traced_once(run)
 
     def predict(parts: Sequence[Part]) -> Sequence[Any]:
         outputs: Sequence[Any] = group.strategy.experimental_local_results(
@@ -331,15 +309,19 @@ def predict_function(group: Group, model: Any) -> Callable[[Sequence[Part]], Seq
     return predict
 
 
-def _takes_training(model: Any) -> bool:
-    return isinstance(model, tf.keras.layers.Layer)
+def evaluated(model: Any, features: Any) -> Any:
+    """Return what a model, or a function that was loaded as one, gives for features outside of training."""
+    return model(features, training=False) if isinstance(model, tf.keras.layers.Layer) else model(features)
 
 
-def _function(function: Callable[..., Any]) -> Any:
-    # The last batch is smaller: one trace for all sizes instead of one for each.
-    if tf_version() >= (2, 9):
-        return tf.function(function, reduce_retracing=True)
-    return tf.function(function, experimental_relax_shapes=True)
+def _as_groups(returned: Any) -> List[List[Any]]:
+    try:
+        return [list(group) for group in returned]
+    except TypeError:
+        kinds = [type(one).__name__ for one in returned] if isinstance(returned, (list, tuple)) else type(returned).__name__
+        raise ObjectError(
+            f"awf_group_trainable_vars_fn returned {kinds}, expected a tuple with the variables of each optimizer"
+        ) from None
 
 
 def _argument(part: Part, present: bool) -> Any:
@@ -350,10 +332,6 @@ def _has_stateful_random(graph: Any) -> bool:
     definition = graph.as_graph_def()
     nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
     return any(node.op in _STATEFUL_RANDOM for node in nodes)
-
-
-def _numpy_type(variable: Any) -> Any:
-    return tf.as_dtype(variable.dtype).as_numpy_dtype
 
 
 def _path(variable: Any) -> str:

@@ -127,6 +127,7 @@ def unknown_names(config: Mapping[str, Any], user: Any) -> List[str]:
         ("optimizer", "optimizer", keras.optimizers),
         ("loss", "loss", keras.losses),
         ("metrics", "metric", keras.metrics),
+        ("weighted_metrics", "metric", keras.metrics),
     ):
         for path, spec in _named_in(key, config.get(key, [])):
             look(path, what, spec, place)

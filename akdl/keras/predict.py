@@ -9,11 +9,13 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 import numpy as np
 import tensorflow as tf
 
-from akdl.keras.data import Part, Source, without_rows
+from akdl.keras.data import DatasetSource, Part, without_rows
 from akdl.keras.functions import UserModule
 from akdl.keras.loop import predict_function
+from akdl.keras.model_call import call_on_sample
 from akdl.keras.objects import Heads
-from akdl.keras.saving import load_model
+from akdl.keras.saving import load_model, require_models
+from akdl.keras.targets import wrong_file
 from akdl.keras.task_configs import PREDICT, prepare
 from akdl.keras.workers import Group
 from akdl.user_code.config_file import ConfigError, read_config
@@ -58,7 +60,8 @@ def predict(
     read = read_config(config) if isinstance(config, str) else config
     if "output" not in read:
         raise ConfigError(PREDICT, ["output: missing; predict_batches gives rows without it"])
-    checked = prepare(PREDICT, read, placeholders or {}, UserModule(module))
+    user = UserModule(module)
+    checked = prepare(PREDICT, read, placeholders or {}, user)
     output = checked["output"]
     ending = os.path.splitext(output["path"])[1].lstrip(".").lower()
     kind = output.get("format") or {"tfrecords": "tfrecord"}.get(ending, ending)
@@ -68,12 +71,14 @@ def predict(
         )
     group = Group()
     path = _own_path(output["path"], group)
-    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    mistakes = wrong_file("output.path", path)
+    if mistakes:
+        raise ConfigError(PREDICT, mistakes)
     rows = 0
 
     def counted() -> Iterator[Columns]:
         nonlocal rows
-        for columns in _predict(checked, UserModule(module), group, False):
+        for columns in _predict(checked, user, group, False):
             rows += len(next(iter(columns.values())))
             yield columns
 
@@ -115,14 +120,18 @@ def predict_batches(
 
 
 def _predict(config: Mapping[str, Any], user: UserModule, group: Group, own: bool) -> Iterator[Columns]:
-    source = Source(user, "awf_create_predict_dataset_fn", config, group, config["batch_size"], own=own, labelled=False)
+    source = DatasetSource(user, "awf_create_predict_dataset_fn", config, group, config["batch_size"], own=own, labelled=False)
     named = config.get("models") or [config["model"]]
+    require_models(user, named)
     with group.strategy.scope():
         models = [load_model(user, one["path"], one["name"]) for one in named]
     functions = [predict_function(group, model) for model in models]
     spare: Optional[Part] = None
     for parts in source.steps(source.dataset()):
-        spare = spare or without_rows(next(part for part in parts if part is not None))
+        if spare is None:
+            spare = without_rows(next(part for part in parts if part is not None))
+            for one, model in zip(named, models):
+                call_on_sample(group, model, _read_by(model, spare), f"model {one['name']} on {source.where()}")
         filled = [part or spare for part in parts]
         outputs = [function([_read_by(model, part) for part in filled]) for model, function in zip(models, functions)]
         for number, part in enumerate(parts):

@@ -1,14 +1,17 @@
 """Models to and from folders, with Keras 2 and Keras 3."""
 
 import os
+import sys
 import tempfile
-from typing import Any, Optional
+from contextlib import contextmanager
+from typing import Any, Iterator, List, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
 from akdl.keras.functions import CallbackError, UserModule
+from akdl.keras.saved_function import SavedFunction
 from akdl.keras.workers import Group
-from akdl.storage.model_archive import find_saved_model
+from akdl.storage.model_archive import ModelError, find_saved_model
 from akdl.tf_version import tf_version
 
 
@@ -18,30 +21,56 @@ def is_keras_3() -> bool:
     return tf_version() >= (2, 16) and not version.startswith("2.")
 
 
-def require_empty(path: str) -> None:
-    """Refuse a folder that a model cannot be saved to.
+def model_to_save(user: UserModule, trained: Any) -> Any:
+    """Return the part of a model to save, by the user's `awf_model_to_save_fn`; without it, the model.
 
     Raises:
-        FileExistsError: It exists and is not an empty folder.
+        CallbackError: The function returned something else than a model.
     """
-    if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
-        raise FileExistsError(f"the model cannot be saved to {path}: it exists and is not an empty folder")
+    choose = user.function("awf_model_to_save_fn")
+    if choose is None:
+        return trained
+    model = choose(trained)
+    if not isinstance(model, tf.keras.Model):
+        raise CallbackError(f"awf_model_to_save_fn in {user.file}: expected a tf.keras.Model, got {type(model).__name__}")
+    return model
 
 
-def save_model(model: Any, path: str, group: Group) -> Optional[str]:
+def try_export(model: Any, features: Any, trained: Any) -> None:
+    """Make what Keras 3 would fail to export fail now; all workers have to call this.
+
+    Args:
+        model: The model to save.
+        features: Features that the trained model takes.
+        trained: The trained model.
+
+    Raises:
+        Exception: What `save_model` would raise.
+    """
+    if is_keras_3() and not _knows_its_inputs(model):
+        with tempfile.TemporaryDirectory(prefix="akdl-try-") as folder:
+            _export(model, os.path.join(folder, "model"), features if model is trained else None)
+
+
+def save_model(model: Any, path: str, group: Group, features: Any = None) -> Optional[str]:
     """Write a SavedModel and return its path; all workers have to call this, only the chief's is kept.
 
     The folder is there when it is whole, not before.
+
+    Args:
+        model: The model.
+        path: The folder; it does not exist, or is empty.
+        group: The group.
+        features: Features that the model takes; None when it knows its inputs by itself.
     """
     parent = os.path.dirname(os.path.abspath(path))
     if group.is_chief:
-        require_empty(path)
         os.makedirs(parent, exist_ok=True)
     # Saving reads variables that the workers hold together, so all of them have to take part.
     with tempfile.TemporaryDirectory(prefix=".akdl-model-", dir=parent if group.is_chief else None) as folder:
         unfinished = os.path.join(folder, "model")
         if is_keras_3():
-            model.export(unfinished, verbose=False)
+            _export(model, unfinished, features)
         else:
             model.save(unfinished, save_format="tf", include_optimizer=False)
         if not group.is_chief:
@@ -52,39 +81,115 @@ def save_model(model: Any, path: str, group: Group) -> Optional[str]:
     return path
 
 
+def require_models(user: UserModule, named: Sequence[Mapping[str, str]]) -> None:
+    """Refuse paths without a model before the first of several is used; the user's `awf_load_model_fn` may take any.
+
+    Raises:
+        ValueError: There is no file and no SavedModel.
+    """
+    for one in named:
+        if not user.has("awf_load_model_fn") and not os.path.isfile(one["path"]):
+            find_saved_model(one["path"])
+
+
 def load_model(user: UserModule, path: str, name: str) -> Any:
     """Return a model by the user's `awf_load_model_fn`, or from a SavedModel or a file of Keras.
 
-    What comes from a SavedModel under Keras 3 is a function of the features, not a Keras model.
+    Keras 3 does not load SavedModels, and Keras 2 not those of Keras 3: they come as a function of the features.
+
+    Raises:
+        ModelError: The user's function failed, or returned something that cannot be called.
     """
     own = user.function("awf_load_model_fn")
-    if own is not None:
-        model = own(path, name)
-        if not callable(model):
-            raise CallbackError(f"awf_load_model_fn in {user.file} returned {model!r} for {name}, expected a model")
-        return model
-    if os.path.isfile(path):
-        return tf.keras.models.load_model(path, compile=False)
+    if own is None:
+        return _load_file(path) if os.path.isfile(path) else _load_saved_model(path, name)
+    try:
+        with _load_model_takes_folders(name):
+            model = own(path, name)
+    except Exception as error:
+        formats = ""
+        if is_keras_3() and os.path.isdir(path):
+            formats = (
+                f"; {path} is a SavedModel, and load_model of Keras 3 takes .keras and .h5 files: call it as "
+                "tf.keras.models.load_model, which takes SavedModels here, or use tf.keras.layers.TFSMLayer"
+            )
+        raise ModelError(
+            f"awf_load_model_fn in {user.file} failed for {name}: {type(error).__name__}: {error}{formats}"
+        ) from error
+    if not callable(model):
+        raise ModelError(f"awf_load_model_fn in {user.file} returned {model!r} for {name}, expected a model")
+    return model
+
+
+def _load_file(path: str) -> Any:
+    return tf.keras.models.load_model(path, compile=False)
+
+
+def _load_saved_model(path: str, name: str) -> Any:
     found = find_saved_model(path)
+    # What Keras 2 wrote has this file beside the graph.
+    if is_keras_3() or not os.path.exists(os.path.join(found, "keras_metadata.pb")):
+        return SavedFunction(found, name)
+    return tf.keras.models.load_model(found, compile=False)
+
+
+@contextmanager
+def _load_model_takes_folders(name: str) -> Iterator[None]:
+    """Let `tf.keras.models.load_model` take the folder of a SavedModel with Keras 3, as it does with Keras 2.
+
+    So an `awf_load_model_fn` runs on both.
+    """
     if not is_keras_3():
-        return tf.keras.models.load_model(found, compile=False)
-    return _Served(tf.saved_model.load(found))
+        yield
+        return
+    original = tf.keras.models.load_model
+
+    def load(filepath: Any, *args: Any, **kwargs: Any) -> Any:
+        if os.path.isdir(filepath):
+            return _load_saved_model(os.fspath(filepath), name)
+        return original(filepath, *args, **kwargs)
+
+    own = [sys.modules[place] for place in ("keras.models", "keras.saving") if place in sys.modules]
+    places: List[Any] = [tf.keras.models, *own]
+    try:
+        for place in places:
+            place.load_model = load
+        yield
+    finally:
+        for place in places:
+            place.load_model = original
 
 
-class _Served:
-    """A SavedModel that Keras 3 wrote or will not load: called like the model."""
+def _knows_its_inputs(model: Any) -> bool:
+    return bool(getattr(model, "inputs", None))
 
-    def __init__(self, loaded: Any) -> None:
-        self._loaded = loaded  # must stay alive, or its variables go
-        self._serve = getattr(loaded, "serve", None)
-        self._signature = loaded.signatures[tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY]
-        self.input_names = list(self._signature.structured_input_signature[1])
 
-    def __call__(self, features: Any) -> Any:
-        if self._serve is not None and not isinstance(features, dict):
-            return self._serve(features)
-        if not isinstance(features, dict):
-            values = list(features) if isinstance(features, (list, tuple)) else [features]
-            features = dict(zip(self.input_names, values))
-        outputs = self._signature(**features)
-        return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+def _export(model: Any, path: str, features: Any) -> None:
+    """Export with Keras 3; a subclassed model would forget dtypes and names of its inputs, so they are taken from features."""
+    if features is None or _knows_its_inputs(model):
+        model.export(path, verbose=False)
+        return
+    archive = tf.keras.export.ExportArchive()
+    archive.track(model)
+    archive.add_endpoint("serve", lambda inputs: model(inputs, training=False), input_signature=[_specs(features)])
+    archive.write_out(path, verbose=False)
+
+
+def _specs(features: Any) -> Any:
+    """Return specs with any number of rows, named as Keras 2 names them: by key, else input_1, input_2, ..."""
+    single = len(tf.nest.flatten(features)) == 1
+
+    def spec(path: Any, one: Any) -> Any:
+        last = path[-1] if path else 0
+        name = last if isinstance(last, str) else f"input_{1 if single else last + 1}"
+        return tf.TensorSpec([None, *one.shape[1:]], one.dtype, name=name)
+
+    return _map_with_path(spec, features, ())
+
+
+def _map_with_path(function: Any, structure: Any, path: Any) -> Any:
+    if isinstance(structure, dict):
+        return {key: _map_with_path(function, one, (*path, key)) for key, one in structure.items()}
+    if isinstance(structure, (list, tuple)):
+        return type(structure)(_map_with_path(function, one, (*path, number)) for number, one in enumerate(structure))
+    return function(path, structure)

@@ -104,6 +104,8 @@ def check(task: str, config: Any) -> List[str]:
         names = [one if isinstance(one, str) else one["name"] for one in config.get("callbacks", [])]
         places = [index for index, name in enumerate(names) if name == "checkpoint"]
         mistakes += [f"callbacks[{index}]: there can be one checkpoint callback only" for index in places[1:]]
+    if not mistakes and task == EVALUATE and not (config.get("metrics") or config.get("weighted_metrics")):
+        mistakes.append("metrics: missing; give metrics, weighted_metrics or both")
     if not mistakes and task == PREDICT and ("model" in config) == ("models" in config):
         mistakes.append("model: give either model or models")
     if not mistakes and task != TRAIN:
@@ -123,11 +125,13 @@ def _callback_mistakes(task: str, config: Mapping[str, Any], user: UserModule) -
         needed.append("awf_create_val_dataset_fn")
     mistakes = [one for name in needed for one in user.mistakes(name, config, {"batch_size": 1})]
     if task == TRAIN:
-        if "val_data_args" in config and not user.has("awf_create_val_dataset_fn"):
-            mistakes.append(f"val_data_args: {user.file} does not define awf_create_val_dataset_fn")
         several = isinstance(config.get("optimizer"), list) and len(config["optimizer"]) > 1
         if several and not user.has("awf_group_trainable_vars_fn"):
             mistakes.append(f"optimizer: several need awf_group_trainable_vars_fn, which {user.file} does not define")
+        if not several and user.has("awf_group_trainable_vars_fn"):
+            mistakes.append(
+                f"optimizer: {user.file} defines awf_group_trainable_vars_fn, so give a list with an optimizer for each group"
+            )
     return mistakes
 
 

@@ -3,6 +3,7 @@
 import logging
 import os
 import random
+import tempfile
 import time
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
 
@@ -15,16 +16,19 @@ from akdl.keras.callbacks import (
     CheckpointSettings,
     Training,
     checkpoint_settings,
-    join_state,
     make_callbacks,
-    split_state,
 )
-from akdl.keras.data import Part, Source, label_of
+from akdl.keras.data import DatasetSource, Part, Place
 from akdl.keras.functions import UserModule
-from akdl.keras.loop import Evaluation, Metrics, Objective, TrainStep, VariableGroups
+from akdl.keras.loop import LossError, Objective, TrainStep, VariableGroups, require_finite_weights
+from akdl.keras.model_call import call_on_sample
 from akdl.keras.objects import Heads, ObjectError, learning_rate, make_optimizer, set_learning_rate, unknown_names
-from akdl.keras.saving import require_empty, save_model
+from akdl.keras.row_metrics import Metrics
+from akdl.keras.saving import model_to_save, save_model, try_export
+from akdl.keras.seeds import set_seed
+from akdl.keras.targets import require_targets, try_folder, wrong_train_targets
 from akdl.keras.task_configs import TRAIN, prepare
+from akdl.keras.validation import Validation
 from akdl.keras.workers import Group
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
@@ -35,6 +39,10 @@ logger = logging.getLogger(__name__)
 PROGRESS_S = 10.0  # from one line within an epoch to the next
 
 Report = Callable[[str], None]
+
+
+class SaveError(ValueError):
+    """The model was trained and could not be saved; the message names the checkpoint that keeps it."""
 
 
 class TrainResult(NamedTuple):
@@ -75,14 +83,13 @@ def train(
 
     Raises:
         akdl.user_code.config_file.ConfigError: The config is wrong; with all mistakes.
-        ValueError: What the callbacks return does not fit.
+        ValueError: What the callbacks return does not fit, or the loss became NaN.
+        SaveError: The trained model could not be saved; it is kept.
     """
     user = UserModule(module)
     checked = prepare(
         TRAIN, read_config(config) if isinstance(config, str) else config, placeholders or {}, user, unknown_names
     )
-    if "save_path" in checked:
-        require_empty(checked["save_path"])
     return _Trainer(checked, user, report or logger.info, task_config, folder).run()
 
 
@@ -106,12 +113,14 @@ class _Trainer:
             folder.fetch()
             if group.is_chief and task_config is not None:
                 folder.begin(task_config.attempt)
+        require_targets(TRAIN, group, wrong_train_targets(config, self._settings, self._callbacks) if group.is_chief else [])
         self._seed: Optional[int] = config.get("seed")
         if self._seed is None and group.ranks > 1:
             # All have to shuffle alike.
             self._seed = int(group.sum(random.randrange(1 << 31) if group.is_chief else 0))
-        self._set_seed(0)
-        self._source = Source(
+        if self._seed is not None:
+            set_seed(self._seed)
+        self._source = DatasetSource(
             user,
             "awf_create_train_dataset_fn",
             config,
@@ -122,13 +131,15 @@ class _Trainer:
         )
         self._dataset = self._source.dataset()
         sample = self._source.sample(self._dataset)
+        self._validation = Validation(user, config, group)
         if self._seed is not None:
-            self._set_seed(0)
+            set_seed(self._seed)
         with group.strategy.scope():
             model = user.create("awf_create_model_fn", config)
             if not isinstance(model, tf.keras.Model):
                 raise ObjectError(f"awf_create_model_fn in {user.file}: expected a tf.keras.Model, got {type(model).__name__}")
-            outputs = model(sample.features, training=False)
+        outputs = call_on_sample(group, model, sample, self._source.where())
+        with group.strategy.scope():
             given = config["optimizer"] if isinstance(config["optimizer"], list) else [config["optimizer"]]
             optimizers = [make_optimizer(spec, user.module) for spec in given]
             variables = VariableGroups(model, optimizers, user.function("awf_group_trainable_vars_fn"))
@@ -138,9 +149,15 @@ class _Trainer:
         self._step = TrainStep(group, model, variables, self._objective, self._metrics, sample)
         self._training = Training(group, model, optimizers, user.module, config.get("epochs", 1))
         self._history: List[Dict[str, float]] = []
-        self._place = _Place()
+        self._place = Place()
         self._rows = 0.0
-        self._evaluation: Optional[Evaluation] = None
+        # What would fail after the last step, or after an epoch, fails now.
+        self._validation.prepare(model, self._heads, self._objective)
+        self._features = sample.features
+        if "save_path" in config:
+            try_export(model_to_save(user, model), sample.features, model)
+        if "val_data_args" in config and not user.has("awf_create_val_dataset_fn"):
+            self._report(f"no validation: {user.file} does not define awf_create_val_dataset_fn, so val_data_args is not used")
 
     def run(self) -> TrainResult:
         training, settings = self._training, self._settings
@@ -183,9 +200,11 @@ class _Trainer:
             self._watch.step_end(training.steps, lambda loss=stepped.loss: {"loss": loss})  # type: ignore[misc]
             settings = self._settings
             if settings is not None and settings.every_steps and training.steps % settings.every_steps == 0:
+                self._require_finite_loss()
                 self._save(settings)
             if time.monotonic() - shown > PROGRESS_S:
                 shown = time.monotonic()
+                self._require_finite_loss()
                 mean = float(self._step.losses.numpy()) / self._rows
                 self._report(f"epoch {epoch + 1}/{training.epochs}  step {place.steps_in_epoch}  loss {mean:.5g}")
             if self._watch.stop:
@@ -195,11 +214,12 @@ class _Trainer:
             raise ObjectError(
                 "there are no rows to train on: the training dataset is empty, or smaller than a batch that it drops"
             )
+        self._require_finite_loss()
         seconds = time.monotonic() - start
         logs = {"loss": float(self._step.losses.numpy()) / self._rows, **self._metrics.result(self._group)}
         self._step.losses.assign(0.0)
         self._rows = 0.0
-        logs.update(self._validate())
+        logs.update(self._validation.run())
         place.steps_in_epoch = 0
         if steps_per_epoch is None:
             place.next_pass()
@@ -237,33 +257,18 @@ class _Trainer:
             tf.random.set_seed(self._seed + epoch)
             self._step.renew()
 
-    def _validate(self) -> Dict[str, float]:
-        if not self._user.has("awf_create_val_dataset_fn"):
-            return {}
-        config, group = self._config, self._group
-        own = "val" in config.get("worker_datasets", [])
-        source = Source(self._user, "awf_create_val_dataset_fn", config, group, config["batch_size"], own=own)
-        logs = {}
-        datasets = source.datasets()
-        for key, dataset in datasets.items():
-            if self._evaluation is None:
-                metrics = self._metrics_of(source.sample(dataset))
-                self._evaluation = Evaluation(group, self._training.model, metrics, self._objective)
-            found = self._evaluation.run(source, dataset)
-            logs.update({label_of(f"val_{name}", key): value for name, value in found.items()})
-        return logs
-
-    def _metrics_of(self, sample: Part) -> Metrics:
-        with self._group.strategy.scope():
-            outputs = self._training.model(sample.features, training=False)
-        return Metrics(self._config, self._user.module, self._heads, sample.label, outputs)
+    def _require_finite_loss(self) -> None:
+        self._step.require_finite_loss(self._training.steps, len(self._history) + 1)
 
     def _report_epoch(self, logs: Mapping[str, float], steps_per_s: float) -> None:
         training = self._training
         values = "  ".join(f"{name} {value:.5g}" for name, value in logs.items())
         self._report(f"epoch {len(self._history)}/{training.epochs}  {values}  ({steps_per_s:.4g} steps/s)")
         if training.stop and len(self._history) < training.epochs:
-            self._report(f"stopped early after epoch {len(self._history)}")
+            self._report(f"stopped early after epoch {len(self._history)}; {self._stopped_by()}")
+
+    def _stopped_by(self) -> str:
+        return next((callback.stopped for callback in self._callbacks if callback.stopped), "a callback asked for it")
 
     def _is_last(self) -> bool:
         return self._training.stop or self._watch.stop or len(self._history) == self._training.epochs
@@ -273,7 +278,8 @@ class _Trainer:
         group, training, place = self._group, self._training, self._place
         arrays: Dict[str, Any] = {}
         states = [
-            split_state(callback.state(), f"callback{number}/", arrays) for number, callback in enumerate(self._callbacks)
+            checkpoint.split_state(callback.state(), f"callback{number}/", arrays)
+            for number, callback in enumerate(self._callbacks)
         ]
         with group.strategy.scope():
             for prefix, variables in self._variables():
@@ -284,7 +290,6 @@ class _Trainer:
         progress = {
             "history": self._history,
             "steps": training.steps,
-            "stop": training.stop,
             "steps_in_epoch": place.steps_in_epoch,
             "places": group.sum(places).astype(int).tolist(),
             "loss": [float(self._step.losses.numpy()), self._rows],
@@ -312,7 +317,7 @@ class _Trainer:
         if len(progress["callbacks"]) != len(self._callbacks):
             raise checkpoint.CheckpointError(f"{path} belongs to a training with other callbacks")
         self._history = progress["history"]
-        training.steps, training.stop = progress["steps"], progress["stop"]
+        training.steps = progress["steps"]
         self._seed = progress["seed"] if self._config.get("seed") is None else self._seed
         places = progress["places"]
         if len(places) == group.ranks:
@@ -336,8 +341,14 @@ class _Trainer:
         if group.is_chief:  # the sum of all workers
             self._metrics.set_state(arrays["metrics"])
         for index, (callback, state) in enumerate(zip(self._callbacks, progress["callbacks"])):
-            callback.restore(join_state(state, f"callback{index}/", arrays))
+            callback.restore(checkpoint.join_state(state, f"callback{index}/", arrays))
+        training.stop = any(callback.stopped for callback in self._callbacks)
         self._report(f"resumed from {path}: {len(self._history)} epochs, {training.steps} steps")
+        if training.stop and len(self._history) < training.epochs:
+            self._report(
+                f"epochs {len(self._history) + 1} to {training.epochs} are not trained: an earlier run stopped after epoch "
+                f"{len(self._history)} ({self._stopped_by()}); raise its patience to go on, or use another checkpoint path"
+            )
 
     def _variables(self) -> List[Tuple[str, Any]]:
         """Return all variables that make up the state of the training, by the prefix of their names in a checkpoint."""
@@ -351,39 +362,33 @@ class _Trainer:
         path = self._config.get("save_path")
         if path is None:
             return None
-        model = self._training.model
-        choose = self._user.function("awf_model_to_save_fn")
-        if choose is not None:
-            model = choose(model)
-            if not isinstance(model, tf.keras.Model):
-                raise ObjectError(
-                    f"awf_model_to_save_fn in {self._user.file}: expected a tf.keras.Model, got {type(model).__name__}"
-                )
-        saved = save_model(model, path, self._group)
-        self._group.sum(0)  # nobody ends before it is there
+        problem, saved = None, None
+        try:
+            model = model_to_save(self._user, self._training.model)
+            require_finite_weights(model)
+            saved = save_model(model, path, self._group, self._features if model is self._training.model else None)
+        except LossError:
+            raise
+        except Exception as error:
+            problem = error
+        if self._group.sum(0 if problem is None else 1):  # nobody ends before it is there
+            raise SaveError(self._keep(path, problem)) from problem
         if saved is not None:
             self._report(f"saved to {saved}")
         return saved
 
-    def _set_seed(self, number: int) -> None:
-        if self._seed is None:
-            return
-        random.seed(self._seed + number)
-        np.random.seed((self._seed + number) % (1 << 32))
-        if hasattr(tf.keras.utils, "set_random_seed"):
-            tf.keras.utils.set_random_seed((self._seed + number) % (1 << 32))
-        else:
-            tf.random.set_seed(self._seed + number)
-
-
-class _Place:
-    """How far this worker is in the data: whole passes, and steps in the current one and in the epoch."""
-
-    def __init__(self) -> None:
-        self.passes = 0
-        self.steps_in_pass = 0
-        self.steps_in_epoch = 0
-
-    def next_pass(self) -> None:
-        self.passes += 1
-        self.steps_in_pass = 0
+    def _keep(self, path: str, problem: Optional[Exception]) -> str:
+        """Write a checkpoint of the model that could not be saved, where there is none, and return what to say of it."""
+        settings = self._settings
+        if settings is None:  # else the last epoch's checkpoint is there
+            folder = f"{path}.kept"
+            if self._group.is_chief and try_folder(folder) is not None:
+                folder = tempfile.mkdtemp(prefix="akdl-kept-")
+            settings = CheckpointSettings(folder)
+            self._save(settings)
+        reason = "another worker failed" if problem is None else f"{type(problem).__name__}: {problem}"
+        return (
+            f"the model is trained, but could not be saved to {path}: {reason}. It is kept in "
+            f"{checkpoint.latest(settings.path)}: to save it without training again, run once more with the checkpoint "
+            f"callback and the path {settings.path}"
+        )

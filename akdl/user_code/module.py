@@ -28,12 +28,16 @@ def load_module(path: str) -> ModuleType:
     """Import a Python file under its own name, with its folder first on the path.
 
     Raises:
-        UserModuleError: There is no such file, or it is no Python file.
+        UserModuleError: There is no such file, or it is no Python file, or it has a syntax error.
     """
     path = os.path.abspath(path)
     if not os.path.isfile(path) or not path.endswith(".py"):
         raise UserModuleError(f"expected the user module to be a Python file, got {path}")
-    return import_file(path, os.path.dirname(path))
+    try:
+        return import_file(path, os.path.dirname(path))
+    except SyntaxError as error:
+        text = (error.text or "").strip()
+        raise UserModuleError(f"{error.filename}, line {error.lineno}: {error.msg}" + (f": {text}" if text else "")) from error
 
 
 def import_file(path: str, root: str) -> ModuleType:

@@ -1,11 +1,6 @@
 """A RankNet: trained on pairs of documents, served as the ranker inside it. The callbacks of `python -m akdl.keras`.
 
-It follows the example of the runner's documentation. What was repaired there, all of it:
-
-- Tensors inside the ranker are joined by the layer `Concatenate`; `tf.concat` on a model's inputs is refused by Keras 3.
-- `call` also scores single documents: the two validation sets have no pairs, and would ask for features that they lack.
-- `awf_load_model_fn` is new: what is saved is the ranker, but the test set has pairs, so it is put back into a RankNet.
-- The datasets' functions have one underscore in front instead of two.
+README.md lists what was repaired in the example that it follows.
 """
 
 import tensorflow as tf
@@ -119,8 +114,4 @@ def awf_model_to_save_fn(trained_model: RankNetModel):
 
 
 def awf_load_model_fn(path, name):
-    if hasattr(tf.keras.layers, "TFSMLayer"):  # Keras 3
-        ranker = tf.keras.layers.TFSMLayer(path, call_endpoint="serve")
-    else:
-        ranker = tf.keras.models.load_model(path, compile=False)
-    return RankNetModel(name, None, ranker)
+    return RankNetModel(name, None, tf.keras.models.load_model(path, compile=False))

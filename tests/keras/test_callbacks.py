@@ -69,7 +69,7 @@ class TestEarlyStopping:
 
         import numpy as np
 
-        from akdl.keras.callbacks import join_state, split_state
+        from akdl.keras.checkpoint import join_state, split_state
 
         spec = {"name": "early_stopping", "args": {"patience": 3, "restore_best_weights": True}}
         first, second, run = make(spec), make(spec), training()

@@ -21,9 +21,9 @@ def group(rank: int = 0, ranks: int = 1, local: int = 1) -> Any:
 
 
 def source(function: Any, place: Any, batch_size: int, **more: Any) -> Any:
-    from akdl.keras.data import Source
+    from akdl.keras.data import DatasetSource
 
-    return Source(UserModule(user_module(**{NAME: function})), NAME, {}, place, batch_size, **more)
+    return DatasetSource(UserModule(user_module(**{NAME: function})), NAME, {}, place, batch_size, **more)
 
 
 def rows_of(function: Any, place: Any, batch_size: int, skip: int = 0, **more: Any) -> list[list[list[int]]]:
@@ -141,6 +141,9 @@ class TestStructure:
 
 
 def test_a_sample_where_there_are_no_rows() -> None:
-    made = source(lambda: numbers(0), group(), 2)
+    """Another worker has some."""
+    place = group(0, 2)
+    place.sum = lambda own: own + 1
+    made = source(lambda: numbers(0), place, 2)
     part = made.sample(made.dataset())
     assert np.shape(part.features[0]) == (1,) and part.rows == 1

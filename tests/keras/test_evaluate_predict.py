@@ -95,6 +95,12 @@ class TestEvaluate:
         self.evaluate(config, module, tmp_path)
         assert seen == [(one["path"], one["name"]) for one in config["models"]]
 
+    def test_no_rows(self, tmp_path: Path) -> None:
+        config, module = self.config(tmp_path), script("mlp")
+        write_csv(tmp_path / "test.csv", 0, header=False)
+        with pytest.raises(ValueError, match="awf_create_test_dataset_fn in mlp.py, dataset 0: there are no rows"):
+            self.evaluate(config, module, tmp_path)
+
     def test_no_model(self, tmp_path: Path) -> None:
         config = self.config(tmp_path, models=[{"name": "m", "path": str(tmp_path / "nothing")}])
         with pytest.raises(ValueError, match="expected a SavedModel in .*nothing, which is no folder"):

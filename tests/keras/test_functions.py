@@ -56,8 +56,12 @@ class TestCreate:
         with pytest.raises(CallbackError, match="user has to define awf_create_model_fn"):
             UserModule(module()).create("awf_create_model_fn", {})
 
-    def test_mistyped_callback(self) -> None:
-        with pytest.raises(
-            CallbackError, match="defines awf_create_modle_fn; there is no such callback; the callbacks are awf_"
-        ):
-            UserModule(module(awf_create_modle_fn=nothing))
+    def test_a_name_near_a_callback_is_warned_of(self, caplog: pytest.LogCaptureFixture) -> None:
+        """It may be a helper, so it is no error."""
+        UserModule(module(awf_create_modle_fn=nothing, awf_rows=nothing, awf_create_model_fn=nothing))
+        assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
+        assert caplog.messages[0] == (
+            "user defines awf_create_modle_fn, which is no callback, so the runner does not call it; "
+            "the callback with a similar name is awf_create_model_fn"
+        )
+        assert caplog.messages[1] == "user defines awf_rows, which is no callback, so the runner does not call it"

@@ -58,6 +58,7 @@ class TestTwoOptimizers:
     @pytest.mark.parametrize(
         ("groups", "message"),
         [
+            (lambda model: None, "returned NoneType, expected a tuple with the variables of each optimizer"),
             (lambda model: (model.trainable_variables,), "returned 1 groups, the config has 2 optimizers"),
             (lambda model: (model.trainable_variables[:-1], []), "in no group: .*bias"),
             (lambda model: (model.trainable_variables, model.trainable_variables[-1:]), "in several: .*bias"),

@@ -40,6 +40,19 @@ class TestArguments:
         assert main(["train", write(tmp_path / "c.json", {}), "--module", str(module), *arguments]) == 2
         assert message in capsys.readouterr().err
 
+    def test_help(self, capsys: Any) -> None:
+        with pytest.raises(SystemExit) as left:
+            main(["--help"])
+        assert left.value.code == 0
+        printed = capsys.readouterr().out
+        assert all(flag in printed for flag in ("--module", "--data-path", "--set", "CONFIG", "{train,evaluate,predict}"))
+
+    def test_a_module_with_a_syntax_error(self, tmp_path: Path, capsys: Any) -> None:
+        module = tmp_path / "user.py"
+        module.write_text("x = 1\ndef broken(:\n")
+        assert main(["train", write(tmp_path / "c.json", {}), "--module", str(module)]) == 2
+        assert f"train: {module}, line 2: " in capsys.readouterr().err
+
     def test_no_config(self, tmp_path: Path, capsys: Any) -> None:
         assert main(["train", str(tmp_path / "c.json"), *MODULE]) == 2
         assert "c.json" in capsys.readouterr().err

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from tests.keras.keras_2_models import FOLDER, make
 from tests.keras.support import ENVIRONMENT
 from tests.support.tensorflows import NEWEST, pytest_for
 from tests.support.tf_group import ROOT
@@ -25,16 +27,27 @@ TESTS = [
     "test_objects.py",
     "test_operator.py::test_a_train_operator_gets_the_saved_model",
     "test_operator.py::test_a_batch_operator_gets_the_model_as_rows",
+    "test_row_metrics.py",
+    "test_saved_function.py",
+    "test_saving.py",
+    "test_targets.py",
     "test_train.py::TestMlp::test_equals_keras_itself",
     "test_train.py::TestResumption::test_after_an_epoch",
     "test_train.py::TestGroups::test_processes_get_the_weights_of_one[mlp-3]",
     "test_train.py::TestWeightsAndEmptyData",
+    "test_validation.py",
 ]
 
 
-def test_keras_3() -> None:
+def test_keras_3(tmp_path: Path) -> None:
+    make(tmp_path)
     python = NEWEST.python()
-    environment = {**os.environ, **ENVIRONMENT, "PYTHONPATH": os.pathsep.join([str(ROOT), pytest_for(python)])}
+    environment = {
+        **os.environ,
+        **ENVIRONMENT,
+        FOLDER: str(tmp_path),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), pytest_for(python)]),
+    }
     # Without conftest.py: it looks for what jobs leave behind, and here are none.
     command = [python, "-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider", *(f"tests/keras/{one}" for one in TESTS)]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=550)

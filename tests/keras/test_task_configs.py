@@ -98,14 +98,25 @@ class TestUserModule:
         user = ModuleType("user")
         vars(user).update(awf_create_model_fn=lambda name: None)
         config = {"loss": "mse", "optimizer": ["sgd", "adam"], "val_data_args": {}}
-        with pytest.raises(ConfigError, match="the train config has 5 mistakes:\n- batch_size: missing\n") as raised:
+        with pytest.raises(ConfigError, match="the train config has 4 mistakes:\n- batch_size: missing\n") as raised:
             prepare("train", config, {}, UserModule(user))
         assert raised.value.mistakes[1:] == [
             "model_args: missing name of awf_create_model_fn(name) in user",
             "user has to define awf_create_train_dataset_fn",
-            "val_data_args: user does not define awf_create_val_dataset_fn",
             "optimizer: several need awf_group_trainable_vars_fn, which user does not define",
         ]
+
+    def test_groups_of_variables_need_several_optimizers(self) -> None:
+        user = ModuleType("user")
+        vars(user).update(
+            awf_create_model_fn=lambda: None,
+            awf_create_train_dataset_fn=lambda: None,
+            awf_group_trainable_vars_fn=lambda model: ((), ()),
+        )
+        for optimizer in ("sgd", ["sgd"]):
+            config = {"loss": "mse", "optimizer": optimizer, "batch_size": 1}
+            with pytest.raises(ConfigError, match="optimizer: user defines awf_group_trainable_vars_fn, so give a list"):
+                prepare("train", config, {}, UserModule(user))
 
 
 class TestSetValue:

@@ -194,18 +194,18 @@ class TestWeightsAndEmptyData:
         model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1, kernel_initializer="zeros")])
         module = user_module(awf_create_model_fn=lambda: model, awf_create_train_dataset_fn=lambda: dataset([1.0, 0.0]))
         sgd = {"name": "SGD", "args": {"learning_rate": 0.5}}
-        result = train({"batch_size": 2, "optimizer": sgd, "loss": "mse", "metrics": ["mae"]}, module)
+        result = train({"batch_size": 2, "optimizer": sgd, "loss": "mse", "weighted_metrics": ["mae"]}, module)
         assert result.history == [{"loss": pytest.approx(2.0), "mae": pytest.approx(2.0)}]
         # d/dw of (w - 2)^2 / 2 at 0 is -2
         assert [float(np.squeeze(value)) for value in model.get_weights()] == pytest.approx([1.0, 1.0])
 
     def test_no_rows(self, tmp_path: Path) -> None:
-        with pytest.raises(ValueError, match="no rows to train on"):
+        with pytest.raises(ValueError, match="awf_create_train_dataset_fn in mlp.py: there are no rows"):
             train(mlp_config(tmp_path, rows=0), script("mlp"), tmp_path)
 
     def test_a_folder_that_is_not_empty_is_refused_before_the_training(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
-        with pytest.raises(FileExistsError, match="is not an empty folder"):
+        with pytest.raises(ValueError, match="save_path: .* is not an empty folder"):
             train(mlp_config(tmp_path, save_path=str(tmp_path)), script("mlp"), tmp_path)
 
     def test_what_is_no_model(self, tmp_path: Path) -> None:
@@ -213,6 +213,45 @@ class TestWeightsAndEmptyData:
         module.awf_create_model_fn = lambda name, input_size, layers: "model"
         with pytest.raises(ValueError, match="awf_create_model_fn in mlp.py: expected a tf.keras.Model, got str"):
             train(mlp_config(tmp_path), module, tmp_path)
+
+
+def tiny(rows: Any, **more: Any) -> Any:
+    import tensorflow as tf
+
+    def create() -> Any:
+        return tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1)])
+
+    data = tf.data.Dataset.from_tensor_slices((rows, [[1.0]] * len(rows)))
+    return user_module(awf_create_model_fn=create, awf_create_train_dataset_fn=lambda: data, **more)
+
+
+def test_a_loss_of_nan_is_an_error_and_nothing_is_saved(tmp_path: Path) -> None:
+    config = {"batch_size": 1, "optimizer": "sgd", "loss": "mse", "save_path": str(tmp_path / "model")}
+    with pytest.raises(ValueError, match="the loss is nan since step 2, in epoch 1, and no model is saved"):
+        train(config, tiny([[1.0], [float("nan")], [1.0]]))
+    assert not list(tmp_path.iterdir())
+
+
+def test_resuming_what_stopped_early(tmp_path: Path) -> None:
+    """With a learning rate of 0 nothing improves: the second epoch is the last, unless the patience grows."""
+    from akdl.keras.train import train as run
+
+    def config(epochs: int, patience: int) -> dict[str, Any]:
+        stopping = {"name": "early_stopping", "args": {"monitor": "loss", "patience": patience}}
+        checkpoints = {"name": "checkpoint", "args": {"path": str(tmp_path)}}
+        sgd = {"name": "SGD", "args": {"learning_rate": 0.0}}
+        return {"batch_size": 2, "epochs": epochs, "optimizer": sgd, "loss": "mse", "callbacks": [checkpoints, stopping]}
+
+    lines: list[str] = []
+    module = tiny([[1.0], [2.0]])
+    assert len(run(config(5, 1), module, report=lines.append).history) == 2
+    assert lines[-1] == "stopped early after epoch 2; early_stopping: loss has not improved for 1 epoch"
+    lines.clear()
+    assert len(run(config(6, 1), module, report=lines.append).history) == 2
+    assert lines[-1].startswith(
+        "epochs 3 to 6 are not trained: an earlier run stopped after epoch 2 (early_stopping: loss has not improved"
+    )
+    assert len(run(config(6, 3), module, report=lines.append).history) == 4
 
 
 def without_callbacks(config: dict[str, Any]) -> dict[str, Any]:

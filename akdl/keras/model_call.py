@@ -1,0 +1,72 @@
+"""A model called on the first batch of a dataset, before anything long begins; a failure names line and shapes."""
+
+import os
+import re
+import traceback
+from typing import Any, List, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from akdl.keras.data import Part
+from akdl.keras.loop import evaluated
+from akdl.keras.objects import ObjectError
+from akdl.keras.saved_function import FeaturesError, describe
+from akdl.keras.workers import Group
+
+# Autograph's errors hold the user's lines as text: their traceback has generated files.
+_PLACE = re.compile(r'File "([^"]+)", line (\d+), in (\w+)')
+_ERROR = re.compile(r"^\s*(\w*(?:Error|Exception): .*)$", re.MULTILINE)
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_PACKAGES = tuple(
+    os.path.dirname(os.path.abspath(one)) + os.sep for one in (tf.__file__, np.__file__, os.path.dirname(__file__))
+)
+
+
+def call_on_sample(group: Group, model: Any, part: Part, where: str) -> Any:
+    """Return the model's outputs for a part, as in evaluation.
+
+    Args:
+        group: The group.
+        model: The model.
+        part: Its rows.
+        where: The function and dataset that the part comes from.
+
+    Raises:
+        ObjectError: The model fails; with the line of the user's code and the features' dtypes and shapes.
+    """
+    try:
+        with group.strategy.scope():  # eagerly: this may make the variables, with the numbers that Keras would give them
+            return evaluated(model, part.features)
+    except FeaturesError:
+        raise
+    except Exception as error:
+        places = _places(error)
+        at = ", line ".join(places[-1]) + ": " if places else ""
+        raise ObjectError(
+            f"{where}: the model fails on the first batch: {at}{_reason(error)}; it was called with features "
+            f"{describe(part.features)}"
+        ) from error
+
+
+def _places(error: BaseException) -> List[Tuple[str, str]]:
+    """Return file and line, with the function, of the user's code on the way to an error; the innermost last."""
+    found = [(one.filename, str(one.lineno), one.name) for one in traceback.extract_tb(error.__traceback__)]
+    found += _PLACE.findall(str(error))
+    return [(os.path.basename(file), f"{line}, in {name}") for file, line, name in found if _is_users(file)]
+
+
+def _is_users(file: str) -> bool:
+    outside = f"{os.sep}site-packages{os.sep}" in file or file.startswith(_PACKAGES) or "__autograph_generated" in file
+    return os.path.isabs(file) and not outside
+
+
+def _reason(error: BaseException) -> str:
+    text = str(error)
+    inner = _ERROR.findall(text)
+    if inner:
+        return str(inner[-1])
+    lines = [line.strip() for line in _COLOUR.sub("", text).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith("Exception encountered when calling"):  # Keras's own line above the error's
+        lines = lines[1:]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"

@@ -1,0 +1,124 @@
+"""Metrics over the rows of all workers: they live on each worker, and their states are added up when they are read."""
+
+from typing import Any, Callable, Dict, List, Mapping, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from akdl.keras.data import Part
+from akdl.keras.objects import Heads, ObjectError, make_metric, metric_name
+from akdl.keras.workers import Group
+from akdl.tf_version import tf_version
+
+
+class Metrics:
+    """The metrics of all outputs on this worker.
+
+    As in Keras, `metrics` count all rows alike and `weighted_metrics` by their weights. A weighted one that has the name of
+    another is called `weighted_...`.
+
+    Args:
+        config: `metrics` and `weighted_metrics`: each a list, or a mapping from output to list.
+        user: The user's module.
+        heads: The model's outputs.
+        label: Labels of some rows.
+        outputs: What the model returned for them.
+
+    Raises:
+        ObjectError: Two have one name, or one cannot be made.
+    """
+
+    def __init__(self, config: Mapping[str, Any], user: Any, heads: Heads, label: Any, outputs: Any) -> None:
+        labels, split = heads.split("labels", label), heads.split("outputs", outputs)
+        self._heads = heads
+        self._by_head: List[List[Tuple[Any, bool]]] = [[] for _ in heads.names]
+        self.names: List[str] = []
+        specs = {key: _per_head(heads, key, config.get(key, [])) for key in ("metrics", "weighted_metrics")}
+        for number, (head, one, output) in enumerate(zip(heads.names, labels, split)):
+            prefix = f"{head}_" if heads.several else ""
+            one, _ = with_rank_of(output, one, None)
+            for key, of_heads in specs.items():
+                is_weighted = key == "weighted_metrics"
+                for spec in of_heads[number]:
+                    name = prefix + metric_name(spec)
+                    if is_weighted and name in self.names:
+                        name = f"{prefix}weighted_{metric_name(spec)}"
+                    self.names.append(name)
+                    self._by_head[number].append((make_metric(spec, user, one, output), is_weighted))
+        double = sorted({name for name in self.names if self.names.count(name) > 1})
+        if double:
+            raise ObjectError(f"metrics: several have the name {', '.join(double)}; give them the argument 'name'")
+        self._update = traced_once(self.update_in_graph)
+
+    def update(self, part: Part, outputs: Any) -> None:
+        """Take the rows of a part into account."""
+        if self.names:
+            self._update(part.label, outputs, part.weight)
+
+    def result(self, group: Group) -> Dict[str, float]:
+        """Return the values over the rows of all workers, and start again."""
+        self.set_state(group.sum(self.state()))
+        values = [metric.result() for metric in self._all()]
+        self.reset()
+        wrong = [name for name, value in zip(self.names, values) if np.size(value) != 1]
+        if wrong:
+            raise ObjectError(f"metric {wrong[0]} has several values; a metric here is one number")
+        return {name: float(np.reshape(value, [])) for name, value in zip(self.names, values)}
+
+    def reset(self) -> None:
+        """Forget all rows."""
+        for metric in self._all():
+            metric.reset_state() if hasattr(metric, "reset_state") else metric.reset_states()
+
+    def state(self) -> Any:
+        """Return the variables as one array; the states of workers can be added."""
+        flat = [np.ravel(variable.numpy()).astype(np.float64) for variable in self._variables()]
+        return np.concatenate(flat) if flat else np.zeros(0)
+
+    def set_state(self, state: Any) -> None:
+        """Set the variables from one array."""
+        start = 0
+        for variable in self._variables():
+            size = int(np.prod(variable.shape))
+            variable.assign(np.reshape(state[start : start + size], variable.shape).astype(_numpy_type(variable)))
+            start += size
+
+    def update_in_graph(self, label: Any, outputs: Any, weight: Any) -> None:
+        """Take rows into account, inside a `tf.function`."""
+        labels, weights = self._heads.split("labels", label), self._heads.split("weights", weight)
+        for metrics, one, output, factor in zip(self._by_head, labels, self._heads.split("outputs", outputs), weights):
+            one, factor = with_rank_of(output, one, factor)
+            for metric, is_weighted in metrics:
+                metric.update_state(one, output, sample_weight=factor if is_weighted else None)
+
+    def _all(self) -> List[Any]:
+        return [metric for of_head in self._by_head for metric, _ in of_head]
+
+    def _variables(self) -> List[Any]:
+        return [variable for metric in self._all() for variable in metric.variables]
+
+
+def with_rank_of(output: Any, label: Any, weight: Any) -> Tuple[Any, Any]:
+    """Return labels and weights with an axis of size 1 more, where they are [rows] and the outputs [rows, n], as in Keras.
+
+    Else a mean over the last axis would be one over all rows of a batch.
+    """
+    if output.shape.rank != 2:
+        return label, weight
+    return tuple(tf.expand_dims(one, -1) if one is not None and one.shape.rank == 1 else one for one in (label, weight))
+
+
+def traced_once(function: Callable[..., Any]) -> Any:
+    """Return a `tf.function` that is traced once for all sizes of batches."""
+    # The last batch is smaller: one trace for all sizes instead of one for each.
+    if tf_version() >= (2, 9):
+        return tf.function(function, reduce_retracing=True)
+    return tf.function(function, experimental_relax_shapes=True)
+
+
+def _per_head(heads: Heads, what: str, given: Any) -> List[Any]:
+    return heads.specs(what, given, []) if isinstance(given, Mapping) else [given] * len(heads.names)
+
+
+def _numpy_type(variable: Any) -> Any:
+    return tf.as_dtype(variable.dtype).as_numpy_dtype

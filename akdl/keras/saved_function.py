@@ -1,0 +1,150 @@
+"""A SavedModel as a function of the features, for models that this Keras does not load as models."""
+
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
+
+import tensorflow as tf
+
+_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+
+
+class FeaturesError(ValueError):
+    """Features do not fit the inputs of a SavedModel; the message lists both."""
+
+
+class SavedFunction:
+    """A SavedModel, called with features like the model that it was made from.
+
+    What Keras 3 exports has the function `serve`, what Keras 2 saved can be called itself. Both know the structure of the
+    model's inputs. A SavedModel of another origin has its signature only, which takes its inputs by name.
+
+    Args:
+        path: The SavedModel.
+        name: What messages call it.
+
+    Attributes:
+        input_names: The names of the inputs, in the model's order; in no order where the signature alone knows them.
+    """
+
+    def __init__(self, path: str, name: str) -> None:
+        loaded = tf.saved_model.load(path)
+        self._loaded = loaded  # must stay alive, or its variables go
+        self._name = name
+        self._rest: Tuple[Any, ...] = ()
+        self._ordered = True
+        if hasattr(loaded, "serve"):
+            self._function = loaded.serve
+            self._inputs = _signatures(loaded.serve)[0][0]
+        elif callable(loaded):
+            self._function = loaded
+            # In evaluation: a model that tells training from it has been saved for both.
+            found = [one for one in _signatures(loaded.__call__) if True not in [rest is True for rest in one[1:]]]
+            self._inputs, self._rest = found[0][0], tuple(found[0][1:])
+        elif _SIGNATURE in loaded.signatures:
+            signature = loaded.signatures[_SIGNATURE]
+            self._inputs = dict(signature.structured_input_signature[1])
+            self._function = lambda features: _one_or_all(signature(**features))
+            self._ordered = len(self._inputs) == 1
+        else:
+            raise FeaturesError(f"{name}: the SavedModel in {path} has no signature {_SIGNATURE!r}, so it cannot be called")
+        self.input_names = list(self._inputs) if isinstance(self._inputs, Mapping) else _names(self._inputs)
+
+    def __call__(self, features: Any, training: Any = None, mask: Any = None) -> Any:
+        """Return the outputs for features.
+
+        Args:
+            features: In the structure of the model's inputs; a dict by input names; or one tensor for one input.
+            training: Left out: a SavedModel only predicts.
+            mask: Left out.
+
+        Raises:
+            FeaturesError: The features do not fit the inputs.
+        """
+        return self._function(self._arranged(features), *self._rest)
+
+    def _arranged(self, features: Any) -> Any:
+        """Return the features in the structure of the inputs, each with the rank and dtype that Keras would give it."""
+        inputs = self._inputs
+        if isinstance(inputs, Mapping):
+            if len(inputs) == 1 and not isinstance(features, Mapping):
+                features = {next(iter(inputs)): _single(features)}
+            if not isinstance(features, Mapping) or not set(inputs) <= set(features):
+                raise self._misfit(features)
+            chosen: Any = {name: features[name] for name in inputs}
+        elif isinstance(inputs, (list, tuple)):
+            if isinstance(features, Mapping):
+                if not set(self.input_names) <= set(features):
+                    raise self._misfit(features)
+                features = [features[name] for name in self.input_names]
+            elif not isinstance(features, (list, tuple)):
+                features = [features]
+            if len(features) != len(inputs):
+                raise self._misfit(features)
+            chosen = _sequence_like(inputs, features)
+        else:
+            if isinstance(features, Mapping) and set(self.input_names) <= set(features):
+                features = features[self.input_names[0]]
+            chosen = _single(features)
+        try:
+            tf.nest.assert_same_structure(inputs, chosen)
+            return tf.nest.map_structure(_as_input, chosen, inputs)
+        except (TypeError, ValueError) as error:
+            raise self._misfit(features) from error
+
+    def _misfit(self, features: Any) -> FeaturesError:
+        by_name = "" if self._ordered else ", by name only"
+        return FeaturesError(
+            f"{self._name}: the features do not fit the model's inputs: it takes {describe(self._inputs)}{by_name}; "
+            f"the dataset has {describe(features)}"
+        )
+
+
+def describe(structure: Any) -> str:
+    """Return dtypes and shapes of tensors, or of their specs, in their structure: `(string[?, 2], {'x': float32[?]})`."""
+    if isinstance(structure, Mapping):
+        return "{" + ", ".join(f"{key!r}: {describe(one)}" for key, one in structure.items()) + "}"
+    if isinstance(structure, (list, tuple)):
+        inside = ", ".join(map(describe, structure))
+        return f"({inside})" if isinstance(structure, tuple) else f"[{inside}]"
+    if not hasattr(structure, "shape") or not hasattr(structure, "dtype"):
+        return type(structure).__name__
+    shape = tf.TensorShape(structure.shape)
+    sizes = "..." if shape.rank is None else ", ".join("?" if size is None else str(size) for size in shape.as_list())
+    return f"{tf.as_dtype(structure.dtype).name}[{sizes}]"
+
+
+def _signatures(function: Any) -> List[Sequence[Any]]:
+    """Return the positional arguments of all traces of a restored function."""
+    return [concrete.structured_input_signature[0] for concrete in function.concrete_functions]
+
+
+def _names(inputs: Any) -> List[str]:
+    return [str(spec.name) for spec in tf.nest.flatten(inputs)]
+
+
+def _one_or_all(outputs: Dict[str, Any]) -> Any:
+    return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+
+
+def _single(features: Any) -> Any:
+    if isinstance(features, Mapping) and len(features) == 1:
+        return next(iter(features.values()))
+    return features[0] if isinstance(features, (list, tuple)) and len(features) == 1 else features
+
+
+def _sequence_like(inputs: Any, values: Sequence[Any]) -> Any:
+    return list(values) if isinstance(inputs, list) else tuple(values)
+
+
+def _as_input(value: Any, spec: Any) -> Any:
+    """Return a tensor as Keras gives it to a model: numbers cast, a missing last axis of size 1 added."""
+    value = tf.convert_to_tensor(value) if not hasattr(value, "dtype") else value
+    if value.dtype != spec.dtype:
+        if tf.string in (value.dtype, spec.dtype):
+            raise TypeError(f"expected {spec.dtype.name}, got {value.dtype.name}")
+        value = tf.cast(value, spec.dtype)
+    rank = spec.shape.rank
+    if rank is not None and value.shape.rank == rank - 1 and spec.shape[-1] == 1:
+        value = tf.expand_dims(value, -1)
+    if not spec.shape.is_compatible_with(value.shape):
+        raise ValueError(f"expected the shape {spec.shape}, got {value.shape}")
+    return value

@@ -1,0 +1,78 @@
+"""The files and folders that a task writes: tried before it starts, so that hours of work are not lost for want of a folder."""
+
+import os
+import uuid
+from typing import Any, List, Mapping, Optional, Sequence
+
+import tensorflow as tf
+
+from akdl.keras import checkpoint
+from akdl.keras.callbacks import CheckpointSettings, TensorBoard
+from akdl.keras.workers import Group
+from akdl.user_code.config_file import ConfigError
+
+
+def require_targets(task: str, group: Group, mistakes: Sequence[str]) -> None:
+    """Refuse targets that the chief cannot write, on all workers; all of them have to call this.
+
+    Args:
+        task: The task.
+        group: The group.
+        mistakes: What the chief found; that of other workers does not count.
+
+    Raises:
+        akdl.user_code.config_file.ConfigError: With all targets that are wrong.
+    """
+    own = list(mistakes) if group.is_chief else []
+    if group.sum(len(own)):
+        raise ConfigError(task, own or ["the chief cannot write what the config asks for; its output says more"])
+
+
+def wrong_train_targets(
+    config: Mapping[str, Any], settings: Optional[CheckpointSettings], callbacks: Sequence[Any]
+) -> List[str]:
+    """Return why a training cannot write its model, checkpoints or logs; folders that are missing are made."""
+    mistakes = []
+    if "save_path" in config:
+        path = config["save_path"]
+        reason = (
+            "it exists and is not an empty folder" if _is_taken(path) else try_folder(os.path.dirname(os.path.abspath(path)))
+        )
+        mistakes += [f"save_path: the model cannot be saved to {path}: {reason}"] if reason else []
+    if settings is not None:
+        reason = try_folder(settings.path)
+        mistakes += [f"callbacks: checkpoints cannot be written to {settings.path}: {reason}"] if reason else []
+        last = None if reason else checkpoint.latest(settings.path)
+        if last is not None and not settings.resume:
+            mistakes.append(
+                f"callbacks: checkpoint has resume false, and {settings.path} holds checkpoints of another training, up to "
+                f"{os.path.basename(last)}: remove them, choose another path, or leave resume out to go on from them"
+            )
+    for callback in callbacks:
+        if isinstance(callback, TensorBoard):
+            reason = try_folder(callback.log_dir)
+            mistakes += [f"callbacks: logs cannot be written to {callback.log_dir}: {reason}"] if reason else []
+    return mistakes
+
+
+def wrong_file(key: str, path: str) -> List[str]:
+    """Return why a file cannot be written, in a list that is empty when it can."""
+    reason = "it is a folder" if os.path.isdir(path) else try_folder(os.path.dirname(os.path.abspath(path)))
+    return [f"{key}: {path} cannot be written: {reason}"] if reason else []
+
+
+def try_folder(path: str) -> Optional[str]:
+    """Make a folder, write a file in it and remove the file again; return what prevents it."""
+    tried = os.path.join(path, f".akdl-{uuid.uuid4().hex}")
+    try:
+        tf.io.gfile.makedirs(path)
+        with tf.io.gfile.GFile(tried, "w") as file:
+            file.write("tried")
+        tf.io.gfile.remove(tried)
+    except (OSError, tf.errors.OpError) as error:
+        return str(getattr(error, "message", error))
+    return None
+
+
+def _is_taken(path: str) -> bool:
+    return os.path.exists(path) and (not os.path.isdir(path) or bool(os.listdir(path)))

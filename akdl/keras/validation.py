@@ -1,0 +1,58 @@
+"""Validation after each epoch: its datasets are made, and tried on the model, before the first one."""
+
+from typing import Any, Dict, Mapping
+
+from akdl.keras.data import DatasetSource, label_of
+from akdl.keras.functions import UserModule
+from akdl.keras.loop import Evaluation, Objective
+from akdl.keras.model_call import call_on_sample
+from akdl.keras.objects import Heads
+from akdl.keras.row_metrics import Metrics
+from akdl.keras.workers import Group
+
+_CALLBACK = "awf_create_val_dataset_fn"
+
+
+class Validation:
+    """The validation datasets of a user's module; all workers have to make and call it.
+
+    Args:
+        user: The user's module.
+        config: The task config.
+        group: The group.
+
+    Raises:
+        DataError: The function returned something that is no dataset, or there are no rows.
+    """
+
+    def __init__(self, user: UserModule, config: Mapping[str, Any], group: Group) -> None:
+        self._user, self._config, self._group = user, config, group
+        self._datasets: Dict[str, Any] = {}
+        if user.has(_CALLBACK):
+            own = "val" in config.get("worker_datasets", [])
+            self._source = DatasetSource(user, _CALLBACK, config, group, config["batch_size"], own=own)
+            self._datasets = self._source.datasets()
+        self._samples = {key: self._source.sample(dataset, key) for key, dataset in self._datasets.items()}
+
+    def prepare(self, model: Any, heads: Heads, objective: Objective) -> None:
+        """Try the model, the loss and the metrics on the first batch of each dataset.
+
+        Raises:
+            ObjectError: They do not fit; with the line and the shapes.
+        """
+        for key, sample in self._samples.items():
+            outputs = call_on_sample(self._group, model, sample, self._source.where(key))
+            metrics = Metrics(self._config, self._user.module, heads, sample.label, outputs)
+            evaluation = Evaluation(self._group, model, metrics, objective)
+            evaluation.try_on(sample, outputs, self._source.where(key))
+            # One for all: their structure is the same.
+            self._evaluation = evaluation
+        self._samples = {}
+
+    def run(self) -> Dict[str, float]:
+        """Return the metrics of all datasets by name: `val_auc`, or `val_auc(0)` where there are several."""
+        logs: Dict[str, float] = {}
+        for key, dataset in self._datasets.items():
+            found = self._evaluation.run(self._source, dataset)
+            logs.update({label_of(f"val_{name}", key): value for name, value in found.items()})
+        return logs

@@ -1,0 +1,46 @@
+"""An `awf_load_model_fn` as it is written for Keras 2 runs with Keras 3; what cannot be loaded says why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from akdl.keras.functions import UserModule
+from tests.keras.support import save, user_module
+
+pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+
+
+def load_with(function: Any, path: str) -> Any:
+    from akdl.keras.saving import load_model
+
+    return load_model(UserModule(user_module(awf_load_model_fn=function)), path, "ranker")
+
+
+def test_load_model_takes_a_saved_model(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    before = tf.keras.models.load_model
+    inputs = tf.keras.Input((2,))
+    path = save(tf.keras.Model(inputs, tf.keras.layers.Rescaling(3.0)(inputs)), tmp_path / "model")
+    loaded = load_with(lambda path, name: tf.keras.models.load_model(path), path)
+    np.testing.assert_allclose(loaded(tf.constant([[1.0, 2.0]])), [[3.0, 6.0]])
+    assert tf.keras.models.load_model is before, "nothing of Keras stays changed"
+
+
+def test_a_function_that_fails_is_named(tmp_path: Path) -> None:
+    from akdl.keras.saving import is_keras_3
+    from akdl.storage.model_archive import ModelError
+
+    def fails(path: str, name: str) -> Any:
+        raise RuntimeError("no such format")
+
+    message = "awf_load_model_fn in user failed for ranker: RuntimeError: no such format"
+    with pytest.raises(ModelError, match=message) as raised:
+        load_with(fails, str(tmp_path))
+    assert (".keras and .h5" in str(raised.value)) == is_keras_3()
+    with pytest.raises(ModelError, match="returned None for ranker, expected a model"):
+        load_with(lambda path, name: None, str(tmp_path))
