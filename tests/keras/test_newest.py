@@ -1,4 +1,4 @@
-"""What the other files of this folder test, once more with Keras 3, on the newest TensorFlow: a telling part of it."""
+"""What other files test with Keras 2, once more with Keras 3, on the newest TensorFlow: a telling part of it."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ TESTS = [
     "test_train.py::TestGroups::test_processes_get_the_weights_of_one[mlp-3]",
     "test_train.py::TestWeightsAndEmptyData",
     "test_validation.py",
+    "../models/test_keras_sequential.py",
 ]
 
 

@@ -127,7 +127,7 @@ class TestResumption:
 class TestGroups:
     """SGD on the same global batches; float32 sums in another order: weights within 1e-5."""
 
-    @pytest.mark.parametrize(("name", "processes"), [("mlp", 3), ("mlp_batched", 2)])
+    @pytest.mark.parametrize(("name", "processes"), [pytest.param("mlp", 3, marks=pytest.mark.slow), ("mlp_batched", 2)])
     def test_processes_get_the_weights_of_one(self, tmp_path: Path, name: str, processes: int) -> None:
         """50 rows in steps of 12: the last step has rows for some workers only."""
         checkpoints = {"name": "checkpoint", "args": {"path": "checkpoints"}}
@@ -145,6 +145,7 @@ class TestGroups:
         shown = "  ".join(f"{name} {value:.5g}" for name, value in alone.history[-1].items())
         assert shown in outputs[0]
 
+    @pytest.mark.slow
     def test_a_group_resumes(self, tmp_path: Path) -> None:
         args = {"path": str(tmp_path / "checkpoints"), "every_steps": 2}
         config = {
