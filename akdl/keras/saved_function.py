@@ -137,7 +137,7 @@ def _sequence_like(inputs: Any, values: Sequence[Any]) -> Any:
 
 def _as_input(value: Any, spec: Any) -> Any:
     """Return a tensor as Keras gives it to a model: numbers cast, a missing last axis of size 1 added."""
-    value = tf.convert_to_tensor(value) if not hasattr(value, "dtype") else value
+    value = value if tf.is_tensor(value) else tf.convert_to_tensor(value)
     if value.dtype != spec.dtype:
         if tf.string in (value.dtype, spec.dtype):
             raise TypeError(f"expected {spec.dtype.name}, got {value.dtype.name}")

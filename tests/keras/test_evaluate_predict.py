@@ -97,7 +97,7 @@ class TestEvaluate:
 
     def test_no_rows(self, tmp_path: Path) -> None:
         config, module = self.config(tmp_path), script("mlp")
-        write_csv(tmp_path / "test.csv", 0, header=False)
+        (tmp_path / "test.csv").write_text("")
         with pytest.raises(ValueError, match="awf_create_test_dataset_fn in mlp.py, dataset 0: there are no rows"):
             self.evaluate(config, module, tmp_path)
 

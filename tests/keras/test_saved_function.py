@@ -20,6 +20,8 @@ def test_the_numbers_of_keras_2(tmp_path: Path) -> None:
     for name in expected.files:
         given = SavedFunction(str(folder / name), name)(features(name))
         np.testing.assert_allclose(given, expected[name], rtol=1e-6, err_msg=name)
+    arrays = tuple(one.numpy() for one in features("tuple"))
+    np.testing.assert_allclose(SavedFunction(str(folder / "tuple"), "tuple")(arrays), expected["tuple"], rtol=1e-6)
 
 
 def test_features_that_do_not_fit_are_refused(tmp_path: Path) -> None:
