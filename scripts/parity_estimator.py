@@ -69,11 +69,12 @@ class _Training:
             else:
                 options = ["--module", str(LINEAR), "--path", "none", "--params", str(file), "--model-dir", str(model_dir)]
                 command = [self._python, "-m", "akdl.estimator", "train", *options]
-            _run_workers(command, workers)
+            run_workers(command, workers)
         return _weights(model_dir)
 
 
-def _run_workers(command: list[str], workers: int) -> None:
+def run_workers(command: list[str], workers: int) -> None:
+    """Run a command in each worker of a group, and raise what one of them printed that did not end well."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
     environment.pop("TF_CONFIG", None)
     sys.path.insert(0, str(ROOT))

@@ -1,0 +1,48 @@
+"""The table of docs/parity.md: weights of both training runners beside those of plain TensorFlow.
+
+    python scripts/parity.py            # prints the table
+    python scripts/parity.py --write    # writes it into the page
+
+TensorFlow 1.15 and the newest one are installed for it where they can be had, as for the tests.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "parity.md"
+BEGIN = "| runner | case | TensorFlow | largest difference |"
+
+
+def table() -> str:
+    """Run all cases and return the table."""
+    sys.path[:0] = [str(HERE), str(HERE.parent)]
+    import parity_estimator
+    import parity_keras
+
+    from tests.support.tensorflows import NEWEST, TF_1
+
+    keras = parity_keras.rows({"2.15": sys.executable, "newest (Keras 3)": NEWEST.python()})
+    keras += parity_keras.rows_on_flink("2.15")
+    estimator = parity_estimator.rows({"2.15": sys.executable, "1.15": TF_1.python()})
+    lines = [BEGIN, "|---|---|---|---|"]
+    lines += [f"| Keras callbacks | {row.case} | {row.tensorflow} | {row.difference:.1e} |" for row in keras]
+    lines += [f"| four functions | {row.case} | {row.tensorflow} | {row.difference:.1e} |" for row in estimator]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """See the module."""
+    made = table()
+    print(made, end="")
+    if "--write" in sys.argv[1:]:
+        page = PAGE.read_text(encoding="utf-8")
+        head, _, rest = page.partition(BEGIN)
+        after = rest.partition("\n\n")[2]
+        PAGE.write_text(f"{head}{made}\n{after}".rstrip() + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
