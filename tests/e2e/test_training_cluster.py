@@ -92,7 +92,6 @@ def test_the_traceback_of_the_worker_that_failed_comes_within_seconds(cluster):
 
 
 def test_too_few_slots_are_said_before_anything_starts(cluster):
-    """A TaskManager has been killed by now, but Flink may still count it."""
     table = sequence(useRemoteEnv(cluster.host, cluster.rest_port, 2).btenv, 10)
     with pytest.raises(
         ConfigurationError, match=r"needs 9 slots at once \(9 workers\), but the Flink cluster at .* has 4 in all"

@@ -110,6 +110,35 @@ class TestTasks:
         )
 
 
+SPOILS = """
+import os
+
+calls = []
+
+
+def awf_model_to_save_fn(model):
+    calls.append(model)
+    if len(calls) == 2:
+        os.makedirs(os.environ["SPOILED"] + "/other")
+    return model
+"""
+
+
+@pytest.mark.tf
+@WARNINGS
+def test_a_model_that_cannot_be_saved_in_the_end_fails_and_is_kept(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder was free before the training, and is not any more when it ends."""
+    module, path = tmp_path / "spoils.py", tmp_path / "model"
+    module.write_text((SCRIPTS / "mlp.py").read_text() + SPOILS)
+    monkeypatch.setenv("SPOILED", str(path))
+    config = write(tmp_path / "c.json", mlp_config(tmp_path, save_path=str(path)))
+    assert main(["train", config, "--module", str(module), "--data-path", str(tmp_path)]) == 1
+    assert f"the model is trained, but could not be saved to {path}: " in capsys.readouterr().err
+    assert (tmp_path / "model.kept").is_dir()
+
+
 @pytest.mark.tf
 @WARNINGS
 def test_ranknet(tmp_path: Path) -> None:
