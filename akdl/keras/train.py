@@ -295,6 +295,7 @@ class _Trainer:
             "loss": [float(self._step.losses.numpy()), self._rows],
             "seed": self._seed,
             "rates": [learning_rate(optimizer) for optimizer in training.optimizers],
+            "kinds": self._kinds(),
             "callbacks": states,
         }
         if group.is_chief:
@@ -302,6 +303,9 @@ class _Trainer:
             if self._folder is not None:
                 self._folder.publish()
         group.sum(0)  # nobody goes on before it is there
+
+    def _kinds(self) -> List[str]:
+        return [type(callback).__name__ for callback in self._callbacks]
 
     def _resume(self, settings: CheckpointSettings) -> None:
         group, training, place = self._group, self._training, self._place
@@ -314,7 +318,7 @@ class _Trainer:
         if path is None:
             return
         arrays, progress = checkpoint.load(path)
-        if len(progress["callbacks"]) != len(self._callbacks):
+        if progress.get("kinds") != self._kinds():
             raise checkpoint.CheckpointError(f"{path} belongs to a training with other callbacks")
         self._history = progress["history"]
         training.steps = progress["steps"]

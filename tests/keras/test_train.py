@@ -122,6 +122,11 @@ class TestResumption:
             train({**config, "optimizer": "sgd", "epochs": 2}, script("shuffled"))
         with pytest.raises(CheckpointError, match="belongs to a training with other callbacks"):
             train({**config, "callbacks": [*config["callbacks"], "early_stopping"]}, script("shuffled"))
+        other = self.config(tmp_path / "other", 1)
+        kinds = [{"name": name, "args": {"monitor": "loss"}} for name in ("reduce_lr_on_plateau", "early_stopping")]
+        train({**other, "callbacks": [*other["callbacks"], kinds[0]]}, script("shuffled"))
+        with pytest.raises(CheckpointError, match="belongs to a training with other callbacks"):
+            train({**other, "epochs": 2, "callbacks": [*other["callbacks"], kinds[1]]}, script("shuffled"))
 
 
 class TestGroups:
