@@ -128,17 +128,23 @@ def interpreter_in(folder: str) -> str | None:
 
 def sweep_environments() -> None:
     """Remove unpacked archives that nobody uses, and that were left by removers that were killed."""
-    for path in glob.glob(os.path.join(glob.escape(_place()), "*.lock")):
+    if not os.path.lexists(_place()):
+        return
+    for path in glob.glob(os.path.join(glob.escape(_private_place()), "*.lock")):
         if _is_unused(path):
             _remove_when_unused(path[: -len(".lock")])
 
 
 def _place() -> str:
-    return private_folder(os.path.join(tempfile.gettempdir(), f"akdl_envs_{os.geteuid()}"), "Python environments")
+    return os.path.join(tempfile.gettempdir(), f"akdl_envs_{os.geteuid()}")
+
+
+def _private_place() -> str:
+    return private_folder(_place(), "Python environments")
 
 
 def _open_archive(archive: PythonArchive) -> Interpreter:
-    folder = os.path.join(_place(), archive.sha256[:32])
+    folder = os.path.join(_private_place(), archive.sha256[:32])
     while True:
         lock = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with contextlib.ExitStack() as closing:

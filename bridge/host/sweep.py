@@ -33,6 +33,8 @@ def sweep() -> None:
 
 def _sweep_models() -> None:
     """Remove the folders of model processes that were killed, and of tasks that were killed before they had started one."""
+    if not os.path.lexists(_models()):
+        return
     place = model_place()
     for name in os.listdir(place):
         remove_unused(os.path.join(place, name))
@@ -40,7 +42,11 @@ def _sweep_models() -> None:
 
 def model_place() -> str:
     """Return the folder with the folders of model processes. Its name is short, as the path of a unix socket has to be."""
-    return private_folder(os.path.join(tempfile.gettempdir(), f"akdl_models_{os.geteuid()}"), "model processes")
+    return private_folder(_models(), "model processes")
+
+
+def _models() -> str:
+    return os.path.join(tempfile.gettempdir(), f"akdl_models_{os.geteuid()}")
 
 
 def has_process(folder: str) -> bool:

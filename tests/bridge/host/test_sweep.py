@@ -93,3 +93,8 @@ def test_the_folder_of_a_killed_model_process_goes(temporary: pathlib.Path) -> N
     os.close(writer)
     sweep()
     wait_until(lambda: not place.exists(), "the folder is gone")
+
+
+def test_looking_makes_no_folders(temporary: pathlib.Path) -> None:
+    sweep()
+    assert list(temporary.iterdir()) == []
