@@ -65,20 +65,28 @@ def sum_over_workers(strategy: Any) -> Optional[Callable[[Sequence[float]], List
     """
     if tf_version() < (2, 0) or not isinstance(strategy, _named("MultiWorkerMirroredStrategy")):
         return None
+    total = worker_sums(strategy)
+    return lambda values: list(map(float, total(list(values))))
 
-    def reduce(values: Any) -> Any:
-        def own(value: Any) -> Any:
+
+def worker_sums(strategy: Any) -> Callable[[Any], Any]:
+    """Return a function that sums arrays over all workers of a strategy as float64; all of them have to call it.
+
+    An array without numbers kills the process.
+    """
+
+    def all_reduce(values: Any) -> Any:
+        def reduce(own: Any) -> Any:
             # The strategy wants a tensor on the replica's device; an argument has none.
-            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(value))
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(own))
 
-        return strategy.run(own, args=(values,))
+        return strategy.run(reduce, args=(values,))
 
-    reduce_in_graph = tf.function(reduce)
+    in_graph = tf.function(all_reduce)
 
-    def total(values: Sequence[float]) -> List[float]:
-        replicas = strategy.experimental_local_results(reduce_in_graph(tf.constant(list(values), tf.float64)))
-        sums: List[float] = (replicas[0].numpy() / len(replicas)).tolist()
-        return sums
+    def total(values: Any) -> Any:
+        replicas = strategy.experimental_local_results(in_graph(tf.constant(values, tf.float64)))
+        return replicas[0].numpy() / len(replicas)  # each replica of a worker has added its values
 
     return total
 

@@ -3,12 +3,11 @@
 A mistake in any of them would else show after hours of training.
 """
 
-import os
-import uuid
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
 
 import tensorflow as tf
 
+from akdl.engine.writable import try_folder
 from akdl.estimator.four_functions import Functions
 from akdl.tf_version import require_estimator
 from akdl.user_code.config_file import ConfigError
@@ -30,7 +29,7 @@ class Serving(NamedTuple):
 
 
 def try_folders(folders: Mapping[str, str]) -> None:
-    """Make folders and write a file into each, which is removed.
+    """Make folders, and try to write into each.
 
     Args:
         folders: What a folder is for, to its path.
@@ -38,16 +37,8 @@ def try_folders(folders: Mapping[str, str]) -> None:
     Raises:
         ConfigError: Some cannot be written.
     """
-    mistakes = []
-    for purpose, folder in folders.items():
-        probe = os.path.join(folder, ".akdl-" + uuid.uuid4().hex)
-        try:
-            tf.io.gfile.makedirs(folder)
-            with tf.io.gfile.GFile(probe, "w") as file:
-                file.write("")
-            tf.io.gfile.remove(probe)
-        except tf.errors.OpError as error:
-            mistakes.append(f"{purpose}: cannot write into {folder}: {error.message}")
+    reasons = {purpose: try_folder(folder) for purpose, folder in folders.items()}
+    mistakes = [f"{purpose}: cannot write into {folders[purpose]}: {reason}" for purpose, reason in reasons.items() if reason]
     if mistakes:
         raise ConfigError("Estimator", mistakes)
 

@@ -1,11 +1,9 @@
 """The files and folders that a task writes: tried before it starts, so that hours of work are not lost for want of a folder."""
 
 import os
-import uuid
 from typing import Any, List, Mapping, Optional, Sequence
 
-import tensorflow as tf
-
+from akdl.engine.writable import try_folder
 from akdl.keras import checkpoint
 from akdl.keras.callbacks import CheckpointSettings, TensorBoard
 from akdl.keras.workers import Group
@@ -59,19 +57,6 @@ def wrong_file(key: str, path: str) -> List[str]:
     """Return why a file cannot be written, in a list that is empty when it can."""
     reason = "it is a folder" if os.path.isdir(path) else try_folder(os.path.dirname(os.path.abspath(path)))
     return [f"{key}: {path} cannot be written: {reason}"] if reason else []
-
-
-def try_folder(path: str) -> Optional[str]:
-    """Make a folder, write a file in it and remove the file again; return what prevents it."""
-    tried = os.path.join(path, f".akdl-{uuid.uuid4().hex}")
-    try:
-        tf.io.gfile.makedirs(path)
-        with tf.io.gfile.GFile(tried, "w") as file:
-            file.write("tried")
-        tf.io.gfile.remove(tried)
-    except (OSError, tf.errors.OpError) as error:
-        return str(getattr(error, "message", error))
-    return None
 
 
 def _is_taken(path: str) -> bool:

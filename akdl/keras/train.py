@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from akdl.engine.watch import Watch
+from akdl.engine.writable import try_folder
 from akdl.keras import checkpoint
 from akdl.keras.callbacks import (
     CheckpointSettings,
@@ -26,7 +27,7 @@ from akdl.keras.objects import Heads, ObjectError, learning_rate, make_optimizer
 from akdl.keras.row_metrics import Metrics
 from akdl.keras.saving import model_to_save, save_model, try_export
 from akdl.keras.seeds import set_seed
-from akdl.keras.targets import require_targets, try_folder, wrong_train_targets
+from akdl.keras.targets import require_targets, wrong_train_targets
 from akdl.keras.task_configs import TRAIN, prepare
 from akdl.keras.validation import Validation
 from akdl.keras.workers import Group

@@ -7,6 +7,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 import numpy as np
 import tensorflow as tf
 
+from akdl.engine.strategy import worker_sums
+
 
 class Group:
     """The workers of TF_CONFIG, or this process alone. Make it before anything else is done with TensorFlow.
@@ -50,7 +52,7 @@ class Group:
         self.strategy = self._choose(devices)
         self.replicas = int(self.strategy.num_replicas_in_sync)
         self.local_replicas = self.replicas // self.ranks
-        self._total = tf.function(self._all_reduce)
+        self._total = worker_sums(self.strategy)
 
     @property
     def is_chief(self) -> bool:
@@ -62,8 +64,7 @@ class Group:
         array = np.asarray(values, np.float64)
         if self.ranks == 1 or not array.size:  # a sum of no numbers kills the process
             return array
-        per_replica = self._total(tf.constant(array))
-        return self.strategy.experimental_local_results(per_replica)[0].numpy() / self.local_replicas
+        return self._total(array)
 
     def local_values(self, values: Sequence[Any]) -> Any:
         """Return one value per replica of this worker in the form that `strategy.run` takes."""
@@ -82,10 +83,3 @@ class Group:
         if len(tf.config.list_physical_devices("GPU")) > 1:
             return tf.distribute.MirroredStrategy()
         return tf.distribute.get_strategy()
-
-    def _all_reduce(self, values: Any) -> Any:
-        def reduce(own: Any) -> Any:
-            # The strategy wants a tensor on the replica's device; an argument has none.
-            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(own))
-
-        return self.strategy.run(reduce, args=(values,))
