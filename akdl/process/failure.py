@@ -1,5 +1,6 @@
 """An exception as data that crosses a line between processes: any exception arrives, and its text has a limit."""
 
+import os
 import traceback
 from types import TracebackType
 from typing import Optional
@@ -8,22 +9,34 @@ from akdl.wire import Failure
 
 MESSAGE_CHARACTERS = 8_000
 TRACEBACK_CHARACTERS = 20_000
+_OWN_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
 def failure_of(error: BaseException, message: Optional[str] = None, trace: Optional[TracebackType] = None) -> Failure:
     """Return an exception as data.
+
+    Its traceback ends in the line of the script; with AKDL_TRACEBACK=full in the environment, where akdl raised it.
 
     Args:
         error: The exception. Its text may be of any length, hold any characters, or raise itself.
         message: What to say instead of its text.
         trace: Where its traceback begins; by default its own.
     """
-    lines = traceback.format_exception(type(error), error, trace or error.__traceback__)
+    told = traceback.TracebackException(type(error), error, trace or error.__traceback__)
+    if os.environ.get("AKDL_TRACEBACK") != "full":
+        _end_in_the_script(told.stack)
     return Failure(
         type=_plain(type(error).__name__),
         message=_limited(_text(error) if message is None else message, MESSAGE_CHARACTERS),
-        traceback=_limited("".join(lines), TRACEBACK_CHARACTERS),
+        traceback=_limited("".join(told.format()), TRACEBACK_CHARACTERS),
     )
+
+
+def _end_in_the_script(stack: traceback.StackSummary) -> None:
+    """Leave out the frames of akdl below the last one of somebody else, if there is such a one."""
+    others = [index for index, frame in enumerate(stack) if not frame.filename.startswith(_OWN_FOLDER)]
+    if others:
+        del stack[others[-1] + 1 :]
 
 
 def _text(error: BaseException) -> str:

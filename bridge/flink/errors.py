@@ -48,6 +48,11 @@ def readable(error: Exception) -> Exception:
             ". The savepoint is of a job with other operators, parallelism, numWorkers or numPSs: take those of that job, or "
             "start without the savepoint"
         )
+    if innermost == "java.util.concurrent.TimeoutException":
+        innermost += (
+            ". The Flink cluster no longer answers: see whether its JobManager runs, and whether the job goes on. Where it may "
+            "be away for longer, raise rest.retry.max-attempts and rest.retry.delay in config"
+        )
     if innermost.endswith("RuntimeException: Job restarted"):
         innermost += (
             ". A program that collects the rows of a job cannot go on when Flink restarts it, as rows could come twice: write "

@@ -9,7 +9,7 @@ from bridge.host.work_folder import WorkFolder
 
 # Passed on from the worker's own environment. Everything else stays behind, so that no secret leaks by accident.
 _ALLOWED = {
-    "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TZ", "USER",
+    "AKDL_TRACEBACK", "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TZ", "USER",
     "ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "all_proxy", "http_proxy", "https_proxy", "no_proxy",
     "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE",
 }  # fmt: skip

@@ -40,6 +40,8 @@ _DEFAULTS = {
 }
 # Without these, co-located subtasks land on different hosts in BATCH mode, or the job cannot be scheduled at all.
 _BATCH = {"jobmanager.scheduler": "Default", "execution.batch-shuffle-mode": "ALL_EXCHANGES_PIPELINED"}
+# A caller learns after half a minute, not after two, that the cluster has died.
+_REMOTE = {"rest.retry.max-attempts": "5", "rest.retry.delay": "2000"}
 
 
 class MLEnv:
@@ -148,7 +150,7 @@ def useRemoteEnv(
     if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
         raise ConfigurationError(f"useRemoteEnv: port: expected a number from 1 to 65535, got {port!r}")
     flink_config, debug_mode = _checked(parallelism, config)
-    return _use(lambda mode: _remote(host, port, parallelism, {**_DEFAULTS, **mode, **flink_config}), debug_mode)
+    return _use(lambda mode: _remote(host, port, parallelism, {**_DEFAULTS, **_REMOTE, **mode, **flink_config}), debug_mode)
 
 
 def useCustomEnv(*environments: Any) -> MLEnv:

@@ -53,6 +53,13 @@ def test_an_error_that_is_only_spoken_of_is_not_taken_for_ours() -> None:
     assert isinstance(found, JobError)
 
 
+def test_a_bare_timeout_is_told_as_a_cluster_that_does_not_answer() -> None:
+    found = readable(Exception(JAVA.format(error="java.util.concurrent.TimeoutException")))
+    assert isinstance(found, JobError) and "no longer answers" in str(found) and "rest.retry" in str(found)
+    found = readable(Exception(JAVA.format(error="java.util.concurrent.TimeoutException: Timeout has occurred: 300000 ms")))
+    assert str(found) == "Flink: java.util.concurrent.TimeoutException: Timeout has occurred: 300000 ms"
+
+
 def test_of_other_errors_the_innermost_cause_is_kept() -> None:
     found = readable(Exception(JAVA.format(error="java.lang.ArithmeticException: / by zero")))
     assert type(found) is JobError and str(found) == "Flink: java.lang.ArithmeticException: / by zero"
