@@ -40,7 +40,7 @@ def main() -> None:
     table_env = useLocalEnv(1).stenv
     sink(table_env, "written", COLUMNS)
     jobs = {
-        "write_batch": Job(functools.partial(written, table_env, "write_batch"), 300_000, 8_000_000),
+        "write_batch": Job(functools.partial(written, table_env, "write_batch"), 300_000, 30_000_000),
         "write": Job(functools.partial(written, table_env, "write"), 50_000, 500_000),
     }
     figures, _ = compare(jobs, LINES, given)
