@@ -150,7 +150,7 @@ def useRemoteEnv(
     if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
         raise ConfigurationError(f"useRemoteEnv: port: expected a number from 1 to 65535, got {port!r}")
     flink_config, debug_mode = _checked(parallelism, config)
-    return _use(lambda mode: _remote(host, port, parallelism, {**_DEFAULTS, **_REMOTE, **mode, **flink_config}), debug_mode)
+    return _use(lambda mode: _remote(host, port, parallelism, {**_DEFAULTS, **mode, **flink_config}), debug_mode)
 
 
 def useCustomEnv(*environments: Any) -> MLEnv:
@@ -311,7 +311,7 @@ def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> t
     from pyflink.java_gateway import get_gateway
 
     configuration = Configuration()
-    for key, value in {"python.client.executable": sys.executable, **config}.items():
+    for key, value in {"python.client.executable": sys.executable, **_REMOTE, **config}.items():
         configuration.set_string(key, value)
     gateway = get_gateway()
     # The cluster needs Flink's Python library; sent along, it does not have to be in the cluster's lib folder. There it is

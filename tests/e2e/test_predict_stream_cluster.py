@@ -36,12 +36,12 @@ def cluster(tmp_path_factory):
         resetEnv()
 
 
-def model_processes(mark: str) -> list[psutil.Process]:
+def model_processes(started_by: pathlib.Path) -> list[psutil.Process]:
     """Those of this test: others run at the same time."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            if "akdl.serving.server" in process.cmdline() and process.environ().get("STARTED_BY") == mark:
+            if "akdl.serving.server" in process.cmdline() and process.environ().get("STARTED_BY") == str(started_by):
                 found.append(process)
     return found
 
@@ -60,9 +60,6 @@ def test_a_model_of_a_stream_survives_a_restart(tmp_path, cluster):
     def logged(text: str) -> int:
         return sum(file.read_text("utf-8", "replace").count(text) for file in cluster.log_folder.glob("taskmanager-*"))
 
-    def running_models() -> list[psutil.Process]:
-        return model_processes(str(tmp_path))
-
     with running(op) as job:
         job.wait_for(lambda: job.predicts(3.0), "the first model predicts")
         sent.send(list(pack(models.scaled(2.0))))
@@ -70,10 +67,10 @@ def test_a_model_of_a_stream_survives_a_restart(tmp_path, cluster):
         done = checkpoints()
         job.wait_for(lambda: checkpoints() > done + 1, "a checkpoint has passed")
         assert logged(TOOK_OVER) == 1
-        job.wait_for(lambda: len(running_models()) == 1, "the first model's process has ended")
-        (process,) = running_models()
+        job.wait_for(lambda: len(model_processes(tmp_path)) == 1, "one process serves both tasks")
+        (process,) = model_processes(tmp_path)
         process.kill()
-        job.wait_for(lambda: [other.pid for other in running_models()] not in ([], [process.pid]), "the job goes on")
+        job.wait_for(lambda: [other.pid for other in model_processes(tmp_path)] not in ([], [process.pid]), "the job goes on")
         job.wait_for(lambda: logged(TOOK_OVER) == 2, "the second model has taken over again")
         before = len(job.rows)
         job.wait_for(lambda: len(job.rows) > before + 200 and job.predicts(6.0), "the second model predicts again")
@@ -81,4 +78,6 @@ def test_a_model_of_a_stream_survives_a_restart(tmp_path, cluster):
     check_once(job.rows)
     assert {row[1] for row in job.rows} == {3.0, 6.0}
     place = pathlib.Path(tempfile.gettempdir(), f"akdl_models_{os.geteuid()}")
-    wait_until(lambda: not running_models() and not list(place.glob("TFTableModelPredictStreamOp*")), "the process has ended")
+    wait_until(
+        lambda: not model_processes(tmp_path) and not list(place.glob("TFTableModelPredictStreamOp*")), "the process has ended"
+    )

@@ -26,7 +26,7 @@ def main(mode, sink, python_env):
         numPSs=0, pythonEnv=python_env,
     )  # fmt: skip
     if not is_batch:
-        op.setChunkRows(10)  # streams are dealt chunk by chunk
+        op.setChunkRows(10).setChunkWait(60.0)  # streams are dealt chunk by chunk; none leaves before it is full
     rows = (BatchOperator if is_batch else StreamOperator).fromTable(table_env.from_path("numbers")).link(op)
     rows.getOutputTable().execute_insert("sink")
     print(f"{mode} with a parallelism of {getMLEnv().senv.get_parallelism()} was submitted")
