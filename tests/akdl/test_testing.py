@@ -16,143 +16,164 @@ TYPES = {"x": "DOUBLE", "words": "ARRAY<STRING>", "n": "BIGINT"}
 CELLS: dict[str, list[Any]] = {"x": [0.5, None], "words": [["a", "ä"], []], "n": [1, 2]}
 
 
-class TestEncodeRows:
-    def test_features(self) -> None:
-        first, second = (Example.FromString(record) for record in testing.encode_rows(CELLS, TYPES))
-        assert first.features.feature["x"].float_list.value == [0.5]
-        assert first.features.feature["words"].bytes_list.value == [b"a", "ä".encode()]
-        assert first.features.feature["n"].int64_list.value == [1]
-        assert sorted(second.features.feature) == ["n", "words"]
-
-    def test_exact_doubles(self) -> None:
-        (record,) = testing.encode_rows({"x": [1.0]}, {"x": "DOUBLE"}, exact_doubles=True)
-        assert Example.FromString(record).features.feature["x"].bytes_list.value == [b"\0\0\0\0\0\0\xf0\x3f"]
-
-    def test_names_differ(self) -> None:
-        with pytest.raises(ValueError, match=r"columns \['x'\] and the types \['y'\]"):
-            testing.encode_rows({"x": [1]}, {"y": "INT"})
-
-    def test_lengths_differ(self) -> None:
-        with pytest.raises(ValueError, match="one length, got {'x': 1, 'y': 2}"):
-            testing.encode_rows({"x": [1], "y": [1, 2]}, {"x": "INT", "y": "INT"})
-
-    def test_value_that_does_not_fit(self) -> None:
-        with pytest.raises(TypeError):
-            testing.encode_rows({"x": ["a"]}, {"x": "INT"})
+def test_encode_rows_features() -> None:
+    first, second = (Example.FromString(record) for record in testing.encode_rows(CELLS, TYPES))
+    assert first.features.feature["x"].float_list.value == [0.5]
+    assert first.features.feature["words"].bytes_list.value == [b"a", "ä".encode()]
+    assert first.features.feature["n"].int64_list.value == [1]
+    assert sorted(second.features.feature) == ["n", "words"]
 
 
-class TestCollectingWriter:
-    EXAMPLE = Example()
-    EXAMPLE.features.feature["n"].int64_list.value.append(7)
-    EXAMPLE.features.feature["words"].bytes_list.value.append(b"a")
+def test_encode_rows_exact_doubles() -> None:
+    (record,) = testing.encode_rows({"x": [1.0]}, {"x": "DOUBLE"}, exact_doubles=True)
+    assert Example.FromString(record).features.feature["x"].bytes_list.value == [b"\0\0\0\0\0\0\xf0\x3f"]
 
-    def test_write_without_types(self) -> None:
-        writer = testing.CollectingWriter()
-        writer.write(self.EXAMPLE)
-        assert writer.rows == [{"n": 7, "words": b"a"}]
 
-    def test_write_with_types(self) -> None:
-        writer = testing.CollectingWriter(TYPES)
-        writer.write(self.EXAMPLE)
-        assert writer.rows == [{"x": None, "words": [b"a"], "n": 7}]
-        assert writer.rows_written == 1
+def test_encode_rows_names_differ() -> None:
+    with pytest.raises(ValueError, match=r"columns \['x'\] and the types \['y'\]"):
+        testing.encode_rows({"x": [1]}, {"y": "INT"})
 
-    def test_write_unknown_column(self) -> None:
-        with pytest.raises(ValueError, match="row 0: unknown column 'words'; outputSchemaStr has 'n'"):
-            testing.CollectingWriter({"n": "INT"}).write(self.EXAMPLE)
 
-    def test_write_wrong_count(self) -> None:
-        example = Example()
-        example.features.feature["n"].int64_list.value.extend([1, 2])
-        with pytest.raises(ValueError, match=r"column 'n' \(INT\): expected an int64_list with 1 value, got .* with 2 values"):
-            testing.CollectingWriter({"n": "INT"}).write(example)
+def test_encode_rows_lengths_differ() -> None:
+    with pytest.raises(ValueError, match="one length, got {'x': 1, 'y': 2}"):
+        testing.encode_rows({"x": [1], "y": [1, 2]}, {"x": "INT", "y": "INT"})
 
-    def test_write_wrong_kind(self) -> None:
-        writer = testing.CollectingWriter({"n": "STRING", "words": "ARRAY<STRING>"})
-        with pytest.raises(
-            TypeError, match=r"row 0: column 'n' \(STRING\): expected a bytes_list with 1 value, got an int64_list"
-        ):
-            writer.write(self.EXAMPLE)
-        assert writer.rows == []
 
-    def test_write_exact_doubles(self) -> None:
-        example = Example()
-        example.features.feature["x"].bytes_list.value.append(np.float64(0.1).tobytes())
-        writer = testing.CollectingWriter({"x": "DOUBLE"})
-        writer.write(example)
-        assert writer.rows == [{"x": 0.1}]
+def test_encode_rows_value_that_does_not_fit() -> None:
+    with pytest.raises(TypeError):
+        testing.encode_rows({"x": ["a"]}, {"x": "INT"})
 
-    @pytest.mark.parametrize("writer", [testing.CollectingWriter(), OutputWriter(None, [])])  # type: ignore[arg-type]
-    def test_write_what_is_no_example(self, writer: Any) -> None:
-        with pytest.raises(TypeError, match="expected a tf.train.Example, got list; lists and arrays.*write_batch"):
-            writer.write([7])
 
-    @pytest.mark.parametrize("types", [None, {"n": "BIGINT", "s": "STRING"}])
-    def test_write_batch(self, types: dict[str, str] | None) -> None:
-        writer = testing.CollectingWriter(types)
-        writer.write_batch({"n": np.array([1, 2]), "s": ["a", None]})
-        assert writer.rows == [{"n": 1, "s": "a"}, {"n": 2, "s": None}]
-        assert type(writer.rows[0]["n"]) is int
+EXAMPLE = Example()
+EXAMPLE.features.feature["n"].int64_list.value.append(7)
+EXAMPLE.features.feature["words"].bytes_list.value.append(b"a")
 
-    def test_write_batch_leaves_out_a_column(self) -> None:
-        writer = testing.CollectingWriter({"n": "BIGINT", "s": "STRING"})
-        writer.write_batch({"n": np.ma.masked_array([1, 2], [False, True])})
-        assert writer.rows == [{"n": 1, "s": None}, {"n": None, "s": None}]
 
-    def test_write_batch_of_arrays(self) -> None:
-        writer = testing.CollectingWriter({"a": "ARRAY<FLOAT>"})
-        writer.write_batch({"a": np.zeros([2, 3], np.float32)})
-        assert writer.rows == [{"a": [0.0, 0.0, 0.0]}] * 2
+def test_collecting_writer_write_without_types() -> None:
+    writer = testing.CollectingWriter()
+    writer.write(EXAMPLE)
+    assert writer.rows == [{"n": 7, "words": b"a"}]
 
-    def test_write_batch_of_different_lengths(self) -> None:
-        with pytest.raises(ValueError, match="different numbers of rows"):
-            testing.CollectingWriter().write_batch({"a": [1], "b": [1, 2]})
 
-    def test_write_batch_that_does_not_fit(self) -> None:
-        with pytest.raises(TypeError, match=r"column 'n' \(BIGINT\)"):
-            testing.CollectingWriter({"n": "BIGINT"}).write_batch({"n": ["a"]})
-        with pytest.raises(ValueError, match="unknown column 'm'"):
-            testing.CollectingWriter({"n": "BIGINT"}).write_batch({"m": [1]})
+def test_collecting_writer_write_with_types() -> None:
+    writer = testing.CollectingWriter(TYPES)
+    writer.write(EXAMPLE)
+    assert writer.rows == [{"x": None, "words": [b"a"], "n": 7}]
+    assert writer.rows_written == 1
+
+
+def test_collecting_writer_write_unknown_column() -> None:
+    with pytest.raises(ValueError, match="row 0: unknown column 'words'; outputSchemaStr has 'n'"):
+        testing.CollectingWriter({"n": "INT"}).write(EXAMPLE)
+
+
+def test_collecting_writer_write_wrong_count() -> None:
+    example = Example()
+    example.features.feature["n"].int64_list.value.extend([1, 2])
+    with pytest.raises(ValueError, match=r"column 'n' \(INT\): expected an int64_list with 1 value, got .* with 2 values"):
+        testing.CollectingWriter({"n": "INT"}).write(example)
+
+
+def test_collecting_writer_write_wrong_kind() -> None:
+    writer = testing.CollectingWriter({"n": "STRING", "words": "ARRAY<STRING>"})
+    with pytest.raises(TypeError, match=r"row 0: column 'n' \(STRING\): expected a bytes_list with 1 value, got an int64_list"):
+        writer.write(EXAMPLE)
+    assert writer.rows == []
+
+
+def test_collecting_writer_write_exact_doubles() -> None:
+    example = Example()
+    example.features.feature["x"].bytes_list.value.append(np.float64(0.1).tobytes())
+    writer = testing.CollectingWriter({"x": "DOUBLE"})
+    writer.write(example)
+    assert writer.rows == [{"x": 0.1}]
+
+
+@pytest.mark.parametrize("writer", [testing.CollectingWriter(), OutputWriter(None, [])])  # type: ignore[arg-type]
+def test_collecting_writer_write_what_is_no_example(writer: Any) -> None:
+    with pytest.raises(TypeError, match="expected a tf.train.Example, got list; lists and arrays.*write_batch"):
+        writer.write([7])
+
+
+@pytest.mark.parametrize("types", [None, {"n": "BIGINT", "s": "STRING"}])
+def test_collecting_writer_write_batch(types: dict[str, str] | None) -> None:
+    writer = testing.CollectingWriter(types)
+    writer.write_batch({"n": np.array([1, 2]), "s": ["a", None]})
+    assert writer.rows == [{"n": 1, "s": "a"}, {"n": 2, "s": None}]
+    assert type(writer.rows[0]["n"]) is int
+
+
+def test_collecting_writer_write_batch_leaves_out_a_column() -> None:
+    writer = testing.CollectingWriter({"n": "BIGINT", "s": "STRING"})
+    writer.write_batch({"n": np.ma.masked_array([1, 2], [False, True])})
+    assert writer.rows == [{"n": 1, "s": None}, {"n": None, "s": None}]
+
+
+def test_collecting_writer_write_batch_of_arrays() -> None:
+    writer = testing.CollectingWriter({"a": "ARRAY<FLOAT>"})
+    writer.write_batch({"a": np.zeros([2, 3], np.float32)})
+    assert writer.rows == [{"a": [0.0, 0.0, 0.0]}] * 2
+
+
+def test_collecting_writer_write_batch_of_different_lengths() -> None:
+    with pytest.raises(ValueError, match="different numbers of rows"):
+        testing.CollectingWriter().write_batch({"a": [1], "b": [1, 2]})
+
+
+def test_collecting_writer_write_batch_that_does_not_fit() -> None:
+    with pytest.raises(TypeError, match=r"column 'n' \(BIGINT\)"):
+        testing.CollectingWriter({"n": "BIGINT"}).write_batch({"n": ["a"]})
+    with pytest.raises(ValueError, match="unknown column 'm'"):
+        testing.CollectingWriter({"n": "BIGINT"}).write_batch({"m": [1]})
 
 
 @pytest.mark.tf
-class TestTaskConfigs:
-    def test_batch(self, tmp_path: Path) -> None:
-        import tensorflow as tf
+def test_task_configs_batch(tmp_path: Path) -> None:
+    import tensorflow as tf
 
-        task_config = testing.batch_task_config(CELLS, TYPES, str(tmp_path), {"n": 3}, {"y": "INT"})
-        assert isinstance(task_config, BatchTaskConfig)
-        assert task_config.dataset_length == 2
-        assert [column.name for column in task_config.tf_context.columns] == ["x", "words", "n"]
-        records = testing.encode_rows(CELLS, TYPES)
-        assert list(tf.data.TFRecordDataset(task_config.dataset_file).as_numpy_iterator()) == records
-        assert list(task_config.tf_context.flink_stream_dataset().as_numpy_iterator()) == records
-        assert (task_config.task_type, task_config.task_index, task_config.num_workers) == ("chief", 0, 1)
-        assert task_config.user_params == {"n": 3}
-        task_config.output_writer.write_batch({"y": [1]})
-        assert task_config.output_writer.rows == [{"y": 1}]  # type: ignore[attr-defined]
+    task_config = testing.batch_task_config(CELLS, TYPES, str(tmp_path), {"n": 3}, {"y": "INT"})
+    assert isinstance(task_config, BatchTaskConfig)
+    assert task_config.dataset_length == 2
+    assert [column.name for column in task_config.tf_context.columns] == ["x", "words", "n"]
+    records = testing.encode_rows(CELLS, TYPES)
+    assert list(tf.data.TFRecordDataset(task_config.dataset_file).as_numpy_iterator()) == records
+    assert list(task_config.tf_context.flink_stream_dataset().as_numpy_iterator()) == records
+    assert (task_config.task_type, task_config.task_index, task_config.num_workers) == ("chief", 0, 1)
+    assert task_config.user_params == {"n": 3}
+    task_config.output_writer.write_batch({"y": [1]})
+    assert task_config.output_writer.rows == [{"y": 1}]  # type: ignore[attr-defined]
 
-    def test_serialized_rows(self, tmp_path: Path) -> None:
-        records = testing.encode_rows(CELLS, TYPES)
-        assert testing.batch_task_config(records, TYPES, str(tmp_path)).dataset_length == 2
 
-    def test_train(self, tmp_path: Path) -> None:
-        task_config = testing.train_task_config(CELLS, TYPES, str(tmp_path), task_type="worker", num_workers=2)
-        assert isinstance(task_config, TrainTaskConfig)
-        assert task_config.saved_model_dir == str(tmp_path / "savedmodel")
-        assert (task_config.task_type, task_config.num_workers) == ("worker", 2)
+@pytest.mark.tf
+def test_task_configs_serialized_rows(tmp_path: Path) -> None:
+    records = testing.encode_rows(CELLS, TYPES)
+    assert testing.batch_task_config(records, TYPES, str(tmp_path)).dataset_length == 2
 
-    def test_stream(self, tmp_path: Path) -> None:
-        task_config = testing.stream_task_config(CELLS, TYPES, str(tmp_path))
-        assert isinstance(task_config, StreamTaskConfig)
-        assert len(list(task_config.dataset_fn())) == 2
 
-    def test_unknown_argument(self, tmp_path: Path) -> None:
-        with pytest.raises(TypeError, match="unknown argument role"):
-            testing.batch_task_config(CELLS, TYPES, str(tmp_path), role="ps")
+@pytest.mark.tf
+def test_task_configs_train(tmp_path: Path) -> None:
+    task_config = testing.train_task_config(CELLS, TYPES, str(tmp_path), task_type="worker", num_workers=2)
+    assert isinstance(task_config, TrainTaskConfig)
+    assert task_config.saved_model_dir == str(tmp_path / "savedmodel")
+    assert (task_config.task_type, task_config.num_workers) == ("worker", 2)
 
-    def test_shares(self, tmp_path: Path) -> None:
-        task_config = testing.train_task_config(CELLS, TYPES, str(tmp_path))
-        assert task_config.tf_context.shares() == [Share(task_config.dataset_file, 2)]
-        shares = [Share("a", 1), Share("b", 2)]
-        assert testing.train_task_config(CELLS, TYPES, str(tmp_path), shares=shares).tf_context.shares() == shares
+
+@pytest.mark.tf
+def test_task_configs_stream(tmp_path: Path) -> None:
+    task_config = testing.stream_task_config(CELLS, TYPES, str(tmp_path))
+    assert isinstance(task_config, StreamTaskConfig)
+    assert len(list(task_config.dataset_fn())) == 2
+
+
+@pytest.mark.tf
+def test_task_configs_unknown_argument(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="unknown argument role"):
+        testing.batch_task_config(CELLS, TYPES, str(tmp_path), role="ps")
+
+
+@pytest.mark.tf
+def test_task_configs_shares(tmp_path: Path) -> None:
+    task_config = testing.train_task_config(CELLS, TYPES, str(tmp_path))
+    assert task_config.tf_context.shares() == [Share(task_config.dataset_file, 2)]
+    shares = [Share("a", 1), Share("b", 2)]
+    assert testing.train_task_config(CELLS, TYPES, str(tmp_path), shares=shares).tf_context.shares() == shares

@@ -1,6 +1,11 @@
+from __future__ import annotations
+
+import pathlib
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -9,19 +14,19 @@ BUSY = f"import time\nwhile time.process_time() < {BUSY_S}: pass\n"
 
 
 @pytest.fixture
-def processes(benchmark_module):
+def processes(benchmark_module: Callable[[str], Any]) -> Any:
     return benchmark_module("processes")
 
 
 @pytest.mark.process
-def test_the_seconds_of_a_child_that_has_ended_count(processes):
+def test_the_seconds_of_a_child_that_has_ended_count(processes: Any) -> None:
     before = processes.processor_seconds()
     subprocess.run([sys.executable, "-c", BUSY], check=True)
     after = processes.processor_seconds()
     assert BUSY_S - 0.1 <= after["tensorflow"] - before.get("tensorflow", 0.0) <= BUSY_S + 1
 
 
-def test_own_seconds_and_those_in_the_kernel_count(processes):
+def test_own_seconds_and_those_in_the_kernel_count(processes: Any) -> None:
     before, end = processes.processor_seconds(), time.process_time() + BUSY_S
     while time.process_time() < end:
         pass
@@ -32,7 +37,7 @@ def test_own_seconds_and_those_in_the_kernel_count(processes):
 
 
 @pytest.mark.process
-def test_kinds_of_processes(processes, tmp_path):
+def test_kinds_of_processes(processes: Any, tmp_path: pathlib.Path) -> None:
     java = tmp_path / "java"
     java.symlink_to("/bin/sleep")
     commands = [[str(java), "60"], [sys.executable, "-c", "import time; time.sleep(60)", "akdl.entry"], ["sleep", "60"]]

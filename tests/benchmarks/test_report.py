@@ -1,13 +1,18 @@
+from __future__ import annotations
+
 import json
+import pathlib
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 
 @pytest.fixture
-def figure(benchmark_module):
+def figure(benchmark_module: Callable[[str], Any]) -> Callable[..., Any]:
     report = benchmark_module("report")
 
-    def make(values, target=1.0, unit="rows/s", limit=1.0, too_short=False):
+    def make(values: Any, target: float = 1.0, unit: str = "rows/s", limit: float = 1.0, too_short: bool = False) -> Any:
         return report.Figure("a job", unit, values, [limit] * len(values), "its limit", target, too_short)
 
     return make
@@ -27,15 +32,22 @@ def figure(benchmark_module):
         ([-1.0, -1.1, -1.2], 1.0, "rows/s", "undecided"),
     ],
 )
-def test_a_target_holds_where_the_median_meets_it_and_the_rounds_agree(figure, values, target, unit, verdict):
+def test_a_target_holds_where_the_median_meets_it_and_the_rounds_agree(
+    figure: Callable[..., Any], values: list[float], target: float | None, unit: str, verdict: str
+) -> None:
     assert figure(values, target, unit).verdict == verdict
 
 
-def test_too_short_a_time_decides_nothing(figure):
+def test_too_short_a_time_decides_nothing(figure: Callable[..., Any]) -> None:
     assert figure([5.0], too_short=True).verdict == "undecided"
 
 
-def test_a_report_is_a_table_figures_and_a_chart(benchmark_module, figure, tmp_path, capsys):
+def test_a_report_is_a_table_figures_and_a_chart(
+    benchmark_module: Callable[[str], Any],
+    figure: Callable[..., Any],
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     benchmark_module("report").report("some", "Some jobs", [figure([2_000.0, 3_000.0], limit=1_000.0), figure([0.5])], tmp_path)
     lines = capsys.readouterr().out.splitlines()
     assert lines[1:] == [

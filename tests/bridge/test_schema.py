@@ -1,7 +1,10 @@
 """Schema texts, and schemas of tables."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from pyflink.table import DataTypes
@@ -23,7 +26,7 @@ from bridge.schema import Schema, quoted
         ("größe double", [("größe", "DOUBLE")]),
     ],
 )  # fmt: skip
-def test_parse(text, expected):
+def test_parse(text: str, expected: list[tuple[str, str]]) -> None:
     assert [(column.name, column.type.sql) for column in Schema.parse(text)] == expected
 
 
@@ -47,13 +50,13 @@ def test_parse(text, expected):
         ("a ARRAY<TIMESTAMP_LTZ(3)>", "column 'a' is an ARRAY of TIMESTAMP_LTZ, which PyFlink cannot carry: CAST it"),
     ],
 )
-def test_parse_errors(text, words):
+def test_parse_errors(text: str, words: str) -> None:
     with pytest.raises(SchemaError) as caught:
         Schema.parse(text)
     assert words in str(caught.value)
 
 
-def test_types_of_a_table():
+def test_types_of_a_table() -> None:
     types = [
         DataTypes.STRING(), DataTypes.VARCHAR(3), DataTypes.BYTES(), DataTypes.DECIMAL(5, 2), DataTypes.TIMESTAMP(3),
         DataTypes.ARRAY(DataTypes.FLOAT().not_null()), DataTypes.BIGINT().not_null(), DataTypes.TIME(),
@@ -79,16 +82,16 @@ def test_types_of_a_table():
         (DataTypes.ARRAY(DataTypes.TIMESTAMP_LTZ(3)), "CAST it to ARRAY<TIMESTAMP(6)>"),
     ],
 )
-def test_types_that_cannot_be_carried(data_type, words):
+def test_types_that_cannot_be_carried(data_type: Any, words: str) -> None:
     with pytest.raises(SchemaError, match="column 'odd'") as caught:
         Schema.of_table(["odd"], [data_type])
     assert words in str(caught.value)
 
 
-def test_a_schema_loads_no_pyflink():
+def test_a_schema_loads_no_pyflink() -> None:
     code = "import sys, bridge.schema; sys.exit('pyflink' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-def test_quoted():
+def test_quoted() -> None:
     assert quoted("a`b") == "`a``b`"

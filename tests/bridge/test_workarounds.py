@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -13,16 +14,16 @@ from operators.flink.java import start_java
 pytestmark = pytest.mark.flink
 
 
-def test_a_thread_stays_in_its_thread_of_the_jvm():
+def test_a_thread_stays_in_its_thread_of_the_jvm() -> None:
     start_java()
     from pyflink.java_gateway import get_gateway
 
     jvm = get_gateway().jvm
 
-    def own_thread():
+    def own_thread() -> Any:
         return jvm.java.lang.Thread.currentThread().getId()
 
-    def meanwhile(_):
+    def meanwhile(_: Any) -> Any:
         jvm.java.lang.Thread.sleep(20)  # both lines are in use, and the other is given back last
         return own_thread()
 
@@ -33,11 +34,11 @@ def test_a_thread_stays_in_its_thread_of_the_jvm():
             assert own_thread() == before
 
 
-def test_every_thread_can_plan_and_run():
+def test_every_thread_can_plan_and_run() -> None:
     table_env = useLocalEnv(1).stenv
     plus_one = table_env.sql_query(f"SELECT id + 1 AS b FROM {table_env.from_elements([(1,)], ['id'])}")
 
-    def run():
+    def run() -> list[Any]:
         with plus_one.execute().collect() as rows:
             return [row[0] for row in rows]
 
@@ -46,7 +47,7 @@ def test_every_thread_can_plan_and_run():
     resetEnv()
 
 
-def test_the_schema_of_a_wide_table_costs_no_calls_for_each_column(monkeypatch):
+def test_the_schema_of_a_wide_table_costs_no_calls_for_each_column(monkeypatch: pytest.MonkeyPatch) -> None:
     """A predictor over 2,500 columns took minutes, nearly all of them for PyFlink's own look at types."""
     from pyflink.table import types
 

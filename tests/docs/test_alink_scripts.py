@@ -47,7 +47,7 @@ def defined(path: str) -> set[str]:
     }
 
 
-def test_names_that_do_not_exist_are_on_the_page():
+def test_names_that_do_not_exist_are_on_the_page() -> None:
     rows = [line for line in PAGE.splitlines() if "do not exist" in line or "does not exist, because" in line]
     said = {name for line in rows for name in re.findall(r"`(\w+)", line.split("|")[1])}
     missing = {name for path, names in NAMES.items() for name in names if name not in defined(path)}
@@ -56,7 +56,7 @@ def test_names_that_do_not_exist_are_on_the_page():
     assert models <= said and not any((ROOT / "akdl/models/tf" / name).exists() for name in models)
 
 
-def test_the_page_names_operators_and_parameters_that_exist():
+def test_the_page_names_operators_and_parameters_that_exist() -> None:
     named = set(re.findall(r"\b(KerasSequential\w+)\b", PAGE))
     assert named and named <= set(operators.__all__)
     (call,) = re.findall(r"KerasSequentialClassifierTrainBatchOp\((.*?\])\)", PAGE, re.DOTALL)
@@ -66,7 +66,7 @@ def test_the_page_names_operators_and_parameters_that_exist():
         parse_call(text)
 
 
-def test_layers_are_not_evaluated():
+def test_layers_are_not_evaluated() -> None:
     source = inspect.getsource(inspect.getmodule(LayerTextError))  # type: ignore[arg-type]
     calls = {
         node.func.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)

@@ -19,7 +19,7 @@ INSTRUCTIONS = {"ARG", "FROM", "RUN", "COPY", "ENV"}  # those that it needs, of 
 
 
 @pytest.fixture(scope="module")
-def dockerfile(tmp_path_factory) -> list[tuple[str, str]]:
+def dockerfile(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
     """The instructions with their values, comments left out."""
     copy = tmp_path_factory.mktemp("docker") / "Dockerfile"  # the parser opens the file for writing
     copy.write_text((FOLDER / "Dockerfile").read_text())
@@ -34,11 +34,11 @@ def values(dockerfile: list[tuple[str, str]], instruction: str) -> list[str]:
     return [value for each, value in dockerfile if each == instruction]
 
 
-def test_instructions_are_known(dockerfile):
+def test_instructions_are_known(dockerfile: list[tuple[str, str]]) -> None:
     assert {instruction for instruction, _ in dockerfile} == INSTRUCTIONS
 
 
-def test_the_image_is_of_our_release_of_flink(dockerfile):
+def test_the_image_is_of_our_release_of_flink(dockerfile: list[tuple[str, str]]) -> None:
     (wanted,) = re.findall(r'"apache-flink>=(\d+\.\d+),|apache-flink>=(\d+\.\d+),', (ROOT / "setup.py").read_text())
     default = dict(value.split("=", 1) for value in values(dockerfile, "ARG"))["FLINK"]
     assert default.startswith(f"{''.join(wanted)}.") and default.endswith("-java17")
@@ -46,7 +46,7 @@ def test_the_image_is_of_our_release_of_flink(dockerfile):
     assert f"flink-python-{default.split('-')[0]}.jar" in README
 
 
-def test_all_that_is_installed_is_copied_and_there(dockerfile):
+def test_all_that_is_installed_is_copied_and_there(dockerfile: list[tuple[str, str]]) -> None:
     copied = {}
     for value in values(dockerfile, "COPY"):
         *sources, target = value.split()
@@ -59,7 +59,7 @@ def test_all_that_is_installed_is_copied_and_there(dockerfile):
     assert all(f'"{extra}": ' in (ROOT / "setup.py").read_text() for extra in extras)
 
 
-def test_commands_are_right_for_a_shell_and_find_what_others_made(dockerfile):
+def test_commands_are_right_for_a_shell_and_find_what_others_made(dockerfile: list[tuple[str, str]]) -> None:
     run = values(dockerfile, "RUN")
     for command in run:
         done = subprocess.run(["bash", "-n", "-c", command], capture_output=True, text=True)
@@ -88,7 +88,7 @@ def properties(objects: dict[tuple[str, str], Any], role: str) -> dict[str, str]
     return dict(re.sub(r"\s", "", line).split(":", 1) for line in text.splitlines())
 
 
-def test_kinds(objects):
+def test_kinds(objects: dict[tuple[str, str], Any]) -> None:
     assert {name: each["apiVersion"] for name, each in objects.items()} == {
         ("Service", "flink-jobmanager"): "v1",
         ("Deployment", "flink-jobmanager"): "apps/v1",
@@ -97,7 +97,7 @@ def test_kinds(objects):
 
 
 @pytest.mark.parametrize("role", ["jobmanager", "taskmanager"])
-def test_deployments_select_their_own_pods_and_run_our_image(objects, role):
+def test_deployments_select_their_own_pods_and_run_our_image(objects: dict[tuple[str, str], Any], role: str) -> None:
     spec = objects["Deployment", f"flink-{role}"]["spec"]
     assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"] == {"app": "flink", "component": role}
     assert container(objects, role)["args"] == [role]
@@ -106,7 +106,7 @@ def test_deployments_select_their_own_pods_and_run_our_image(objects, role):
     assert built in (FOLDER / "Dockerfile").read_text()
 
 
-def test_the_service_leads_to_the_jobmanager(objects):
+def test_the_service_leads_to_the_jobmanager(objects: dict[tuple[str, str], Any]) -> None:
     service = objects["Service", "flink-jobmanager"]
     labels = [
         objects["Deployment", f"flink-{role}"]["spec"]["template"]["metadata"]["labels"]
@@ -124,14 +124,14 @@ def test_the_service_leads_to_the_jobmanager(objects):
         assert properties(objects, role)["jobmanager.rpc.address"] == service["metadata"]["name"]
 
 
-def test_slots_are_those_of_the_page(objects):
+def test_slots_are_those_of_the_page(objects: dict[tuple[str, str], Any]) -> None:
     each = int(properties(objects, "taskmanager")["taskmanager.numberOfTaskSlots"])
     replicas = objects["Deployment", "flink-taskmanager"]["spec"]["replicas"]
     assert f"There are {each * replicas} slots, {each} in each of {replicas} TaskManagers" in README
     assert f"{replicas} TaskManagers with {each} slots each" in (FOLDER / "session.yaml").read_text()
 
 
-def test_pods_have_memory_beside_that_of_flink(objects):
+def test_pods_have_memory_beside_that_of_flink(objects: dict[tuple[str, str], Any]) -> None:
     def limit(role: str) -> float:
         return float(container(objects, role)["resources"]["limits"]["memory"].removesuffix("Gi"))
 
@@ -146,7 +146,7 @@ def test_pods_have_memory_beside_that_of_flink(objects):
     )
 
 
-def test_mounted_volumes_are_there(objects):
+def test_mounted_volumes_are_there(objects: dict[tuple[str, str], Any]) -> None:
     spec = objects["Deployment", "flink-taskmanager"]["spec"]["template"]["spec"]
     assert {each["name"] for each in container(objects, "taskmanager")["volumeMounts"]} == {
         each["name"] for each in spec["volumes"]

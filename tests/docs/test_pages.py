@@ -13,7 +13,7 @@ PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_and_files(page: pathlib.Path):
+def test_links_and_files(page: pathlib.Path) -> None:
     text = page.read_text(encoding="utf-8")
     links = [target for target in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in target]
     files = re.findall(r"(?<![\w./-])((?:examples|docs|benchmarks|tests|scripts)/[\w./-]+\.\w+)", text)
@@ -23,7 +23,7 @@ def test_links_and_files(page: pathlib.Path):
     assert missing == []
 
 
-def test_options_of_the_example_are_those_of_the_page():
+def test_options_of_the_example_are_those_of_the_page() -> None:
     page = (ROOT / "docs" / "clusters.md").read_text()
     job = (ROOT / "examples" / "on_a_cluster" / "job.py").read_text()
     used = {option for line in re.findall(r"on_a_cluster/job\.py (.*)", page) for option in re.findall(r"--[\w-]+", line)}

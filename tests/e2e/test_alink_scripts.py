@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ PARAMS = json.dumps(
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _local_env():
+def _local_env() -> None:
     useLocalEnv(2)
 
 
@@ -36,7 +37,7 @@ def arguments(name: str, **params: object) -> dict[str, object]:
     return {"userFiles": [script], "mainScriptFile": script, "userParams": PARAMS, "intraOpParallelism": 2, **params}
 
 
-def signature(rows: object, folder: pathlib.Path):
+def signature(rows: object, folder: pathlib.Path) -> Any:
     import tensorflow as tf
 
     return tf.saved_model.load(unpack(rows, str(folder))).signatures["predict"]
@@ -46,17 +47,17 @@ def rows_of(op: object) -> list[tuple[int, str]]:
     return list(op.collectToDataframe()[["model_id", "model_info"]].itertuples(index=False))
 
 
-def test_workers_in_step_with_unequal_shares(tmp_path):
+def test_workers_in_step_with_unequal_shares(tmp_path: pathlib.Path) -> None:
     op = TF2TableModelTrainBatchOp(**arguments("dnn_train.py", numWorkers=2, numPSs=0))
     assert set(signature(rows_of(points(getMLEnv().btenv, 33).link(op)), tmp_path / "m").structured_outputs) >= {"logits"}
 
 
-def test_a_copy_of_the_batch_script(tmp_path):
+def test_a_copy_of_the_batch_script(tmp_path: pathlib.Path) -> None:
     op = TensorFlow2BatchOp(**arguments("dnn_batch.py", numWorkers=1, numPSs=0, outputSchemaStr=MODEL))
     assert set(signature(rows_of(points(getMLEnv().btenv, 64).link(op)), tmp_path / "m").structured_outputs) >= {"logits"}
 
 
-def test_a_copy_of_the_stream_script(tmp_path):
+def test_a_copy_of_the_stream_script(tmp_path: pathlib.Path) -> None:
     stream = StreamOperator.fromTable(points(getMLEnv().stenv, 64).getOutputTable())
     op = TensorFlow2StreamOp(**arguments("dnn_stream.py", numWorkers=1, numPSs=0, outputSchemaStr=MODEL))
     with stream.link(op).getOutputTable().execute().collect() as rows:
@@ -64,14 +65,14 @@ def test_a_copy_of_the_stream_script(tmp_path):
     assert set(signature(found, tmp_path / "m").structured_outputs) >= {"logits"}
 
 
-def test_plain_keras_with_the_default_counts():
+def test_plain_keras_with_the_default_counts() -> None:
     """At a parallelism of 2 these are a worker and a parameter server, which nobody needs."""
     op = TensorFlow2BatchOp(**arguments("plain_keras.py", outputSchemaStr="role STRING, n BIGINT"))
     (row,) = points(getMLEnv().btenv, 40).link(op).collectToDataframe().itertuples(index=False)
     assert tuple(row) == ("chief", 40)
 
 
-def test_files_of_the_work_folder_and_a_checkpoint_beside_the_model(tmp_path):
+def test_files_of_the_work_folder_and_a_checkpoint_beside_the_model(tmp_path: pathlib.Path) -> None:
     env = getMLEnv().btenv
     tensors = BatchOperator.fromTable(env.sql_query("SELECT ARRAY[CAST(1 AS DOUBLE), 2] AS t"))
     extra = BatchOperator.fromTable(env.sql_query("SELECT CAST(0.1 AS DOUBLE) AS d, CAST('a b' AS STRING) AS s"))

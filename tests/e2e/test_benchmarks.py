@@ -1,9 +1,12 @@
 """The short form of benchmarks: they run, and write what they found. What they find here means nothing."""
 
+from __future__ import annotations
+
 import json
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -13,7 +16,7 @@ pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
 BENCHMARKS = pathlib.Path(__file__).parent.parent.parent / "benchmarks"
 
 
-def run(folder, script, *options):
+def run(folder: pathlib.Path, script: str, *options: str) -> str:
     """Run a benchmark and return what it printed."""
     done = subprocess.run(
         [sys.executable, str(BENCHMARKS / f"{script}.py"), "--folder", str(folder), *options],
@@ -23,7 +26,7 @@ def run(folder, script, *options):
     return done.stdout
 
 
-def figures(folder, name, printed):
+def figures(folder: pathlib.Path, name: str, printed: str) -> dict[Any, Any]:
     """Return what a benchmark wrote, by the name of the line; each is in its table too, and there is a chart."""
     assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     found = json.loads((folder / f"{name}.json").read_text())["figures"]
@@ -33,7 +36,7 @@ def figures(folder, name, printed):
     return {figure["name"]: figure for figure in found}
 
 
-def test_a_benchmark_prints_a_table_and_leaves_figures_and_a_chart(tmp_path):
+def test_a_benchmark_prints_a_table_and_leaves_figures_and_a_chart(tmp_path: pathlib.Path) -> None:
     found = figures(tmp_path, "codec", run(tmp_path, "codec", "--rounds", "1"))
     verbs = ("send", "encode", "decode")
     cases = ("STRING", "ARRAY<FLOAT>", "10 FLOAT, 1 BIGINT", "5 STRING, 3 DOUBLE, 2 ARRAY, 20 % null")
@@ -43,7 +46,7 @@ def test_a_benchmark_prints_a_table_and_leaves_figures_and_a_chart(tmp_path):
         assert figure["verdict"] == ("yes" if figure["ratio"] >= figure["target"] else "NO")
 
 
-def test_the_feed(tmp_path):
+def test_the_feed(tmp_path: pathlib.Path) -> None:
     printed = run(tmp_path, "feed", "--rounds", "1", "--scale", "0.001", "--only", "dataset_file, STREAMING")
     found = figures(tmp_path, "feed", printed)
     assert set(found) == {"dataset_file, STREAMING", "processor time, dataset_file"}
@@ -52,24 +55,24 @@ def test_the_feed(tmp_path):
 
 
 @pytest.mark.parametrize("script, lines", [("predict", {"a dense layer of 10 to 1"}), ("output", {"write_batch", "write"})])
-def test_jobs_beside_their_limit(tmp_path, script, lines):
+def test_jobs_beside_their_limit(tmp_path: pathlib.Path, script: str, lines: set[str]) -> None:
     found = figures(tmp_path, script, run(tmp_path, script, "--rounds", "1", "--scale", "0.001"))
     assert set(found) == lines
 
 
-def test_the_grid(tmp_path):
+def test_the_grid(tmp_path: pathlib.Path) -> None:
     options = ["--rounds", "1", "--scale", "0.001", "--bundles", "16", "--chunks", "", "--segments", "65536"]
     found = figures(tmp_path, "grid_feed", run(tmp_path, "grid", "feed", *options))
     cells = {name.split(";")[0] for name in found}
     assert cells == {"as is", "bundles 16, segments 65,536"}
 
 
-def test_memory(tmp_path):
+def test_memory(tmp_path: pathlib.Path) -> None:
     found = figures(tmp_path, "memory", run(tmp_path, "memory", "--scale", "0.002"))
     assert set(found) == {"driver", "jvm", "tensorflow"}
 
 
-def test_a_stream_of_fifteen_seconds_takes_no_more_and_more_memory(tmp_path):
+def test_a_stream_of_fifteen_seconds_takes_no_more_and_more_memory(tmp_path: pathlib.Path) -> None:
     printed = run(tmp_path, "streams", "--seconds", "15")
     assert "rows at 5,000 rows/s, each once" in printed and "delay in ms: p50" in printed
     assert (tmp_path / "delays.png").read_bytes().startswith(b"\x89PNG")

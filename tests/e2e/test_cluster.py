@@ -6,6 +6,8 @@ import os
 import pathlib
 import re
 import tempfile
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +27,7 @@ from tests.e2e.jobs import points, script_op, sequence, shares
 from tests.e2e.test_predict import SCRIPT, no_model_process_is_left
 from tests.e2e.test_rows import check
 from tests.support.environments import make_environment, pack
-from tests.support.flink_cluster import flink_cluster
+from tests.support.flink_cluster import FlinkCluster, flink_cluster
 from tests.support.http import served
 from tests.support.leftovers import wait_until
 
@@ -33,7 +35,7 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
     with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=3, slots=1) as running:
         useRemoteEnv(running.host, running.rest_port, 3)
         yield running
@@ -41,14 +43,14 @@ def cluster(tmp_path_factory):
 
 
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
-def test_exactly_once_on_three_task_managers(cluster, mode):
+def test_exactly_once_on_three_task_managers(cluster: FlinkCluster, mode: str) -> None:
     rows = 100_003
     linked = sequence(getattr(getMLEnv(), mode), rows).link(script_op("echo_ids.py", "worker INT, id BIGINT", 3))
     check(shares(linked), rows, 3, 3)
     assert len(task_managers_of_last_job(cluster, "TensorFlow2BatchOp")) == 3, "each worker ran on another TaskManager"
 
 
-def task_managers_of_last_job(cluster, operator):
+def task_managers_of_last_job(cluster: FlinkCluster, operator: str) -> set[Any]:
     """Return the TaskManagers on which an operator of the newest job ran."""
     newest = max(cluster.rest("/jobs/overview")["jobs"], key=lambda job: job["start-time"])
     vertices = cluster.rest(f"/jobs/{newest['jid']}")["vertices"]
@@ -58,14 +60,14 @@ def task_managers_of_last_job(cluster, operator):
     }
 
 
-def test_a_table_of_the_cluster_goes_on_in_sql(cluster):
+def test_a_table_of_the_cluster_goes_on_in_sql(cluster: FlinkCluster) -> None:
     result = sequence(getMLEnv().btenv, 300).link(script_op("echo_ids.py", "worker INT, id BIGINT", 3))
     table = BatchOperator.fromTable(result.getOutputTable()).select("COUNT(*) AS n, COUNT(DISTINCT worker) AS workers")
     assert table.collectToDataframe().values.tolist() == [[300, 3]]
 
 
 @pytest.mark.tf
-def test_a_model_travels_with_the_job_that_predicts(cluster, tmp_path):
+def test_a_model_travels_with_the_job_that_predicts(cluster: FlinkCluster, tmp_path: pathlib.Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     env = getMLEnv().btenv
@@ -91,7 +93,7 @@ def main(config):
 """
 
 
-def test_a_packed_environment_travels_with_the_job(cluster, tmp_path):
+def test_a_packed_environment_travels_with_the_job(cluster: FlinkCluster, tmp_path: pathlib.Path) -> None:
     """Driver and TaskManagers share this machine, so the log tells which copy was unpacked: the one that Flink brought."""
     (tmp_path / "main.py").write_text(IN_ENV)
     (tmp_path / "big").write_bytes(bytes(2_000_000))
@@ -109,7 +111,7 @@ def test_a_packed_environment_travels_with_the_job(cluster, tmp_path):
     assert re.search(rf"pythonEnv {archive}: unpacked /\S+/python-files/\S+/akdl_env_\w+ in", logs)
 
 
-def test_an_error_on_a_task_manager_reaches_the_caller(cluster):
+def test_an_error_on_a_task_manager_reaches_the_caller(cluster: FlinkCluster) -> None:
     """The last test: Flink 2.3 may end a TaskManager when a job with several Python operators in one slot fails."""
     op = script_op("fail.py", "x BIGINT", 3, userParams={"way": "raise"})
     with pytest.raises(TaskError, match=r"(chief|worker) \d \(fail.py\): the script failed: ValueError: this script"):

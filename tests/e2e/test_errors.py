@@ -1,9 +1,14 @@
 """Whatever goes wrong is one readable exception at the caller, and nothing stays behind."""
 
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
 import pytest
 
 from bridge.exceptions import TaskError
-from operators import AlinkGlobalConfiguration, getMLEnv, useLocalEnv
+from operators import AlinkGlobalConfiguration, TensorFlow2BatchOp, getMLEnv, useLocalEnv
 from tests.e2e.jobs import script_op, sequence
 from tests.support.leftovers import task_processes, wait_until
 
@@ -11,19 +16,19 @@ pytestmark = pytest.mark.flink
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _environment():
+def _environment() -> None:
     useLocalEnv(1)
 
 
-def run(op):
+def run(op: TensorFlow2BatchOp) -> Any:
     return sequence(getMLEnv().btenv, 10).link(op).collectToDataframe()
 
 
-def failing(way, schema="x BIGINT", **params):
+def failing(way: str, schema: str = "x BIGINT", **params: Any) -> TensorFlow2BatchOp:
     return script_op("fail.py", schema, userParams={"way": way}, **params)
 
 
-def test_main_raises():
+def test_main_raises() -> None:
     with pytest.raises(TaskError) as caught:
         run(failing("raise"))
     lines = str(caught.value).splitlines()
@@ -42,24 +47,24 @@ def test_main_raises():
         ("raise", r"worker 0 \(fail.py\)|chief 0 \(fail.py\)"),
     ],
 )
-def test_ways_to_die(way, expected):
+def test_ways_to_die(way: str, expected: str) -> None:
     with pytest.raises(TaskError, match=expected):
         run(failing(way, workers=2) if way == "raise" else failing(way))
 
 
-def test_a_row_that_does_not_fit_the_schema_fails_in_the_script():
+def test_a_row_that_does_not_fit_the_schema_fails_in_the_script() -> None:
     """All that may be wrong with it is in tests/akdl/rows."""
     expected = "ValueError: output_writer.write: row 0: unknown column 'nonsense'; outputSchemaStr has 'x'"
     with pytest.raises(TaskError, match=expected):
         run(failing("column"))
 
 
-def test_no_main():
+def test_no_main() -> None:
     with pytest.raises(TaskError, match="no_main.py defines no function `main`: the main script needs `def main"):
         run(script_op("no_main.py", "x INT"))
 
 
-def test_a_python_environment_without_what_is_needed(tmp_path):
+def test_a_python_environment_without_what_is_needed(tmp_path: pathlib.Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho this is no Python; exit 1\n")
     python.chmod(0o755)
@@ -67,14 +72,14 @@ def test_a_python_environment_without_what_is_needed(tmp_path):
         run(script_op("echo_ids.py", "worker INT, id BIGINT", pythonEnv=str(python)))
 
 
-def test_plain_pyflink_gets_the_message_too():
+def test_plain_pyflink_gets_the_message_too() -> None:
     table = sequence(getMLEnv().btenv, 10).link(failing("raise")).getOutputTable()
     with pytest.raises(Exception, match="the script failed: ValueError: this script does not feel well"):
         with table.execute().collect() as rows:
             list(rows)
 
 
-def test_a_cancelled_job_leaves_nothing_behind():
+def test_a_cancelled_job_leaves_nothing_behind() -> None:
     """Plain PyFlink: nobody stops the group but the group itself, which asks Flink whether it is still wanted."""
     result = sequence(getMLEnv().btenv, 10).link(failing("hang")).getOutputTable().execute()
     wait_until(lambda: len(task_processes()) == 1, "the script runs")
@@ -82,7 +87,7 @@ def test_a_cancelled_job_leaves_nothing_behind():
     wait_until(lambda: not task_processes(), "the process is gone")
 
 
-def test_when_one_worker_fails_the_other_is_stopped(tmp_path):
+def test_when_one_worker_fails_the_other_is_stopped(tmp_path: pathlib.Path) -> None:
     script = tmp_path / "half.py"
     script.write_text(
         "import time\n"
@@ -98,7 +103,9 @@ def test_when_one_worker_fails_the_other_is_stopped(tmp_path):
     assert not task_processes(), "print, collect and execute return when nothing is left"
 
 
-def test_what_scripts_print_is_shown_live_with_role_and_index(capsys, tmp_path):
+def test_what_scripts_print_is_shown_live_with_role_and_index(
+    capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path
+) -> None:
     script = tmp_path / "talk.py"
     script.write_text("def main(config):\n    print('hello from the script')\n")
     op = script_op("fail.py", "x INT", workers=2).setUserFiles([str(script)]).setMainScriptFile(str(script))
@@ -112,7 +119,7 @@ def test_what_scripts_print_is_shown_live_with_role_and_index(capsys, tmp_path):
     assert "[TensorFlow2BatchOp, worker 0] hello from the script" in shown
 
 
-def test_user_params_keep_their_types_and_files_are_where_the_script_is(tmp_path):
+def test_user_params_keep_their_types_and_files_are_where_the_script_is(tmp_path: pathlib.Path) -> None:
     (tmp_path / "words.txt").write_text("some words")
     script = tmp_path / "look.py"
     script.write_text(
@@ -134,7 +141,7 @@ def test_user_params_keep_their_types_and_files_are_where_the_script_is(tmp_path
         assert len(run(op.setUserParams({"n": 16, "deep": {"list": [1, "a", None]}, "text": "16"}))) == 0
 
 
-def test_two_jobs_of_one_program_at_once():
+def test_two_jobs_of_one_program_at_once() -> None:
     table_env = getMLEnv().btenv
     tables = [
         sequence(table_env, rows).link(script_op("echo_ids.py", "worker INT, id BIGINT", workers=2)).getOutputTable()

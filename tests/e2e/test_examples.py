@@ -1,5 +1,7 @@
 """The examples print what their docstrings say."""
 
+from __future__ import annotations
+
 import ast
 import os
 import pathlib
@@ -14,7 +16,7 @@ pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
 EXAMPLES = pathlib.Path(__file__).parent.parent.parent / "examples"
 
 
-def run(name, folder, *arguments):
+def run(name: str, folder: pathlib.Path, *arguments: str) -> str:
     """Run an example in an empty folder and return what it prints."""
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / name / "job.py"), *arguments],
@@ -28,28 +30,28 @@ def run(name, folder, *arguments):
 @pytest.mark.parametrize(
     "name", ["filter_rows", "sql_to_sql", "train_together", "online_training", "estimator_mnist", "estimator_two_tower"]
 )
-def test_output_is_that_of_the_docstring(name, tmp_path):
+def test_output_is_that_of_the_docstring(name: str, tmp_path: pathlib.Path) -> None:
     docstring = ast.get_docstring(ast.parse((EXAMPLES / name / "job.py").read_text(encoding="utf-8")))
     promised = [line.strip() for line in docstring.split("prints\n", 1)[1].splitlines() if line.strip()]
     printed = [line.strip() for line in run(name, tmp_path).splitlines() if line.strip()]
     assert printed == promised
 
 
-def test_the_sample_prints_its_model_table(tmp_path):
+def test_the_sample_prints_its_model_table(tmp_path: pathlib.Path) -> None:
     header, first, *others = run("dnn_batch", tmp_path).splitlines()
     assert header.split() == ["model_id", "model_info"]
     assert first.split()[:2] == ["0", "0"] and first.endswith(".zip")
     assert others and others[0].split()[2].startswith("UEsDB"), "base64 of a zip archive"
 
 
-def test_one_program_for_all_clusters_runs_on_this_machine(tmp_path):
+def test_one_program_for_all_clusters_runs_on_this_machine(tmp_path: pathlib.Path) -> None:
     (tmp_path / "empty").mkdir()
     assert run("on_a_cluster", tmp_path / "empty", "--wait", str(tmp_path / "doubled")) == ""
     rows = [line for path in (tmp_path / "doubled").iterdir() for line in path.read_text().splitlines()]
     assert sorted(rows) == [f"{x},{2 * x}" for x in range(10)]
 
 
-def test_the_sample_is_the_one_of_the_readme():
+def test_the_sample_is_the_one_of_the_readme() -> None:
     """README and example show the same job; only the script's location differs."""
     readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
     job = (EXAMPLES / "dnn_batch" / "job.py").read_text(encoding="utf-8")

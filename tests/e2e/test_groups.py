@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -16,31 +17,31 @@ SCHEMA = "role STRING, ids STRING, weights STRING, cluster STRING, workers STRIN
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _local_env():
+def _local_env() -> None:
     useLocalEnv(2)
 
 
-def roles(mode, rows, **params):
+def roles(mode: str, rows: int, **params: Any) -> dict[Any, Any]:
     """Run roles.py and return what each worker saw, by its role."""
     return seen(linked(mode, rows, **params))
 
 
-def linked(mode, rows, **params):
+def linked(mode: Any, rows: int, **params: Any) -> TensorFlow2BatchOp:
     files = [str(SCRIPTS / name) for name in ("roles.py", "tfrecords.py")]
     op = TensorFlow2BatchOp(userFiles=files, mainScriptFile=files[0], outputSchemaStr=SCHEMA, **params)
     return sequence(getattr(getMLEnv(), mode), rows).link(op)
 
 
-def seen(op):
+def seen(op: TensorFlow2BatchOp) -> dict[Any, Any]:
     found = op.collectToDataframe()
     return {row.role: {name: json.loads(getattr(row, name)) for name in NAMES} for row in found.itertuples()}
 
 
-def ids(found):
+def ids(found: Any) -> list[Any]:
     return sorted(number for worker in found.values() for number in worker["ids"])
 
 
-def check_cluster(found, workers, servers):
+def check_cluster(found: Any, workers: int, servers: int) -> None:
     (cluster,) = {json.dumps(worker["cluster"]) for worker in found.values()}
     cluster = json.loads(cluster)
     assert [len(cluster.get(role, [])) for role in ("chief", "worker", "ps")] == [1, workers - 1, servers]
@@ -50,7 +51,7 @@ def check_cluster(found, workers, servers):
 
 
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
-def test_workers_and_a_parameter_server_by_default(mode):
+def test_workers_and_a_parameter_server_by_default(mode: str) -> None:
     """With a parallelism of 2 and nothing set, there is one of each; the server gets no rows and ends with the worker."""
     found = roles(mode, 1003)
     assert ids(found) == list(range(1003))
@@ -58,7 +59,7 @@ def test_workers_and_a_parameter_server_by_default(mode):
 
 
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
-def test_more_processes_than_the_parallelism(mode):
+def test_more_processes_than_the_parallelism(mode: str) -> None:
     found = roles(mode, 1003, numWorkers=3, numPSs=2)
     assert ids(found) == list(range(1003))
     assert sorted(found) == ["chief 0", "worker 0", "worker 1"]
@@ -66,7 +67,7 @@ def test_more_processes_than_the_parallelism(mode):
 
 
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
-def test_padding_gives_every_worker_the_same_number_of_rows(mode):
+def test_padding_gives_every_worker_the_same_number_of_rows(mode: str) -> None:
     found = roles(mode, 100, numWorkers=3, numPSs=0, equalSteps="pad")
     (size,) = {len(worker["ids"]) for worker in found.values()}
     real = [row for worker in found.values() for row, weight in zip(worker["ids"], worker["weights"]) if weight]
@@ -75,13 +76,13 @@ def test_padding_gives_every_worker_the_same_number_of_rows(mode):
     assert {weight for worker in found.values() for weight in worker["weights"]} == {0.0, 1.0}
 
 
-def test_dropping_gives_every_worker_the_same_number_of_different_rows():
+def test_dropping_gives_every_worker_the_same_number_of_different_rows() -> None:
     found = roles("btenv", 1000, numWorkers=3, numPSs=0, equalSteps="drop")
     (size,) = {len(worker["ids"]) for worker in found.values()}
     assert size in (332, 333) and len(set(ids(found))) == 3 * size
 
 
-def test_two_groups_at_once():
+def test_two_groups_at_once() -> None:
     """Both jobs are sent before either is waited for."""
     running = [linked("btenv", 200 + job, numWorkers=2, numPSs=1).getOutputTable().execute() for job in range(2)]
     clusters = set()

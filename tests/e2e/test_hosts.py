@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,14 +13,14 @@ from operators.flink.slots import Need, check_slots
 from tests.e2e.jobs import points, script_op, sequence, shares, train_op
 from tests.e2e.test_rows import check
 from tests.e2e.test_training import SGD
-from tests.support.flink_cluster import flink_cluster
-from tests.support.network import network, why_not
+from tests.support.flink_cluster import FlinkCluster, flink_cluster
+from tests.support.network import Network, network, why_not
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
-def hosts():
+def hosts() -> Iterator[Network]:
     reason = why_not()
     if reason is not None:
         pytest.skip(reason)
@@ -28,34 +29,34 @@ def hosts():
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory, hosts):
+def cluster(tmp_path_factory: pytest.TempPathFactory, hosts: Network) -> Iterator[FlinkCluster]:
     with flink_cluster(tmp_path_factory.mktemp("hosts"), task_managers=3, slots=1, hosts=hosts) as running:
         useRemoteEnv(running.host, running.rest_port, 3)
         yield running
         resetEnv()
 
 
-def test_each_host_has_a_task_manager(cluster, hosts):
+def test_each_host_has_a_task_manager(cluster: FlinkCluster, hosts: Network) -> None:
     # The path is such as pekko.tcp://flink@10.199.7.2:35555/user/rpc/taskmanager_0
     paths = [manager["path"] for manager in cluster.rest("/taskmanagers")["taskmanagers"]]
     addresses = sorted(path.partition("@")[2].partition(":")[0] for path in paths)
     assert addresses == sorted(host.address for host in hosts.hosts)
 
 
-def test_the_slots_of_the_hosts_are_counted(cluster):
+def test_the_slots_of_the_hosts_are_counted(cluster: FlinkCluster) -> None:
     config = getMLEnv().btenv.get_config()
     check_slots(config, [Need.of_group("TensorFlow2BatchOp", 3, 0)])
     with pytest.raises(ConfigurationError, match=r"needs 4 slots at once .* has 3 in all \(3 TaskManagers\)"):
         check_slots(config, [Need.of_group("TensorFlow2BatchOp", 3, 1)])
 
 
-def test_exactly_once_on_three_hosts(cluster):
+def test_exactly_once_on_three_hosts(cluster: FlinkCluster) -> None:
     rows = 100_003
     linked = sequence(getMLEnv().btenv, rows).link(script_op("echo_ids.py", "worker INT, id BIGINT", 3))
     check(shares(linked), rows, 3, 3)
 
 
-def test_each_script_runs_on_another_host(cluster, hosts):
+def test_each_script_runs_on_another_host(cluster: FlinkCluster, hosts: Network) -> None:
     linked = sequence(getMLEnv().btenv, 30).link(script_op("host_name.py", "worker INT, host STRING", 3))
     found = linked.collectToDataframe()
     assert sorted(found.worker) == [0, 1, 2]
@@ -63,7 +64,7 @@ def test_each_script_runs_on_another_host(cluster, hosts):
 
 
 @pytest.mark.tf
-def test_a_group_trains_across_hosts(cluster, hosts):
+def test_a_group_trains_across_hosts(cluster: FlinkCluster, hosts: Network) -> None:
     """TensorFlow's own servers and the group line find each other at the addresses that the hosts announce."""
     op = train_op("full_batch_sgd.py", SGD, numWorkers=3, numPSs=0, userParams={"steps": 30}, hostNetwork=f"{hosts.address}/24")
     (row,) = points(getMLEnv().stenv, 61).link(op).collectToDataframe().itertuples()

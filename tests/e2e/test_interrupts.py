@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.flink
 
 
 @pytest.fixture
-def program(tmp_path) -> Iterator[subprocess.Popen[str]]:
+def program(tmp_path: pathlib.Path) -> Iterator[subprocess.Popen[str]]:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     root = SCRIPTS.parents[2]
@@ -33,7 +34,7 @@ def program(tmp_path) -> Iterator[subprocess.Popen[str]]:
     program.communicate()
 
 
-def test_a_program_goes_on_after_interrupts(program: subprocess.Popen[str], tmp_path) -> None:
+def test_a_program_goes_on_after_interrupts(program: subprocess.Popen[str], tmp_path: pathlib.Path) -> None:
     assert program.stdout is not None
     assert program.stdout.readline() == "worker, id\n"
     for _ in range(5):

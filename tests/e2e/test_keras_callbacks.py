@@ -7,6 +7,7 @@ float32 differs: within 1e-5.
 from __future__ import annotations
 
 import itertools
+import pathlib
 from typing import Any
 
 import numpy as np
@@ -48,11 +49,11 @@ CONFIG = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _local_env():
+def _local_env() -> None:
     useLocalEnv(2)
 
 
-def test_a_runner_that_the_script_is_not_written_for():
+def test_a_runner_that_the_script_is_not_written_for() -> None:
     train = TF2TableModelTrainBatchOp(
         userFiles=[SCRIPT], mainScriptFile=SCRIPT, userParams={"config": CONFIG, "runner": "estimator"}, numWorkers=1, numPSs=0
     )
@@ -72,93 +73,102 @@ def callbacks_op(op: type, *files: Any, workers: int = 1, **params: Any) -> Any:
     return op(userFiles=names, mainScriptFile=names[0], userParams=params, numWorkers=workers, numPSs=0, **schema)
 
 
-@pytest.mark.slow
-class TestMlp:
-    TYPES = {"id": "BIGINT", "x": "ARRAY<FLOAT>", "label": "INT"}
-    ROWS = 90
+TYPES = {"id": "BIGINT", "x": "ARRAY<FLOAT>", "label": "INT"}
+ROWS = 90
 
-    @pytest.fixture(scope="class")
-    def values(self):
-        x = np.random.default_rng(0).normal(size=(self.ROWS, 6)).astype(np.float32)
-        return {"id": np.arange(self.ROWS), "x": x, "label": np.digitize(x[:, 0] + x[:, 1], [-1, 0, 1])}
 
-    def config(self, **more: Any) -> dict[str, Any]:
-        sgd = {"name": "SGD", "args": {"learning_rate": 0.5}}
-        config = {"model_args": MLP_ARGS, "train_data_args": FILE, "val_data_args": FILE, "batch_size": self.ROWS, "seed": 5}
-        return {**config, "optimizer": sgd, "loss": "binary_crossentropy", "metrics": ["AUC"], **more}
+@pytest.fixture(scope="module")
+def values() -> dict[Any, Any]:
+    x = np.random.default_rng(0).normal(size=(ROWS, 6)).astype(np.float32)
+    return {"id": np.arange(ROWS), "x": x, "label": np.digitize(x[:, 0] + x[:, 1], [-1, 0, 1])}
 
-    @pytest.fixture(scope="class")
-    def trained(self, values, tmp_path_factory):
-        """The model of one process that was not interrupted, on the same rows from a file."""
-        from akdl.keras.train import train
 
-        folder = tmp_path_factory.mktemp("alone")
-        file = testing.train_task_config(values, self.TYPES, str(folder)).dataset_file
-        return train(self.config(epochs=6), script("mlp_rows"), {"DATASET_FILE": file}).model
+def mlp_config(**more: Any) -> dict[str, Any]:
+    sgd = {"name": "SGD", "args": {"learning_rate": 0.5}}
+    config = {"model_args": MLP_ARGS, "train_data_args": FILE, "val_data_args": FILE, "batch_size": ROWS, "seed": 5}
+    return {**config, "optimizer": sgd, "loss": "binary_crossentropy", "metrics": ["AUC"], **more}
 
-    def test_two_workers_begin_one_goes_on_and_the_model_table_predicts(self, values, trained, tmp_path):
-        checkpoints = {"name": "checkpoint", "args": {"path": "${CHECKPOINTS}$"}}
-        rows = table(values, self.TYPES)
 
-        def op(workers: int, epochs: int) -> Any:
-            config = self.config(epochs=epochs, callbacks=[checkpoints])
-            files = ("mlp_rows.py", "mlp.py")
-            return callbacks_op(
-                TF2TableModelTrainBatchOp, *files, workers=workers, config=config, CHECKPOINTS=str(tmp_path / "checkpoints")
-            )
+@pytest.fixture(scope="module")
+def trained(values: dict[Any, Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The model of one process that was not interrupted, on the same rows from a file."""
+    from akdl.keras.train import train
 
-        rows.link(op(2, 4)).collectToDataframe()
-        last = max((tmp_path / "checkpoints").iterdir())
-        written = last.stat().st_mtime_ns
-        predict = TFTableModelPredictBatchOp(outputSchemaStr="output FLOAT", selectedCols=["input"])
-        found = predict.linkFrom(rows.link(op(1, 6)), rows.select("id, x AS `input`")).collectToDataframe()
-        assert last.stat().st_mtime_ns == written, "the training began anew"
-        for ours, theirs in zip(weights_in(tmp_path / "checkpoints"), trained.get_weights()):
-            np.testing.assert_allclose(ours, theirs, atol=1e-5)
-        expected = trained(values["x"]).numpy()[:, 0]
-        np.testing.assert_allclose(found.sort_values("id").output, expected, atol=1e-5)
-
-    def test_evaluation_by_two_workers(self, values, trained, tmp_path):
-        import tensorflow as tf
-
-        config = {"models": [{"name": "m", "path": "${MODEL}$"}], "test_data_args": FILE, "batch_size": 16, "metrics": ["AUC"]}
-        op = callbacks_op(
-            TensorFlow2BatchOp,
-            "mlp_rows.py",
-            "mlp.py",
-            workers=2,
-            schema="model STRING, metric STRING, `value` DOUBLE",
-            task="evaluate",
-            config=config,
-            MODEL=save(trained, tmp_path / "model"),
-        )
-        found = table(values, self.TYPES).link(op).collectToDataframe()
-        expected = {}
-        for number, threshold in enumerate((0, 2)):
-            auc = tf.keras.metrics.AUC()
-            auc.update_state(values["label"] > threshold, trained(values["x"]))
-            expected[f"auc({number})"] = pytest.approx(float(auc.result()), abs=1e-6)
-        assert dict(zip(found.metric, found["value"])) == expected
-
-    def test_prediction_by_two_workers(self, values, trained, tmp_path):
-        config = {"model": {"name": "m", "path": "${MODEL}$"}, "predict_data_args": FILE, "batch_size": 16, "keep": ["id"]}
-        op = callbacks_op(
-            TensorFlow2BatchOp,
-            "mlp_rows.py",
-            "mlp.py",
-            workers=2,
-            schema="id BIGINT, prediction FLOAT",
-            task="predict",
-            config=config,
-            MODEL=save(trained, tmp_path / "model"),
-        )
-        found = table(values, self.TYPES).link(op).collectToDataframe().sort_values("id")
-        assert found.id.tolist() == list(range(self.ROWS))
-        np.testing.assert_allclose(found.prediction, trained(values["x"]).numpy()[:, 0], atol=1e-6)
+    folder = tmp_path_factory.mktemp("alone")
+    file = testing.train_task_config(values, TYPES, str(folder)).dataset_file
+    return train(mlp_config(epochs=6), script("mlp_rows"), {"DATASET_FILE": file}).model
 
 
 @pytest.mark.slow
-def test_two_optimizers_on_two_workers_equal_steps_by_hand(tmp_path):
+def test_mlp_two_workers_begin_one_goes_on_and_the_model_table_predicts(
+    values: dict[Any, Any], trained: Any, tmp_path: pathlib.Path
+) -> None:
+    checkpoints = {"name": "checkpoint", "args": {"path": "${CHECKPOINTS}$"}}
+    rows = table(values, TYPES)
+
+    def op(workers: int, epochs: int) -> Any:
+        config = mlp_config(epochs=epochs, callbacks=[checkpoints])
+        files = ("mlp_rows.py", "mlp.py")
+        return callbacks_op(
+            TF2TableModelTrainBatchOp, *files, workers=workers, config=config, CHECKPOINTS=str(tmp_path / "checkpoints")
+        )
+
+    rows.link(op(2, 4)).collectToDataframe()
+    last = max((tmp_path / "checkpoints").iterdir())
+    written = last.stat().st_mtime_ns
+    predict = TFTableModelPredictBatchOp(outputSchemaStr="output FLOAT", selectedCols=["input"])
+    found = predict.linkFrom(rows.link(op(1, 6)), rows.select("id, x AS `input`")).collectToDataframe()
+    assert last.stat().st_mtime_ns == written, "the training began anew"
+    for ours, theirs in zip(weights_in(tmp_path / "checkpoints"), trained.get_weights()):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    expected = trained(values["x"]).numpy()[:, 0]
+    np.testing.assert_allclose(found.sort_values("id").output, expected, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_mlp_evaluation_by_two_workers(values: dict[Any, Any], trained: Any, tmp_path: pathlib.Path) -> None:
+    import tensorflow as tf
+
+    config = {"models": [{"name": "m", "path": "${MODEL}$"}], "test_data_args": FILE, "batch_size": 16, "metrics": ["AUC"]}
+    op = callbacks_op(
+        TensorFlow2BatchOp,
+        "mlp_rows.py",
+        "mlp.py",
+        workers=2,
+        schema="model STRING, metric STRING, `value` DOUBLE",
+        task="evaluate",
+        config=config,
+        MODEL=save(trained, tmp_path / "model"),
+    )
+    found = table(values, TYPES).link(op).collectToDataframe()
+    expected = {}
+    for number, threshold in enumerate((0, 2)):
+        auc = tf.keras.metrics.AUC()
+        auc.update_state(values["label"] > threshold, trained(values["x"]))
+        expected[f"auc({number})"] = pytest.approx(float(auc.result()), abs=1e-6)
+    assert dict(zip(found.metric, found["value"])) == expected
+
+
+@pytest.mark.slow
+def test_mlp_prediction_by_two_workers(values: dict[Any, Any], trained: Any, tmp_path: pathlib.Path) -> None:
+    config = {"model": {"name": "m", "path": "${MODEL}$"}, "predict_data_args": FILE, "batch_size": 16, "keep": ["id"]}
+    op = callbacks_op(
+        TensorFlow2BatchOp,
+        "mlp_rows.py",
+        "mlp.py",
+        workers=2,
+        schema="id BIGINT, prediction FLOAT",
+        task="predict",
+        config=config,
+        MODEL=save(trained, tmp_path / "model"),
+    )
+    found = table(values, TYPES).link(op).collectToDataframe().sort_values("id")
+    assert found.id.tolist() == list(range(ROWS))
+    np.testing.assert_allclose(found.prediction, trained(values["x"]).numpy()[:, 0], atol=1e-6)
+
+
+@pytest.mark.slow
+def test_two_optimizers_on_two_workers_equal_steps_by_hand(tmp_path: pathlib.Path) -> None:
     x = np.random.default_rng(1).normal(size=(20, 4)).astype(np.float32)
     y = (x[:, :1] + x[:, 1:2] ** 2 > 0.5).astype(np.float32)
     config = {
@@ -181,7 +191,7 @@ def test_two_optimizers_on_two_workers_equal_steps_by_hand(tmp_path):
 
 
 @pytest.mark.slow
-def test_ranknet_on_pairs_with_weights_serves_its_ranker(tmp_path):
+def test_ranknet_on_pairs_with_weights_serves_its_ranker(tmp_path: pathlib.Path) -> None:
     random = np.random.default_rng(2)
     x = random.normal(size=(200, 6)).astype(np.float32)
     score = x @ random.normal(size=6)

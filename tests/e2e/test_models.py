@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pathlib
+from typing import Any
 
 import pytest
 
@@ -30,18 +32,18 @@ def main(task_config):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _local_env():
+def _local_env() -> None:
     useLocalEnv(2)
 
 
-def train_op(tmp_path, script, **params):
+def train_op(tmp_path: pathlib.Path, script: str, **params: Any) -> TF2TableModelTrainBatchOp:
     file = tmp_path / "train.py"
     file.write_text(script)
     return TF2TableModelTrainBatchOp(userFiles=[str(file)], mainScriptFile=str(file), numPSs=0, **params)
 
 
 @pytest.mark.tf
-def test_the_export_of_the_chief_becomes_a_table(tmp_path):
+def test_the_export_of_the_chief_becomes_a_table(tmp_path: pathlib.Path) -> None:
     """Also one below a folder with a number, as TensorFlow's exporters make them."""
     import tensorflow as tf
 
@@ -53,14 +55,14 @@ def test_the_export_of_the_chief_becomes_a_table(tmp_path):
     assert found in (12.0, 15.0, 18.0), "3 times the rows of the chief"
 
 
-def test_a_script_without_an_export_is_an_error(tmp_path):
+def test_a_script_without_an_export_is_an_error(tmp_path: pathlib.Path) -> None:
     message = "the script failed: expected a SavedModel in .*/savedmodel, which is no folder"
     with pytest.raises(TaskError, match=message):
         sequence(getMLEnv().btenv, 10).link(train_op(tmp_path, "def main(config): pass\n", numWorkers=1)).collectToDataframe()
 
 
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
-def test_every_process_gets_every_extra_input_whole(mode):
+def test_every_process_gets_every_extra_input_whole(mode: str) -> None:
     env = getattr(getMLEnv(), mode)
     cells = "SELECT CAST('a b' AS STRING) AS name, CAST(1.5 AS DOUBLE) AS x, CAST(NULL AS INT) AS n, TRUE AS flag, DATE '2020-02-03' AS d"
     first = BatchOperator.fromTable(env.sql_query(cells + " UNION ALL " + cells.replace("1.5", "2.5")))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,12 +37,12 @@ with LocalPredictor(sys.argv[1], sys.argv[2]) as predictor:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _local_env():
+def _local_env() -> None:
     useLocalEnv(2)
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
+def model(tmp_path_factory: pytest.TempPathFactory) -> PipelineModel:
     script = tmp_path_factory.mktemp("pipeline") / "train.py"
     script.write_text(SCRIPT)
     trainer = TF2TableModelTrainer(
@@ -55,12 +57,12 @@ def model(tmp_path_factory):
     return Pipeline(fitted, second).fit(points(getMLEnv().btenv, 10))
 
 
-def expected(x0, x1):
+def expected(x0: Any, x1: Any) -> tuple[Any, Any]:
     y = 2 * x0 - x1
     return y, 2 * x0 - y
 
 
-def test_all_ways_give_the_same_numbers(model, tmp_path):
+def test_all_ways_give_the_same_numbers(model: PipelineModel, tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "model.akdl")
     model.save(path)
     rows = points(getMLEnv().btenv, 301)
@@ -80,7 +82,7 @@ def test_all_ways_give_the_same_numbers(model, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_trained_model_becomes_an_ak_file_that_predicts(tmp_path):
+def test_a_trained_model_becomes_an_ak_file_that_predicts(tmp_path: pathlib.Path) -> None:
     script, path = tmp_path / "train.py", str(tmp_path / "model.ak")
     runs = tmp_path / "runs"
     script.write_text(SCRIPT.replace("def main(", f"open({str(runs)!r}, 'a').write('run\\n')\n\n\ndef main(", 1))

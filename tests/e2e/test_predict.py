@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import tempfile
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from bridge.exceptions import ConfigurationError, RowError, TaskError
 from operators import (
     BatchOperator,
     MemSourceBatchOp,
+    TableSourceBatchOp,
     TF2TableModelTrainBatchOp,
     TFSavedModelPredictBatchOp,
     TFTableModelPredictBatchOp,
@@ -45,12 +47,12 @@ OUTPUTS = "y DOUBLE, both ARRAY<FLOAT>, sign STRING, place BIGINT"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _local_env():
+def _local_env() -> None:
     useLocalEnv(2)
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory):
+def exported(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder with the model that the script exports."""
     import tensorflow as tf
 
@@ -65,14 +67,14 @@ def exported(tmp_path_factory):
     return config.saved_model_dir
 
 
-def model_table(tmp_path):
+def model_table(tmp_path: pathlib.Path) -> TF2TableModelTrainBatchOp:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     op = TF2TableModelTrainBatchOp(userFiles=[], mainScriptFile=str(script), numWorkers=1, numPSs=0)
     return sequence(getMLEnv().btenv, 5).link(op)
 
 
-def check(found):
+def check(found: Any) -> None:
     x0, x1 = found.x0.to_numpy(), found.x1.to_numpy()
     assert len(found) == 3001 and len(np.unique(x0)) > 2900
     np.testing.assert_allclose(found.y, 2 * x0 - x1, rtol=1e-5, atol=1e-6)
@@ -81,12 +83,12 @@ def check(found):
     assert found.place.tolist() == (x0 * np.float32(1000)).astype(int).tolist()
 
 
-def no_model_process_is_left():
+def no_model_process_is_left() -> None:
     place = pathlib.Path(tempfile.gettempdir(), f"akdl_models_{os.geteuid()}")
     wait_until(lambda: not place.is_dir() or not any(place.iterdir()), "model processes have ended and removed their folders")
 
 
-def test_a_trained_table_predicts(tmp_path):
+def test_a_trained_table_predicts(tmp_path: pathlib.Path) -> None:
     model = model_table(tmp_path)
     rows = points(getMLEnv().btenv, 3001)
     op = TFTableModelPredictBatchOp(outputSchemaStr=OUTPUTS, selectedCols=["x0", "x1"]).linkFrom(model, rows)
@@ -95,7 +97,7 @@ def test_a_trained_table_predicts(tmp_path):
     no_model_process_is_left()
 
 
-def test_an_exported_folder_predicts(exported):
+def test_an_exported_folder_predicts(exported: str) -> None:
     op = TFSavedModelPredictBatchOp(
         modelPath=exported, outputSchemaStr="a STRING, x1 DOUBLE", outputSignatureDefs=["both", "y"], signatureDefKey="other",
         selectedCols=["x0", "x1"], inputSignatureDefs=["x1", "x0"], reservedCols=["label"], intraOpParallelism=1,
@@ -109,7 +111,7 @@ def test_an_exported_folder_predicts(exported):
     no_model_process_is_left()
 
 
-def test_a_model_at_an_address_predicts(exported, tmp_path):
+def test_a_model_at_an_address_predicts(exported: str, tmp_path: pathlib.Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     packed = pathlib.Path(shutil.make_archive(str(tmp_path / "m"), "gztar", exported))
     rows = points(getMLEnv().btenv, 5)
@@ -127,7 +129,7 @@ def test_a_model_at_an_address_predicts(exported, tmp_path):
 BAD = "SELECT id, CASE WHEN MOD(id, 3) = 1 THEN CAST(NULL AS FLOAT) ELSE CAST(id AS FLOAT) END AS x0, CAST(1 AS FLOAT) AS x1 FROM "
 
 
-def with_nulls():
+def with_nulls() -> TableSourceBatchOp:
     env = getMLEnv().btenv
     env.create_temporary_view("akdl_test_rows", sequence(env, 7).getOutputTable())
     try:
@@ -136,17 +138,17 @@ def with_nulls():
         env.drop_temporary_view("akdl_test_rows")
 
 
-def predictor(exported, **params):
+def predictor(exported: str, **params: Any) -> TFSavedModelPredictBatchOp:
     return TFSavedModelPredictBatchOp(modelPath=exported, outputSchemaStr="y DOUBLE", selectedCols=["x0", "x1"], **params)
 
 
-def test_a_row_that_cannot_be_predicted_fails_the_job(exported):
+def test_a_row_that_cannot_be_predicted_fails_the_job(exported: str) -> None:
     with pytest.raises(RowError, match="row [0-9] of a batch cannot be predicted: .*x0.*null.*errorCol names a column"):
         with_nulls().link(predictor(exported)).collectToDataframe()
     no_model_process_is_left()
 
 
-def test_or_its_error_goes_into_a_column(exported):
+def test_or_its_error_goes_into_a_column(exported: str) -> None:
     found = with_nulls().link(predictor(exported, errorCol="why", reservedCols=["id"])).collectToDataframe().sort_values("id")
     assert found.columns.tolist() == ["id", "y", "why"]
     bad = found.id % 3 == 1
@@ -155,14 +157,14 @@ def test_or_its_error_goes_into_a_column(exported):
     assert all("x0" in text and "null" in text for text in found.why[bad])
 
 
-def test_what_the_model_has_is_listed(exported):
+def test_what_the_model_has_is_listed(exported: str) -> None:
     """The other names that a model may not have are in tests/serving/test_model.py."""
     with pytest.raises(TaskError, match=r"(?s)no signature 'nobody'.*'other'.*'serving_default'"):
         points(getMLEnv().btenv, 5).link(predictor(exported, signatureDefKey="nobody")).collectToDataframe()
 
 
 @pytest.mark.slow
-def test_alinks_dnn_on_two_workers_and_a_server_predicts_logits():
+def test_alinks_dnn_on_two_workers_and_a_server_predicts_logits() -> None:
     """As Alink's own test has it, but with values: the logits of a table are those of the exported model."""
     import json
     import zipfile
@@ -191,7 +193,7 @@ def test_alinks_dnn_on_two_workers_and_a_server_predicts_logits():
         np.testing.assert_allclose(found.logits, served(**cells)["logits"].numpy()[:, 0], rtol=1e-4, atol=1e-5)
 
 
-def test_a_model_that_one_job_has_written_to_files_is_used_by_another(exported, tmp_path):
+def test_a_model_that_one_job_has_written_to_files_is_used_by_another(exported: str, tmp_path: pathlib.Path) -> None:
     env = getMLEnv().btenv
     env.execute_sql(
         "CREATE TEMPORARY TABLE kept_model (model_id BIGINT, model_info STRING) WITH ('connector' = 'filesystem', "

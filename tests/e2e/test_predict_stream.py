@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import pathlib
 import shutil
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -33,12 +35,12 @@ FED = {"selectedCols": ["x", "k"], "reservedCols": ["id"]}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _local_env():
+def _local_env() -> None:
     useLocalEnv(2)
 
 
 @pytest.fixture
-def log():
+def log() -> Iterator[list[tuple[int, str]]]:
     """The lines that the bridge logs about model processes, as (level, text)."""
     lines: list[tuple[int, str]] = []
 
@@ -67,7 +69,7 @@ SIGNATURES = [("serving_default", "logits")] * 2 + [("predict", "probabilities")
 
 
 @pytest.mark.slow
-def test_a_stream_gets_what_tensorflow_says():
+def test_a_stream_gets_what_tensorflow_says() -> None:
     """Four models in one job, one after the other."""
     import tensorflow as tf
 
@@ -91,7 +93,7 @@ def test_a_stream_gets_what_tensorflow_says():
         np.testing.assert_allclose(np.array([row[3 + number] for row in rows]), wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_a_model_table_predicts_a_stream_and_so_does_a_stage_of_a_pipeline():
+def test_a_model_table_predicts_a_stream_and_so_does_a_stage_of_a_pipeline() -> None:
     op = TFTableModelPredictStreamOp(model_table(models.module()), outputSchemaStr="p DOUBLE", **FED)
     stage = TFSavedModelPredictor(
         modelPath=models.scaled(2.0), outputSchemaStr="q DOUBLE", outputSignatureDefs=["p"], selectedCols=["x", "k"]
@@ -105,7 +107,7 @@ def test_a_model_table_predicts_a_stream_and_so_does_a_stage_of_a_pipeline():
     assert rows == [(number, number % 5, 2.0 * (number % 5 + 2)) for number in range(300)]
 
 
-def test_newer_models_of_a_folder_take_over_and_no_row_is_lost(tmp_path, log):
+def test_newer_models_of_a_folder_take_over_and_no_row_is_lost(tmp_path: pathlib.Path, log: list[tuple[int, str]]) -> None:
     published = tmp_path / "models"
     published.mkdir()
     old = published / "1500000000"
@@ -136,7 +138,7 @@ def test_newer_models_of_a_folder_take_over_and_no_row_is_lost(tmp_path, log):
         assert len(logged(log, logging.INFO, f"the model {model} took over from the model ")) == 1
 
 
-def test_models_of_a_second_stream_take_over(tmp_path, log):
+def test_models_of_a_second_stream_take_over(tmp_path: pathlib.Path, log: list[tuple[int, str]]) -> None:
     sent = SentModels(tmp_path / "sent")
     op = TFTableModelPredictStreamOp(
         model_table(models.scaled(1.0)), outputSchemaStr="p DOUBLE", **FED,

@@ -6,6 +6,7 @@ import contextlib
 import os
 import pathlib
 import tempfile
+from collections.abc import Iterator
 
 import psutil
 import pytest
@@ -15,7 +16,7 @@ from operators import MemSourceBatchOp, TFTableModelPredictStreamOp, getMLEnv, r
 from tests.e2e.stream_jobs import SentModels, check_once, running
 from tests.e2e.streams import counting
 from tests.serving import models
-from tests.support.flink_cluster import flink_cluster
+from tests.support.flink_cluster import FlinkCluster, flink_cluster
 from tests.support.leftovers import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.tf]
@@ -25,7 +26,7 @@ TOOK_OVER = "TFTableModelPredictStreamOp: the model number 1 of the stream took 
 
 
 @pytest.fixture
-def cluster(tmp_path_factory):
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
     with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=2, slots=1) as started:
         config = {
             "execution.checkpointing.interval": "500 ms", "restart-strategy.type": "fixed-delay",
@@ -46,7 +47,7 @@ def model_processes(started_by: pathlib.Path) -> list[psutil.Process]:
     return found
 
 
-def test_a_model_of_a_stream_survives_a_restart(tmp_path, cluster):
+def test_a_model_of_a_stream_survives_a_restart(tmp_path: pathlib.Path, cluster: FlinkCluster) -> None:
     table = MemSourceBatchOp(list(pack(models.scaled(1.0))), "model_id BIGINT, model_info STRING")
     sent = SentModels(tmp_path / "sent")
     op = TFTableModelPredictStreamOp(table, outputSchemaStr="p DOUBLE", selectedCols=["x", "k"], reservedCols=["id"])

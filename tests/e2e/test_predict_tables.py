@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from operators import (
@@ -18,17 +20,17 @@ X = "ARRAY[CAST({} AS FLOAT), CAST(0 AS FLOAT), CAST(0 AS FLOAT)] AS x, CAST(0 A
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _local_env():
+def _local_env() -> None:
     useLocalEnv(1)
 
 
-def predicted(table, **params):
+def predicted(table: Any, **params: Any) -> Any:
     """The table with p, which is twice the first number of x."""
     values = {"modelPath": models.scaled(2.0), "outputSchemaStr": "p DOUBLE", "selectedCols": ["x", "k"], **params}
     return StreamOperator.fromTable(table).link(TFSavedModelPredictStreamOp(**values)).getOutputTable()
 
 
-def test_updates_stay_updates():
+def test_updates_stay_updates() -> None:
     table_env = getMLEnv().stenv
     ids = counting(table_env, 4).getOutputTable()
     counts = table_env.sql_query(f"SELECT MOD(id, 2) AS g, COUNT(*) AS n FROM {ids} GROUP BY MOD(id, 2)")
@@ -40,7 +42,7 @@ def test_updates_stay_updates():
     ]  # fmt: skip
 
 
-def test_a_result_with_updates_can_be_aggregated_on():
+def test_a_result_with_updates_can_be_aggregated_on() -> None:
     table_env = getMLEnv().stenv
     ids = counting(table_env, 100).getOutputTable()
     counts = table_env.sql_query(f"SELECT MOD(id, 7) AS g, COUNT(*) AS n FROM {ids} GROUP BY MOD(id, 7)")
@@ -49,7 +51,7 @@ def test_a_result_with_updates_can_be_aggregated_on():
         assert tuple(list(rows)[-1]) == (200.0, 7)
 
 
-def test_event_time_and_watermarks_go_through():
+def test_event_time_and_watermarks_go_through() -> None:
     table_env = getMLEnv().stenv
     table_env.execute_sql(
         "CREATE TEMPORARY TABLE timed (id BIGINT, `at` AS TO_TIMESTAMP_LTZ(id * 1000, 3), `now` AS PROCTIME(), "
@@ -68,7 +70,7 @@ def test_event_time_and_watermarks_go_through():
         assert sorted(tuple(row[1:]) for row in rows) == [(90.0, 10), (290.0, 10)]
 
 
-def test_rows_keep_their_order_and_columns_of_any_type_their_cells():
+def test_rows_keep_their_order_and_columns_of_any_type_their_cells() -> None:
     table_env = getMLEnv().stenv
     ids = counting(table_env, 30_000).getOutputTable()
     other = "MAP['k', id] AS m, CAST(ROW(id, 'x') AS ROW<f0 BIGINT, f1 STRING>) AS r, CAST(id AS DECIMAL(20, 2)) AS d, CAST(NULL AS ARRAY<STRING>) AS a"

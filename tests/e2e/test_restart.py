@@ -1,5 +1,11 @@
 """What a restart by Flink may do: begin again, but never go on with rows missing."""
 
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import pytest
 from pyflink.common import Configuration
 from pyflink.datastream import StreamExecutionEnvironment
@@ -29,10 +35,10 @@ def main(config):
 
 
 @pytest.fixture
-def run_slowly(tmp_path):
+def run_slowly(tmp_path: pathlib.Path) -> Iterator[Callable[..., str]]:
     """Feed rows for about 8 seconds to a script that fails once, in an environment that restarts a failed job once."""
 
-    def run(**extra):
+    def run(**extra: Any) -> str:
         config = Configuration()
         options = {
             "restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": "1",
@@ -61,11 +67,11 @@ def run_slowly(tmp_path):
     resetEnv()
 
 
-def test_without_checkpoints_a_restart_begins_again(run_slowly):
+def test_without_checkpoints_a_restart_begins_again(run_slowly: Callable[..., str]) -> None:
     assert run_slowly() == "4000 4000"
 
 
-def test_with_checkpoints_missing_rows_are_an_error(run_slowly):
+def test_with_checkpoints_missing_rows_are_an_error(run_slowly: Callable[..., str]) -> None:
     with pytest.raises(Exception) as caught:
         run_slowly(**{"execution.checkpointing.interval": "300 ms"})
     error = readable(caught.value)

@@ -1,6 +1,9 @@
 """Every row arrives exactly once, whatever the number of workers, the mode and what comes before."""
 
+from __future__ import annotations
+
 import os
+import pathlib
 import time
 
 import pytest
@@ -14,7 +17,7 @@ pytestmark = pytest.mark.flink
 SCHEMA = "worker INT, id BIGINT"
 
 
-def check(found, rows, workers, encode_subtasks):
+def check(found: dict[int, tuple[int, int, int]], rows: int, workers: int, encode_subtasks: int) -> None:
     """All ids, each once; shares that differ by at most one row per encode subtask."""
     assert sum(n for n, _, _ in found.values()) == rows
     assert sum(d for _, d, _ in found.values()) == rows
@@ -25,7 +28,7 @@ def check(found, rows, workers, encode_subtasks):
 
 @pytest.mark.parametrize("parallelism, workers", [(1, 1), (1, 2), (2, 3)])
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
-def test_exactly_once(mode, parallelism, workers):
+def test_exactly_once(mode: str, parallelism: int, workers: int) -> None:
     """How rows are dealt to any number of workers is in tests/bridge/flink/test_arrow_operators.py."""
     useLocalEnv(parallelism)
     table_env = getattr(getMLEnv(), mode)
@@ -36,14 +39,14 @@ def test_exactly_once(mode, parallelism, workers):
 
 @pytest.mark.parametrize("rows", [0, 1, 2])
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
-def test_fewer_rows_than_workers(mode, rows):
+def test_fewer_rows_than_workers(mode: str, rows: int) -> None:
     useLocalEnv(2)
     table_env = getattr(getMLEnv(), mode)
     check(shares(sequence(table_env, rows).link(script_op("echo_ids.py", SCHEMA, 3))), rows, 3, 2)
 
 
 @pytest.mark.parametrize("query", ["SELECT id FROM t GROUP BY id", "SELECT id FROM t ORDER BY id DESC"])
-def test_after_operators_that_emit_at_the_end_of_their_input(query):
+def test_after_operators_that_emit_at_the_end_of_their_input(query: str) -> None:
     useLocalEnv(2)
     table_env = getMLEnv().btenv
     source = sequence(table_env, 20_001)
@@ -53,19 +56,19 @@ def test_after_operators_that_emit_at_the_end_of_their_input(query):
     check(shares(result), 20_001, 2, 2)
 
 
-def test_two_scripts_in_one_job():
+def test_two_scripts_in_one_job() -> None:
     useLocalEnv(2)
     first = sequence(getMLEnv().btenv, 5_000).link(script_op("echo_ids.py", SCHEMA, 2)).select("id")
     check(shares(first.link(script_op("echo_ids.py", SCHEMA, 3))), 5_000, 3, 2)
 
 
-def test_a_script_may_end_before_it_has_read_its_rows():
+def test_a_script_may_end_before_it_has_read_its_rows() -> None:
     useLocalEnv(1)
     ended = sequence(getMLEnv().btenv, 200_000).link(script_op("quit_early.py", "x INT"))
     assert ended.collectToDataframe().x.tolist() == [1]
 
 
-def test_a_table_with_updates_is_refused():
+def test_a_table_with_updates_is_refused() -> None:
     useLocalEnv(1)
     table_env = getMLEnv().stenv
     source = sequence(table_env, 10)
@@ -92,7 +95,7 @@ def main(config):
 
 
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
-def test_rows_come_out_while_the_script_goes_on_after_its_input(mode, tmp_path):
+def test_rows_come_out_while_the_script_goes_on_after_its_input(mode: str, tmp_path: pathlib.Path) -> None:
     """Else the JVM would have to hold all that a script writes."""
     script, go, result = tmp_path / "writes_much.py", tmp_path / "go", tmp_path / "result"
     script.write_text(WRITES_MUCH)
@@ -124,7 +127,7 @@ def main(config):
 
 
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
-def test_the_script_begins_while_its_rows_arrive(mode, tmp_path):
+def test_the_script_begins_while_its_rows_arrive(mode: str, tmp_path: pathlib.Path) -> None:
     """The last rows wait for it."""
     script, begun = tmp_path / "begins.py", str(tmp_path / "begun")
     script.write_text(BEGINS)

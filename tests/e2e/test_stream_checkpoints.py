@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import signal
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from pyflink.java_gateway import get_gateway
 
-from operators import resetEnv, useLocalEnv, useRemoteEnv
+from operators import TensorFlow2StreamOp, resetEnv, useLocalEnv, useRemoteEnv
 from tests.e2e.streams import Sink, counting, stream_op
 from tests.e2e.test_training_cluster import has_task_process
 from tests.support.flink_cluster import flink_cluster
@@ -19,7 +22,7 @@ pytestmark = pytest.mark.flink
 ROWS, PER_SECOND = 3000, 250  # the source must still run when the script is killed, on a slow machine too
 
 
-def checkpoints(folder):
+def checkpoints(folder: pathlib.Path) -> dict[Any, Any]:
     """Return the configuration of jobs that have checkpoints and restart."""
     return {
         "execution.checkpointing.interval": "300 ms",
@@ -31,28 +34,28 @@ def checkpoints(folder):
 
 
 @pytest.fixture
-def stream_env(tmp_path):
+def stream_env(tmp_path: pathlib.Path) -> Iterator[Callable[..., Any]]:
     """Return environments whose jobs have checkpoints and restart."""
 
-    def make(**config):
+    def make(**config: Any) -> Any:
         return useLocalEnv(1, {**checkpoints(tmp_path), **config}).stenv
 
     yield make
     resetEnv()
 
 
-def committing_op(tmp_path, **params):
+def committing_op(tmp_path: pathlib.Path, **params: Any) -> tuple[TensorFlow2StreamOp, pathlib.Path]:
     """Return an operator with a script that commits each row, and the file with the id of its process."""
     params = {"commits": True, "pid_file": str(tmp_path / "pid"), **params}
     return stream_op("without_tensorflow.py", userParams=params, replay="uncommitted"), tmp_path / "pid.0"
 
 
-def started_and_final(sink, pid_file):
+def started_and_final(sink: Sink, pid_file: pathlib.Path) -> Any:
     """Whether the script runs and a checkpoint has made rows final."""
     return pid_file.exists() and sink.final_rows()
 
 
-def test_all_rows_come_at_least_once_when_the_process_is_killed(stream_env, tmp_path):
+def test_all_rows_come_at_least_once_when_the_process_is_killed(stream_env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     table_env = stream_env()
     sink, (op, pid_file) = Sink(table_env, tmp_path), committing_op(tmp_path)
     counting(table_env, ROWS, PER_SECOND).link(op)
@@ -68,7 +71,7 @@ def test_all_rows_come_at_least_once_when_the_process_is_killed(stream_env, tmp_
     assert sum(counts.values()) - ROWS <= 1
 
 
-def test_rows_that_were_not_taken_come_when_the_script_fails(stream_env, tmp_path):
+def test_rows_that_were_not_taken_come_when_the_script_fails(stream_env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     table_env = stream_env()
     sink = Sink(table_env, tmp_path)
     taken = tmp_path / "taken"
@@ -99,7 +102,7 @@ def test_rows_that_were_not_taken_come_when_the_script_fails(stream_env, tmp_pat
     assert len(missing) < int(taken.read_text())  # what came out before the checkpoint is not
 
 
-def test_a_job_goes_on_from_a_savepoint(stream_env, tmp_path):
+def test_a_job_goes_on_from_a_savepoint(stream_env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     table_env = stream_env()
     sink, (op, pid_file) = Sink(table_env, tmp_path), committing_op(tmp_path)
     counting(table_env, ROWS, PER_SECOND).link(op)
@@ -119,12 +122,12 @@ def test_a_job_goes_on_from_a_savepoint(stream_env, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_savepoint_of_other_num_workers_is_refused_in_words(stream_env, tmp_path):
+def test_a_savepoint_of_other_num_workers_is_refused_in_words(stream_env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     table_env = stream_env()
     sink, pid_file = Sink(table_env, tmp_path), tmp_path / "pid.0"
     params = {"commits": True, "pid_file": str(tmp_path / "pid")}
 
-    def written(workers):
+    def written(workers: int) -> Any:
         op = stream_op("without_tensorflow.py", workers, userParams=params, replay="uncommitted")
         return counting(table_env, ROWS, PER_SECOND).link(op).getOutputTable()
 
@@ -141,7 +144,9 @@ def test_a_savepoint_of_other_num_workers_is_refused_in_words(stream_env, tmp_pa
 
 
 @pytest.mark.cluster
-def test_all_rows_come_at_least_once_when_a_task_manager_is_killed(tmp_path_factory, tmp_path):
+def test_all_rows_come_at_least_once_when_a_task_manager_is_killed(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: pathlib.Path
+) -> None:
     """The stream is cancelled long before its end: a short one may be over before the kill, as a start may take any time."""
     with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=3, slots=1) as cluster:
         config = checkpoints(tmp_path)
@@ -152,7 +157,7 @@ def test_all_rows_come_at_least_once_when_a_task_manager_is_killed(tmp_path_fact
         counting(table_env, 200_000, PER_SECOND).link(op)  # Flink keeps what is to come in its checkpoints
         client = op.getOutputTable().execute_insert(sink.name).get_job_client()
 
-        def pids():
+        def pids() -> list[Any]:
             return [int((tmp_path / f"pid.{worker}").read_text() or 0) for worker in (0, 1)]
 
         wait_until(lambda: {worker for worker, _ in sink.final_rows()} == {0, 1}, "rows of both workers are final", 120)

@@ -7,15 +7,20 @@ import pathlib
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import psutil
 import pytest
+from pyflink.table import StreamTableEnvironment
 
 from bridge.exceptions import BridgeError
 from bridge.flink.errors import readable
 from operators import (
+    MLEnv,
     RandomTableSourceStreamOp,
     StreamOperator,
+    TensorFlow2StreamOp,
     resetEnv,
     useLocalEnv,
 )
@@ -28,17 +33,17 @@ pytestmark = pytest.mark.flink
 
 
 @pytest.fixture(scope="module")
-def environments():
+def environments() -> Iterator[MLEnv]:
     yield useLocalEnv(2)
     resetEnv()
 
 
 @pytest.fixture
-def table_env(environments):
+def table_env(environments: MLEnv) -> StreamTableEnvironment:
     return environments.stenv
 
 
-def run(stream, sink):
+def run(stream: TensorFlow2StreamOp, sink: Sink) -> None:
     """Run a stream with an end into a sink."""
     try:
         stream.getOutputTable().execute_insert(sink.name).wait()
@@ -49,11 +54,11 @@ def run(stream, sink):
 class Shown:
     """What was printed so far."""
 
-    def __init__(self, capsys):
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
         self.all = []
 
-    def lines(self):
+    def lines(self) -> set[Any]:
         self.all += self._capsys.readouterr().out.splitlines()
         return set(self.all)
 
@@ -62,7 +67,7 @@ MILLION, SOME = 1_000_000, 200_000
 
 
 @pytest.mark.slow
-def test_identity_of_a_million_rows_by_three_workers(table_env, tmp_path):
+def test_identity_of_a_million_rows_by_three_workers(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
     sink = Sink(table_env, tmp_path)
     run(counting(table_env, MILLION).link(stream_op("identity.py", 3, userParams={"batch_size": 1024})), sink)
     rows = sink.rows()
@@ -71,27 +76,27 @@ def test_identity_of_a_million_rows_by_three_workers(table_env, tmp_path):
     assert min(shares) > MILLION // 4  # whole chunks are dealt in turn; some leave before they are full, more on a busy machine
 
 
-def test_filter_in_graph_mode(table_env, tmp_path):
+def test_filter_in_graph_mode(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
     sink = Sink(table_env, tmp_path)
     run(counting(table_env, SOME).link(stream_op("even_in_graph_mode.py")), sink)
     assert sorted(number for _, number in sink.rows()) == list(range(0, SOME, 2))
 
 
-def test_fan_out(table_env, tmp_path):
+def test_fan_out(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
     sink = Sink(table_env, tmp_path)
     run(counting(table_env, SOME).link(stream_op("three_each.py")), sink)
     rows = sink.rows()
     assert len(rows) == len(set(rows)) == 3 * SOME
 
 
-def test_an_estimator_takes_the_stream_as_its_input(table_env, tmp_path):
+def test_an_estimator_takes_the_stream_as_its_input(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
     sink = Sink(table_env, tmp_path)
     run(counting(table_env, 1000).link(stream_op("estimator.py")), sink)
     assert sink.rows() == [(0, 10)]
 
 
 @pytest.mark.slow
-def test_workers_share_a_parameter_server(environments, tmp_path):
+def test_workers_share_a_parameter_server(environments: MLEnv, tmp_path: pathlib.Path) -> None:
     table_env = useLocalEnv(3).stenv
     sink = Sink(table_env, tmp_path)
     op = stream_op("sum_on_ps.py", 2).setNumPSs(1)
@@ -101,7 +106,9 @@ def test_workers_share_a_parameter_server(environments, tmp_path):
     assert max(total for _, total in rows) == sum(range(1000))
 
 
-def test_rows_come_back_without_further_input_and_cancel_ends_all(environments, capsys):
+def test_rows_come_back_without_further_input_and_cancel_ends_all(
+    environments: MLEnv, capsys: pytest.CaptureFixture[str]
+) -> None:
     with socket_stream(environments) as (stream, send):
         # Two of three workers wait without a row at first; the script starts all the same.
         stream.link(stream_op("without_tensorflow.py", 3)).print(title="out")
@@ -119,7 +126,9 @@ def test_rows_come_back_without_further_input_and_cancel_ends_all(environments, 
         wait_until(lambda: not task_processes(), "no process is left")
 
 
-def test_a_file_source_that_grows(table_env, tmp_path, capsys):
+def test_a_file_source_that_grows(
+    table_env: StreamTableEnvironment, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     incoming = tmp_path / "incoming"
     incoming.mkdir()
     table_env.execute_sql(
@@ -132,7 +141,7 @@ def test_a_file_source_that_grows(table_env, tmp_path, capsys):
     shown = Shown(capsys)
     job = StreamOperator.executeAsync()
 
-    def arrive(name, text):
+    def arrive(name: str, text: str) -> None:
         (tmp_path / name).write_text(text)
         (tmp_path / name).rename(incoming / name)  # at once, as a file source wants it
 
@@ -149,19 +158,19 @@ def test_a_file_source_that_grows(table_env, tmp_path, capsys):
 # When the script returns before its input ends.
 
 
-def test_a_script_that_returns_early_drains_the_rest(table_env, tmp_path):
+def test_a_script_that_returns_early_drains_the_rest(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
     sink = Sink(table_env, tmp_path)
     run(counting(table_env, 50_000).link(stream_op("without_tensorflow.py", userParams={"returns_after": 3})), sink)
     assert len(sink.rows()) == 3
 
 
-def test_a_script_that_returns_early_may_fail_the_job(table_env, tmp_path):
+def test_a_script_that_returns_early_may_fail_the_job(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
     op = stream_op("without_tensorflow.py", userParams={"returns_after": 3}, onReturn="fail")
     with pytest.raises(BridgeError, match="returned before its input ended.*onReturn"):
         run(counting(table_env, 5_000, 500).link(op), Sink(table_env, tmp_path))
 
 
-def test_a_script_that_returns_early_may_be_started_again(table_env, tmp_path):
+def test_a_script_that_returns_early_may_be_started_again(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
     sink = Sink(table_env, tmp_path)
     params = {"returns_after": 300, "commits": True}
     op = stream_op("without_tensorflow.py", userParams=params, onReturn="restart", replay="uncommitted")
@@ -169,7 +178,9 @@ def test_a_script_that_returns_early_may_be_started_again(table_env, tmp_path):
     assert sorted(number for _, number in sink.rows()) == list(range(1000))
 
 
-def test_a_script_that_returns_without_taking_rows_is_not_started_for_ever(table_env, tmp_path):
+def test_a_script_that_returns_without_taking_rows_is_not_started_for_ever(
+    table_env: StreamTableEnvironment, tmp_path: pathlib.Path
+) -> None:
     script = tmp_path / "returns.py"
     script.write_text("def main(config):\n    pass\n")
     op = stream_op("identity.py", onReturn="restart").setUserFiles([str(script)]).setMainScriptFile(str(script))
@@ -177,7 +188,7 @@ def test_a_script_that_returns_without_taking_rows_is_not_started_for_ever(table
         run(counting(table_env, 1000).link(op), Sink(table_env, tmp_path))
 
 
-def test_an_error_of_the_script_fails_the_job(table_env, tmp_path):
+def test_an_error_of_the_script_fails_the_job(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
     params = {"raises_once": 5, "marker": str(tmp_path / "marker")}
     with pytest.raises(BridgeError, match="ValueError: once"):
         run(counting(table_env, 100).link(stream_op("without_tensorflow.py", userParams=params)), Sink(table_env, tmp_path))
@@ -186,7 +197,7 @@ def test_an_error_of_the_script_fails_the_job(table_env, tmp_path):
 # Back-pressure.
 
 
-def test_a_slow_script_slows_the_source_down(table_env, tmp_path):
+def test_a_slow_script_slows_the_source_down(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
     script = tmp_path / "waits.py"
     go, seen = tmp_path / "go", tmp_path / "seen"
     script.write_text(
@@ -222,7 +233,7 @@ def test_a_slow_script_slows_the_source_down(table_env, tmp_path):
 # Sources.
 
 
-def test_random_rows_are_counted_from_one_and_paced(capsys):
+def test_random_rows_are_counted_from_one_and_paced(capsys: pytest.CaptureFixture[str]) -> None:
     source = RandomTableSourceStreamOp().setMaxRows(4).setNumCols(2).setTimePerSample(0.4)
     assert source.getColNames() == ["num", "col0", "col1"]
     source.select("num").print()
@@ -236,7 +247,7 @@ def test_random_rows_are_counted_from_one_and_paced(capsys):
 # The program's end.
 
 
-def test_a_program_that_ends_takes_its_running_stream_along(tmp_path):
+def test_a_program_that_ends_takes_its_running_stream_along(tmp_path: pathlib.Path) -> None:
     program = SCRIPTS / "left_running.py"
     temporary = tmp_path / "tmp"
     temporary.mkdir()
@@ -254,7 +265,7 @@ def test_a_program_that_ends_takes_its_running_stream_along(tmp_path):
     wait_until(lambda: not list(temporary.glob("akdl-*")), "no work folder is left")
 
 
-def _working_under(folder):
+def _working_under(folder: pathlib.Path) -> list[psutil.Process]:
     """Return the processes whose current folder lies under this one."""
     found = []
     for process in psutil.process_iter():
@@ -267,7 +278,7 @@ def _working_under(folder):
 # Event time.
 
 
-def test_a_table_may_have_several_event_times(table_env, tmp_path):
+def test_a_table_may_have_several_event_times(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
     """Flink takes one for a stream."""
     table_env.execute_sql(
         "CREATE TEMPORARY TABLE timed_twice (id BIGINT, at_time AS TO_TIMESTAMP_LTZ(id, 3), WATERMARK FOR at_time AS at_time) "
@@ -279,7 +290,9 @@ def test_a_table_may_have_several_event_times(table_env, tmp_path):
     assert sorted(sink.rows()) == [(0, number) for number in range(10)]
 
 
-def test_output_carries_a_time_attribute_of_its_own(table_env, tmp_path, capsys):
+def test_output_carries_a_time_attribute_of_its_own(
+    table_env: StreamTableEnvironment, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     script = tmp_path / "times.py"
     script.write_text(
         "import numpy as np\n"

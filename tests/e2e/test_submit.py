@@ -5,12 +5,13 @@ from __future__ import annotations
 import pathlib
 import re
 import subprocess
+from collections.abc import Iterator
 
 import pytest
 
 from tests.e2e.jobs import SCRIPTS
 from tests.support.environments import make_environment, pack
-from tests.support.flink_cluster import flink_application, flink_cluster, flink_run
+from tests.support.flink_cluster import FlinkCluster, flink_application, flink_cluster, flink_run
 from tests.support.installs import make_driver, make_flink_side, wheel
 from tests.support.leftovers import DEADLINE_S, wait_until
 
@@ -20,23 +21,23 @@ JOB = str(SCRIPTS / "submitted_job.py")
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory) -> str:
+def host(tmp_path_factory: pytest.TempPathFactory) -> str:
     return make_flink_side(tmp_path_factory.mktemp("python") / "host")
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory) -> str:
+def driver(tmp_path_factory: pytest.TempPathFactory) -> str:
     return make_driver(tmp_path_factory.mktemp("python") / "driver")
 
 
 @pytest.fixture
-def archive(tmp_path) -> str:
+def archive(tmp_path: pathlib.Path) -> str:
     """A packed environment: the hosts' Python has no TensorFlow's side, so no script runs without it."""
     return pack(make_environment(tmp_path / "made"), str(tmp_path / "env.tar.gz"))
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory, host):
+def cluster(tmp_path_factory: pytest.TempPathFactory, host: str) -> Iterator[FlinkCluster]:
     with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=3, slots=1, python=host) as running:
         yield running
 
@@ -48,12 +49,12 @@ def check(sink: pathlib.Path, chunk_rows: int = 1) -> None:
     assert max(shares) - min(shares) <= 3 * chunk_rows, "as many for each worker, but one chunk per subtask of the source"
 
 
-def wait_for_end(cluster, printed: str) -> None:
+def wait_for_end(cluster: FlinkCluster, printed: str) -> None:
     (job,) = re.findall(r"submitted with JobID (\w+)", printed)
     wait_until(lambda: cluster.rest(f"/jobs/{job}")["state"] == "FINISHED", f"{job} has finished", 3 * DEADLINE_S)
 
 
-def test_flink_run(cluster, driver, archive, tmp_path):
+def test_flink_run(cluster: FlinkCluster, driver: str, archive: str, tmp_path: pathlib.Path) -> None:
     printed = flink_run(cluster, "-p", "2", "-pyclientexec", driver, "-py", JOB, "batch", str(tmp_path / "sink"), archive)
     assert "batch with a parallelism of 2 was submitted" in printed
     wait_for_end(cluster, printed)
@@ -62,7 +63,9 @@ def test_flink_run(cluster, driver, archive, tmp_path):
     assert re.search(rf"pythonEnv {archive}: unpacked /\S+/python-files/\S+/akdl_env_\w+ in", logs), "it travelled"
 
 
-def test_flink_run_detached_with_our_wheel_beside_the_program(cluster, host, archive, tmp_path):
+def test_flink_run_detached_with_our_wheel_beside_the_program(
+    cluster: FlinkCluster, host: str, archive: str, tmp_path: pathlib.Path
+) -> None:
     printed = flink_run(
         cluster, "-d", "-pyfs", str(wheel()), "-pyclientexec", host, "-py", JOB, "stream", str(tmp_path / "sink"), archive
     )
@@ -72,7 +75,7 @@ def test_flink_run_detached_with_our_wheel_beside_the_program(cluster, host, arc
     check(tmp_path / "sink", 10)
 
 
-def test_application(host, driver, archive, tmp_path):
+def test_application(host: str, driver: str, archive: str, tmp_path: pathlib.Path) -> None:
     """The JobManager runs the program, and ends with its job."""
     (tmp_path / "cluster").mkdir()
     arguments = ["-pyclientexec", driver, "-py", JOB, "batch", str(tmp_path / "sink"), archive]
@@ -81,7 +84,7 @@ def test_application(host, driver, archive, tmp_path):
     check(tmp_path / "sink")
 
 
-def test_a_program_says_what_is_wrong_with_it(cluster, driver, tmp_path):
+def test_a_program_says_what_is_wrong_with_it(cluster: FlinkCluster, driver: str, tmp_path: pathlib.Path) -> None:
     job = tmp_path / "job.py"
     job.write_text("from operators import useRemoteEnv\nuseRemoteEnv('flink.example', 8081, 1)\n")
     with pytest.raises(subprocess.CalledProcessError) as raised:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,11 +17,11 @@ SGD = "strategy STRING, loss FLOAT, `rows` BIGINT, weights STRING"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _local_env():
+def _local_env() -> None:
     useLocalEnv(2)
 
 
-def full_batch_sgd(workers, mode, **params):
+def full_batch_sgd(workers: int, mode: str, **params: Any) -> Any:
     op = train_op(
         "full_batch_sgd.py", SGD, numWorkers=workers, numPSs=0, userParams={"steps": 30, "weightCol": "weight"}, **params
     )
@@ -28,7 +29,7 @@ def full_batch_sgd(workers, mode, **params):
     return row
 
 
-def test_full_batch_descent_of_a_group_equals_that_of_one_process():
+def test_full_batch_descent_of_a_group_equals_that_of_one_process() -> None:
     """In float64, so a row that is lost, repeated or weighted wrongly would show, and the order of sums would not."""
     alone = full_batch_sgd(1, "btenv")
     padded = full_batch_sgd(2, "btenv", equalSteps="pad")

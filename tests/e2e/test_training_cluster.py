@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -13,12 +15,20 @@ import pytest
 
 from akdl import testing
 from bridge.exceptions import ConfigurationError, TaskError
-from operators import MemSourceBatchOp, TF2TableModelTrainBatchOp, getMLEnv, resetEnv, useRemoteEnv
+from operators import (
+    BatchOperator,
+    MemSourceBatchOp,
+    TensorFlow2BatchOp,
+    TF2TableModelTrainBatchOp,
+    getMLEnv,
+    resetEnv,
+    useRemoteEnv,
+)
 from tests.e2e.jobs import SCRIPTS, points, script_op, sequence, train_op
 from tests.e2e.test_training import SGD
 from tests.keras.support import SCRIPTS as KERAS_SCRIPTS
 from tests.keras.support import script, weights_in
-from tests.support.flink_cluster import flink_cluster
+from tests.support.flink_cluster import FlinkCluster, flink_cluster
 from tests.support.leftovers import DEADLINE_S, wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.tf]
@@ -32,19 +42,19 @@ RESTARTS = {
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
     with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=4, slots=1) as running:
         useRemoteEnv(running.host, running.rest_port, 4)
         yield running
         resetEnv()
 
 
-def only_row(table, op):
+def only_row(table: BatchOperator, op: TensorFlow2BatchOp) -> Any:
     (row,) = table.link(op).collectToDataframe().itertuples()
     return row
 
 
-def test_estimator_with_a_parameter_server(cluster):
+def test_estimator_with_a_parameter_server(cluster: FlinkCluster) -> None:
     """In step; each at its own pace is in tests/engine/test_strategy.py."""
     params = {"sync": True, "maxSteps": 150}
     op = train_op("estimator_dnn.py", "loss FLOAT, accuracy FLOAT, steps BIGINT", numWorkers=2, numPSs=1, userParams=params)
@@ -54,14 +64,14 @@ def test_estimator_with_a_parameter_server(cluster):
     assert row.steps == 150
 
 
-def test_keras_all_reduce(cluster):
+def test_keras_all_reduce(cluster: FlinkCluster) -> None:
     op = train_op("keras_allreduce.py", KERAS, "keras_group.py", numWorkers=3, numPSs=0, userParams={"batchSize": 12})
     row = only_row(points(getMLEnv().btenv, 109), op)
     assert (row.strategy, row.rows) == ("CollectiveAllReduceStrategy", 109)
     assert row.loss < 0.45
 
 
-def test_keras_parameter_server_strategy(cluster):
+def test_keras_parameter_server_strategy(cluster: FlinkCluster) -> None:
     op = train_op("keras_ps.py", KERAS, "keras_group.py", numWorkers=3, numPSs=1, chiefCoordinates=True, userParams={})
     row = only_row(points(getMLEnv().btenv, 120), op)
     assert row.strategy == "ParameterServerStrategyV2"
@@ -69,7 +79,7 @@ def test_keras_parameter_server_strategy(cluster):
 
 
 @pytest.mark.timeout(900)
-def test_jobs_in_a_row(cluster):
+def test_jobs_in_a_row(cluster: FlinkCluster) -> None:
     """What a job leaves behind, such as a port or a slot, would stop a later one. The twenty that were asked for take minutes."""
     for _ in range(int(os.environ.get("AKDL_TEST_JOBS", "2"))):
         op = train_op("ps_sum.py", "total BIGINT, workers BIGINT", numWorkers=2, numPSs=1)
@@ -77,7 +87,7 @@ def test_jobs_in_a_row(cluster):
         assert (row.total, row.workers) == (50, 2)
 
 
-def test_the_traceback_of_the_worker_that_failed_comes_within_seconds(cluster):
+def test_the_traceback_of_the_worker_that_failed_comes_within_seconds(cluster: FlinkCluster) -> None:
     """The others wait for its gradients, and fail as well when it is gone; theirs must not be the error that is shown."""
     op = train_op("one_raises.py", SGD, "full_batch_sgd.py", numWorkers=3, numPSs=0, userParams={})
     began = time.time()
@@ -91,7 +101,7 @@ def test_the_traceback_of_the_worker_that_failed_comes_within_seconds(cluster):
     assert began + took - raised_at < 15.0 * float(DEADLINE_S / 30.0)
 
 
-def test_too_few_slots_are_said_before_anything_starts(cluster):
+def test_too_few_slots_are_said_before_anything_starts(cluster: FlinkCluster) -> None:
     table = sequence(useRemoteEnv(cluster.host, cluster.rest_port, 2).btenv, 10)
     with pytest.raises(
         ConfigurationError, match=r"needs 9 slots at once \(9 workers\), but the Flink cluster at .* has 4 in all"
@@ -99,7 +109,7 @@ def test_too_few_slots_are_said_before_anything_starts(cluster):
         table.link(script_op("echo_ids.py", "worker INT, id BIGINT", 9))
 
 
-def test_a_killed_task_manager_restarts_the_whole_group(cluster, tmp_path):
+def test_a_killed_task_manager_restarts_the_whole_group(cluster: FlinkCluster, tmp_path: Path) -> None:
     """The result goes to files: Flink does not let a program that collects rows go on after a restart."""
     marker, result = tmp_path / "trains", tmp_path / "result"
     table_env = useRemoteEnv(cluster.host, cluster.rest_port, 3, config=RESTARTS).btenv
@@ -122,7 +132,7 @@ def test_a_killed_task_manager_restarts_the_whole_group(cluster, tmp_path):
 EPOCHS = 12
 
 
-def test_a_killed_task_manager_costs_the_steps_since_the_last_checkpoint(cluster, tmp_path):
+def test_a_killed_task_manager_costs_the_steps_since_the_last_checkpoint(cluster: FlinkCluster, tmp_path: Path) -> None:
     """A step takes all rows, so that their order does not matter: weights within what the order of sums in float32 makes."""
     x = np.random.default_rng(1).uniform(-1, 1, [60, 2]).astype(np.float32)
     values = {"x0": x[:, 0], "x1": x[:, 1], "label": (x[:, 0] > x[:, 1]).astype(int)}
@@ -163,5 +173,5 @@ def test_a_killed_task_manager_costs_the_steps_since_the_last_checkpoint(cluster
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
-def has_task_process(pid):
+def has_task_process(pid: int) -> bool:
     return any("akdl.entry" in process.cmdline() for process in psutil.Process(pid).children(recursive=True))

@@ -1,10 +1,14 @@
 """Cells of every type go through a script and come back as they were."""
 
+from __future__ import annotations
+
 import datetime
 import decimal
 import math
+from typing import Any
 
 import pytest
+from pyflink.table import StreamTableEnvironment
 
 from bridge.exceptions import RowError, SchemaError
 from operators import BatchOperator, MemSourceBatchOp, getMLEnv, useLocalEnv
@@ -44,7 +48,7 @@ COLUMNS = {
 }
 
 
-def all_types(table_env, rows_of_each):
+def all_types(table_env: StreamTableEnvironment, rows_of_each: int) -> Any:
     rows = [
         ", ".join(f"CAST({literals[i]} AS {sql}) AS {name}" for name, (sql, literals, _) in COLUMNS.items()) for i in range(3)
     ]
@@ -56,7 +60,7 @@ def all_types(table_env, rows_of_each):
 
 
 @pytest.mark.parametrize("object_reuse", [True, False])
-def test_every_type_and_null_survives_the_round_trip(object_reuse):
+def test_every_type_and_null_survives_the_round_trip(object_reuse: bool) -> None:
     """Also where Flink does not copy rows between operators, and the same row object comes again and again."""
     useLocalEnv(1, config={"pipeline.object-reuse": str(object_reuse).lower()})
     table_env, rows_of_each = getMLEnv().btenv, 70
@@ -83,7 +87,7 @@ def test_every_type_and_null_survives_the_round_trip(object_reuse):
         assert same(cells, expected * rows_of_each), f"{name}: {cells} is not {expected}, again and again"
 
 
-def same(left, right):
+def same(left: list[Any], right: int) -> bool:
     if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
         return len(left) == len(right) and all(map(same, left, right))
     if isinstance(left, float) and isinstance(right, float) and math.isnan(left):
@@ -91,7 +95,7 @@ def same(left, right):
     return type(left) is type(right) and left == right or (isinstance(left, bytearray) and bytes(left) == right)
 
 
-def test_columns_of_the_output_may_have_any_name():
+def test_columns_of_the_output_may_have_any_name() -> None:
     useLocalEnv(1)
     names = ["akdl_place", "akdl_places", "c0", "c1", "of_slice", "größe `1`"]
     quoted_names = ["`{}`".format(name.replace("`", "``")) for name in names]
@@ -101,7 +105,7 @@ def test_columns_of_the_output_may_have_any_name():
     assert frame.to_dict("records") == [{name: n for n, name in enumerate(names)}]
 
 
-def test_nan_is_a_number_and_not_a_null():
+def test_nan_is_a_number_and_not_a_null() -> None:
     useLocalEnv(1)
     source = MemSourceBatchOp([(0, math.nan, [math.nan]), (1, None, None)], "id INT, x FLOAT, y ARRAY<FLOAT>")
     result = source.link(script_op("echo_cells.py", "id INT, x FLOAT, y ARRAY<FLOAT>"))
@@ -112,7 +116,7 @@ def test_nan_is_a_number_and_not_a_null():
     assert found == {0: ("NaN", "NaN"), 1: (None, None)}
 
 
-def test_exact_doubles():
+def test_exact_doubles() -> None:
     useLocalEnv(1)
     table = getMLEnv().btenv.sql_query(
         "SELECT CAST(0.1 AS DOUBLE) AS x, CAST(NULL AS DOUBLE) AS y, ARRAY[CAST(0.1 AS DOUBLE), CAST(1e300 AS DOUBLE)] AS z"
@@ -122,14 +126,14 @@ def test_exact_doubles():
     assert (frame.x[0], frame.y[0], list(frame.z[0])) == (0.1, None, [0.1, 1e300])
 
 
-def test_a_null_inside_an_array_is_refused():
+def test_a_null_inside_an_array_is_refused() -> None:
     useLocalEnv(1)
     table = getMLEnv().btenv.sql_query("SELECT ARRAY[1, CAST(NULL AS INT)] AS numbers")
     with pytest.raises(RowError, match=r"column 'numbers' \(ARRAY<INT> NOT NULL\).*holds a null"):
         BatchOperator.fromTable(table).link(script_op("echo_cells.py", "numbers ARRAY<INT>")).print()
 
 
-def test_an_unsupported_type_is_refused_when_the_job_is_built():
+def test_an_unsupported_type_is_refused_when_the_job_is_built() -> None:
     useLocalEnv(1)
     table = getMLEnv().btenv.sql_query("SELECT 1 AS id, MAP['a', 1] AS lookup")
     with pytest.raises(SchemaError, match="column 'lookup' has the type MAP"):
@@ -138,7 +142,7 @@ def test_an_unsupported_type_is_refused_when_the_job_is_built():
     assert kept.collectToDataframe().id.tolist() == [1]
 
 
-def test_python_values_of_temporal_and_decimal_columns():
+def test_python_values_of_temporal_and_decimal_columns() -> None:
     useLocalEnv(1)
     table = getMLEnv().btenv.sql_query(
         "SELECT DATE '2024-02-29' AS d, CAST(1.50 AS DECIMAL(5, 2)) AS m, TIMESTAMP '2024-02-29 12:00:00.5' AS t"

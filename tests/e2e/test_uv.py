@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import pathlib
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 
 from bridge.exceptions import BridgeError
-from operators import MemSourceBatchOp, TensorFlow2BatchOp, resetEnv, useLocalEnv
+from operators import MemSourceBatchOp, MLEnv, TensorFlow2BatchOp, resetEnv, useLocalEnv
 from tests.support.environments import pack
 from tests.support.leftovers import wait_until
 from tests.support.uv import make_movable_python, make_venv
@@ -28,7 +29,7 @@ def main(config):
 
 
 @pytest.fixture(autouse=True)
-def _local_env():
+def _local_env() -> Iterator[MLEnv]:
     yield useLocalEnv(1)
     resetEnv()
 
@@ -45,7 +46,7 @@ def run(tmp_path: pathlib.Path, python_env: str) -> tuple[int, str, str]:
     return tuple(row)
 
 
-def test_a_venv_serves_where_it_lies_and_cannot_be_packed(tmp_path):
+def test_a_venv_serves_where_it_lies_and_cannot_be_packed(tmp_path: pathlib.Path) -> None:
     venv = make_venv(tmp_path / "venv")
     total, prefix, numpy = run(tmp_path, str(venv))
     assert (total, prefix) == (6, str(venv)) and numpy.startswith(f"{venv}/")
@@ -53,7 +54,7 @@ def test_a_venv_serves_where_it_lies_and_cannot_be_packed(tmp_path):
         run(tmp_path, pack(venv, str(tmp_path / "env.tar.gz")))
 
 
-def test_a_python_with_its_packages_travels_in_an_archive(tmp_path):
+def test_a_python_with_its_packages_travels_in_an_archive(tmp_path: pathlib.Path) -> None:
     made = make_movable_python(tmp_path / "made")
     total, prefix, numpy = run(tmp_path, pack(made, str(tmp_path / "env.tar.gz")))
     place = os.path.join(tempfile.gettempdir(), f"akdl_envs_{os.geteuid()}")

@@ -9,11 +9,13 @@ import json
 import os
 import pathlib
 import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from operators import (
+    MLEnv,
     StreamOperator,
     TensorFlow2BatchOp,
     TensorFlow2StreamOp,
@@ -67,18 +69,18 @@ class New:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _local_env():
+def _local_env() -> Iterator[MLEnv]:
     yield useLocalEnv(2)
     resetEnv()
 
 
 @pytest.fixture(scope="module", params=[Old, New], ids=["tf-1.15", "tf-newest"])
-def kind(request):
+def kind(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
 @pytest.fixture(scope="module")
-def python(kind):
+def python(kind: Any) -> Any:
     return kind.python()
 
 
@@ -95,19 +97,19 @@ ROWS = "id BIGINT, y FLOAT, version STRING"
 EXPECTED = [(number, 2.0 * number + 1) for number in range(100)]
 
 
-def test_messages(python):
+def test_messages(python: Any) -> None:
     done = subprocess.run([python, "-c", WIRE], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def test_batch(kind, python):
+def test_batch(kind: Any, python: Any) -> None:
     op = script(kind.batch_op, kind, "rows", python, outputSchemaStr=ROWS)
     found = with_x(sequence(getMLEnv().btenv, 100)).link(op).collectToDataframe()
     assert sorted(zip(found.id, found.y)) == EXPECTED
     assert all(map(kind.is_right, found.version))
 
 
-def test_stream(kind, python, capsys):
+def test_stream(kind: Any, python: Any, capsys: pytest.CaptureFixture[str]) -> None:
     op = script(kind.stream_op, kind, "rows", python, outputSchemaStr=ROWS)
     rows = StreamOperator.fromTable(sequence(getMLEnv().stenv, 100).getOutputTable())
     with_x(rows).link(op).print()
@@ -117,7 +119,7 @@ def test_stream(kind, python, capsys):
     assert all(kind.is_right(version) for _, _, version in cells)
 
 
-def test_a_model_predicts_in_the_default_environment_what_its_own_said(kind, python, tmp_path):
+def test_a_model_predicts_in_the_default_environment_what_its_own_said(kind: Any, python: Any, tmp_path: pathlib.Path) -> None:
     rows = points(getMLEnv().btenv, 50)
     told = tmp_path / "told.json"
     train = script(kind.train_op, kind, "train", python, userParams={"told": str(told)})
@@ -132,7 +134,7 @@ def test_a_model_predicts_in_the_default_environment_what_its_own_said(kind, pyt
         assert value == pytest.approx(expected[x0, x1], rel=1e-5, abs=1e-6)
 
 
-def test_both_in_one_job():
+def test_both_in_one_job() -> None:
     one = script(TensorFlowBatchOp, Old, "rows", TF_1.python(), outputSchemaStr=ROWS)
     two = script(TensorFlow2BatchOp, New, "rows", NEWEST.python(), outputSchemaStr=ROWS)
     halfway = with_x(sequence(getMLEnv().btenv, 20)).link(one)

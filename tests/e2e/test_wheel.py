@@ -49,7 +49,7 @@ def main(config):
 """
 
 
-def test_a_driver_with_only_our_wheel(tmp_path: pathlib.Path):
+def test_a_driver_with_only_our_wheel(tmp_path: pathlib.Path) -> None:
     """The operators in the JVM are compiled by the cluster's Java."""
     java_home = oldest_java()
     driver, host = make_driver(tmp_path / "driver"), make_flink_side(tmp_path / "host")

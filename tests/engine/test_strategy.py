@@ -26,69 +26,75 @@ def tables(*sizes: int) -> list[dict[str, Any]]:
     ]
 
 
-class TestChooseStrategy:
-    def choose(self, tmp_path: Path, **task: Any) -> Any:
-        from akdl.engine.strategy import choose_strategy
+def choose(tmp_path: Path, **task: Any) -> Any:
+    from akdl.engine.strategy import choose_strategy
 
-        return choose_strategy(testing.batch_task_config([], TYPES, str(tmp_path), **task))
-
-    def test_one_process(self, tmp_path: Path) -> None:
-        import tensorflow as tf
-
-        assert self.choose(tmp_path) is tf.distribute.get_strategy()
-
-    def test_evaluator(self, tmp_path: Path) -> None:
-        import tensorflow as tf
-
-        cluster = {"chief": ["localhost:1"], "worker": ["localhost:2"], "ps": ["localhost:3"]}
-        assert self.choose(tmp_path, cluster=cluster, task_type="evaluator") is tf.distribute.get_strategy()
-
-    @pytest.mark.parametrize("role", ["chief", "ps"])
-    def test_parameter_servers_without_workers(self, tmp_path: Path, role: str) -> None:
-        cluster = {"chief": ["localhost:1"], "ps": ["localhost:2"]}
-        with pytest.raises(ValueError, match="the cluster has 1 chief, 1 ps: .* needs at least one worker besides it"):
-            self.choose(tmp_path, cluster=cluster, task_type=role)
-
-    def test_too_old(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        import tensorflow as tf
-
-        monkeypatch.setattr(tf, "__version__", "1.15.5")
-        with pytest.raises(RuntimeError, match="MultiWorkerMirroredStrategy needs TensorFlow 2.0 or newer, this is 1.15.5"):
-            self.choose(tmp_path, cluster={"chief": ["localhost:1"], "worker": ["localhost:2"]})
+    return choose_strategy(testing.batch_task_config([], TYPES, str(tmp_path), **task))
 
 
-class TestKerasInAGroup:
-    def test_workers_in_step(self, tmp_path: Path) -> None:
-        """Shares of different size: the group ends, and each row was seen once per epoch."""
-        (row,) = run_group(tmp_path, "keras_allreduce.py", tables(61, 47), TYPES, {"batchSize": 12})
-        assert row["strategy"] == "CollectiveAllReduceStrategy"
-        assert row["rows"] == 108
-        assert row["loss"] < 0.45
+def test_strategy_one_process(tmp_path: Path) -> None:
+    import tensorflow as tf
 
-    def test_parameter_servers(self, tmp_path: Path) -> None:
-        (row,) = run_group(tmp_path, "keras_ps.py", tables(75, 45), TYPES, {}, num_servers=1, chief_coordinates=True)
-        assert row["strategy"] == "ParameterServerStrategyV2"
-        assert row["rows"] == 120
-        assert row["loss"] < 0.45
+    assert choose(tmp_path) is tf.distribute.get_strategy()
+
+
+def test_strategy_evaluator(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    cluster = {"chief": ["localhost:1"], "worker": ["localhost:2"], "ps": ["localhost:3"]}
+    assert choose(tmp_path, cluster=cluster, task_type="evaluator") is tf.distribute.get_strategy()
+
+
+@pytest.mark.parametrize("role", ["chief", "ps"])
+def test_strategy_parameter_servers_without_workers(tmp_path: Path, role: str) -> None:
+    cluster = {"chief": ["localhost:1"], "ps": ["localhost:2"]}
+    with pytest.raises(ValueError, match="the cluster has 1 chief, 1 ps: .* needs at least one worker besides it"):
+        choose(tmp_path, cluster=cluster, task_type=role)
+
+
+def test_strategy_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tensorflow as tf
+
+    monkeypatch.setattr(tf, "__version__", "1.15.5")
+    with pytest.raises(RuntimeError, match="MultiWorkerMirroredStrategy needs TensorFlow 2.0 or newer, this is 1.15.5"):
+        choose(tmp_path, cluster={"chief": ["localhost:1"], "worker": ["localhost:2"]})
+
+
+def test_keras_group_workers_in_step(tmp_path: Path) -> None:
+    """Shares of different size: the group ends, and each row was seen once per epoch."""
+    (row,) = run_group(tmp_path, "keras_allreduce.py", tables(61, 47), TYPES, {"batchSize": 12})
+    assert row["strategy"] == "CollectiveAllReduceStrategy"
+    assert row["rows"] == 108
+    assert row["loss"] < 0.45
+
+
+def test_keras_group_parameter_servers(tmp_path: Path) -> None:
+    (row,) = run_group(tmp_path, "keras_ps.py", tables(75, 45), TYPES, {}, num_servers=1, chief_coordinates=True)
+    assert row["strategy"] == "ParameterServerStrategyV2"
+    assert row["rows"] == 120
+    assert row["loss"] < 0.45
 
 
 @pytest.mark.slow
-class TestEstimatorWithParameterServers:
-    def test_each_at_its_own_pace(self, tmp_path: Path) -> None:
-        (row,) = run_group(tmp_path, "estimator_dnn.py", tables(70, 50), TYPES, {}, num_servers=1)
-        assert row["steps"] >= 200
-        assert row["accuracy"] > 0.9
+def test_estimator_each_at_its_own_pace(tmp_path: Path) -> None:
+    (row,) = run_group(tmp_path, "estimator_dnn.py", tables(70, 50), TYPES, {}, num_servers=1)
+    assert row["steps"] >= 200
+    assert row["accuracy"] > 0.9
 
-    def test_in_step(self, tmp_path: Path) -> None:
-        params = {"sync": True, "maxSteps": 150}
-        (row,) = run_group(tmp_path, "estimator_dnn.py", tables(70, 50), TYPES, params, num_servers=1)
-        assert row["steps"] == 150
-        assert row["accuracy"] > 0.9
 
-    def test_in_step_until_the_first_has_no_more_rows(self, tmp_path: Path) -> None:
-        params = {"sync": True, "numEpochs": 1, "batchSize": 20}
-        (row,) = run_group(tmp_path, "estimator_dnn.py", tables(70, 20), TYPES, params, num_servers=1)
-        assert row["steps"] == 1
+@pytest.mark.slow
+def test_estimator_in_step(tmp_path: Path) -> None:
+    params = {"sync": True, "maxSteps": 150}
+    (row,) = run_group(tmp_path, "estimator_dnn.py", tables(70, 50), TYPES, params, num_servers=1)
+    assert row["steps"] == 150
+    assert row["accuracy"] > 0.9
+
+
+@pytest.mark.slow
+def test_estimator_in_step_until_the_first_has_no_more_rows(tmp_path: Path) -> None:
+    params = {"sync": True, "numEpochs": 1, "batchSize": 20}
+    (row,) = run_group(tmp_path, "estimator_dnn.py", tables(70, 20), TYPES, params, num_servers=1)
+    assert row["steps"] == 1
 
 
 @pytest.mark.slow
@@ -101,25 +107,26 @@ def test_estimator_without_parameter_servers(tmp_path: Path, raw: bool) -> None:
     assert row["accuracy"] > 0.8
 
 
-class TestFullBatchSgd:
-    TYPES = {**TYPES, "weight": "FLOAT"}
-    PARAMS = {"weightCol": "weight", "steps": 30}
+FULL_BATCH_SGD_TYPES = {**TYPES, "weight": "FLOAT"}
+PARAMS = {"weightCol": "weight", "steps": 30}
 
-    def test_a_group_gets_the_weights_of_one_process(self, tmp_path: Path) -> None:
-        shares = tables(41, 17, 5)
-        whole = {name: np.concatenate([share[name] for share in shares]) for name in TYPES}
-        alone = self.run(tmp_path / "alone", [{**whole, "weight": np.ones(63)}])
-        group = self.run(tmp_path / "group", [padded(share, 20) for share in shares])
-        assert (alone["strategy"], group["strategy"]) == ("_DefaultDistributionStrategy", "CollectiveAllReduceStrategy")
-        assert alone["rows"] == group["rows"] == 63
-        weights = json.loads(alone["weights"])
-        np.testing.assert_allclose(json.loads(group["weights"]), weights, rtol=1e-12)
-        assert weights[0] > 0.1 > -0.1 > weights[1]
-        assert group["loss"] == pytest.approx(alone["loss"])
 
-    def run(self, folder: Path, shares: list[dict[str, Any]]) -> dict[str, Any]:
-        (row,) = run_group(folder, "full_batch_sgd.py", shares, self.TYPES, self.PARAMS)
-        return row
+def test_full_batch_sgd_a_group_gets_the_weights_of_one_process(tmp_path: Path) -> None:
+    shares = tables(41, 17, 5)
+    whole = {name: np.concatenate([share[name] for share in shares]) for name in TYPES}
+    alone = run_full_batch_sgd(tmp_path / "alone", [{**whole, "weight": np.ones(63)}])
+    group = run_full_batch_sgd(tmp_path / "group", [padded(share, 20) for share in shares])
+    assert (alone["strategy"], group["strategy"]) == ("_DefaultDistributionStrategy", "CollectiveAllReduceStrategy")
+    assert alone["rows"] == group["rows"] == 63
+    weights = json.loads(alone["weights"])
+    np.testing.assert_allclose(json.loads(group["weights"]), weights, rtol=1e-12)
+    assert weights[0] > 0.1 > -0.1 > weights[1]
+    assert group["loss"] == pytest.approx(alone["loss"])
+
+
+def run_full_batch_sgd(folder: Path, shares: list[dict[str, Any]]) -> dict[str, Any]:
+    (row,) = run_group(folder, "full_batch_sgd.py", shares, FULL_BATCH_SGD_TYPES, PARAMS)
+    return row
 
 
 def padded(table: dict[str, Any], size: int) -> dict[str, Any]:

@@ -70,357 +70,379 @@ def logits(tf: Any, folder: str, values: list[float], key: str = "serving_defaul
     return result["logits"].numpy()[:, 0].tolist()
 
 
-class TestGenerateRunConfig:
-    CHIEF = {"cluster": {"chief": ["localhost:1"]}, "task": {"type": "chief", "index": 0}}
-    SERVERS = {
-        "cluster": {"chief": ["localhost:1"], "worker": ["localhost:2"], "ps": ["localhost:3"]},
-        "task": {"type": "worker", "index": 0},
-    }
-
-    def config(self, **options: Any) -> Any:
-        from akdl.engine.run_config import generate_run_config
-
-        return generate_run_config(**options)
-
-    def test_defaults(self, tf: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("TF_CONFIG", raising=False)
-        config = self.config(some_other_key=1)
-        assert (config.save_checkpoints_steps, config.log_step_count_steps, config.keep_checkpoint_max) == (50, 10, 1)
-        assert config.save_checkpoints_secs is None
-        session = config.session_config
-        assert (session.intra_op_parallelism_threads, session.inter_op_parallelism_threads) == (4, 1)
-        assert session.gpu_options.allow_growth
-        assert config.train_distribute is None
-        assert tf.executing_eagerly()
-
-    def test_options(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("TF_CONFIG", raising=False)
-        config = self.config(intra_op_parallelism_threads=2, keep_checkpoint_max=3, device_count={"GPU": 0})
-        assert config.session_config.intra_op_parallelism_threads == 2
-        assert config.session_config.device_count == {"GPU": 0}
-        assert config.keep_checkpoint_max == 3
-
-    def test_chief_alone_is_one_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        text = json.dumps(self.CHIEF)
-        monkeypatch.setenv("TF_CONFIG", text)
-        config = self.config()
-        assert config.is_chief
-        assert not config.cluster_spec.jobs
-        assert config.train_distribute is None
-        import os
-
-        assert os.environ["TF_CONFIG"] == text
-
-    def test_parameter_servers(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("TF_CONFIG", json.dumps(self.SERVERS))
-        config = self.config()
-        assert config.num_ps_replicas == 1
-        assert not config.is_chief
-        assert list(config.session_config.device_filters) == ["/job:ps", "/job:worker/task:0"]
-
-    def test_gpu_devices(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        import os
-
-        monkeypatch.setenv("TF_CONFIG", json.dumps(self.SERVERS))
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-        monkeypatch.setenv("CUDA_DEVICE_ORDER", "")
-        config = self.config(gpu_devices=[1])
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
-        assert "TF_CONFIG" not in os.environ
-        assert config.num_ps_replicas == 0
+CHIEF = {"cluster": {"chief": ["localhost:1"]}, "task": {"type": "chief", "index": 0}}
+SERVERS = {
+    "cluster": {"chief": ["localhost:1"], "worker": ["localhost:2"], "ps": ["localhost:3"]},
+    "task": {"type": "worker", "index": 0},
+}
 
 
-class TestTrainEstimator:
-    def test_trains_and_exports(self, tf: Any, task_config: Any) -> None:
-        from akdl.engine.train import train_estimator
+def run_config(**options: Any) -> Any:
+    from akdl.engine.run_config import generate_run_config
 
-        found = train_estimator(classifier(tf, task_config), INPUT, TRAIN, EXPORT, task_config)
-        assert found is None
-        assert tf.executing_eagerly()
-        for key in ("serving_default", "predict"):
-            low, high = logits(tf, task_config.saved_model_dir, [-0.5, 0.5], key)
-            assert low < -0.3 < 0.3 < high
-
-    def test_validation_rows(self, tf: Any, task_config: Any) -> None:
-        from akdl.engine.train import train_estimator
-
-        records = testing.encode_rows({"x": [-0.5, 0.5, 0.6, 0.7], "label": [0, 1, 1, 0]}, TYPES)
-        train = dict(TRAIN, valid_raw_dataset_fn=lambda: tf.data.Dataset.from_tensor_slices(records))
-        found = train_estimator(classifier(tf, task_config), INPUT, train, EXPORT, task_config)
-        assert found is not None
-        assert found["accuracy"] == 0.75
-        assert found["global_step"] == 100
-
-    def test_raw_dataset_fn(self, tf: Any, task_config: Any) -> None:
-        from akdl.engine.train import train_estimator
-
-        estimator = classifier(tf, task_config)
-        records = testing.encode_rows({"x": [0.5], "label": [1]}, TYPES)
-        train = dict(TRAIN, raw_dataset_fn=lambda: tf.data.Dataset.from_tensor_slices(records), num_epochs=2)
-        train_estimator(estimator, INPUT, train, EXPORT, task_config)
-        assert estimator.get_variable_value("global_step") == 1  # two rows, one batch
-
-    def test_ends_at_max_steps(self, tf: Any, task_config: Any) -> None:
-        from akdl.engine.train import train_estimator
-
-        estimator = classifier(tf, task_config)
-        ends: list[int] = []
-
-        class Hook(tf.estimator.SessionRunHook):  # type: ignore[misc]
-            def end(self, session: Any) -> None:
-                ends.append(1)
-
-        train_estimator(estimator, INPUT, dict(TRAIN, num_epochs=None, max_steps=7, hooks=[Hook()]), EXPORT, task_config)
-        assert estimator.get_variable_value("global_step") == 7
-        assert ends == [1]
-
-    def test_a_worker_does_not_export(self, tf: Any, task_config: Any) -> None:
-        from akdl.engine.train import train_estimator
-
-        task_config.num_workers, task_config.task_type = 2, "worker"
-        train_estimator(classifier(tf, task_config), INPUT, TRAIN, EXPORT, task_config)
-        assert not Path(task_config.saved_model_dir).exists()
-
-    @pytest.mark.parametrize(
-        ("train", "export", "match"),
-        [
-            ({"num_epochs": 1}, EXPORT, "train_config needs the key 'batch_size'; it has num_epochs"),
-            (TRAIN, {}, "export_config needs the key 'placeholders_config'; it has none"),
-        ],
-    )
-    def test_wrong_config(self, tf: Any, task_config: Any, train: Any, export: Any, match: str) -> None:
-        from akdl.engine.train import train_estimator
-
-        estimator = classifier(tf, task_config)
-        with pytest.raises(ValueError, match=match):
-            train_estimator(estimator, INPUT, train, export, task_config)
-        assert not Path(estimator.model_dir, "checkpoint").exists()
-
-    def test_unknown_key_is_named(self, tf: Any, task_config: Any, caplog: pytest.LogCaptureFixture) -> None:
-        from akdl.engine.train import train_estimator
-
-        with caplog.at_level(logging.WARNING, "akdl"):
-            train_estimator(classifier(tf, task_config), INPUT, dict(TRAIN, batchsize=1, num_epochs=1), EXPORT, task_config)
-        assert "train_config has keys that nothing reads: batchsize" in caplog.text
-
-    def test_no_estimator_in_this_tensorflow(self, tf: Any, task_config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        from akdl.engine.train import train_estimator
-
-        monkeypatch.setattr(tf, "__version__", "2.16.1")
-        with pytest.raises(RuntimeError, match="train_estimator needs tf.estimator, .*2.16.1 does not have: 2.15 is the last"):
-            train_estimator(None, INPUT, TRAIN, EXPORT, task_config)
+    return generate_run_config(**options)
 
 
-class TestTrainEstimatorOneWorker:
-    def train(self, tf: Any, task_config: Any, export: dict[str, Any], valid_label: Any, **train: Any) -> Any:
-        """Train with validation rows x = -0.9..0.9 that have this label; return metrics, estimator."""
-        from akdl.engine.train import train_estimator_one_worker
+def test_run_config_defaults(tf: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    config = run_config(some_other_key=1)
+    assert (config.save_checkpoints_steps, config.log_step_count_steps, config.keep_checkpoint_max) == (50, 10, 1)
+    assert config.save_checkpoints_secs is None
+    session = config.session_config
+    assert (session.intra_op_parallelism_threads, session.inter_op_parallelism_threads) == (4, 1)
+    assert session.gpu_options.allow_growth
+    assert config.train_distribute is None
+    assert tf.executing_eagerly()
 
-        x = np.linspace(-0.9, 0.9, 50)
-        records = testing.encode_rows({"x": x, "label": valid_label(x)}, TYPES)
-        config = dict(TRAIN, valid_raw_dataset_fn=lambda: tf.data.Dataset.from_tensor_slices(records), **train)
-        estimator = classifier(tf, task_config)
-        return train_estimator_one_worker(estimator, INPUT, config, dict(EXPORT, **export), task_config), estimator
 
-    def test_latest(self, tf: Any, task_config: Any) -> None:
-        metrics, estimator = self.train(tf, task_config, {}, lambda x: x > 0)
-        assert metrics["global_step"] == 100
-        assert metrics["accuracy"] > 0.9
-        low, high = logits(tf, task_config.saved_model_dir, [-0.5, 0.5])
+def test_run_config_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    config = run_config(intra_op_parallelism_threads=2, keep_checkpoint_max=3, device_count={"GPU": 0})
+    assert config.session_config.intra_op_parallelism_threads == 2
+    assert config.session_config.device_count == {"GPU": 0}
+    assert config.keep_checkpoint_max == 3
+
+
+def test_run_config_chief_alone_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = json.dumps(CHIEF)
+    monkeypatch.setenv("TF_CONFIG", text)
+    config = run_config()
+    assert config.is_chief
+    assert not config.cluster_spec.jobs
+    assert config.train_distribute is None
+    import os
+
+    assert os.environ["TF_CONFIG"] == text
+
+
+def test_run_config_parameter_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TF_CONFIG", json.dumps(SERVERS))
+    config = run_config()
+    assert config.num_ps_replicas == 1
+    assert not config.is_chief
+    assert list(config.session_config.device_filters) == ["/job:ps", "/job:worker/task:0"]
+
+
+def test_run_config_gpu_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    monkeypatch.setenv("TF_CONFIG", json.dumps(SERVERS))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "")
+    config = run_config(gpu_devices=[1])
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
+    assert "TF_CONFIG" not in os.environ
+    assert config.num_ps_replicas == 0
+
+
+def test_train_estimator_trains_and_exports(tf: Any, task_config: Any) -> None:
+    from akdl.engine.train import train_estimator
+
+    found = train_estimator(classifier(tf, task_config), INPUT, TRAIN, EXPORT, task_config)
+    assert found is None
+    assert tf.executing_eagerly()
+    for key in ("serving_default", "predict"):
+        low, high = logits(tf, task_config.saved_model_dir, [-0.5, 0.5], key)
         assert low < -0.3 < 0.3 < high
 
-    def test_early_stopping_and_best(self, tf: Any, task_config: Any) -> None:
-        # The better the model learns, the worse it does on these rows: the first evaluation is the best one.
-        from akdl.engine.early_stopping import read_eval_metrics
 
-        metrics, estimator = self.train(
-            tf, task_config, {"exporter_type": "best"}, lambda x: x < 0, early_stopping_patience_steps=40
-        )
-        evaluations = read_eval_metrics(estimator.eval_dir())
-        assert 60 <= metrics["global_step"] <= 80
-        losses = [evaluation["loss"] for evaluation in evaluations.values()]
-        assert losses == sorted(losses)
-        assert list(evaluations)[0] == 20
-        first = abs(logits(tf, task_config.saved_model_dir, [0.5])[0])
-        weight, bias = (estimator.get_variable_value(name) for name in estimator.get_variable_names() if "linear_model" in name)
-        last = abs(np.sum(weight) * 0.5 + np.sum(bias))
-        assert first < last
+def test_train_estimator_validation_rows(tf: Any, task_config: Any) -> None:
+    from akdl.engine.train import train_estimator
 
-    def test_without_validation_rows(self, tf: Any, task_config: Any) -> None:
-        from akdl.engine.train import train_estimator_one_worker
+    records = testing.encode_rows({"x": [-0.5, 0.5, 0.6, 0.7], "label": [0, 1, 1, 0]}, TYPES)
+    train = dict(TRAIN, valid_raw_dataset_fn=lambda: tf.data.Dataset.from_tensor_slices(records))
+    found = train_estimator(classifier(tf, task_config), INPUT, train, EXPORT, task_config)
+    assert found is not None
+    assert found["accuracy"] == 0.75
+    assert found["global_step"] == 100
 
-        assert train_estimator_one_worker(classifier(tf, task_config), INPUT, TRAIN, EXPORT, task_config) is None
-        assert len(logits(tf, task_config.saved_model_dir, [0.5])) == 1
 
-    @pytest.mark.parametrize(
-        ("train", "export", "match"),
-        [
-            ({"early_stopping_patience_steps": 5}, {}, "early_stopping_patience_steps needs rows to evaluate on"),
-            ({}, {"exporter_type": "best"}, "exporter_type 'best' needs rows to evaluate on"),
-            ({}, {"exporter_type": "first"}, "exporter_type 'first', expected 'latest' or 'best'"),
-        ],
+def test_train_estimator_raw_dataset_fn(tf: Any, task_config: Any) -> None:
+    from akdl.engine.train import train_estimator
+
+    estimator = classifier(tf, task_config)
+    records = testing.encode_rows({"x": [0.5], "label": [1]}, TYPES)
+    train = dict(TRAIN, raw_dataset_fn=lambda: tf.data.Dataset.from_tensor_slices(records), num_epochs=2)
+    train_estimator(estimator, INPUT, train, EXPORT, task_config)
+    assert estimator.get_variable_value("global_step") == 1  # two rows, one batch
+
+
+def test_train_estimator_ends_at_max_steps(tf: Any, task_config: Any) -> None:
+    from akdl.engine.train import train_estimator
+
+    estimator = classifier(tf, task_config)
+    ends: list[int] = []
+
+    class Hook(tf.estimator.SessionRunHook):  # type: ignore[misc]
+        def end(self, session: Any) -> None:
+            ends.append(1)
+
+    train_estimator(estimator, INPUT, dict(TRAIN, num_epochs=None, max_steps=7, hooks=[Hook()]), EXPORT, task_config)
+    assert estimator.get_variable_value("global_step") == 7
+    assert ends == [1]
+
+
+def test_train_estimator_a_worker_does_not_export(tf: Any, task_config: Any) -> None:
+    from akdl.engine.train import train_estimator
+
+    task_config.num_workers, task_config.task_type = 2, "worker"
+    train_estimator(classifier(tf, task_config), INPUT, TRAIN, EXPORT, task_config)
+    assert not Path(task_config.saved_model_dir).exists()
+
+
+@pytest.mark.parametrize(
+    ("train", "export", "match"),
+    [
+        ({"num_epochs": 1}, EXPORT, "train_config needs the key 'batch_size'; it has num_epochs"),
+        (TRAIN, {}, "export_config needs the key 'placeholders_config'; it has none"),
+    ],
+)
+def test_train_estimator_wrong_config(tf: Any, task_config: Any, train: Any, export: Any, match: str) -> None:
+    from akdl.engine.train import train_estimator
+
+    estimator = classifier(tf, task_config)
+    with pytest.raises(ValueError, match=match):
+        train_estimator(estimator, INPUT, train, export, task_config)
+    assert not Path(estimator.model_dir, "checkpoint").exists()
+
+
+def test_train_estimator_unknown_key_is_named(tf: Any, task_config: Any, caplog: pytest.LogCaptureFixture) -> None:
+    from akdl.engine.train import train_estimator
+
+    with caplog.at_level(logging.WARNING, "akdl"):
+        train_estimator(classifier(tf, task_config), INPUT, dict(TRAIN, batchsize=1, num_epochs=1), EXPORT, task_config)
+    assert "train_config has keys that nothing reads: batchsize" in caplog.text
+
+
+def test_train_estimator_no_estimator_in_this_tensorflow(tf: Any, task_config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from akdl.engine.train import train_estimator
+
+    monkeypatch.setattr(tf, "__version__", "2.16.1")
+    with pytest.raises(RuntimeError, match="train_estimator needs tf.estimator, .*2.16.1 does not have: 2.15 is the last"):
+        train_estimator(None, INPUT, TRAIN, EXPORT, task_config)
+
+
+def train_one_worker(tf: Any, task_config: Any, export: dict[str, Any], valid_label: Any, **train: Any) -> Any:
+    """Train with validation rows x = -0.9..0.9 that have this label; return metrics, estimator."""
+    from akdl.engine.train import train_estimator_one_worker
+
+    x = np.linspace(-0.9, 0.9, 50)
+    records = testing.encode_rows({"x": x, "label": valid_label(x)}, TYPES)
+    config = dict(TRAIN, valid_raw_dataset_fn=lambda: tf.data.Dataset.from_tensor_slices(records), **train)
+    estimator = classifier(tf, task_config)
+    return train_estimator_one_worker(estimator, INPUT, config, dict(EXPORT, **export), task_config), estimator
+
+
+def test_one_worker_latest(tf: Any, task_config: Any) -> None:
+    metrics, estimator = train_one_worker(tf, task_config, {}, lambda x: x > 0)
+    assert metrics["global_step"] == 100
+    assert metrics["accuracy"] > 0.9
+    low, high = logits(tf, task_config.saved_model_dir, [-0.5, 0.5])
+    assert low < -0.3 < 0.3 < high
+
+
+def test_one_worker_early_stopping_and_best(tf: Any, task_config: Any) -> None:
+    # The better the model learns, the worse it does on these rows: the first evaluation is the best one.
+    from akdl.engine.early_stopping import read_eval_metrics
+
+    metrics, estimator = train_one_worker(
+        tf, task_config, {"exporter_type": "best"}, lambda x: x < 0, early_stopping_patience_steps=40
     )
-    def test_wrong_config(self, tf: Any, task_config: Any, train: Any, export: Any, match: str) -> None:
-        from akdl.engine.train import train_estimator_one_worker
-
-        estimator = classifier(tf, task_config)
-        with pytest.raises(ValueError, match=match):
-            train_estimator_one_worker(estimator, INPUT, dict(TRAIN, **train), dict(EXPORT, **export), task_config)
-
-
-class TestEarlyStopping:
-    def test_threshold_hooks(self, tf: Any, task_config: Any) -> None:
-        from akdl.engine import early_stopping
-        from akdl.engine.inputs import get_dataset_fn, parse_feature_specs
-
-        estimator = classifier(tf, task_config)
-        input_fn = get_dataset_fn(
-            feature_specs=parse_feature_specs(INPUT["example_config"]),  # type: ignore[arg-type]
-            raw_dataset_fn=lambda: tf.data.TFRecordDataset(task_config.dataset_file),
-            label_col="label",
-            batch_size=20,
-            num_epochs=10,
-        )
-        calls = []
-        always = early_stopping.make_early_stopping_hook(
-            estimator, lambda: bool(calls.append(1)) or len(calls) > 2, run_every_secs=None, run_every_steps=5
-        )
-        estimator.train(input_fn, hooks=[always])
-        stopped = int(estimator.get_variable_value("global_step"))
-        assert 10 <= stopped <= 20
-        estimator.evaluate(input_fn, steps=2)
-        hook = early_stopping.stop_if_higher_hook(estimator, "accuracy", 0.0, run_every_secs=None, run_every_steps=1)
-        estimator.train(input_fn, hooks=[hook])
-        assert int(estimator.get_variable_value("global_step")) <= stopped + 2
-        make = early_stopping.stop_if_lower_hook
-        estimator.train(input_fn, hooks=[make(estimator, "loss", -1.0, run_every_secs=None, run_every_steps=1)])
-        assert int(estimator.get_variable_value("global_step")) >= stopped + 100
-
-    def test_no_evaluations(self, tmp_path: Path) -> None:
-        from akdl.engine.early_stopping import read_eval_metrics
-
-        assert read_eval_metrics(str(tmp_path)) == {}
+    evaluations = read_eval_metrics(estimator.eval_dir())
+    assert 60 <= metrics["global_step"] <= 80
+    losses = [evaluation["loss"] for evaluation in evaluations.values()]
+    assert losses == sorted(losses)
+    assert list(evaluations)[0] == 20
+    first = abs(logits(tf, task_config.saved_model_dir, [0.5])[0])
+    weight, bias = (estimator.get_variable_value(name) for name in estimator.get_variable_names() if "linear_model" in name)
+    last = abs(np.sum(weight) * 0.5 + np.sum(bias))
+    assert first < last
 
 
-class TestTrainKerasModel:
-    def model(self, tf: Any) -> Any:
-        x = tf.keras.Input([1], name="x")
-        model = tf.keras.Model({"x": x}, tf.keras.layers.Dense(1, name="logits")(x))
-        loss = tf.keras.losses.BinaryCrossentropy(from_logits=True)
-        model.compile(tf.keras.optimizers.SGD(0.5), loss, metrics=[tf.keras.metrics.BinaryAccuracy(threshold=0.0)])
-        return model
+def test_one_worker_without_validation_rows(tf: Any, task_config: Any) -> None:
+    from akdl.engine.train import train_estimator_one_worker
 
-    def test_trains_and_exports(self, tf: Any, task_config: Any) -> None:
-        from akdl.engine.train import train_keras_model
-
-        history = train_keras_model(self.model(tf), INPUT, TRAIN, task_config)
-        assert len(history.history["loss"]) == 10
-        assert "val_loss" not in history.history
-        low, high = logits(tf, task_config.saved_model_dir, [-0.5, 0.5])
-        assert low < -0.3 < 0.3 < high
-
-    def test_columns_train_as_parsed_rows_do(self, tf: Any, task_config: Any, tmp_path: Path) -> None:
-        from akdl.engine.train import train_keras_model
-
-        config = dict(TRAIN, shuffle_factor=0, num_epochs=2)
-        models = []
-        for rows in (task_config, arriving(task_config, tmp_path)):
-            tf.keras.utils.set_random_seed(1)
-            models.append(self.model(tf))
-            train_keras_model(models[-1], INPUT, config, rows)
-            config = dict(config, prefetch_buffer_size=2)
-        (one, other) = (np.concatenate([weight.ravel() for weight in model.get_weights()]) for model in models)
-        assert one.tolist() == pytest.approx(other.tolist(), rel=1e-5)
-
-    def test_validation_rows(self, tf: Any, task_config: Any) -> None:
-        from akdl.engine.train import train_keras_model
-
-        records = testing.encode_rows({"x": [-0.5, 0.5, 0.6, 0.7], "label": [0, 1, 1, 0]}, TYPES)
-        train = dict(TRAIN, valid_raw_dataset_fn=lambda: tf.data.Dataset.from_tensor_slices(records))
-        history = train_keras_model(self.model(tf), INPUT, train, task_config)
-        assert history.history["val_binary_accuracy"][-1] == 0.75
-
-    def test_a_worker_leaves_nothing(self, tf: Any, task_config: Any) -> None:
-        from akdl.engine.train import train_keras_model
-
-        task_config.num_workers, task_config.task_type = 2, "worker"
-        train_keras_model(self.model(tf), INPUT, TRAIN, task_config)
-        assert [path.name for path in Path(task_config.work_dir).iterdir()] == ["dataset.tfrecords"]
-
-    def test_rows_of_weight_0_do_not_count(self, tf: Any, tmp_path: Path) -> None:
-        from akdl.engine.train import train_keras_model
-
-        x = np.linspace(-1, 1, 200)
-        rows = {"x": np.tile(x, 2), "label": np.concatenate([x > 0, x < 0]), "weight": np.repeat([1.0, 0.0], 200)}
-        task_config = testing.train_task_config(rows, {**TYPES, "weight": "FLOAT"}, str(tmp_path))
-        weight = {"name": "weight", "dtype": "float", "shape": [1]}
-        inputs = {**INPUT, "example_config": [*INPUT["example_config"], weight], "weight_col": "weight"}  # type: ignore[misc]
-        train_keras_model(self.model(tf), inputs, dict(TRAIN, shuffle_factor=20), task_config)
-        low, high = logits(tf, task_config.saved_model_dir, [-0.5, 0.5])
-        assert low < -0.3 < 0.3 < high
-
-    def test_steps_per_epoch(self, tf: Any, task_config: Any) -> None:
-        from akdl.engine.train import train_keras_model
-
-        model = self.model(tf)
-        train_keras_model(model, INPUT, dict(TRAIN, num_epochs=2, steps_per_epoch=13), task_config)
-        assert int(model.optimizer.iterations.numpy()) == 26  # more than the rows are good for
-
-    def test_export_dir(self, tf: Any, tmp_path: Path) -> None:
-        from akdl.engine.train import train_keras_model
-
-        task_config = testing.batch_task_config({"x": [1], "label": [1]}, TYPES, str(tmp_path))
-        with pytest.raises(ValueError, match="a BatchTaskConfig has no saved_model_dir: give one in export_config"):
-            train_keras_model(self.model(tf), INPUT, TRAIN, task_config)
-        train_keras_model(self.model(tf), INPUT, TRAIN, task_config, {"saved_model_dir": str(tmp_path / "export")})
-        assert len(logits(tf, str(tmp_path / "export"), [0.5])) == 1
+    assert train_estimator_one_worker(classifier(tf, task_config), INPUT, TRAIN, EXPORT, task_config) is None
+    assert len(logits(tf, task_config.saved_model_dir, [0.5])) == 1
 
 
-class TestInputByWorkers:
-    """What `train_keras_model` feeds under parameter servers; `test_engine_strategy.py` runs a group."""
+@pytest.mark.parametrize(
+    ("train", "export", "match"),
+    [
+        ({"early_stopping_patience_steps": 5}, {}, "early_stopping_patience_steps needs rows to evaluate on"),
+        ({}, {"exporter_type": "best"}, "exporter_type 'best' needs rows to evaluate on"),
+        ({}, {"exporter_type": "first"}, "exporter_type 'first', expected 'latest' or 'best'"),
+    ],
+)
+def test_one_worker_wrong_config(tf: Any, task_config: Any, train: Any, export: Any, match: str) -> None:
+    from akdl.engine.train import train_estimator_one_worker
 
-    CLUSTER = {"chief": ["localhost:1"], "worker": ["localhost:2", "localhost:3"], "ps": ["localhost:4"]}
+    estimator = classifier(tf, task_config)
+    with pytest.raises(ValueError, match=match):
+        train_estimator_one_worker(estimator, INPUT, dict(TRAIN, **train), dict(EXPORT, **export), task_config)
 
-    def task_config(self, tmp_path: Path, *sizes: int) -> Any:
-        shares = []
-        for number, size in enumerate(sizes):
-            (tmp_path / str(number)).mkdir()
-            share = testing.train_task_config({"x": [number] * size, "label": [0] * size}, TYPES, str(tmp_path / str(number)))
-            shares += share.tf_context.shares()
-        return testing.train_task_config([], TYPES, str(tmp_path), shares=shares, cluster=self.CLUSTER, num_workers=3)
 
-    def test_each_worker_reads_its_own_share(self, tf: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        from akdl.engine import train
+def test_early_stopping_threshold_hooks(tf: Any, task_config: Any) -> None:
+    from akdl.engine import early_stopping
+    from akdl.engine.inputs import get_dataset_fn, parse_feature_specs
 
-        creator, steps = train._input_by_workers(INPUT, TRAIN, self.task_config(tmp_path, 41, 20))
-        assert steps == 4
-        for worker in range(2):
-            number = tf.constant(worker, tf.int64)
-            monkeypatch.setattr(train, "_worker_number", lambda context, number=number: number)
-            batches = list(creator(tf.distribute.InputContext()).take(5).as_numpy_iterator())
-            assert {len(label) for _, label in batches} == {20}
-            assert {value for features, _ in batches for value in features["x"].ravel()} == {worker}
-
-    def test_steps_and_rows_from_elsewhere(self, tf: Any, tmp_path: Path) -> None:
-        from akdl.engine import train
-
-        records = testing.encode_rows({"x": [5], "label": [1]}, TYPES)
-        config = dict(TRAIN, raw_dataset_fn=lambda: tf.data.Dataset.from_tensor_slices(records), steps_per_epoch=3)
-        creator, steps = train._input_by_workers(INPUT, config, self.task_config(tmp_path))
-        assert steps == 3
-        ((features, _),) = creator(tf.distribute.InputContext()).take(1)
-        assert features["x"].numpy().tolist() == [[5.0]] * 20
-
-    @pytest.mark.parametrize(
-        ("sizes", "options", "match"),
-        [
-            ((3, 0), {}, "worker 1 got no rows to train on"),
-            ((3, 3), {"valid_raw_dataset_fn": len}, "valid_raw_dataset_fn cannot be used with parameter servers"),
-            ((3, 3), {"raw_dataset_fn": len}, "raw_dataset_fn with parameter servers needs the key 'steps_per_epoch'"),
-        ],
+    estimator = classifier(tf, task_config)
+    input_fn = get_dataset_fn(
+        feature_specs=parse_feature_specs(INPUT["example_config"]),  # type: ignore[arg-type]
+        raw_dataset_fn=lambda: tf.data.TFRecordDataset(task_config.dataset_file),
+        label_col="label",
+        batch_size=20,
+        num_epochs=10,
     )
-    def test_wrong(self, tf: Any, tmp_path: Path, sizes: Any, options: Any, match: str) -> None:
-        from akdl.engine import train
+    calls = []
+    always = early_stopping.make_early_stopping_hook(
+        estimator, lambda: bool(calls.append(1)) or len(calls) > 2, run_every_secs=None, run_every_steps=5
+    )
+    estimator.train(input_fn, hooks=[always])
+    stopped = int(estimator.get_variable_value("global_step"))
+    assert 10 <= stopped <= 20
+    estimator.evaluate(input_fn, steps=2)
+    hook = early_stopping.stop_if_higher_hook(estimator, "accuracy", 0.0, run_every_secs=None, run_every_steps=1)
+    estimator.train(input_fn, hooks=[hook])
+    assert int(estimator.get_variable_value("global_step")) <= stopped + 2
+    make = early_stopping.stop_if_lower_hook
+    estimator.train(input_fn, hooks=[make(estimator, "loss", -1.0, run_every_secs=None, run_every_steps=1)])
+    assert int(estimator.get_variable_value("global_step")) >= stopped + 100
 
-        with pytest.raises(ValueError, match=match):
-            train._input_by_workers(INPUT, {**TRAIN, **options}, self.task_config(tmp_path, *sizes))
+
+def test_early_stopping_no_evaluations(tmp_path: Path) -> None:
+    from akdl.engine.early_stopping import read_eval_metrics
+
+    assert read_eval_metrics(str(tmp_path)) == {}
+
+
+def keras_model(tf: Any) -> Any:
+    x = tf.keras.Input([1], name="x")
+    model = tf.keras.Model({"x": x}, tf.keras.layers.Dense(1, name="logits")(x))
+    loss = tf.keras.losses.BinaryCrossentropy(from_logits=True)
+    model.compile(tf.keras.optimizers.SGD(0.5), loss, metrics=[tf.keras.metrics.BinaryAccuracy(threshold=0.0)])
+    return model
+
+
+def test_train_keras_model_trains_and_exports(tf: Any, task_config: Any) -> None:
+    from akdl.engine.train import train_keras_model
+
+    history = train_keras_model(keras_model(tf), INPUT, TRAIN, task_config)
+    assert len(history.history["loss"]) == 10
+    assert "val_loss" not in history.history
+    low, high = logits(tf, task_config.saved_model_dir, [-0.5, 0.5])
+    assert low < -0.3 < 0.3 < high
+
+
+def test_train_keras_model_columns_train_as_parsed_rows_do(tf: Any, task_config: Any, tmp_path: Path) -> None:
+    from akdl.engine.train import train_keras_model
+
+    config = dict(TRAIN, shuffle_factor=0, num_epochs=2)
+    models = []
+    for rows in (task_config, arriving(task_config, tmp_path)):
+        tf.keras.utils.set_random_seed(1)
+        models.append(keras_model(tf))
+        train_keras_model(models[-1], INPUT, config, rows)
+        config = dict(config, prefetch_buffer_size=2)
+    (one, other) = (np.concatenate([weight.ravel() for weight in model.get_weights()]) for model in models)
+    assert one.tolist() == pytest.approx(other.tolist(), rel=1e-5)
+
+
+def test_train_keras_model_validation_rows(tf: Any, task_config: Any) -> None:
+    from akdl.engine.train import train_keras_model
+
+    records = testing.encode_rows({"x": [-0.5, 0.5, 0.6, 0.7], "label": [0, 1, 1, 0]}, TYPES)
+    train = dict(TRAIN, valid_raw_dataset_fn=lambda: tf.data.Dataset.from_tensor_slices(records))
+    history = train_keras_model(keras_model(tf), INPUT, train, task_config)
+    assert history.history["val_binary_accuracy"][-1] == 0.75
+
+
+def test_train_keras_model_a_worker_leaves_nothing(tf: Any, task_config: Any) -> None:
+    from akdl.engine.train import train_keras_model
+
+    task_config.num_workers, task_config.task_type = 2, "worker"
+    train_keras_model(keras_model(tf), INPUT, TRAIN, task_config)
+    assert [path.name for path in Path(task_config.work_dir).iterdir()] == ["dataset.tfrecords"]
+
+
+def test_train_keras_model_rows_of_weight_0_do_not_count(tf: Any, tmp_path: Path) -> None:
+    from akdl.engine.train import train_keras_model
+
+    x = np.linspace(-1, 1, 200)
+    rows = {"x": np.tile(x, 2), "label": np.concatenate([x > 0, x < 0]), "weight": np.repeat([1.0, 0.0], 200)}
+    task_config = testing.train_task_config(rows, {**TYPES, "weight": "FLOAT"}, str(tmp_path))
+    weight = {"name": "weight", "dtype": "float", "shape": [1]}
+    inputs = {**INPUT, "example_config": [*INPUT["example_config"], weight], "weight_col": "weight"}  # type: ignore[misc]
+    train_keras_model(keras_model(tf), inputs, dict(TRAIN, shuffle_factor=20), task_config)
+    low, high = logits(tf, task_config.saved_model_dir, [-0.5, 0.5])
+    assert low < -0.3 < 0.3 < high
+
+
+def test_train_keras_model_steps_per_epoch(tf: Any, task_config: Any) -> None:
+    from akdl.engine.train import train_keras_model
+
+    model = keras_model(tf)
+    train_keras_model(model, INPUT, dict(TRAIN, num_epochs=2, steps_per_epoch=13), task_config)
+    assert int(model.optimizer.iterations.numpy()) == 26  # more than the rows are good for
+
+
+def test_train_keras_model_export_dir(tf: Any, tmp_path: Path) -> None:
+    from akdl.engine.train import train_keras_model
+
+    task_config = testing.batch_task_config({"x": [1], "label": [1]}, TYPES, str(tmp_path))
+    with pytest.raises(ValueError, match="a BatchTaskConfig has no saved_model_dir: give one in export_config"):
+        train_keras_model(keras_model(tf), INPUT, TRAIN, task_config)
+    train_keras_model(keras_model(tf), INPUT, TRAIN, task_config, {"saved_model_dir": str(tmp_path / "export")})
+    assert len(logits(tf, str(tmp_path / "export"), [0.5])) == 1
+
+
+# What `train_keras_model` feeds under parameter servers; `test_engine_strategy.py` runs a group.
+CLUSTER = {"chief": ["localhost:1"], "worker": ["localhost:2", "localhost:3"], "ps": ["localhost:4"]}
+
+
+def chief_task_config(tmp_path: Path, *sizes: int) -> Any:
+    shares = []
+    for number, size in enumerate(sizes):
+        (tmp_path / str(number)).mkdir()
+        share = testing.train_task_config({"x": [number] * size, "label": [0] * size}, TYPES, str(tmp_path / str(number)))
+        shares += share.tf_context.shares()
+    return testing.train_task_config([], TYPES, str(tmp_path), shares=shares, cluster=CLUSTER, num_workers=3)
+
+
+def test_input_by_workers_each_worker_reads_its_own_share(tf: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from akdl.engine import train
+
+    creator, steps = train._input_by_workers(INPUT, TRAIN, chief_task_config(tmp_path, 41, 20))
+    assert steps == 4
+    for worker in range(2):
+        number = tf.constant(worker, tf.int64)
+        monkeypatch.setattr(train, "_worker_number", lambda context, number=number: number)
+        batches = list(creator(tf.distribute.InputContext()).take(5).as_numpy_iterator())
+        assert {len(label) for _, label in batches} == {20}
+        assert {value for features, _ in batches for value in features["x"].ravel()} == {worker}
+
+
+def test_input_by_workers_steps_and_rows_from_elsewhere(tf: Any, tmp_path: Path) -> None:
+    from akdl.engine import train
+
+    records = testing.encode_rows({"x": [5], "label": [1]}, TYPES)
+    config = dict(TRAIN, raw_dataset_fn=lambda: tf.data.Dataset.from_tensor_slices(records), steps_per_epoch=3)
+    creator, steps = train._input_by_workers(INPUT, config, chief_task_config(tmp_path))
+    assert steps == 3
+    ((features, _),) = creator(tf.distribute.InputContext()).take(1)
+    assert features["x"].numpy().tolist() == [[5.0]] * 20
+
+
+@pytest.mark.parametrize(
+    ("sizes", "options", "match"),
+    [
+        ((3, 0), {}, "worker 1 got no rows to train on"),
+        ((3, 3), {"valid_raw_dataset_fn": len}, "valid_raw_dataset_fn cannot be used with parameter servers"),
+        ((3, 3), {"raw_dataset_fn": len}, "raw_dataset_fn with parameter servers needs the key 'steps_per_epoch'"),
+    ],
+)
+def test_input_by_workers_wrong(tf: Any, tmp_path: Path, sizes: Any, options: Any, match: str) -> None:
+    from akdl.engine import train
+
+    with pytest.raises(ValueError, match=match):
+        train._input_by_workers(INPUT, {**TRAIN, **options}, chief_task_config(tmp_path, *sizes))

@@ -36,88 +36,102 @@ def test_all_that_is_wrong_with_a_module() -> None:
     ]
 
 
+def input_function(found: Any, **how: bool) -> Any:
+    module = linear_module(train_input_fn=lambda path, params: found)
+    return Functions(module, "", {}).input_fn("train_input_fn", **{"distributed": False, "own_rows": False, **how})()
+
+
 @pytest.mark.tf
-class TestInputs:
-    def make(self, found: Any, **how: bool) -> Any:
-        module = linear_module(train_input_fn=lambda path, params: found)
-        return Functions(module, "", {}).input_fn("train_input_fn", **{"distributed": False, "own_rows": False, **how})()
+def test_inputs_a_dataset() -> None:
+    import tensorflow as tf
 
-    def test_a_dataset(self) -> None:
-        import tensorflow as tf
+    for dataset in (tf.data.Dataset.range(3), tf.compat.v1.data.Dataset.range(3)):
+        assert input_function(dataset, distributed=True) is dataset
+    policy = input_function(tf.data.Dataset.range(3), own_rows=True).options().experimental_distribute.auto_shard_policy
+    assert policy == tf.data.experimental.AutoShardPolicy.OFF
 
-        for dataset in (tf.data.Dataset.range(3), tf.compat.v1.data.Dataset.range(3)):
-            assert self.make(dataset, distributed=True) is dataset
-        policy = self.make(tf.data.Dataset.range(3), own_rows=True).options().experimental_distribute.auto_shard_policy
-        assert policy == tf.data.experimental.AutoShardPolicy.OFF
 
-    def test_a_tuple_in_one_process_only(self) -> None:
-        assert self.make(("features", "labels")) == ("features", "labels")
-        with pytest.raises(
-            UserModuleError, match="returned a tuple; where several processes train it has to return a tf.data.Dataset"
-        ):
-            self.make(("features", "labels"), distributed=True)
+@pytest.mark.tf
+def test_inputs_a_tuple_in_one_process_only() -> None:
+    assert input_function(("features", "labels")) == ("features", "labels")
+    with pytest.raises(
+        UserModuleError, match="returned a tuple; where several processes train it has to return a tf.data.Dataset"
+    ):
+        input_function(("features", "labels"), distributed=True)
 
-    def test_something_else(self) -> None:
-        for found, kind in ((None, "nothing"), ([1, 2], "a list"), ((1, 2, 3), "a tuple of 3")):
-            with pytest.raises(UserModuleError, match=f"returned {kind}, expected a tf.data.Dataset or"):
-                self.make(found)
 
-    def test_params_are_a_copy_for_each_call(self) -> None:
-        def spoil(path: str, params: dict[str, Any]) -> Any:
-            params["list"].append(1)
-            return params["list"], path
+@pytest.mark.tf
+def test_inputs_something_else() -> None:
+    for found, kind in ((None, "nothing"), ([1, 2], "a list"), ((1, 2, 3), "a tuple of 3")):
+        with pytest.raises(UserModuleError, match=f"returned {kind}, expected a tf.data.Dataset or"):
+            input_function(found)
 
-        functions = Functions(linear_module(train_input_fn=spoil), "data", {"list": []})
-        for _ in range(2):
-            assert functions.input_fn("train_input_fn", False, False)() == ([1], "data")
+
+@pytest.mark.tf
+def test_inputs_params_are_a_copy_for_each_call() -> None:
+    def spoil(path: str, params: dict[str, Any]) -> Any:
+        params["list"].append(1)
+        return params["list"], path
+
+    functions = Functions(linear_module(train_input_fn=spoil), "data", {"list": []})
+    for _ in range(2):
+        assert functions.input_fn("train_input_fn", False, False)() == ([1], "data")
+
+
+# The four things that serving_input_receiver_fn may return.
+def receive(make: Any) -> Any:
+    import tensorflow as tf
+
+    with tf.Graph().as_default():
+        return Functions(linear_module(serving_input_receiver_fn=make), "", {}).receive()
 
 
 @pytest.mark.tf
 @WARNINGS
-class TestReceivers:
-    """The four things that serving_input_receiver_fn may return."""
+def test_a_serving_input_receiver() -> None:
+    import tensorflow as tf
 
-    def receive(self, make: Any) -> Any:
-        import tensorflow as tf
+    def make() -> Any:
+        x = tf.compat.v1.placeholder(tf.float32, [None])
+        return tf.estimator.export.ServingInputReceiver({"x": x * 2}, {"half": x})
 
-        with tf.Graph().as_default():
-            return Functions(linear_module(serving_input_receiver_fn=make), "", {}).receive()
+    found = receive(make)
+    assert (list(found.features), list(found.receiver_tensors)) == (["x"], ["half"])
 
-    def test_a_serving_input_receiver(self) -> None:
-        import tensorflow as tf
 
-        def make() -> Any:
-            x = tf.compat.v1.placeholder(tf.float32, [None])
-            return tf.estimator.export.ServingInputReceiver({"x": x * 2}, {"half": x})
+@pytest.mark.tf
+@WARNINGS
+def test_a_tensor_serving_input_receiver() -> None:
+    import tensorflow as tf
 
-        found = self.receive(make)
-        assert (list(found.features), list(found.receiver_tensors)) == (["x"], ["half"])
+    def make() -> Any:
+        x = tf.compat.v1.placeholder(tf.float32, [None])
+        return tf.estimator.export.TensorServingInputReceiver(x * 2, {"half": x})
 
-    def test_a_tensor_serving_input_receiver(self) -> None:
-        import tensorflow as tf
+    assert receive(make).features.shape.as_list() == [None]
 
-        def make() -> Any:
-            x = tf.compat.v1.placeholder(tf.float32, [None])
-            return tf.estimator.export.TensorServingInputReceiver(x * 2, {"half": x})
 
-        assert self.receive(make).features.shape.as_list() == [None]
+@pytest.mark.tf
+@WARNINGS
+def test_receivers_functions_that_make_one() -> None:
+    import tensorflow as tf
 
-    def test_functions_that_make_one(self) -> None:
-        import tensorflow as tf
+    export = tf.estimator.export
+    spec = {"x": tf.io.FixedLenFeature([], tf.float32)}
+    parsing = receive(lambda: export.build_parsing_serving_input_receiver_fn(spec))
+    assert (list(parsing.features), parsing.receiver_tensors["examples"].dtype) == (["x"], tf.string)
+    made = receive(export.build_parsing_serving_input_receiver_fn(spec))
+    assert list(made.features) == ["x"]
+    raw = receive(
+        lambda: export.build_raw_serving_input_receiver_fn({"x": tf.compat.v1.placeholder(tf.float32, [1, 28], name="x")})
+    )
+    assert raw.receiver_tensors["x"].shape.as_list() == [None, 28]
 
-        export = tf.estimator.export
-        spec = {"x": tf.io.FixedLenFeature([], tf.float32)}
-        parsing = self.receive(lambda: export.build_parsing_serving_input_receiver_fn(spec))
-        assert (list(parsing.features), parsing.receiver_tensors["examples"].dtype) == (["x"], tf.string)
-        made = self.receive(export.build_parsing_serving_input_receiver_fn(spec))
-        assert list(made.features) == ["x"]
-        raw = self.receive(
-            lambda: export.build_raw_serving_input_receiver_fn({"x": tf.compat.v1.placeholder(tf.float32, [1, 28], name="x")})
-        )
-        assert raw.receiver_tensors["x"].shape.as_list() == [None, 28]
 
-    def test_something_else(self) -> None:
-        with pytest.raises(
-            UserModuleError, match="returned a dict, expected a ServingInputReceiver, a TensorServingInputReceiver, or"
-        ):
-            self.receive(lambda: {"x": 1})
+@pytest.mark.tf
+@WARNINGS
+def test_receivers_something_else() -> None:
+    with pytest.raises(
+        UserModuleError, match="returned a dict, expected a ServingInputReceiver, a TensorServingInputReceiver, or"
+    ):
+        receive(lambda: {"x": 1})

@@ -84,38 +84,42 @@ def test_wrong_parameters_are_told_before_rows_are_waited_for(tmp_path: Path) ->
         functions_script.main(task_config, linear_module())
 
 
-class TestMainScript:
-    """Which runner a main script gets."""
+# Which runner a main script gets.
+FOUR = "def model_fn(features, labels, mode, params): pass\ndef train_input_fn(path, params): pass\n"
 
-    FOUR = "def model_fn(features, labels, mode, params): pass\ndef train_input_fn(path, params): pass\n"
 
-    @pytest.fixture(autouse=True)
-    def _own_path(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("sys.path", ["/somewhere"])
+@pytest.fixture
+def _own_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.path", ["/somewhere"])
 
-    def found(self, folder: Path, text: str, runner: Any = None) -> Any:
-        (folder / "script.py").write_text(text)
-        return entry._find_main(str(folder / "script.py"), str(folder), runner)
 
-    def test_by_what_it_holds(self, tmp_path: Path) -> None:
-        from akdl.keras import operator as keras
+def runner_of(folder: Path, text: str, runner: Any = None) -> Any:
+    (folder / "script.py").write_text(text)
+    return entry._find_main(str(folder / "script.py"), str(folder), runner)
 
-        assert self.found(tmp_path, self.FOUR).func is functions_script.main
-        assert self.found(tmp_path, "def awf_create_model_fn(): pass\n").func is keras.main
-        assert self.found(tmp_path, "def main(config): pass\n" + self.FOUR).__name__ == "main"
-        assert self.found(tmp_path, "def main(config): pass\n" + self.FOUR, "estimator").func is functions_script.main
 
-    def test_several_kinds(self, tmp_path: Path) -> None:
-        text = self.FOUR + "def awf_create_model_fn(): pass\n"
-        with pytest.raises(entry.ScriptError, match="user parameter 'runner': script.py holds functions of several kinds"):
-            self.found(tmp_path, text)
-        assert self.found(tmp_path, text, "estimator").func is functions_script.main
+@pytest.mark.usefixtures("_own_path")
+def test_main_script_by_what_it_holds(tmp_path: Path) -> None:
+    from akdl.keras import operator as keras
 
-    def test_none(self, tmp_path: Path) -> None:
-        with pytest.raises(
-            entry.ScriptError, match="script.py defines no function `main`.* or the four functions of an Estimator"
-        ):
-            self.found(tmp_path, "def train(): pass\n")
+    assert runner_of(tmp_path, FOUR).func is functions_script.main
+    assert runner_of(tmp_path, "def awf_create_model_fn(): pass\n").func is keras.main
+    assert runner_of(tmp_path, "def main(config): pass\n" + FOUR).__name__ == "main"
+    assert runner_of(tmp_path, "def main(config): pass\n" + FOUR, "estimator").func is functions_script.main
+
+
+@pytest.mark.usefixtures("_own_path")
+def test_main_script_several_kinds(tmp_path: Path) -> None:
+    text = FOUR + "def awf_create_model_fn(): pass\n"
+    with pytest.raises(entry.ScriptError, match="user parameter 'runner': script.py holds functions of several kinds"):
+        runner_of(tmp_path, text)
+    assert runner_of(tmp_path, text, "estimator").func is functions_script.main
+
+
+@pytest.mark.usefixtures("_own_path")
+def test_main_script_none(tmp_path: Path) -> None:
+    with pytest.raises(entry.ScriptError, match="script.py defines no function `main`.* or the four functions of an Estimator"):
+        runner_of(tmp_path, "def train(): pass\n")
 
 
 def test_the_checkpoint_dir_of_the_operator(tmp_path: Path) -> None:

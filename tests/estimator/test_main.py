@@ -30,73 +30,78 @@ def digits(folder: Path, **size: int) -> str:
     return path
 
 
-class TestArguments:
-    def run(self, tmp_path: Path, text: str, *more: str, params: str = "{}") -> int:
-        (tmp_path / "user.py").write_text(text)
-        (tmp_path / "p.json").write_text(params)
-        files = ["--module", str(tmp_path / "user.py"), "--params", str(tmp_path / "p.json")]
-        return main(["train", *files, "--path", "data", "--model-dir", str(tmp_path / "out"), *more])
+def run_main(tmp_path: Path, text: str, *more: str, params: str = "{}") -> int:
+    (tmp_path / "user.py").write_text(text)
+    (tmp_path / "p.json").write_text(params)
+    files = ["--module", str(tmp_path / "user.py"), "--params", str(tmp_path / "p.json")]
+    return main(["train", *files, "--path", "data", "--model-dir", str(tmp_path / "out"), *more])
 
-    def test_functions_are_missing(self, tmp_path: Path, capsys: Any) -> None:
-        assert self.run(tmp_path, "def model_fn(features, labels, mode, params): pass\n") == 2
-        error = capsys.readouterr().err
-        assert error.startswith(
-            "train: user.py does not hold the four functions of an Estimator:\n- train_input_fn is missing\n"
+
+def test_arguments_functions_are_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_main(tmp_path, "def model_fn(features, labels, mode, params): pass\n") == 2
+    error = capsys.readouterr().err
+    assert error.startswith("train: user.py does not hold the four functions of an Estimator:\n- train_input_fn is missing\n")
+
+
+@pytest.mark.parametrize(
+    ("params", "more", "message"),
+    [
+        ('{"eval_steps": 0}', [], "train: the Estimator config has a mistake:\n- eval_steps: expected"),
+        ("{", [], "the p.json config has a mistake:\n- line 1"),
+        ('{"save_checkpoints_secs": 5}', ["--set", "save_checkpoints_steps=7"], "exclude each other, got 7 and 5"),
+        ("{}", ["--set", "eval_steps"], "--set eval_steps: expected key=value"),
+        ("{}", ["--module", "missing.py"], "to be a Python file, got"),
+    ],
+)
+def test_arguments_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], params: str, more: list[str], message: str
+) -> None:
+    assert run_main(tmp_path, "", *more, params=params) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_help_and_missing_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, code in ((["--help"], 0), (["train"], 2)):
+        with pytest.raises(SystemExit) as left:
+            main(arguments)
+        assert left.value.code == code
+    out, err = capsys.readouterr()
+    assert "--model-dir DIR" in out and "--module" in err
+
+
+def test_arguments_the_parameters_beside_the_module_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "user.py").touch()
+    (tmp_path / "parameters.json").write_text('{"eval_steps": 0}')
+    command = ["train", "--module", str(tmp_path / "user.py"), "--path", "data", "--model-dir", str(tmp_path / "out")]
+    assert main(command) == 2
+    assert "eval_steps: expected" in capsys.readouterr().err
+    (tmp_path / "other.json").write_text('{"train_max_step": 5}')
+    assert main([*command, "--params", str(tmp_path / "other.json"), "--set", "eval_steps=0"]) == 2
+    error = capsys.readouterr().err
+    assert "train_max_step: there is no such parameter; train_max_steps is meant" in error and "eval_steps: expected" in error
+
+
+def test_arguments_a_syntax_error_in_the_module(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_main(tmp_path, "x = 1\ndef model_fn(:\n") == 2
+    assert capsys.readouterr().err.startswith(f"train: {tmp_path / 'user.py'}, line 2: invalid syntax")
+
+
+def test_arguments_a_function_that_fails_before_training_keeps_its_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing = "".join(
+        f"def {name}({arguments}): raise KeyError('oh')\n"
+        for name, arguments in (
+            ("model_fn", "features, labels, mode, params"),
+            ("train_input_fn", "path, params"),
+            ("eval_input_fn", "path, params"),
+            ("serving_input_receiver_fn", ""),
         )
-
-    @pytest.mark.parametrize(
-        ("params", "more", "message"),
-        [
-            ('{"eval_steps": 0}', [], "train: the Estimator config has a mistake:\n- eval_steps: expected"),
-            ("{", [], "the p.json config has a mistake:\n- line 1"),
-            ('{"save_checkpoints_secs": 5}', ["--set", "save_checkpoints_steps=7"], "exclude each other, got 7 and 5"),
-            ("{}", ["--set", "eval_steps"], "--set eval_steps: expected key=value"),
-            ("{}", ["--module", "missing.py"], "to be a Python file, got"),
-        ],
     )
-    def test_wrong(self, tmp_path: Path, capsys: Any, params: str, more: list[str], message: str) -> None:
-        assert self.run(tmp_path, "", *more, params=params) == 2
-        assert message in capsys.readouterr().err
-
-    def test_help_and_missing_arguments(self, capsys: Any) -> None:
-        for arguments, code in ((["--help"], 0), (["train"], 2)):
-            with pytest.raises(SystemExit) as left:
-                main(arguments)
-            assert left.value.code == code
-        out, err = capsys.readouterr()
-        assert "--model-dir DIR" in out and "--module" in err
-
-    def test_the_parameters_beside_the_module_are_read(self, tmp_path: Path, capsys: Any) -> None:
-        (tmp_path / "user.py").touch()
-        (tmp_path / "parameters.json").write_text('{"eval_steps": 0}')
-        command = ["train", "--module", str(tmp_path / "user.py"), "--path", "data", "--model-dir", str(tmp_path / "out")]
-        assert main(command) == 2
-        assert "eval_steps: expected" in capsys.readouterr().err
-        (tmp_path / "other.json").write_text('{"train_max_step": 5}')
-        assert main([*command, "--params", str(tmp_path / "other.json"), "--set", "eval_steps=0"]) == 2
-        error = capsys.readouterr().err
-        assert (
-            "train_max_step: there is no such parameter; train_max_steps is meant" in error and "eval_steps: expected" in error
-        )
-
-    def test_a_syntax_error_in_the_module(self, tmp_path: Path, capsys: Any) -> None:
-        assert self.run(tmp_path, "x = 1\ndef model_fn(:\n") == 2
-        assert capsys.readouterr().err.startswith(f"train: {tmp_path / 'user.py'}, line 2: invalid syntax")
-
-    def test_a_function_that_fails_before_training_keeps_its_traceback(self, tmp_path: Path, capsys: Any) -> None:
-        failing = "".join(
-            f"def {name}({arguments}): raise KeyError('oh')\n"
-            for name, arguments in (
-                ("model_fn", "features, labels, mode, params"),
-                ("train_input_fn", "path, params"),
-                ("eval_input_fn", "path, params"),
-                ("serving_input_receiver_fn", ""),
-            )
-        )
-        assert self.run(tmp_path, failing) == 2
-        error = capsys.readouterr().err
-        assert 'user.py", line 4, in serving_input_receiver_fn' in error
-        assert error.endswith("train: serving_input_receiver_fn in user.py failed: KeyError: 'oh'\n")
+    assert run_main(tmp_path, failing) == 2
+    error = capsys.readouterr().err
+    assert 'user.py", line 4, in serving_input_receiver_fn' in error
+    assert error.endswith("train: serving_input_receiver_fn in user.py failed: KeyError: 'oh'\n")
 
 
 def commands(folder: Path) -> list[list[str]]:
@@ -154,7 +159,7 @@ def check_mistakes(found: list[tuple[int, str]], folder: Path) -> None:
 
 
 @WARNINGS
-def test_mistakes(tmp_path: Path, capsys: Any) -> None:
+def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What is wrong is told before the first step, and nothing wrong is exported."""
     found = []
     for command in commands(tmp_path):
@@ -190,7 +195,7 @@ def test_workers_in_step_without_a_chief(tmp_path: Path, tensorflow: str) -> Non
     np.testing.assert_allclose(served, [-1, 2], atol=0.5)
 
 
-def test_both_commands_list_all_flags(capsys: Any) -> None:
+def test_both_commands_list_all_flags(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (["--help"], ["train", "--help"]):
         with pytest.raises(SystemExit) as left:
             main(arguments)
@@ -200,7 +205,7 @@ def test_both_commands_list_all_flags(capsys: Any) -> None:
 
 
 @WARNINGS
-def test_digits_alone(tmp_path: Path, capsys: Any) -> None:
+def test_digits_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two heads; a second run goes on; both heads predict what `predict` does."""
     import tensorflow as tf
 

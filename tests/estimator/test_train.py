@@ -76,23 +76,21 @@ def test_until_the_rows_end_with_a_tuple_or_a_dataset(tmp_path: Path) -> None:
     assert result.global_step == 5
 
 
-class TestEvaluations:
-    """At every checkpoint where no time has to pass between two, and otherwise at the end alone."""
-
-    @pytest.mark.parametrize(
-        ("params", "steps"),
-        [
-            ({"eval_start_delay_secs": 0, "eval_throttle_secs": 0}, [4, 8, 10]),
-            ({"eval_start_delay_secs": 0, "eval_throttle_secs": 600}, [4, 10]),
-            ({"eval_start_delay_secs": 120, "eval_throttle_secs": 0}, [10]),
-        ],
+# At every checkpoint where no time has to pass between two, and otherwise at the end alone.
+@pytest.mark.parametrize(
+    ("params", "steps"),
+    [
+        ({"eval_start_delay_secs": 0, "eval_throttle_secs": 0}, [4, 8, 10]),
+        ({"eval_start_delay_secs": 0, "eval_throttle_secs": 600}, [4, 10]),
+        ({"eval_start_delay_secs": 120, "eval_throttle_secs": 0}, [10]),
+    ],
+)
+def test_evaluations_when(tmp_path: Path, params: dict[str, Any], steps: list[int]) -> None:
+    result, lines = train(
+        linear_module(), tmp_path, train_max_steps=10, save_checkpoints_steps=4, keep_checkpoint_max=2, **params
     )
-    def test_when(self, tmp_path: Path, params: dict[str, Any], steps: list[int]) -> None:
-        result, lines = train(
-            linear_module(), tmp_path, train_max_steps=10, save_checkpoints_steps=4, keep_checkpoint_max=2, **params
-        )
-        assert [line.split("  ")[0] for line in lines[:-1]] == [f"evaluation at step {step}" for step in steps]
-        assert checkpoints(tmp_path) == [8, 10]
+    assert [line.split("  ")[0] for line in lines[:-1]] == [f"evaluation at step {step}" for step in steps]
+    assert checkpoints(tmp_path) == [8, 10]
 
 
 @pytest.mark.parametrize("keep", [0, None])

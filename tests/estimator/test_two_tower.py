@@ -24,100 +24,104 @@ def example(name: str) -> Any:
     return load_module(str(EXAMPLE / f"{name}.py"))
 
 
-class TestFlags:
-    def test_defaults(self) -> None:
-        from akdl.estimator.flags import flags_from
+def test_flags_defaults() -> None:
+    from akdl.estimator.flags import flags_from
 
-        found = {name: flag.value for name, flag in flags_from({})._flags().items()}
-        sides = {"hidden_units": "512,256,128", "dropout": 0.7, "batch_norm": True}
-        expected = {f"{side}_{name}": value for side in ("user", "item") for name, value in sides.items()}
-        expected.update(model_name="testModelName", model_dir=None, keywords_file=None, keywords_weights_file=None)
-        expected.update(learning_rate=0.01, train_num_epochs=None, train_shuffle_buffer_size=10000)
-        expected.update(max_train_steps=1000, max_eval_steps=None, start_delay_secs=120, throttle_secs=600)
-        for what, batch_size in (("train", 100), ("eval", 100), ("predict", 2)):
-            expected.update({f"{what}_files": None, f"{what}_batch_size": batch_size})
-            expected.update({f"{what}_reader_num_threads": 1, f"{what}_parser_num_threads": 1})
-        assert found == expected
-
-    def test_values(self) -> None:
-        from akdl.estimator.flags import file_list, flags_from, int_list
-
-        found = flags_from({"user_dropout": "0.2", "item_batch_norm": False, "max_train_steps": 7, "model_dir": None})
-        assert (found.user_dropout, found.item_batch_norm, found.max_train_steps, found.model_dir) == (0.2, False, 7, None)
-        with pytest.raises(ValueError, match="there is no flag steps; the flags are eval_batch_size"):
-            flags_from({"steps": 7})
-        with pytest.raises(ValueError, match="max_train_steps.*7.5"):
-            flags_from({"max_train_steps": 7.5})
-        assert (int_list("3, 2"), file_list("f", " a,b ")) == ([3, 2], ["a", "b"])
-        with pytest.raises(ValueError, match="expected whole numbers separated by commas, .* got '3,x'"):
-            int_list("3,x")
-        with pytest.raises(ValueError, match="the flag eval_files should list files separated by commas, got None"):
-            file_list("eval_files", None)
-
-    def test_on_the_command_line(self) -> None:
-        import tensorflow as tf
-
-        from akdl.estimator.flags import define_flags
-
-        found = define_flags(tf.compat.v1.flags.FlagValues())
-        found(["program", "--nouser_batch_norm", "--train_batch_size=5"])
-        assert (found.user_batch_norm, found.train_batch_size) == (False, 5)
-
-    def test_of_a_command(self, capsys: Any) -> None:
-        """`--help` lists all flags and ends with 0; what is wrong ends with 2."""
-        from akdl.estimator.flags import flags_from, flags_of_command
-
-        assert flags_of_command("Trains.", ["--train_batch_size=5", "--nouser_batch_norm"]).train_batch_size == 5
-        for arguments, code in (
-            (["--help"], 0),
-            (["--model_dir=a", "--helpfull"], 0),
-            (["--max_train_steps=x"], 2),
-            (["a"], 2),
-        ):
-            with pytest.raises(SystemExit) as left:
-                flags_of_command("Trains.", arguments)
-            assert left.value.code == code
-        out, err = capsys.readouterr()
-        assert all(f"  --{name}: " in out for name in flags_from({}).flag_values_dict())
-        assert "max_train_steps" in err and "expected flags only, got a" in err
+    found = {name: flag.value for name, flag in flags_from({})._flags().items()}
+    sides = {"hidden_units": "512,256,128", "dropout": 0.7, "batch_norm": True}
+    expected = {f"{side}_{name}": value for side in ("user", "item") for name, value in sides.items()}
+    expected.update(model_name="testModelName", model_dir=None, keywords_file=None, keywords_weights_file=None)
+    expected.update(learning_rate=0.01, train_num_epochs=None, train_shuffle_buffer_size=10000)
+    expected.update(max_train_steps=1000, max_eval_steps=None, start_delay_secs=120, throttle_secs=600)
+    for what, batch_size in (("train", 100), ("eval", 100), ("predict", 2)):
+        expected.update({f"{what}_files": None, f"{what}_batch_size": batch_size})
+        expected.update({f"{what}_reader_num_threads": 1, f"{what}_parser_num_threads": 1})
+    assert found == expected
 
 
-class TestInput:
-    def batches(self, folder: Path, **arguments: Any) -> list[Any]:
-        import tensorflow as tf
+def test_flags_values() -> None:
+    from akdl.estimator.flags import file_list, flags_from, int_list
 
-        from akdl.estimator.tfrecord_input import input_fn
+    found = flags_from({"user_dropout": "0.2", "item_batch_norm": False, "max_train_steps": 7, "model_dir": None})
+    assert (found.user_dropout, found.item_batch_norm, found.max_train_steps, found.model_dir) == (0.2, False, 7, None)
+    with pytest.raises(ValueError, match="there is no flag steps; the flags are eval_batch_size"):
+        flags_from({"steps": 7})
+    with pytest.raises(ValueError, match="max_train_steps.*7.5"):
+        flags_from({"max_train_steps": 7.5})
+    assert (int_list("3, 2"), file_list("f", " a,b ")) == ([3, 2], ["a", "b"])
+    with pytest.raises(ValueError, match="expected whole numbers separated by commas, .* got '3,x'"):
+        int_list("3,x")
+    with pytest.raises(ValueError, match="the flag eval_files should list files separated by commas, got None"):
+        file_list("eval_files", None)
 
-        if not (folder / "eval.tfrecord").exists():
-            example("click_data").write(str(folder), train=40, test=23)
-        spec = {"label": tf.io.FixedLenFeature([1], tf.int64), "user_age": tf.io.FixedLenFeature([1], tf.float32)}
-        arguments = {"files": [str(folder / "eval.tfrecord")], "batch_size": 10, "features": spec, "num_epochs": 1, **arguments}
-        return list(input_fn(**arguments).as_numpy_iterator())
 
-    def test_order_ends_and_epochs(self, tmp_path: Path) -> None:
-        whole = example("click_data").make(23, seed=2)
-        batches = self.batches(tmp_path)
-        assert [len(label) for _, label in batches] == [10, 10, 3]
-        np.testing.assert_array_equal(np.concatenate([label for _, label in batches])[:, 0], whole["label"])
-        np.testing.assert_array_equal(np.concatenate([rows["user_age"] for rows, _ in batches])[:, 0], whole["user_age"])
-        assert len(self.batches(tmp_path, drop_final_batch=True)) == 2
-        assert sum(len(label) for _, label in self.batches(tmp_path, num_epochs=2)) == 46
+def test_flags_on_the_command_line() -> None:
+    import tensorflow as tf
 
-    def test_shuffled_from_several_files(self, tmp_path: Path) -> None:
-        def ages(**arguments: Any) -> Any:
-            pattern = str(tmp_path / "train-*.tfrecord")
-            return np.concatenate([rows["user_age"][:, 0] for rows, _ in self.batches(tmp_path, files=[pattern], **arguments)])
+    from akdl.estimator.flags import define_flags
 
-        in_order = ages()
-        shuffled = ages(shuffle_buffer_size=40, reader_num_threads=2, parser_num_threads=2)
-        assert sorted(shuffled) == sorted(in_order) and list(shuffled) != list(in_order)
+    found = define_flags(tf.compat.v1.flags.FlagValues())
+    found(["program", "--nouser_batch_norm", "--train_batch_size=5"])
+    assert (found.user_batch_norm, found.train_batch_size) == (False, 5)
 
-    def test_features_alone_and_mistakes(self, tmp_path: Path) -> None:
-        assert set(self.batches(tmp_path, label_key=None)[0]) == {"label", "user_age"}
-        with pytest.raises(ValueError, match="the label 'click' is not among the features: label, user_age"):
-            self.batches(tmp_path, label_key="click")
-        with pytest.raises(ValueError, match="no files to read"):
-            self.batches(tmp_path, files=[])
+
+def test_flags_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--help` lists all flags and ends with 0; what is wrong ends with 2."""
+    from akdl.estimator.flags import flags_from, flags_of_command
+
+    assert flags_of_command("Trains.", ["--train_batch_size=5", "--nouser_batch_norm"]).train_batch_size == 5
+    for arguments, code in (
+        (["--help"], 0),
+        (["--model_dir=a", "--helpfull"], 0),
+        (["--max_train_steps=x"], 2),
+        (["a"], 2),
+    ):
+        with pytest.raises(SystemExit) as left:
+            flags_of_command("Trains.", arguments)
+        assert left.value.code == code
+    out, err = capsys.readouterr()
+    assert all(f"  --{name}: " in out for name in flags_from({}).flag_values_dict())
+    assert "max_train_steps" in err and "expected flags only, got a" in err
+
+
+def input_batches(folder: Path, **arguments: Any) -> list[Any]:
+    import tensorflow as tf
+
+    from akdl.estimator.tfrecord_input import input_fn
+
+    if not (folder / "eval.tfrecord").exists():
+        example("click_data").write(str(folder), train=40, test=23)
+    spec = {"label": tf.io.FixedLenFeature([1], tf.int64), "user_age": tf.io.FixedLenFeature([1], tf.float32)}
+    arguments = {"files": [str(folder / "eval.tfrecord")], "batch_size": 10, "features": spec, "num_epochs": 1, **arguments}
+    return list(input_fn(**arguments).as_numpy_iterator())
+
+
+def test_input_order_ends_and_epochs(tmp_path: Path) -> None:
+    whole = example("click_data").make(23, seed=2)
+    batches = input_batches(tmp_path)
+    assert [len(label) for _, label in batches] == [10, 10, 3]
+    np.testing.assert_array_equal(np.concatenate([label for _, label in batches])[:, 0], whole["label"])
+    np.testing.assert_array_equal(np.concatenate([rows["user_age"] for rows, _ in batches])[:, 0], whole["user_age"])
+    assert len(input_batches(tmp_path, drop_final_batch=True)) == 2
+    assert sum(len(label) for _, label in input_batches(tmp_path, num_epochs=2)) == 46
+
+
+def test_input_shuffled_from_several_files(tmp_path: Path) -> None:
+    def ages(**arguments: Any) -> Any:
+        pattern = str(tmp_path / "train-*.tfrecord")
+        return np.concatenate([rows["user_age"][:, 0] for rows, _ in input_batches(tmp_path, files=[pattern], **arguments)])
+
+    in_order = ages()
+    shuffled = ages(shuffle_buffer_size=40, reader_num_threads=2, parser_num_threads=2)
+    assert sorted(shuffled) == sorted(in_order) and list(shuffled) != list(in_order)
+
+
+def test_input_features_alone_and_mistakes(tmp_path: Path) -> None:
+    assert set(input_batches(tmp_path, label_key=None)[0]) == {"label", "user_age"}
+    with pytest.raises(ValueError, match="the label 'click' is not among the features: label, user_age"):
+        input_batches(tmp_path, label_key="click")
+    with pytest.raises(ValueError, match="no files to read"):
+        input_batches(tmp_path, files=[])
 
 
 @pytest.fixture(scope="module")

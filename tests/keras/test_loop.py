@@ -40,68 +40,70 @@ def train(config: dict[str, Any], module: Any) -> Any:
     return train(config, module)
 
 
-class TestTwoOptimizers:
-    def test_equals_a_step_by_hand(self) -> None:
-        result = train(CONFIG, wide_deep())
-        start, expected = wide_deep_by_hand(7, [(X[:10], Y[:10]), (X[10:], Y[10:])])
-        for ours, theirs, before in zip(result.model.get_weights(), expected, start):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
-            assert np.abs(ours - before).max() > 1e-3
-
-    def test_each_moves_its_own_variables(self) -> None:
-        still = {"name": "SGD", "args": {"learning_rate": 0.0}}
-        moved = train({**CONFIG, "optimizer": [still, "adam"]}, wide_deep()).model
-        nothing = train({**CONFIG, "optimizer": [still, still]}, wide_deep()).model
-        np.testing.assert_array_equal(moved.linear_model.get_weights()[0], nothing.linear_model.get_weights()[0])
-        assert np.abs(moved.dnn_model.get_weights()[0] - nothing.dnn_model.get_weights()[0]).max() > 1e-3
-
-    @pytest.mark.parametrize(
-        ("groups", "message"),
-        [
-            (lambda model: None, "returned NoneType, expected a tuple with the variables of each optimizer"),
-            (lambda model: (model.trainable_variables,), "returned 1 groups, the config has 2 optimizers"),
-            (lambda model: (model.trainable_variables[:-1], []), "in no group: .*bias"),
-            (lambda model: (model.trainable_variables, model.trainable_variables[-1:]), "in several: .*bias"),
-            (lambda model: (model.trainable_variables, [object()]), "no trainable variable of the model: <object"),
-        ],
-    )
-    def test_every_variable_is_in_one_group(self, groups: Any, message: str) -> None:
-        module = wide_deep()
-        module.awf_group_trainable_vars_fn = groups
-        with pytest.raises(ValueError, match=message):
-            train(CONFIG, module)
+def test_two_optimizers_equals_a_step_by_hand() -> None:
+    result = train(CONFIG, wide_deep())
+    start, expected = wide_deep_by_hand(7, [(X[:10], Y[:10]), (X[10:], Y[10:])])
+    for ours, theirs, before in zip(result.model.get_weights(), expected, start):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+        assert np.abs(ours - before).max() > 1e-3
 
 
-class TestSeveralOutputs:
-    def module(self) -> Any:
-        import tensorflow as tf
+def test_two_optimizers_each_moves_its_own_variables() -> None:
+    still = {"name": "SGD", "args": {"learning_rate": 0.0}}
+    moved = train({**CONFIG, "optimizer": [still, "adam"]}, wide_deep()).model
+    nothing = train({**CONFIG, "optimizer": [still, still]}, wide_deep()).model
+    np.testing.assert_array_equal(moved.linear_model.get_weights()[0], nothing.linear_model.get_weights()[0])
+    assert np.abs(moved.dnn_model.get_weights()[0] - nothing.dnn_model.get_weights()[0]).max() > 1e-3
 
-        def create() -> Any:
-            inputs = tf.keras.Input((4,))
-            a = tf.keras.layers.Dense(1, name="a")(inputs)
-            b = tf.keras.layers.Dense(1, activation="sigmoid", name="b")(inputs)
-            return tf.keras.Model(inputs, {"a": a, "b": b})
 
-        data = tf.data.Dataset.from_tensor_slices((X, {"a": X[:, 1:2], "b": Y}))
-        return user_module(awf_create_model_fn=create, awf_create_train_dataset_fn=lambda: data)
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (lambda model: None, "returned NoneType, expected a tuple with the variables of each optimizer"),
+        (lambda model: (model.trainable_variables,), "returned 1 groups, the config has 2 optimizers"),
+        (lambda model: (model.trainable_variables[:-1], []), "in no group: .*bias"),
+        (lambda model: (model.trainable_variables, model.trainable_variables[-1:]), "in several: .*bias"),
+        (lambda model: (model.trainable_variables, [object()]), "no trainable variable of the model: <object"),
+    ],
+)
+def test_two_optimizers_every_variable_is_in_one_group(groups: Any, message: str) -> None:
+    module = wide_deep()
+    module.awf_group_trainable_vars_fn = groups
+    with pytest.raises(ValueError, match=message):
+        train(CONFIG, module)
 
-    def test_loss_and_metrics_per_output(self) -> None:
-        config = {
-            "batch_size": 20,
-            "seed": 1,
-            "optimizer": {"name": "SGD", "args": {"learning_rate": 0.0}},
-            "loss": {"a": "mse", "b": "binary_crossentropy"},
-            "loss_weights": {"b": 0.5},
-            "metrics": {"a": ["mse"], "b": ["BinaryCrossentropy", "AUC"]},
-        }
-        (logs,) = train(config, self.module()).history
-        assert list(logs) == ["loss", "a_mse", "b_binary_crossentropy", "b_auc"]
-        assert logs["loss"] == pytest.approx(logs["a_mse"] + 0.5 * logs["b_binary_crossentropy"], rel=1e-5)
 
-    def test_an_output_that_is_not_there(self) -> None:
-        config = {"batch_size": 20, "optimizer": "sgd", "loss": {"c": "mse"}}
-        with pytest.raises(ValueError, match="loss: the model has no output 'c'; its outputs are a, b"):
-            train(config, self.module())
+def module_of_several_outputs() -> Any:
+    import tensorflow as tf
+
+    def create() -> Any:
+        inputs = tf.keras.Input((4,))
+        a = tf.keras.layers.Dense(1, name="a")(inputs)
+        b = tf.keras.layers.Dense(1, activation="sigmoid", name="b")(inputs)
+        return tf.keras.Model(inputs, {"a": a, "b": b})
+
+    data = tf.data.Dataset.from_tensor_slices((X, {"a": X[:, 1:2], "b": Y}))
+    return user_module(awf_create_model_fn=create, awf_create_train_dataset_fn=lambda: data)
+
+
+def test_several_outputs_loss_and_metrics_per_output() -> None:
+    config = {
+        "batch_size": 20,
+        "seed": 1,
+        "optimizer": {"name": "SGD", "args": {"learning_rate": 0.0}},
+        "loss": {"a": "mse", "b": "binary_crossentropy"},
+        "loss_weights": {"b": 0.5},
+        "metrics": {"a": ["mse"], "b": ["BinaryCrossentropy", "AUC"]},
+    }
+    (logs,) = train(config, module_of_several_outputs()).history
+    assert list(logs) == ["loss", "a_mse", "b_binary_crossentropy", "b_auc"]
+    assert logs["loss"] == pytest.approx(logs["a_mse"] + 0.5 * logs["b_binary_crossentropy"], rel=1e-5)
+
+
+def test_several_outputs_an_output_that_is_not_there() -> None:
+    config = {"batch_size": 20, "optimizer": "sgd", "loss": {"c": "mse"}}
+    with pytest.raises(ValueError, match="loss: the model has no output 'c'; its outputs are a, b"):
+        train(config, module_of_several_outputs())
 
 
 def test_two_metrics_of_one_name() -> None:

@@ -24,90 +24,100 @@ def write(path: Path, config: Any) -> str:
     return str(path)
 
 
-class TestArguments:
-    """Found out without TensorFlow's help, so they don't need it."""
+# Found out without TensorFlow's help, so they don't need it.
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set", "epochs"], "--set epochs: expected key=value"),
+        (["--module", "missing.py"], "to be a Python file, got"),
+    ],
+)
+def test_arguments_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    module = tmp_path / "user.py"
+    module.write_text("")
+    assert main(["train", write(tmp_path / "c.json", {}), "--module", str(module), *arguments]) == 2
+    assert message in capsys.readouterr().err
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (["--set", "epochs"], "--set epochs: expected key=value"),
-            (["--module", "missing.py"], "to be a Python file, got"),
-        ],
-    )
-    def test_wrong(self, tmp_path: Path, capsys: Any, arguments: list[str], message: str) -> None:
-        module = tmp_path / "user.py"
-        module.write_text("")
-        assert main(["train", write(tmp_path / "c.json", {}), "--module", str(module), *arguments]) == 2
-        assert message in capsys.readouterr().err
 
-    def test_help(self, capsys: Any) -> None:
-        with pytest.raises(SystemExit) as left:
-            main(["--help"])
-        assert left.value.code == 0
-        printed = capsys.readouterr().out
-        assert all(flag in printed for flag in ("--module", "--data-path", "--set", "CONFIG", "{train,evaluate,predict}"))
+def test_arguments_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--help"])
+    assert left.value.code == 0
+    printed = capsys.readouterr().out
+    assert all(flag in printed for flag in ("--module", "--data-path", "--set", "CONFIG", "{train,evaluate,predict}"))
 
-    def test_a_module_with_a_syntax_error(self, tmp_path: Path, capsys: Any) -> None:
-        module = tmp_path / "user.py"
-        module.write_text("x = 1\ndef broken(:\n")
-        assert main(["train", write(tmp_path / "c.json", {}), "--module", str(module)]) == 2
-        assert f"train: {module}, line 2: " in capsys.readouterr().err
 
-    def test_no_config(self, tmp_path: Path, capsys: Any) -> None:
-        assert main(["train", str(tmp_path / "c.json"), *MODULE]) == 2
-        assert "c.json" in capsys.readouterr().err
+def test_arguments_a_module_with_a_syntax_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    module = tmp_path / "user.py"
+    module.write_text("x = 1\ndef broken(:\n")
+    assert main(["train", write(tmp_path / "c.json", {}), "--module", str(module)]) == 2
+    assert f"train: {module}, line 2: " in capsys.readouterr().err
 
-    def test_no_task(self, capsys: Any) -> None:
-        with pytest.raises(SystemExit) as left:
-            main(["test", "c.json", *MODULE])
-        assert left.value.code == 2
-        assert "train" in capsys.readouterr().err
+
+def test_arguments_no_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", str(tmp_path / "c.json"), *MODULE]) == 2
+    assert "c.json" in capsys.readouterr().err
+
+
+def test_arguments_no_task(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["test", "c.json", *MODULE])
+    assert left.value.code == 2
+    assert "train" in capsys.readouterr().err
 
 
 @pytest.mark.tf
 @WARNINGS
-class TestTasks:
-    def test_all_mistakes_of_a_config(self, tmp_path: Path, capsys: Any) -> None:
-        config = {**mlp_config(tmp_path), "loss": 3, "save_path": "${OUT_PATH}$/model"}
-        config["train_data_args"] = {"file": "f", "skip_head": True, "feat_num": 129}
-        assert main(["train", write(tmp_path / "c.json", config), *MODULE, "--data-path", str(tmp_path)]) == 2
-        lines = capsys.readouterr().err.splitlines()
-        assert lines[0] == "train: the train config has 4 mistakes:"
-        assert [line.split(":")[0] for line in lines[1:]] == ["- save_path", "- loss", "- train_data_args", "- train_data_args"]
+def test_tasks_all_mistakes_of_a_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = {**mlp_config(tmp_path), "loss": 3, "save_path": "${OUT_PATH}$/model"}
+    config["train_data_args"] = {"file": "f", "skip_head": True, "feat_num": 129}
+    assert main(["train", write(tmp_path / "c.json", config), *MODULE, "--data-path", str(tmp_path)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "train: the train config has 4 mistakes:"
+    assert [line.split(":")[0] for line in lines[1:]] == ["- save_path", "- loss", "- train_data_args", "- train_data_args"]
 
-    def test_train_and_predict(self, tmp_path: Path, capsys: Any) -> None:
-        config = mlp_config(tmp_path, save_path="${OUT_PATH}$/model")
-        arguments = [*MODULE, "--data-path", str(tmp_path), "--set", f"OUT_PATH={tmp_path}"]
-        assert main(["train", write(tmp_path / "c.json", config), *arguments, "--set", "epochs=1"]) == 0
-        printed = capsys.readouterr().out.splitlines()
-        assert printed[0].startswith("epoch 1/1  loss ") and "val_auc" in printed[0] and "steps/s" in printed[0]
-        assert printed[1:] == [f"saved to {tmp_path / 'model'}", "1 epochs, 5 steps"]
-        config = {
-            "model": {"name": "m", "path": "${OUT_PATH}$/model"},
-            "predict_data_args": config["train_data_args"],
-            "batch_size": 20,
-            "output": {"path": "${OUT_PATH}$/p.csv"},
-        }
-        assert main(["predict", write(tmp_path / "p.json", config), *arguments]) == 0
-        assert capsys.readouterr().out == f"50 rows written to {tmp_path / 'p.csv'}\n"
-        assert main(["train", write(tmp_path / "c.json", mlp_config(tmp_path, save_path=str(tmp_path))), *arguments]) == 2
-        assert "is not an empty folder" in capsys.readouterr().err
 
-    def test_interrupted(self, tmp_path: Path, capsys: Any) -> None:
-        (tmp_path / "user.py").write_text(
-            "from mlp import *\ndef awf_create_train_dataset_fn(file, skip_head, dim):\n    raise KeyboardInterrupt\n"
-        )
-        arguments = ["--module", str(tmp_path / "user.py"), "--data-path", str(tmp_path)]
-        load_module(MODULE[1])  # so that it can be imported
-        assert main(["train", write(tmp_path / "c.json", mlp_config(tmp_path)), *arguments]) == 130
-        assert capsys.readouterr().err == "train: interrupted\n"
+@pytest.mark.tf
+@WARNINGS
+def test_tasks_train_and_predict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = mlp_config(tmp_path, save_path="${OUT_PATH}$/model")
+    arguments = [*MODULE, "--data-path", str(tmp_path), "--set", f"OUT_PATH={tmp_path}"]
+    assert main(["train", write(tmp_path / "c.json", config), *arguments, "--set", "epochs=1"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("epoch 1/1  loss ") and "val_auc" in printed[0] and "steps/s" in printed[0]
+    assert printed[1:] == [f"saved to {tmp_path / 'model'}", "1 epochs, 5 steps"]
+    config = {
+        "model": {"name": "m", "path": "${OUT_PATH}$/model"},
+        "predict_data_args": config["train_data_args"],
+        "batch_size": 20,
+        "output": {"path": "${OUT_PATH}$/p.csv"},
+    }
+    assert main(["predict", write(tmp_path / "p.json", config), *arguments]) == 0
+    assert capsys.readouterr().out == f"50 rows written to {tmp_path / 'p.csv'}\n"
+    assert main(["train", write(tmp_path / "c.json", mlp_config(tmp_path, save_path=str(tmp_path))), *arguments]) == 2
+    assert "is not an empty folder" in capsys.readouterr().err
 
-    def test_a_failure_on_the_way(self, tmp_path: Path, capsys: Any) -> None:
-        config = mlp_config(tmp_path, callbacks=[{"name": "early_stopping", "args": {"monitor": "val_f1"}}])
-        assert main(["train", write(tmp_path / "c.json", config), *MODULE, "--data-path", str(tmp_path)]) == 1
-        assert capsys.readouterr().err.endswith(
-            "there is no metric 'val_f1' to monitor; the metrics are loss, auc, val_loss, val_auc\n"
-        )
+
+@pytest.mark.tf
+@WARNINGS
+def test_tasks_interrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "user.py").write_text(
+        "from mlp import *\ndef awf_create_train_dataset_fn(file, skip_head, dim):\n    raise KeyboardInterrupt\n"
+    )
+    arguments = ["--module", str(tmp_path / "user.py"), "--data-path", str(tmp_path)]
+    load_module(MODULE[1])  # so that it can be imported
+    assert main(["train", write(tmp_path / "c.json", mlp_config(tmp_path)), *arguments]) == 130
+    assert capsys.readouterr().err == "train: interrupted\n"
+
+
+@pytest.mark.tf
+@WARNINGS
+def test_tasks_a_failure_on_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = mlp_config(tmp_path, callbacks=[{"name": "early_stopping", "args": {"monitor": "val_f1"}}])
+    assert main(["train", write(tmp_path / "c.json", config), *MODULE, "--data-path", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.endswith(
+        "there is no metric 'val_f1' to monitor; the metrics are loss, auc, val_loss, val_auc\n"
+    )
 
 
 SPOILS = """
@@ -127,7 +137,7 @@ def awf_model_to_save_fn(model):
 @pytest.mark.tf
 @WARNINGS
 def test_a_model_that_cannot_be_saved_in_the_end_fails_and_is_kept(
-    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The folder was free before the training, and is not any more when it ends."""
     module, path = tmp_path / "spoils.py", tmp_path / "model"

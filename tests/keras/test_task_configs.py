@@ -48,89 +48,92 @@ def schema() -> dict[str, Any]:
         return json.load(file)
 
 
-class TestCheck:
-    @pytest.mark.parametrize(("task", "config"), GOOD)
-    def test_good(self, schema: dict[str, Any], task: str, config: dict[str, Any]) -> None:
-        assert check(task, config) == []
+@pytest.mark.parametrize(("task", "config"), GOOD)
+def test_check_good(schema: dict[str, Any], task: str, config: dict[str, Any]) -> None:
+    assert check(task, config) == []
+    jsonschema.validate(config, {**schema, "anyOf": [{"$ref": f"#/definitions/{task}"}]})
+
+
+@pytest.mark.parametrize(("task", "config", "mistakes"), BAD)
+def test_check_bad(schema: dict[str, Any], task: str, config: dict[str, Any], mistakes: list[str]) -> None:
+    assert [one.partition("; known are model_args")[0] for one in check(task, config)] == mistakes
+    with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(config, {**schema, "anyOf": [{"$ref": f"#/definitions/{task}"}]})
 
-    @pytest.mark.parametrize(("task", "config", "mistakes"), BAD)
-    def test_bad(self, schema: dict[str, Any], task: str, config: dict[str, Any], mistakes: list[str]) -> None:
-        assert [one.partition("; known are model_args")[0] for one in check(task, config)] == mistakes
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(config, {**schema, "anyOf": [{"$ref": f"#/definitions/{task}"}]})
 
-    def test_beyond_the_schema(self) -> None:
-        assert check("train", {**TRAIN, "callbacks": ["checkpoint", "checkpoint"]}) == [
-            "callbacks[1]: there can be one checkpoint callback only"
-        ]
-        assert check("predict", {"batch_size": 1}) == ["model: give either model or models"]
-        double = {**EVALUATE, "models": EVALUATE["models"] * 2}
-        assert check("evaluate", double) == ["models: several have the name m"]
-
-    def test_the_schema_is_one(self, schema: dict[str, Any]) -> None:
-        jsonschema.Draft7Validator.check_schema(schema)
+def test_check_beyond_the_schema() -> None:
+    assert check("train", {**TRAIN, "callbacks": ["checkpoint", "checkpoint"]}) == [
+        "callbacks[1]: there can be one checkpoint callback only"
+    ]
+    assert check("predict", {"batch_size": 1}) == ["model: give either model or models"]
+    double = {**EVALUATE, "models": EVALUATE["models"] * 2}
+    assert check("evaluate", double) == ["models: several have the name m"]
 
 
-class TestPlaceholders:
-    CONFIG = {**TRAIN, "train_data_args": {"files": ["${DATA_PATH}$/a", "${DATA_PATH}$/${PART}$"]}}
-
-    def test_filled_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("PART", "b")
-        monkeypatch.setenv("DATA_PATH", "not this")
-        filled = prepare("train", self.CONFIG, {"DATA_PATH": "/d"})
-        assert filled["train_data_args"] == {"files": ["/d/a", "/d/b"]}
-        assert set(placeholders_in(self.CONFIG)) == {"DATA_PATH", "PART"}
-
-    def test_unset_ones_are_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("PART", raising=False)
-        with pytest.raises(ConfigError) as raised:
-            prepare("train", {**self.CONFIG, "batch_size": "x"}, {"DATA_PATH": "/d"})
-        assert raised.value.mistakes == [
-            "train_data_args.files[1]: the placeholder ${PART}$ has no value; set it with --set PART=..., a user parameter of the "
-            "operator, or the environment",
-            'batch_size: expected an integer, got "x"',
-        ]
+def test_check_the_schema_is_one(schema: dict[str, Any]) -> None:
+    jsonschema.Draft7Validator.check_schema(schema)
 
 
-class TestUserModule:
-    def test_all_mistakes_at_once(self) -> None:
-        user = ModuleType("user")
-        vars(user).update(awf_create_model_fn=lambda name: None)
-        config = {"loss": "mse", "optimizer": ["sgd", "adam"], "val_data_args": {}}
-        with pytest.raises(ConfigError, match="the train config has 4 mistakes:\n- batch_size: missing\n") as raised:
+CONFIG = {**TRAIN, "train_data_args": {"files": ["${DATA_PATH}$/a", "${DATA_PATH}$/${PART}$"]}}
+
+
+def test_placeholders_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PART", "b")
+    monkeypatch.setenv("DATA_PATH", "not this")
+    filled = prepare("train", CONFIG, {"DATA_PATH": "/d"})
+    assert filled["train_data_args"] == {"files": ["/d/a", "/d/b"]}
+    assert set(placeholders_in(CONFIG)) == {"DATA_PATH", "PART"}
+
+
+def test_placeholders_unset_ones_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PART", raising=False)
+    with pytest.raises(ConfigError) as raised:
+        prepare("train", {**CONFIG, "batch_size": "x"}, {"DATA_PATH": "/d"})
+    assert raised.value.mistakes == [
+        "train_data_args.files[1]: the placeholder ${PART}$ has no value; set it with --set PART=..., a user parameter of the "
+        "operator, or the environment",
+        'batch_size: expected an integer, got "x"',
+    ]
+
+
+def test_user_module_all_mistakes_at_once() -> None:
+    user = ModuleType("user")
+    vars(user).update(awf_create_model_fn=lambda name: None)
+    config = {"loss": "mse", "optimizer": ["sgd", "adam"], "val_data_args": {}}
+    with pytest.raises(ConfigError, match="the train config has 4 mistakes:\n- batch_size: missing\n") as raised:
+        prepare("train", config, {}, UserModule(user))
+    assert raised.value.mistakes[1:] == [
+        "model_args: missing name of awf_create_model_fn(name) in user",
+        "user has to define awf_create_train_dataset_fn",
+        "optimizer: several need awf_group_trainable_vars_fn, which user does not define",
+    ]
+
+
+def test_user_module_groups_of_variables_need_several_optimizers() -> None:
+    user = ModuleType("user")
+    vars(user).update(
+        awf_create_model_fn=lambda: None,
+        awf_create_train_dataset_fn=lambda: None,
+        awf_group_trainable_vars_fn=lambda model: ((), ()),
+    )
+    for optimizer in ("sgd", ["sgd"]):
+        config = {"loss": "mse", "optimizer": optimizer, "batch_size": 1}
+        with pytest.raises(ConfigError, match="optimizer: user defines awf_group_trainable_vars_fn, so give a list"):
             prepare("train", config, {}, UserModule(user))
-        assert raised.value.mistakes[1:] == [
-            "model_args: missing name of awf_create_model_fn(name) in user",
-            "user has to define awf_create_train_dataset_fn",
-            "optimizer: several need awf_group_trainable_vars_fn, which user does not define",
-        ]
-
-    def test_groups_of_variables_need_several_optimizers(self) -> None:
-        user = ModuleType("user")
-        vars(user).update(
-            awf_create_model_fn=lambda: None,
-            awf_create_train_dataset_fn=lambda: None,
-            awf_group_trainable_vars_fn=lambda model: ((), ()),
-        )
-        for optimizer in ("sgd", ["sgd"]):
-            config = {"loss": "mse", "optimizer": optimizer, "batch_size": 1}
-            with pytest.raises(ConfigError, match="optimizer: user defines awf_group_trainable_vars_fn, so give a list"):
-                prepare("train", config, {}, UserModule(user))
 
 
-class TestSetValue:
-    def test_set(self) -> None:
-        config: dict[str, Any] = {"models": [{"path": "a"}]}
-        set_value(config, "optimizer.args.learning_rate", "0.1")
-        set_value(config, "models.0.path", "b")
-        set_value(config, "epochs", "3")
-        assert config == {"models": [{"path": "b"}], "optimizer": {"args": {"learning_rate": 0.1}}, "epochs": 3}
+def test_set_value() -> None:
+    config: dict[str, Any] = {"models": [{"path": "a"}]}
+    set_value(config, "optimizer.args.learning_rate", "0.1")
+    set_value(config, "models.0.path", "b")
+    set_value(config, "epochs", "3")
+    assert config == {"models": [{"path": "b"}], "optimizer": {"args": {"learning_rate": 0.1}}, "epochs": 3}
 
-    @pytest.mark.parametrize("path", ["epochs.a", "models.1.path", "models.x"])
-    def test_no_such_place(self, path: str) -> None:
-        with pytest.raises(ConfigError, match="cannot be set"):
-            set_value({"epochs": 1, "models": []}, path, "1")
+
+@pytest.mark.parametrize("path", ["epochs.a", "models.1.path", "models.x"])
+def test_set_value_no_such_place(path: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be set"):
+        set_value({"epochs": 1, "models": []}, path, "1")
 
 
 def test_a_file_that_is_no_json(tmp_path: Any) -> None:

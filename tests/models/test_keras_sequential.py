@@ -79,7 +79,7 @@ def test_regression_with_a_seed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_best_epoch_is_kept(tmp_path: Path, capsys: Any) -> None:
+def test_the_best_epoch_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With a rate that makes training worse, the first epochs are better than the last."""
     labels = ["b" if each > 0 else "a" for each in VALUES.sum(axis=1)]
     changes = {"validationSplit": 0.25, "bestMetric": "auc", "numEpochs": 6, "layers": [], "optimizer": "SGD(100.0, 0.9)"}
@@ -95,7 +95,7 @@ def test_the_best_epoch_is_kept(tmp_path: Path, capsys: Any) -> None:
         train(tmp_path / "wrong", labels, "STRING", saveBestOnly=True, **{**changes, "bestMetric": "nothing"})
 
 
-def test_training_goes_on_from_a_checkpoint(tmp_path: Path, capsys: Any) -> None:
+def test_training_goes_on_from_a_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     labels = VALUES.sum(axis=1).tolist()
     changes = {"labels": False, "checkpointFilePath": str(tmp_path / "kept")}
     train(tmp_path / "first", labels, "DOUBLE", numEpochs=2, **changes)

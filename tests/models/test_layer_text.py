@@ -7,7 +7,7 @@ import pytest
 from akdl.models.tf.keras_sequential.layer_text import OPTIMIZERS, Call, LayerTextError, make, parse_call
 
 
-def test_calls_with_literals():
+def test_calls_with_literals() -> None:
     assert parse_call("Dense(64, activation='relu')") == Call("Dense", [64], {"activation": "relu"})
     assert parse_call(" tf.keras.layers.Reshape((-1, 2), name=None) ") == Call("Reshape", [(-1, 2)], {"name": None})
     inner = Call("LSTM", [8], {"return_sequences": True})
@@ -33,13 +33,13 @@ def test_calls_with_literals():
         ("keras.optimizers.Adam()", "expected a name of tf.keras.layers"),
     ],
 )
-def test_anything_else_is_refused(text, match):
+def test_anything_else_is_refused(text: str, match: str) -> None:
     with pytest.raises(LayerTextError, match=match):
         parse_call(text)
 
 
 @pytest.mark.tf
-def test_layers_are_made():
+def test_layers_are_made() -> None:
     import tensorflow as tf
 
     assert make(parse_call("Bidirectional(LSTM(3))"))(tf.ones([1, 2, 4])).shape == [1, 6]

@@ -1,30 +1,36 @@
 """Fixtures of the tests of operators."""
 
-import pytest
+from __future__ import annotations
 
-from operators import BatchOperator, resetEnv, useLocalEnv
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+from pyflink.table import StreamTableEnvironment
+
+from operators import BatchOperator, MLEnv, TableSourceBatchOp, resetEnv, useLocalEnv
 
 PEOPLE = "(VALUES (1, 'ann', 0.5), (2, 'bob', 1.5), (3, CAST(NULL AS STRING), 2.5)) AS v(id, name, score)"
 
 
 @pytest.fixture(scope="module")
-def env():
+def env() -> Iterator[MLEnv]:
     yield useLocalEnv(1)
     resetEnv()
 
 
 @pytest.fixture(scope="module")
-def table_env(env):
+def table_env(env: MLEnv) -> StreamTableEnvironment:
     return env.btenv
 
 
 @pytest.fixture
-def people(table_env):
+def people(table_env: StreamTableEnvironment) -> TableSourceBatchOp:
     return BatchOperator.fromTable(table_env.sql_query(f"SELECT * FROM {PEOPLE}"))
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
     """Files of a user, in the current folder."""
     monkeypatch.chdir(tmp_path)
     for path, text in {

@@ -6,12 +6,15 @@ import datetime
 import decimal
 import io
 import json
+import pathlib
 import zipfile
+from typing import Any
 
 import pytest
 
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
+from operators import MLEnv
 from operators.ak_file import AkWriter, is_ak_file, read_rows, read_schema
 
 SCHEMA = Schema.parse(
@@ -26,7 +29,7 @@ ROWS = [
 ]  # fmt: skip
 
 
-def written(path, schema, rows):
+def written(path: pathlib.Path, schema: Schema, rows: list[Any]) -> str:
     with open(path, "wb") as file:
         writer = AkWriter(file, schema)
         for row in rows:
@@ -35,7 +38,7 @@ def written(path, schema, rows):
     return str(path)
 
 
-def test_rows_come_back(tmp_path):
+def test_rows_come_back(tmp_path: pathlib.Path) -> None:
     path = written(tmp_path / "t.ak", SCHEMA, ROWS)
     assert is_ak_file(path) and not is_ak_file(__file__)
     assert list(read_rows(path)) == ROWS
@@ -43,7 +46,7 @@ def test_rows_come_back(tmp_path):
     assert types[9:] == ["DECIMAL(38, 18)", "DATE", "TIME", "TIMESTAMP(6)"] and types[:2] == ["BIGINT", "STRING"]
 
 
-def test_the_description_is_as_alink_reads_it(tmp_path):
+def test_the_description_is_as_alink_reads_it(tmp_path: pathlib.Path) -> None:
     with zipfile.ZipFile(written(tmp_path / "t.ak", Schema.parse("model_id BIGINT, model_info STRING"), [])) as file:
         assert file.namelist() == ["alink_meta.json", "data"]
         meta = json.loads(file.read("alink_meta.json"))
@@ -51,7 +54,7 @@ def test_the_description_is_as_alink_reads_it(tmp_path):
     assert (meta["schemaStr"], meta["numFiles"]) == ("model_id BIGINT,model_info VARCHAR", 1)
 
 
-def test_rows_of_older_versions_have_no_kind(tmp_path):
+def test_rows_of_older_versions_have_no_kind(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "old.ak")
     records = [bytes([0b01000000]) + b"\0\0\0\7", bytes([0b10000000]) + b"\2a", bytes([0]) + b"\0\0\0\1\2b"]
     with zipfile.ZipFile(path, "w") as file:
@@ -71,7 +74,7 @@ def test_rows_of_older_versions_have_no_kind(tmp_path):
         ('{"schemaStr": "v INT"}', b"ALK\0\0\x02\0\0", "row 0 of data is damaged"),
     ],
 )
-def test_files_that_are_damaged(tmp_path, meta, data, words):
+def test_files_that_are_damaged(tmp_path: pathlib.Path, meta: str, data: bytes, words: str) -> None:
     path = str(tmp_path / "bad.ak")
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("alink_meta.json", meta)
@@ -80,18 +83,18 @@ def test_files_that_are_damaged(tmp_path, meta, data, words):
         list(read_rows(path))
 
 
-def test_what_is_no_zip_file():
+def test_what_is_no_zip_file() -> None:
     with pytest.raises(ConfigurationError, match="is no .ak file"):
         read_schema(__file__)
 
 
-def test_a_row_that_is_too_large():
+def test_a_row_that_is_too_large() -> None:
     with pytest.raises(ConfigurationError, match="rows of at most 16777215 bytes"):
         AkWriter(io.BytesIO(), Schema.parse("a BYTES")).write((bytes(1 << 24),))
 
 
 @pytest.mark.flink
-def test_bytes_are_those_of_flink(env, tmp_path):
+def test_bytes_are_those_of_flink(env: MLEnv, tmp_path: pathlib.Path) -> None:
     assert env.btenv
     from pyflink.java_gateway import get_gateway
 

@@ -10,7 +10,7 @@ import json
 import pathlib
 import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pandas as pd
@@ -60,14 +60,14 @@ TYPES = "id INT, name STRING, score DOUBLE"
 
 
 @udf(input_types=[AlinkDataTypes.INT()], result_type="DOUBLE")
-def half(number):
+def half(number: Any) -> Any:
     return number / 2
 
 
 class Twice:
     """A function as Alink's users write them."""
 
-    def eval(self, number):
+    def eval(self, number: Any) -> Iterator[tuple[Any, str]]:
         yield number, "a"
         yield number, "b"
 
@@ -129,7 +129,7 @@ TABLES: dict[str, tuple[Callable[[Any], Any], list[tuple[Any, ...]]]] = {
 
 
 @pytest.fixture(scope="module")
-def frames(env) -> dict[str, pd.DataFrame]:
+def frames(env: operators.MLEnv) -> dict[str, pd.DataFrame]:
     """The results of all tables, of one job."""
     people, found = MemSourceBatchOp(PEOPLE, TYPES), {}
     for name, (call, _) in TABLES.items():
@@ -140,7 +140,7 @@ def frames(env) -> dict[str, pd.DataFrame]:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_tables(frames, name):
+def test_tables(frames: dict[str, Any], name: str) -> None:
     rows = [tuple(None if pd.isna(cell) else cell for cell in row) for row in frames[name].itertuples(index=False)]
     expected = TABLES[name][1]
     if not name.startswith("orderBy"):
@@ -148,7 +148,7 @@ def test_tables(frames, name):
     assert rows == expected
 
 
-def test_statistics(frames):
+def test_statistics(frames: dict[str, Any]) -> None:
     assert frames["lazy statistics"].equals(frames["statistics"])
     frame = frames["statistics"].set_index("colName")
     assert frame["count"].tolist() == [3, 3, 3] and frame.missing.tolist() == [0, 1, 0]
@@ -156,14 +156,14 @@ def test_statistics(frames):
 
 
 @pytest.fixture
-def model_file(tmp_path) -> str:
+def model_file(tmp_path: pathlib.Path) -> str:
     """A model without a graph: nothing here loads it."""
     with zipfile.ZipFile(tmp_path / "model.zip", "w") as file:
         file.writestr("saved_model.pb", "")
     return str(tmp_path / "model.zip")
 
 
-def test_streams(env, capsys):
+def test_streams(env: operators.MLEnv, capsys: pytest.CaptureFixture[str]) -> None:
     source = StreamOperator.fromDataframe(pd.DataFrame(PEOPLE, columns=["id", "name", "score"]), TYPES)
     source.select("id").sample(1.0).print(key="a", refreshInterval=1, maxLimit=10)
     source.registerTableName("stream_of_people")
@@ -177,11 +177,11 @@ def test_streams(env, capsys):
 
 
 @udf(result_type="DOUBLE")
-def half_of_length(text):
+def half_of_length(text: Any) -> float:
     return len(text) / 2
 
 
-def test_environments(env, caplog):
+def test_environments(env: operators.MLEnv, caplog: pytest.LogCaptureFixture) -> None:
     try:
         assert list(useLocalEnv(2, None, {"some.option": 1})) and not caplog.records
         assert getMLEnv().btenv.get_config().get("some.option", "") == "1"
@@ -196,7 +196,7 @@ def test_environments(env, caplog):
         useCustomEnv(None, *env)
 
 
-def test_pipelines(env, model_file, tmp_path):
+def test_pipelines(env: operators.MLEnv, model_file: str, tmp_path: pathlib.Path) -> None:
     people = MemSourceBatchOp(PEOPLE, TYPES)
     stage = TFSavedModelPredictor().setModelPath(model_file).setOutputSchemaStr("y FLOAT").setSelectedCols(["score"])
     stage.setModelStreamFilePath(None).setModelStreamScanInterval(5).setModelStreamStartTime("2024-02-29 00:00:00")
@@ -221,7 +221,7 @@ def test_pipelines(env, model_file, tmp_path):
     assert operator.linkFrom([stream]).getColNames() == ["score", "y"]
 
 
-def test_a_trainer_writes_its_model(env, tmp_path):
+def test_a_trainer_writes_its_model(env: operators.MLEnv, tmp_path: pathlib.Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("def main(config): pass\n")
     trainer = TF2TableModelTrainer(userFiles=[], mainScriptFile=str(script), outputSchemaStr="y FLOAT", numWorkers=1, numPSs=0)
@@ -233,7 +233,7 @@ def test_a_trainer_writes_its_model(env, tmp_path):
         trainer.setModelFilePath(str(tmp_path / "model.ak")).fit(MemSourceBatchOp(PEOPLE, TYPES))
 
 
-def test_sources_and_sinks(env, tmp_path):
+def test_sources_and_sinks(env: operators.MLEnv, tmp_path: pathlib.Path) -> None:
     people = MemSourceBatchOp(PEOPLE, TYPES)
     people.link(AkSinkBatchOp().setFilePath(str(tmp_path / "a.ak")).setOverwriteSink(True).setNumFiles(1))
     people.link(CsvSinkBatchOp().setFilePath(str(tmp_path / "a.csv")).setFieldDelimiter(",").setQuoteChar('"'))
@@ -307,7 +307,7 @@ DIFFERENCES: dict[str, tuple[Callable[[Any, pathlib.Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", DIFFERENCES)
-def test_what_is_left_answers_with_one_sentence(env, tmp_path, name):
+def test_what_is_left_answers_with_one_sentence(env: operators.MLEnv, tmp_path: pathlib.Path, name: str) -> None:
     call, words = DIFFERENCES[name]
     people = MemSourceBatchOp(PEOPLE, TYPES)
     if not words:
@@ -318,7 +318,7 @@ def test_what_is_left_answers_with_one_sentence(env, tmp_path, name):
     assert "\n" not in str(raised.value) and len(str(raised.value)) < 400
 
 
-def test_the_page_lists_what_is_left():
+def test_the_page_lists_what_is_left() -> None:
     table = PAGE.read_text(encoding="utf-8").split("## What is left", 1)[1].split("\n## ", 1)[0]
     listed = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
     assert sorted(listed) == sorted(DIFFERENCES)

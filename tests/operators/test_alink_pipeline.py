@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import zipfile
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -23,7 +26,7 @@ PARAMS = {
 }
 
 
-def saved(path, nodes, rows=()):
+def saved(path: pathlib.Path, nodes: list[Any], rows: Sequence[Any] = ()) -> str:
     """Write a pipeline: the columns of model tables follow p0, a column of strings that they share."""
     with open(path, "wb") as file:
         writer = AkWriter(file, Schema.parse("id BIGINT, p0 STRING, p1 BIGINT"))
@@ -36,7 +39,7 @@ def saved(path, nodes, rows=()):
 
 
 @pytest.fixture
-def model(tmp_path):
+def model(tmp_path: pathlib.Path) -> list[Any]:
     """The rows of a model table; nothing here loads the model."""
     folder = tmp_path / "exported"
     folder.mkdir()
@@ -44,11 +47,11 @@ def model(tmp_path):
     return list(pack(str(folder)))
 
 
-def node(identifier=PREDICTOR, params=PARAMS, **others):
+def node(identifier: str = PREDICTOR, params: dict[Any, Any] = PARAMS, **others: Any) -> dict[Any, Any]:
     return {"identifier": identifier, "params": {"params": params}, "schemaIndices": [1, 0], "parent": 0, **others}
 
 
-def test_stages_have_their_params_and_models(tmp_path, model):
+def test_stages_have_their_params_and_models(tmp_path: pathlib.Path, model: list[Any]) -> None:
     scaler = node("com.alibaba.alink.pipeline.PipelineModel", {}, schemaIndices=None)
     path = saved(tmp_path / "p.ak", [scaler, node(parent=1)], [(2, text, number) for number, text in model[::-1]])
     (stage,) = read_alink_pipeline(path)
@@ -60,7 +63,7 @@ def test_stages_have_their_params_and_models(tmp_path, model):
     assert isinstance(loaded, TFTableModelPredictor) and loaded.getSelectedCols() == ["a", "b"]
 
 
-def test_a_stage_with_a_saved_model_has_cells_with_batches(tmp_path, model):
+def test_a_stage_with_a_saved_model_has_cells_with_batches(tmp_path: pathlib.Path, model: list[Any]) -> None:
     params = {**PARAMS, "modelPath": json.dumps(str(tmp_path / "exported"))}
     identifier = PREDICTOR.replace("Table", "Saved")
     (stage,) = read_alink_pipeline(saved(tmp_path / "p.ak", [node(identifier, params, schemaIndices=None)]))
@@ -79,6 +82,6 @@ def test_a_stage_with_a_saved_model_has_cells_with_batches(tmp_path, model):
         ([{"identifier": PREDICTOR}], "p.ak is no pipeline of Alink; an AkSourceBatchOp reads it as a table"),
     ],
 )
-def test_pipelines_that_cannot_be_read(tmp_path, nodes, words):
+def test_pipelines_that_cannot_be_read(tmp_path: pathlib.Path, nodes: list[dict[Any, Any]], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         read_alink_pipeline(saved(tmp_path / "p.ak", nodes))

@@ -6,29 +6,30 @@ import logging
 
 import pandas as pd
 import pytest
+from pyflink.table import StreamTableEnvironment
 
 from bridge.exceptions import ConfigurationError
-from operators import BatchOperator, RandomTableSourceBatchOp, TensorFlow2BatchOp
+from operators import BatchOperator, RandomTableSourceBatchOp, TableSourceBatchOp, TensorFlow2BatchOp
 
 
-def test_an_operator_that_is_not_linked_has_no_table():
+def test_an_operator_that_is_not_linked_has_no_table() -> None:
     with pytest.raises(ConfigurationError, match="TensorFlow2BatchOp has no table yet: link it to its input first"):
         TensorFlow2BatchOp().getOutputTable()
 
 
-def test_from_what_is_no_table():
+def test_from_what_is_no_table() -> None:
     with pytest.raises(ConfigurationError, match="expected a PyFlink Table, got a DataFrame"):
         BatchOperator.fromTable(pd.DataFrame())
 
 
 @pytest.mark.flink
-def test_columns(people):
+def test_columns(people: TableSourceBatchOp) -> None:
     assert people.getColNames() == ["id", "name", "score"]
     assert people.getColTypes() == ["INT NOT NULL", "STRING", "DECIMAL(2, 1) NOT NULL"]
 
 
 @pytest.mark.flink
-def test_select_takes_sql_or_names(people):
+def test_select_takes_sql_or_names(people: TableSourceBatchOp) -> None:
     chosen = people.select(["name", "id"])
     assert chosen.getColNames() == ["name", "id"]
     labelled = people.select("*, case when RAND() > 0.5 then 1. else 0. end as label")
@@ -38,7 +39,7 @@ def test_select_takes_sql_or_names(people):
 
 
 @pytest.mark.flink
-def test_wrong_sql(people):
+def test_wrong_sql(people: TableSourceBatchOp) -> None:
     with pytest.raises(ConfigurationError) as raised:
         people.select("id, nome")
     message = str(raised.value)
@@ -52,14 +53,14 @@ def test_wrong_sql(people):
 
 
 @pytest.mark.flink
-def test_views_are_not_left_behind(table_env, people):
+def test_views_are_not_left_behind(table_env: StreamTableEnvironment, people: TableSourceBatchOp) -> None:
     before = table_env.list_temporary_views()
     people.select("id").where("id > 1")
     assert table_env.list_temporary_views() == before
 
 
 @pytest.mark.flink
-def test_a_result_goes_on_in_plain_sql(table_env, people):
+def test_a_result_goes_on_in_plain_sql(table_env: StreamTableEnvironment, people: TableSourceBatchOp) -> None:
     table_env.create_temporary_view("rich", people.where("score > 1").filter("id < 3").getOutputTable())
     try:
         with table_env.sql_query("SELECT COUNT(*), MAX(id) FROM rich").execute().collect() as rows:
@@ -69,7 +70,7 @@ def test_a_result_goes_on_in_plain_sql(table_env, people):
 
 
 @pytest.mark.flink
-def test_links_that_cannot_be(people):
+def test_links_that_cannot_be(people: TableSourceBatchOp) -> None:
     with pytest.raises(ConfigurationError, match="link: expected a BatchOperator, got a str"):
         people.link("op")
     with pytest.raises(ConfigurationError, match="TableSourceBatchOp takes no input"):
@@ -77,14 +78,14 @@ def test_links_that_cannot_be(people):
 
 
 @pytest.mark.flink
-def test_a_failed_job_is_one_short_error(people):
+def test_a_failed_job_is_one_short_error(people: TableSourceBatchOp) -> None:
     with pytest.raises(Exception, match="(?i)by zero|zero") as raised:
         people.select("1 / (id - id) AS x").collectToDataframe()
     assert len(str(raised.value).splitlines()) < 5
 
 
 @pytest.mark.flink
-def test_the_users_log_handlers_survive_a_job(table_env):
+def test_the_users_log_handlers_survive_a_job(table_env: StreamTableEnvironment) -> None:
     from pyflink.table import DataTypes
     from pyflink.table.udf import udf
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import pathlib
 from contextlib import suppress
 
 import pandas as pd
 import pytest
+from pyflink.table import StreamTableEnvironment
 
 from bridge.exceptions import BridgeError, ConfigurationError
-from operators import BatchOperator, CsvSinkBatchOp, TensorFlow2BatchOp, getMLEnv
+from operators import BatchOperator, CsvSinkBatchOp, TableSourceBatchOp, TensorFlow2BatchOp, getMLEnv
 
 
-def numbers(table_env, count):
+def numbers(table_env: StreamTableEnvironment, count: int) -> TableSourceBatchOp:
     values = ", ".join(f"({number})" for number in range(count))
     return BatchOperator.fromTable(table_env.sql_query(f"SELECT n FROM (VALUES {values}) AS v(n)"))
 
 
-def test_executing_nothing():
+def test_executing_nothing() -> None:
     with suppress(ConfigurationError):  # a job of another test has run
         BatchOperator.execute()
     with pytest.raises(ConfigurationError, match="nothing to run: call lazyPrint"):
@@ -24,13 +26,13 @@ def test_executing_nothing():
 
 
 @pytest.mark.flink
-def test_print_shows_all_of_a_small_table(people, capsys):
+def test_print_shows_all_of_a_small_table(people: TableSourceBatchOp, capsys: pytest.CaptureFixture[str]) -> None:
     assert people.print(title="People") is people
     assert capsys.readouterr().out == ("People\n   id  name score\n0   1   ann   0.5\n1   2   bob   1.5\n2   3  None   2.5\n")
 
 
 @pytest.mark.flink
-def test_print_shows_both_ends_of_a_large_table(table_env, capsys):
+def test_print_shows_both_ends_of_a_large_table(table_env: StreamTableEnvironment, capsys: pytest.CaptureFixture[str]) -> None:
     numbers(table_env, 21).print()
     assert len(capsys.readouterr().out.splitlines()) == 1 + 21
     numbers(table_env, 22).print()
@@ -40,7 +42,9 @@ def test_print_shows_both_ends_of_a_large_table(table_env, capsys):
 
 
 @pytest.mark.flink
-def test_print_n_of_a_sorted_table_shows_its_first(table_env, capsys):
+def test_print_n_of_a_sorted_table_shows_its_first(
+    table_env: StreamTableEnvironment, capsys: pytest.CaptureFixture[str]
+) -> None:
     table_env.create_temporary_view("unsorted", numbers(table_env, 9).getOutputTable())
     by_size = BatchOperator.fromTable(table_env.sql_query("SELECT n FROM unsorted ORDER BY n DESC"))
     table_env.drop_temporary_view("unsorted")
@@ -54,7 +58,7 @@ def test_print_n_of_a_sorted_table_shows_its_first(table_env, capsys):
 
 
 @pytest.mark.flink
-def test_lazy_print_waits_for_execute(people, capsys):
+def test_lazy_print_waits_for_execute(people: TableSourceBatchOp, capsys: pytest.CaptureFixture[str]) -> None:
     assert people.lazyPrint(title="later") is people
     assert capsys.readouterr().out == ""
     BatchOperator.execute()
@@ -64,7 +68,9 @@ def test_lazy_print_waits_for_execute(people, capsys):
 
 
 @pytest.mark.flink
-def test_what_was_put_off_runs_with_the_next_job_in_its_order(people, capsys):
+def test_what_was_put_off_runs_with_the_next_job_in_its_order(
+    people: TableSourceBatchOp, capsys: pytest.CaptureFixture[str]
+) -> None:
     ids: list[int] = []
     assert people.select("id").lazyCollectToDataframe(lambda frame: ids.extend(frame.id)) is not None
     people.orderBy("id", order="desc").lazyPrint(1, "first")
@@ -80,7 +86,7 @@ def test_what_was_put_off_runs_with_the_next_job_in_its_order(people, capsys):
 
 
 @pytest.mark.flink
-def test_a_job_that_fails_is_forgotten(people):
+def test_a_job_that_fails_is_forgotten(people: TableSourceBatchOp) -> None:
     people.select("1 / (id - id) AS x").lazyPrint()
     with pytest.raises(BridgeError, match="(?i)by zero|zero"):
         BatchOperator.execute("a job with a name")
@@ -90,7 +96,9 @@ def test_a_job_that_fails_is_forgotten(people):
 @pytest.mark.flink
 @pytest.mark.process
 @pytest.mark.slow
-def test_a_script_runs_once_for_all_that_was_put_off(table_env, tmp_path, capsys):
+def test_a_script_runs_once_for_all_that_was_put_off(
+    table_env: StreamTableEnvironment, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     runs, script = tmp_path / "runs", tmp_path / "copy_rows.py"
     script.write_text(
         "import os\n\n\n"
@@ -114,7 +122,7 @@ def test_a_script_runs_once_for_all_that_was_put_off(table_env, tmp_path, capsys
 
 
 @pytest.mark.flink
-def test_an_empty_result_keeps_its_columns(people, capsys):
+def test_an_empty_result_keeps_its_columns(people: TableSourceBatchOp, capsys: pytest.CaptureFixture[str]) -> None:
     nobody = people.where("id > 9")
     assert list(nobody.collectToDataframe().columns) == ["id", "name", "score"]
     assert len(nobody.print().collectToDataframe()) == 0
@@ -122,7 +130,7 @@ def test_an_empty_result_keeps_its_columns(people, capsys):
 
 
 @pytest.mark.flink
-def test_a_dataframe_goes_in_and_comes_out(table_env):
+def test_a_dataframe_goes_in_and_comes_out(table_env: StreamTableEnvironment) -> None:
     assert getMLEnv().btenv is table_env
     frame = pd.DataFrame({"a": [1, 2], "b": ["x", None]})
     back = BatchOperator.fromDataframe(frame, "id LONG, name STRING").collectToDataframe()

@@ -21,7 +21,7 @@ from operators.conversions import read_numbers, tensor_type
         ("", None, []),
     ],
 )
-def test_reading(text, size, expected):
+def test_reading(text: str, size: int | None, expected: list[float]) -> None:
     assert read_numbers(text, size).tolist() == expected
 
 
@@ -34,12 +34,12 @@ def test_reading(text, size, expected):
         ("1 x", None, "could not convert"),
     ],
 )
-def test_text_that_is_no_vector(text, size, words):
+def test_text_that_is_no_vector(text: str, size: int | None, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         read_numbers(text, size)
 
 
-def test_types():
+def test_types() -> None:
     assert tensor_type("float") == "FLOAT"
     with pytest.raises(ConfigurationError, match="expected one of FLOAT, DOUBLE, INT, LONG as tensorDataType, got 'STRING'"):
         tensor_type("STRING")

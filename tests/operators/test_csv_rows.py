@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from typing import Any
 
 import pytest
 
@@ -17,11 +18,11 @@ OPTIONS = {
 }  # fmt: skip
 
 
-def rows(text, types, **options):
+def rows(text: str, types: str, **options: Any) -> list[Any]:
     return list(read_csv("t.csv", text, Schema.parse(types), **{**OPTIONS, **options}))
 
 
-def test_cells_of_every_type():
+def test_cells_of_every_type() -> None:
     text = 'true, 7 ,0.5,"a, ""b""",1.50,2024-02-29,01:02:03,2024-02-29 01:02:03.5\n,,,,,,,\n'
     types = "a BOOLEAN, b INT, c DOUBLE, d STRING, e DECIMAL(4, 2), f DATE, g TIME, h TIMESTAMP(3)"
     assert rows(text, types) == [
@@ -33,7 +34,7 @@ def test_cells_of_every_type():
     ]  # fmt: skip
 
 
-def test_blank_lines_are_no_rows():
+def test_blank_lines_are_no_rows() -> None:
     assert rows("1\n\n  \n2\n", "a INT") == [(1,), (2,)]
     assert rows("a\n\nb", "a STRING", skip_blank_line=False) == [("a",), (None,), ("b",)]
 
@@ -42,15 +43,15 @@ def test_blank_lines_are_no_rows():
     ("data", "expected"),
     [(b"1\n2\n", False), (b"\n1\n", True), (b"1\n\n2", True), (b"1\r\n\r\n2", True), (b"1\n  ", True), (b"", False)],
 )
-def test_finding_blank_lines(data, expected):
+def test_finding_blank_lines(data: bytes, expected: bool) -> None:
     assert has_blank_line(data) is expected
 
 
-def test_another_row_delimiter_and_a_first_line():
+def test_another_row_delimiter_and_a_first_line() -> None:
     assert rows("id;1;2;", "a INT", row_delimiter=";", ignore_first_line=True) == [(1,), (2,)]
 
 
-def test_what_cannot_be_read_is_an_error_or_null():
+def test_what_cannot_be_read_is_an_error_or_null() -> None:
     with pytest.raises(ConfigurationError, match=r"t.csv, line 2: the column 'a': 'x' is no INT; setLenient\(True\)"):
         rows("1\nx\n", "a INT")
     with pytest.raises(ConfigurationError, match="t.csv, line 1: expected 2 cells, got 1"):

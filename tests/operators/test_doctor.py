@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import socket
 import sys
+from typing import Any
 
 import pytest
 
@@ -19,25 +21,25 @@ OVERVIEW = {"flink-version": "2.3.1", "taskmanagers": 2, "slots-total": 8, "slot
 
 
 @pytest.fixture(autouse=True)
-def plain_machine(monkeypatch):
+def plain_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TF115_PYTHON_ENV_PATH", "TF231_PYTHON_ENV_PATH", "AKDL_GPUS", "CUDA_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
     # The doctor lets Flink find a Java, which may change this.
     monkeypatch.setenv("JAVA_HOME", os.environ.get("JAVA_HOME", ""))
 
 
-def states(findings):
+def states(findings: Any) -> list[Any]:
     return [each.state for each in findings]
 
 
-def environment(folder, tensorflow):
+def environment(folder: pathlib.Path, tensorflow: str) -> str:
     """An interpreter whose preflight tells a version of TensorFlow."""
     text = f"#!/bin/sh\necho 'Python 3.7.9, tensorflow {tensorflow}, numpy 1.18.5'\n"
     return str(make_environment(folder, python3=text))
 
 
 @pytest.mark.tf
-def test_this_machine(capsys):
+def test_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
     """The tests run on it, so nothing is in the way."""
     assert doctor.main(["--disk-gb", "0"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -45,7 +47,9 @@ def test_this_machine(capsys):
     assert any("Java" in line for line in lines) and any("tensorflow 2.15" in line for line in lines)
 
 
-def test_what_is_wrong_is_shown_with_what_to_do(capsys, monkeypatch, tmp_path):
+def test_what_is_wrong_is_shown_with_what_to_do(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
     monkeypatch.setenv("TF115_PYTHON_ENV_PATH", str(tmp_path))
     assert doctor.main(["--disk-gb", "1e9"]) == 1
     lines = capsys.readouterr().out.splitlines()
@@ -56,7 +60,7 @@ def test_what_is_wrong_is_shown_with_what_to_do(capsys, monkeypatch, tmp_path):
     assert "has no bin/python" in lines[number] and "TF115_PYTHON_ENV_PATH, or unset it" in lines[number + 1]
 
 
-def test_folders_of_flink_that_others_can_read(tmp_path, monkeypatch):
+def test_folders_of_flink_that_others_can_read(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "blobStore-1").mkdir()
     (tmp_path / "blobStore-1").chmod(0o700)
@@ -67,12 +71,12 @@ def test_folders_of_flink_that_others_can_read(tmp_path, monkeypatch):
     assert finding.state == NOTE and "blobStore-1" in finding.found and "umask 077" in finding.remedy
 
 
-def test_colours_are_for_terminals():
+def test_colours_are_for_terminals() -> None:
     (finding,) = doctor.disk(1e9)
     assert doctor.as_table([finding], True).startswith("\033[31mWRONG") and "\033" not in doctor.as_table([finding])
 
 
-def test_packages_and_releases(monkeypatch):
+def test_packages_and_releases(monkeypatch: pytest.MonkeyPatch) -> None:
     versions = {"apache-flink": "2.1.0"}
     monkeypatch.setattr(doctor, "_version", versions.get)
     monkeypatch.setattr(sys, "version_info", (3, 7, 9, "final", 0))
@@ -83,7 +87,7 @@ def test_packages_and_releases(monkeypatch):
     assert flink.remedy == "pip install 'apache-flink~=2.3.0'"
 
 
-def test_java_that_is_too_old(monkeypatch, tmp_path):
+def test_java_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     (tmp_path / "java").write_text("#!/bin/sh\necho 'openjdk version \"1.8.0\"' >&2\n")
     (tmp_path / "java").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -102,20 +106,22 @@ def test_java_that_is_too_old(monkeypatch, tmp_path):
         ("TF231_PYTHON_ENV_PATH", "1.15.5", WRONG, "name an environment with TensorFlow 2"),
     ],
 )
-def test_environments(monkeypatch, tmp_path, variable, tensorflow, state, remedy):
+def test_environments(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, variable: str, tensorflow: str, state: str, remedy: str
+) -> None:
     monkeypatch.setenv(variable, environment(tmp_path / "made", tensorflow))
     (finding,) = [each for each in doctor.environments() if f"{variable}: " in each.found]
     assert (finding.state, remedy in finding.remedy) == (state, True)
     assert f"tensorflow {tensorflow}" in finding.found
 
 
-def test_an_archive_is_unpacked_and_asked(monkeypatch, tmp_path):
+def test_an_archive_is_unpacked_and_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     made = environment(tmp_path / "made", "1.15.5")
     monkeypatch.setenv("TF115_PYTHON_ENV_PATH", pack(tmp_path / "made", f"{made}.tar.gz"))
     assert OK in states(doctor.environments())
 
 
-def test_without_tensorflow(monkeypatch, tmp_path):
+def test_without_tensorflow(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     folder = make_environment(tmp_path / "made", python3=f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     monkeypatch.setattr(sys, "executable", str(folder / "bin" / "python"))
     findings = list(doctor.environments())
@@ -123,14 +129,14 @@ def test_without_tensorflow(monkeypatch, tmp_path):
     assert findings[0].remedy == "set pythonEnv on operators, or TF115_PYTHON_ENV_PATH and TF231_PYTHON_ENV_PATH"
 
 
-def test_ports(monkeypatch):
+def test_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     assert states(doctor.ports()) == [OK]
     monkeypatch.setattr(doctor, "own_host", lambda: "192.0.2.77")  # an address for documentation: nobody has it
     (finding,) = doctor.ports()
     assert finding.state == WRONG and "192.0.2.77 cannot be reached" in finding.found and "hostNetwork" in finding.remedy
 
 
-def test_gpus(monkeypatch, tmp_path):
+def test_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert states(doctor.gpus()) == [NOTE]
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho no driver; exit 9\n")
@@ -152,14 +158,14 @@ def test_gpus(monkeypatch, tmp_path):
         ({"hello": "world"}, [WRONG], "no Flink answers there: KeyError"),
     ],
 )
-def test_cluster(answer, expected, text):
+def test_cluster(answer: dict[str, Any], expected: list[str], text: str) -> None:
     with serving(lambda path: answer) as config:
         findings = list(doctor.cluster(f"{config['rest.address']}:{config['rest.port']}"))
     assert states(findings) == expected and text in findings[-1].found
     assert all(each.remedy for each in findings if each.state == WRONG)
 
 
-def test_a_cluster_that_is_not_there(capsys):
+def test_a_cluster_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     assert doctor.main(["--cluster", f"127.0.0.1:{port}"]) == 1

@@ -8,19 +8,19 @@ import sys
 import operators
 
 
-def test_all_is_sorted_and_is_what_a_star_import_gives():
+def test_all_is_sorted_and_is_what_a_star_import_gives() -> None:
     seen: dict[str, object] = {}
     exec("from operators import *", seen)
     assert operators.__all__ == sorted(operators.__all__)
     assert set(seen) - {"__builtins__"} == set(operators.__all__)
 
 
-def test_nothing_else_is_public():
+def test_nothing_else_is_public() -> None:
     public = {name for name, value in vars(operators).items() if not name.startswith("_") and callable(value)}
     assert public == set(operators.__all__)
 
 
-def test_importing_loads_neither_flink_nor_tensorflow():
+def test_importing_loads_neither_flink_nor_tensorflow() -> None:
     code = "import sys, operators; print(sorted({'pyflink', 'py4j', 'tensorflow', 'pyarrow.flight'} & set(sys.modules)))"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
     assert loaded.stdout.strip() == "[]"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime
 import io
+import pathlib
+from typing import Any
 
 import pytest
 
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
-from operators import AkSourceBatchOp, AkSourceStreamOp, ParquetSourceBatchOp
+from operators import AkSourceBatchOp, AkSourceStreamOp, MLEnv, ParquetSourceBatchOp
 from operators.ak_file import AkWriter
 from tests.support.http import served
 
@@ -20,7 +22,7 @@ ROWS = [
 ]
 
 
-def ak_bytes(rows):
+def ak_bytes(rows: list[tuple[Any, ...]]) -> bytes:
     file = io.BytesIO()
     writer = AkWriter(file, SCHEMA)
     for row in rows:
@@ -30,7 +32,7 @@ def ak_bytes(rows):
 
 
 @pytest.mark.flink
-def test_ak_from_a_folder_and_from_http(env, tmp_path):
+def test_ak_from_a_folder_and_from_http(env: MLEnv, tmp_path: pathlib.Path) -> None:
     for name in "12":
         (tmp_path / name).write_bytes(ak_bytes(ROWS))
     with served(files={"/t.ak": ak_bytes(ROWS)}) as site:
@@ -45,7 +47,7 @@ def test_ak_from_a_folder_and_from_http(env, tmp_path):
 
 
 @pytest.mark.flink
-def test_what_is_no_ak_file(env, tmp_path):
+def test_what_is_no_ak_file(env: MLEnv, tmp_path: pathlib.Path) -> None:
     with pytest.raises(ConfigurationError, match="AkSourceBatchOp: parameter 'filePath': there is no file /nowhere"):
         AkSourceBatchOp(filePath="/nowhere").getColNames()
     with pytest.raises(ConfigurationError, match="AkSourceBatchOp: parameter 'filePath': the folder .* is empty"):
@@ -53,7 +55,7 @@ def test_what_is_no_ak_file(env, tmp_path):
 
 
 @pytest.mark.flink
-def test_parquet_names_the_jar_that_is_missing(env):
+def test_parquet_names_the_jar_that_is_missing(env: MLEnv) -> None:
     with pytest.raises(
         ConfigurationError, match=r"ParquetSourceBatchOp: .* flink-sql-parquet-2[.\d]+.jar, which is missing: put"
     ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operators import AlinkDataTypes, udf, udtf
 
 
-def test_functions_and_types_are_those_of_pyflink():
+def test_functions_and_types_are_those_of_pyflink() -> None:
     from pyflink.table import DataTypes
     from pyflink.table.udf import UserDefinedFunctionWrapper
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import zipfile
+from typing import Any
 
 import pytest
+from pyflink.table import StreamTableEnvironment
 
 from bridge.exceptions import ConfigurationError
 from operators import (
@@ -13,6 +16,7 @@ from operators import (
     KerasSequentialClassifierTrainBatchOp,
     KerasSequentialRegressorPredictBatchOp,
     KerasSequentialRegressorTrainBatchOp,
+    TableSourceBatchOp,
 )
 from operators.keras_sequential import FACTS, prediction_values
 
@@ -29,14 +33,16 @@ TRAIN = {"tensorCol": "t", "labelCol": "label", "layers": ["Dense(3)"]}
         ({"validationSplit": 0.5, "numWorkers": 2}, "validationSplit needs numWorkers=1, got 2"),
     ],
 )
-def test_mistakes_come_to_light_when_it_is_linked(changes, match, table_env):
+def test_mistakes_come_to_light_when_it_is_linked(
+    changes: dict[str, Any], match: str, table_env: StreamTableEnvironment
+) -> None:
     source = source_of(table_env)
     with pytest.raises(ConfigurationError, match=f"KerasSequentialClassifierTrainBatchOp: {match}"):
         source.link(KerasSequentialClassifierTrainBatchOp(**{**TRAIN, **changes}))
 
 
 @pytest.mark.flink
-def test_types_of_columns(table_env):
+def test_types_of_columns(table_env: StreamTableEnvironment) -> None:
     source = source_of(table_env)
     with pytest.raises(ConfigurationError, match="tensorCol should be an ARRAY column of numbers, s is STRING NOT NULL"):
         source.link(KerasSequentialRegressorTrainBatchOp(**{**TRAIN, "tensorCol": "s"}))
@@ -47,12 +53,12 @@ def test_types_of_columns(table_env):
 
 
 @pytest.mark.parametrize("wrong", [{"validationSplit": 1.0}, {"numPSs": 1}, {"learningRate": 0}, {"numEpochs": 0}])
-def test_values(wrong):
+def test_values(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigurationError, match=f"parameter '{next(iter(wrong))}': expected"):
         KerasSequentialClassifierTrainBatchOp(**wrong)
 
 
-def model_file(tmp_path, facts):
+def model_file(tmp_path: pathlib.Path, facts: dict[Any, Any] | None) -> str:
     path = tmp_path / "model.zip"
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("saved_model.pb", b"")
@@ -61,7 +67,7 @@ def model_file(tmp_path, facts):
     return str(path)
 
 
-def test_the_model_says_how_it_predicts(tmp_path):
+def test_the_model_says_how_it_predicts(tmp_path: pathlib.Path) -> None:
     op = KerasSequentialClassifierPredictBatchOp(predictionCol="p", predictionDetailCol="d", reservedCols=["id"])
     model = model_file(tmp_path, {"tensorCol": "t", "labels": True, "prediction": "INT"})
     values = prediction_values("Op", {param.name: op._get(param) for param in op.params}, model)
@@ -76,13 +82,13 @@ def test_the_model_says_how_it_predicts(tmp_path):
         ({"tensorCol": "t", "labels": False, "prediction": "DOUBLE"}, "predictionDetailCol is for classifiers"),
     ],
 )
-def test_models_that_do_not_fit(tmp_path, facts, match):
+def test_models_that_do_not_fit(tmp_path: pathlib.Path, facts: dict[str, Any] | None, match: str) -> None:
     op = KerasSequentialRegressorPredictBatchOp(predictionCol="p", predictionDetailCol="d")
     with pytest.raises(ConfigurationError, match=f"Op: {match}"):
         prediction_values("Op", {param.name: op._get(param) for param in op.params}, model_file(tmp_path, facts))
 
 
-def source_of(table_env):
+def source_of(table_env: StreamTableEnvironment) -> TableSourceBatchOp:
     from operators import BatchOperator
 
     return BatchOperator.fromTable(

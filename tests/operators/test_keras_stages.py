@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 
 import pytest
 
@@ -33,7 +34,7 @@ TRAIN = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _local_env():
+def _local_env() -> None:
     useLocalEnv(2)
 
 
@@ -42,7 +43,7 @@ def table(rows: int = 200, mode: str = "btenv") -> BatchOperator:
     return points(getattr(getMLEnv(), mode), rows).select(columns)
 
 
-def test_classifier(tmp_path):
+def test_classifier(tmp_path: pathlib.Path) -> None:
     stage = KerasSequentialClassifier(
         **TRAIN, labelCol="answer", predictionCol="p", predictionDetailCol="d", reservedCols=["answer"], numWorkers=1
     )
@@ -60,14 +61,14 @@ def test_classifier(tmp_path):
         assert predictor.map(([0.9, -0.9], "?"))[1] == "yes"
 
 
-def test_regressor_of_two_workers():
+def test_regressor_of_two_workers() -> None:
     stage = KerasSequentialRegressor(**TRAIN, labelCol="value", predictionCol="p", numWorkers=2)
     found = Pipeline(stage).fit(table()).transform(table()).collectToDataframe()
     assert list(found.columns) == ["t", "answer", "value", "p"]
     assert found.p.corr(found.value) > 0.9
 
 
-def test_a_stream_is_predicted():
+def test_a_stream_is_predicted() -> None:
     model = table().link(KerasSequentialClassifierTrainBatchOp(**TRAIN, labelCol="answer", numWorkers=1))
     predict = KerasSequentialClassifierPredictStreamOp(model, predictionCol="p", reservedCols=["answer"])
     stream = StreamOperator.fromTable(table(50, "stenv").getOutputTable())

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import threading
 import zipfile
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +30,7 @@ RESULT = (7, [1.0, 2.0, 3.0], 0, 12.0, 12.0)
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory):
+def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A pipeline of two stages: p is twice the sum of x, and q is p."""
     first = TFSavedModelPredictor(modelPath=models.scaled(2.0), outputSchemaStr="p FLOAT", selectedCols=["x", "k"])
     second = TFSavedModelPredictor(
@@ -40,7 +42,7 @@ def saved(tmp_path_factory):
     return path
 
 
-def written(path, description, *models_of_stages):
+def written(path: Any, description: str, *models_of_stages: bytes) -> str:
     with zipfile.ZipFile(path, "w") as file:
         file.writestr(DESCRIPTION, description)
         for number, content in enumerate(models_of_stages):
@@ -49,7 +51,7 @@ def written(path, description, *models_of_stages):
 
 
 @needs_tf
-def test_one_row_and_many(saved):
+def test_one_row_and_many(saved: str) -> None:
     with LocalPredictor(saved, COLUMNS) as predictor:
         predictor.open()  # as programs for Alink do
         assert predictor.map(ROW) == RESULT
@@ -59,7 +61,7 @@ def test_one_row_and_many(saved):
 
 
 @needs_tf
-def test_the_columns_of_a_result(saved):
+def test_the_columns_of_a_result(saved: str) -> None:
     with LocalPredictor(saved, COLUMNS) as predictor:
         assert predictor.getOutputColNames() == ["id", "x", "k", "p", "q"]
         assert predictor.getOutputColTypes() == ["BIGINT", "ARRAY<FLOAT>", "BIGINT", "FLOAT", "DOUBLE"]
@@ -67,14 +69,14 @@ def test_the_columns_of_a_result(saved):
 
 
 @needs_tf
-def test_a_row_may_be_an_array(tmp_path):
+def test_a_row_may_be_an_array(tmp_path: pathlib.Path) -> None:
     stage = TFSavedModelPredictor(modelPath=models.identity("float32", (None,)), outputSchemaStr="b FLOAT", selectedCols=["a"])
     with stage.collectLocalPredictor("a FLOAT, n BIGINT") as predictor:
         assert predictor.predict(np.array([1.5, 1.0])) == [1.5, 1.0, 1.5]
 
 
 @needs_tf
-def test_neither_flink_nor_java_is_loaded(saved):
+def test_neither_flink_nor_java_is_loaded(saved: str) -> None:
     code = (
         "import json, sys\n"
         "from operators import LocalPredictor\n"
@@ -88,11 +90,11 @@ def test_neither_flink_nor_java_is_loaded(saved):
 
 
 @needs_tf
-def test_rows_come_from_several_threads(saved):
+def test_rows_come_from_several_threads(saved: str) -> None:
     results = {}
     with LocalPredictor(saved, COLUMNS) as predictor:
 
-        def ask(number):
+        def ask(number: int) -> None:
             results[number] = [predictor.map((i, [float(number), float(i), 0.0], 0))[4] for i in range(50)]
 
         threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
@@ -104,7 +106,7 @@ def test_rows_come_from_several_threads(saved):
 
 
 @needs_tf
-def test_a_row_that_cannot_be_predicted(saved):
+def test_a_row_that_cannot_be_predicted(saved: str) -> None:
     with LocalPredictor(saved, COLUMNS) as predictor:
         with pytest.raises(RowsError, match="x"):
             predictor.map((7, None, 0))
@@ -112,13 +114,15 @@ def test_a_row_that_cannot_be_predicted(saved):
 
 
 @needs_tf
-def test_columns_that_the_stages_do_not_get(saved):
+def test_columns_that_the_stages_do_not_get(saved: str) -> None:
     with pytest.raises(ServingError, match="selectedCols.*'k'"):
         LocalPredictor(saved, "id BIGINT, x ARRAY<FLOAT>")
 
 
 @needs_tf
-def test_closing_removes_the_folder_and_may_be_repeated(saved, tmp_path, monkeypatch):
+def test_closing_removes_the_folder_and_may_be_repeated(
+    saved: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     predictor = LocalPredictor(saved, COLUMNS)
     assert os.listdir(tmp_path)
@@ -128,20 +132,20 @@ def test_closing_removes_the_folder_and_may_be_repeated(saved, tmp_path, monkeyp
 
 
 @needs_tf
-def test_a_saved_pipeline_at_an_address(saved):
+def test_a_saved_pipeline_at_an_address(saved: str) -> None:
     with open(saved, "rb") as file:
         site = served(files={"/saved": file.read()})
     with site as running, LocalPredictor(f"{running.url}/saved", COLUMNS) as predictor:
         assert predictor.map(ROW) == RESULT
 
 
-def test_an_address_without_a_pipeline():
+def test_an_address_without_a_pipeline() -> None:
     with served(files={}) as site:
         with pytest.raises(ConfigurationError, match="the saved pipeline model cannot be read: .*/nope: HTTP 404"):
             LocalPredictor(f"{site.url}/nope", COLUMNS)
 
 
-def test_a_schema_that_cannot_be_leaves_no_folder(tmp_path, monkeypatch):
+def test_a_schema_that_cannot_be_leaves_no_folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(SchemaError, match="unknown type 'FLOTE'"):
         LocalPredictor("/nowhere", "a FLOTE")
@@ -160,19 +164,19 @@ def test_a_schema_that_cannot_be_leaves_no_folder(tmp_path, monkeypatch):
     ],
     ids=["no zip", "no JSON", "no object", "no stages", "no model", "empty"],
 )
-def test_what_is_no_saved_pipeline(tmp_path, make):
+def test_what_is_no_saved_pipeline(tmp_path: pathlib.Path, make: Callable[..., Any]) -> None:
     make(tmp_path / "no.zip")
     with pytest.raises(ConfigurationError, match="no.zip is no saved pipeline model"):
         read_pipeline(str(tmp_path / "no.zip"), str(tmp_path))
 
 
-def test_a_pipeline_of_a_later_version(tmp_path):
+def test_a_pipeline_of_a_later_version(tmp_path: pathlib.Path) -> None:
     path = written(tmp_path / "later", '{"version": 2, "stages": []}')
     with pytest.raises(ConfigurationError, match="later: a pipeline model of version 2, expected 1"):
         read_pipeline(path, str(tmp_path))
 
 
-def test_models_are_unpacked_into_the_folder(tmp_path):
+def test_models_are_unpacked_into_the_folder(tmp_path: pathlib.Path) -> None:
     description = json.dumps({"version": 1, "stages": [{"type": "A", "params": {}, "model": "/etc/x"}, {"type": "B"}]})
     path, folder = written(tmp_path / "pipeline", description, b"one", b"two"), tmp_path / "folder"
     folder.mkdir()

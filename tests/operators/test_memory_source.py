@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bridge.exceptions import ConfigurationError
@@ -9,7 +11,7 @@ from operators import MemSourceBatchOp, MemSourceStreamOp
 
 
 @pytest.mark.parametrize("kind", [MemSourceBatchOp, MemSourceStreamOp])
-def test_mistakes_name_the_operator(kind):
+def test_mistakes_name_the_operator(kind: type[Any]) -> None:
     name = kind.__name__
     with pytest.raises(ConfigurationError, match=f"{name}: expected a list of rows or a pandas DataFrame, got a str"):
         kind("rows", "a INT")

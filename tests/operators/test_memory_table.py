@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from operators import BatchOperator, MemSourceBatchOp, resetEnv, useLocalEnv
+from operators import BatchOperator, MemSourceBatchOp, MLEnv, resetEnv, useLocalEnv
 
 
-def test_rows_from_memory_that_do_not_fit():
+def test_rows_from_memory_that_do_not_fit() -> None:
     with pytest.raises(ConfigurationError, match="expected a list of rows or a pandas DataFrame, got a str"):
         MemSourceBatchOp("abc", "a INT")
     with pytest.raises(ConfigurationError, match="MemSourceBatchOp: parameter 'schemaStr': .*unknown type 'INTT'"):
@@ -21,7 +23,7 @@ def test_rows_from_memory_that_do_not_fit():
 
 
 @pytest.fixture(scope="module")
-def env():
+def env() -> Iterator[MLEnv]:
     yield useLocalEnv(2)
     resetEnv()
 
@@ -37,7 +39,7 @@ ROWS = [
 
 
 @pytest.mark.flink
-def test_rows_from_memory(env):
+def test_rows_from_memory(env: MLEnv) -> None:
     frame = MemSourceBatchOp(ROWS, SCHEMA).collectToDataframe()
     full = frame[frame.big.notna()].iloc[0]
     assert full.flag is True and full.big == 2**53 + 1 and full.x == 0.5 and full["name"] == "żółć"
@@ -47,7 +49,7 @@ def test_rows_from_memory(env):
 
 
 @pytest.mark.flink
-def test_no_rows_from_memory(env):
+def test_no_rows_from_memory(env: MLEnv) -> None:
     empty = MemSourceBatchOp([], "a LONG, b ARRAY<STRING>")
     assert empty.getColTypes() == ["BIGINT", "ARRAY<STRING>"]
     assert len(empty.collectToDataframe()) == 0
@@ -56,7 +58,7 @@ def test_no_rows_from_memory(env):
 
 
 @pytest.mark.flink
-def test_a_dataframe_with_nulls(env):
+def test_a_dataframe_with_nulls(env: MLEnv) -> None:
     frame = pd.DataFrame({"i": [1.0, None], "f": [0.5, float("nan")], "s": [None, "x"], "b": [True, None]}, index=[7, 9])
     back = BatchOperator.fromDataframe(frame, "i LONG, f DOUBLE, s STRING, b BOOLEAN").collectToDataframe()
     assert back.i.tolist() == [1, None]
@@ -67,7 +69,7 @@ def test_a_dataframe_with_nulls(env):
 
 @pytest.mark.flink
 @pytest.mark.parametrize("columns", [["b", "a"], ["a", "b"]])
-def test_columns_of_a_dataframe_are_taken_by_their_names(env, columns):
+def test_columns_of_a_dataframe_are_taken_by_their_names(env: MLEnv, columns: list[str]) -> None:
     back = BatchOperator.fromDataframe(pd.DataFrame({"a": [1, 2], "b": [3, 4]})[columns], "a LONG, b LONG").collectToDataframe()
     assert back.a.tolist() == [1, 2] and back.b.tolist() == [3, 4]
 
@@ -84,13 +86,13 @@ def test_columns_of_a_dataframe_are_taken_by_their_names(env, columns):
         (pd.DataFrame({"a": ["x"], "b": ["y"]}), "MemSourceBatchOp: "),
     ],
 )
-def test_rows_from_memory_that_do_not_fit_the_schema(env, data, message):
+def test_rows_from_memory_that_do_not_fit_the_schema(env: MLEnv, data: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         MemSourceBatchOp(data, "a LONG, b STRING").getOutputTable()
 
 
 @pytest.mark.flink
-def test_instants_of_a_dataframe_stay_the_same_in_every_time_zone(env):
+def test_instants_of_a_dataframe_stay_the_same_in_every_time_zone(env: MLEnv) -> None:
     config = env.btenv.get_config()
     frame = pd.DataFrame({"t": pd.to_datetime([0], unit="s", utc=True).tz_convert("Europe/Berlin"), "n": [1]})
     before = config.get_local_timezone()
@@ -104,7 +106,7 @@ def test_instants_of_a_dataframe_stay_the_same_in_every_time_zone(env):
 
 
 @pytest.mark.flink
-def test_tensors_are_their_elements(env):
+def test_tensors_are_their_elements(env: MLEnv) -> None:
     tensor = np.array([[1.5, 2.0], [3.0, 4.0]], np.float32)
     source = MemSourceBatchOp([(tensor, "0.5 1")], "t FLOAT_TENSOR, v VECTOR")
     assert source.getColTypes() == ["ARRAY<FLOAT>", "STRING"]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import zipfile
+from typing import Any
 
 import pytest
 
 from bridge.exceptions import ConfigurationError
 from operators import (
     MemSourceBatchOp,
+    MLEnv,
     Pipeline,
     PipelineModel,
     StreamOperator,
@@ -23,12 +26,12 @@ from tests.support.http import served
 
 
 @pytest.fixture(scope="module")
-def rows(env):
+def rows(env: MLEnv) -> MemSourceBatchOp:
     return MemSourceBatchOp([(1.0, 2.0)], "x0 FLOAT, x1 FLOAT")
 
 
 @pytest.fixture
-def exported(tmp_path):
+def exported(tmp_path: pathlib.Path) -> str:
     """A model without a graph: nothing here loads it."""
     folder = tmp_path / "exported"
     folder.mkdir()
@@ -37,7 +40,7 @@ def exported(tmp_path):
 
 
 @pytest.fixture
-def trainer(tmp_path):
+def trainer(tmp_path: pathlib.Path) -> TF2TableModelTrainer:
     script = tmp_path / "train.py"
     script.write_text("def main(config): pass\n")
     return TF2TableModelTrainer(
@@ -46,22 +49,22 @@ def trainer(tmp_path):
     )  # fmt: skip
 
 
-def saved_parts(path):
+def saved_parts(path: str | pathlib.Path) -> tuple[list[str], Any]:
     with zipfile.ZipFile(path) as file:
         return sorted(file.namelist()), json.loads(file.read("pipeline.json"))
 
 
-def test_mistakes_come_to_light_before_anything_is_trained():
+def test_mistakes_come_to_light_before_anything_is_trained() -> None:
     with pytest.raises(ConfigurationError, match="TFTableModelTrainer: set 'userFiles', 'mainScriptFile', 'outputSchemaStr'"):
         TFTableModelTrainer().fit(None)
 
 
-def test_a_predictor_without_a_model():
+def test_a_predictor_without_a_model() -> None:
     with pytest.raises(ConfigurationError, match="has no model: call setModelData or setModelFilePath, or fit a trainer"):
         TFTableModelPredictor(outputSchemaStr="y FLOAT").transform(None)
 
 
-def test_a_saved_pipeline_holds_what_has_a_meaning_elsewhere(exported, tmp_path):
+def test_a_saved_pipeline_holds_what_has_a_meaning_elsewhere(exported: str, tmp_path: pathlib.Path) -> None:
     stage = TFSavedModelPredictor(
         modelPath=exported, outputSchemaStr="y FLOAT", inferBatchSize=7, pythonEnv="/mine", envVars=["TOKEN=secret"]
     )
@@ -76,7 +79,7 @@ def test_a_saved_pipeline_holds_what_has_a_meaning_elsewhere(exported, tmp_path)
     assert exported not in json.dumps(description)
 
 
-def test_a_loaded_pipeline_can_be_saved_again(exported, tmp_path):
+def test_a_loaded_pipeline_can_be_saved_again(exported: str, tmp_path: pathlib.Path) -> None:
     first, second = str(tmp_path / "first"), str(tmp_path / "second")
     stage = TFSavedModelPredictor(modelPath=exported, outputSchemaStr="y FLOAT", selectedCols=["a"], reservedCols=[])
     PipelineModel(stage).save(first)
@@ -89,7 +92,7 @@ def test_a_loaded_pipeline_can_be_saved_again(exported, tmp_path):
     )  # fmt: skip
 
 
-def test_saving_that_fails_leaves_the_file_that_was_there(exported, tmp_path):
+def test_saving_that_fails_leaves_the_file_that_was_there(exported: str, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "saved"
     path.write_text("the one before")
     with pytest.raises(ConfigurationError, match="TFSavedModelPredictor: modelPath: .*/nowhere"):
@@ -97,13 +100,13 @@ def test_saving_that_fails_leaves_the_file_that_was_there(exported, tmp_path):
     assert path.read_text() == "the one before"
 
 
-def test_what_is_no_pipeline_model(tmp_path):
+def test_what_is_no_pipeline_model(tmp_path: pathlib.Path) -> None:
     (tmp_path / "no.zip").write_bytes(b"PK nothing")
     with pytest.raises(ConfigurationError, match="no.zip is no saved pipeline model"):
         PipelineModel.load(str(tmp_path / "no.zip"))
 
 
-def test_a_pipeline_at_an_address(exported, tmp_path):
+def test_a_pipeline_at_an_address(exported: str, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "saved"
     PipelineModel(TFSavedModelPredictor(modelPath=exported, outputSchemaStr="y FLOAT")).save(str(path))
     with served(files={"/saved": path.read_bytes()}) as site:
@@ -115,7 +118,7 @@ def test_a_pipeline_at_an_address(exported, tmp_path):
 
 
 @pytest.mark.flink
-def test_a_fitted_trainer_predicts_with_its_own_parameters(rows, trainer):
+def test_a_fitted_trainer_predicts_with_its_own_parameters(rows: MemSourceBatchOp, trainer: TF2TableModelTrainer) -> None:
     fitted = trainer.fit(rows)
     assert isinstance(fitted, TFTableModelPredictor)
     assert (fitted.getOutputSchemaStr(), fitted.getInferBatchSize()) == ("y FLOAT", 7)
@@ -123,7 +126,7 @@ def test_a_fitted_trainer_predicts_with_its_own_parameters(rows, trainer):
 
 
 @pytest.mark.flink
-def test_stages_follow_each_other(rows, exported):
+def test_stages_follow_each_other(rows: MemSourceBatchOp, exported: str) -> None:
     first = TFSavedModelPredictor(modelPath=exported, outputSchemaStr="y FLOAT", reservedCols=["x1"])
     second = TFSavedModelPredictor().setModelPath(exported).setOutputSchemaStr("z FLOAT").setSelectedCols(["y"])
     model = Pipeline(first).add(second).fit(rows)
@@ -132,7 +135,9 @@ def test_stages_follow_each_other(rows, exported):
 
 
 @pytest.mark.flink
-def test_a_stage_is_trained_on_what_those_before_it_make(rows, exported, trainer):
+def test_a_stage_is_trained_on_what_those_before_it_make(
+    rows: MemSourceBatchOp, exported: str, trainer: TF2TableModelTrainer
+) -> None:
     before = TFSavedModelPredictor(modelPath=exported, outputSchemaStr="w FLOAT", reservedCols=[])
     with pytest.raises(ConfigurationError, match="TF2TableModelTrainBatchOp: .*'selectedCols' names 'x0'; the input has 'w'"):
         Pipeline(before, trainer).fit(rows)
@@ -140,7 +145,7 @@ def test_a_stage_is_trained_on_what_those_before_it_make(rows, exported, trainer
 
 
 @pytest.mark.flink
-def test_a_stream_becomes_a_stream(env, exported, tmp_path):
+def test_a_stream_becomes_a_stream(env: MLEnv, exported: str, tmp_path: pathlib.Path) -> None:
     stage = TFSavedModelPredictor(modelPath=exported, outputSchemaStr="y FLOAT")
     PipelineModel(stage).save(str(tmp_path / "saved"))
     stream = StreamOperator.fromTable(env.stenv.sql_query("SELECT 1 AS a"))

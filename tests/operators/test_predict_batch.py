@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from bridge.exceptions import ConfigurationError, SchemaError
 from operators import (
     BatchOperator,
+    MLEnv,
     StreamOperator,
+    TableSourceBatchOp,
     TFSavedModelPredictBatchOp,
     TFTableModelPredictBatchOp,
 )
@@ -16,15 +22,15 @@ pytestmark = pytest.mark.flink
 
 
 @pytest.fixture(scope="module")
-def rows(env):
+def rows(env: MLEnv) -> TableSourceBatchOp:
     return BatchOperator.fromTable(env.btenv.sql_query("SELECT CAST(1 AS FLOAT) AS x0, CAST(2 AS FLOAT) AS x1, 'a' AS label"))
 
 
 @pytest.fixture
-def predictor(tmp_path):
+def predictor(tmp_path: pathlib.Path) -> Callable[..., TFSavedModelPredictBatchOp]:
     """Make an operator; local jobs read the model where it lies, and none runs here."""
 
-    def make(**params):
+    def make(**params: Any) -> TFSavedModelPredictBatchOp:
         return TFSavedModelPredictBatchOp(
             **{"modelPath": str(tmp_path), "outputSchemaStr": "y DOUBLE", "selectedCols": ["x0", "x1"], **params}
         )
@@ -42,13 +48,17 @@ def predictor(tmp_path):
         ({"outputSchemaStr": "z STRING, x1 DOUBLE"}, ["x0", "x1", "label", "z"]),
     ],
 )
-def test_columns_of_the_result(rows, predictor, params, names):
+def test_columns_of_the_result(
+    rows: TableSourceBatchOp, predictor: Callable[..., TFSavedModelPredictBatchOp], params: dict[str, Any], names: list[str]
+) -> None:
     op = predictor(**params)
     assert rows.link(op) is op
     assert op.getColNames() == names
 
 
-def test_an_output_takes_the_place_and_the_type_of_a_column_of_its_name(rows, predictor):
+def test_an_output_takes_the_place_and_the_type_of_a_column_of_its_name(
+    rows: TableSourceBatchOp, predictor: Callable[..., TFSavedModelPredictBatchOp]
+) -> None:
     op = rows.link(predictor(outputSchemaStr="x1 STRING, both ARRAY<FLOAT>", errorCol="why"))
     types = [name.replace(" NOT NULL", "") for name in op.getColTypes()]
     assert dict(zip(op.getColNames(), types)) == {
@@ -69,35 +79,43 @@ def test_an_output_takes_the_place_and_the_type_of_a_column_of_its_name(rows, pr
         ({"pythonEnv": "/nowhere"}, "pythonEnv '/nowhere': expected a folder with bin/python"),
     ],
 )
-def test_mistakes_that_need_no_model(rows, predictor, params, message):
+def test_mistakes_that_need_no_model(
+    rows: TableSourceBatchOp, predictor: Callable[..., TFSavedModelPredictBatchOp], params: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigurationError, match=f"TFSavedModelPredictBatchOp: .*{message}"):
         rows.link(predictor(**params))
 
 
-def test_the_environment_variable_is_the_default_of_python_env(rows, predictor, monkeypatch):
+def test_the_environment_variable_is_the_default_of_python_env(
+    rows: TableSourceBatchOp, predictor: Callable[..., TFSavedModelPredictBatchOp], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TF231_PYTHON_ENV_PATH", "/nowhere")
     with pytest.raises(ConfigurationError, match="pythonEnv '/nowhere'"):
         rows.link(predictor())
 
 
-def test_parameters_are_fixed_once_linked(rows, predictor):
+def test_parameters_are_fixed_once_linked(
+    rows: TableSourceBatchOp, predictor: Callable[..., TFSavedModelPredictBatchOp]
+) -> None:
     op = rows.link(predictor())
     with pytest.raises(ConfigurationError, match="'inferBatchSize' is set too late"):
         op.setInferBatchSize(2)
 
 
-def test_a_table_that_is_no_model_table(rows):
+def test_a_table_that_is_no_model_table(rows: TableSourceBatchOp) -> None:
     with pytest.raises(ConfigurationError, match="the first input has the columns x0, x1, label, but a model table has"):
         TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE").linkFrom(rows, rows)
 
 
-def test_mistakes_come_to_light_before_the_model_is_trained(env, rows):
+def test_mistakes_come_to_light_before_the_model_is_trained(env: MLEnv, rows: TableSourceBatchOp) -> None:
     table = "SELECT CAST(1 / 0 AS BIGINT) AS model_id, 'a' AS model_info"  # its job would fail
     with pytest.raises(ConfigurationError, match="TFTableModelPredictBatchOp: set 'outputSchemaStr' before"):
         TFTableModelPredictBatchOp().linkFrom(BatchOperator.fromTable(env.btenv.sql_query(table)), rows)
 
 
-def test_inputs_of_another_kind_or_number(env, rows, predictor):
+def test_inputs_of_another_kind_or_number(
+    env: MLEnv, rows: TableSourceBatchOp, predictor: Callable[..., TFSavedModelPredictBatchOp]
+) -> None:
     stream = StreamOperator.fromTable(env.stenv.sql_query("SELECT 1 AS x0"))
     with pytest.raises(ConfigurationError, match="TFSavedModelPredictBatchOp.linkFrom takes one table, got none"):
         predictor().linkFrom()
@@ -112,7 +130,7 @@ def test_inputs_of_another_kind_or_number(env, rows, predictor):
         op.linkFrom(rows)
 
 
-def test_a_column_that_cannot_be_carried(env, predictor):
+def test_a_column_that_cannot_be_carried(env: MLEnv, predictor: Callable[..., TFSavedModelPredictBatchOp]) -> None:
     table = env.btenv.sql_query("SELECT INTERVAL '1' DAY AS i, CAST(1 AS FLOAT) AS x0")
     rows = BatchOperator.fromTable(table)
     with pytest.raises(SchemaError, match=r"the column 'i' has the type INTERVAL.*cannot be carried"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bridge.exceptions import ConfigurationError
@@ -21,7 +23,7 @@ NAMES = ["a", "b"]
         ("a:poisson(3,nullper=0.25)", {"a": ("poisson", [3], 0.25)}),
     ],
 )
-def test_distributions(text, expected):
+def test_distributions(text: str, expected: dict[str, tuple[str, Any, float]]) -> None:
     assert read_distributions(text, NAMES) == expected
 
 
@@ -32,19 +34,19 @@ def test_distributions(text, expected):
         "a:weight_set(1,0.5,2)", "a:weight_set(1,0)", "a:uniform(0,1,nullper=2)",
     ],
 )  # fmt: skip
-def test_distributions_that_cannot_be(text):
+def test_distributions_that_cannot_be(text: str) -> None:
     with pytest.raises(ConfigurationError, match="'outputColConfs': expected .*, got "):
         read_distributions(text, NAMES)
 
 
-def test_each_expression_draws_its_own_numbers():
+def test_each_expression_draws_its_own_numbers() -> None:
     draws = []
     expression(("gauss", [0.0, 1.0], 0.5), draws)
     expression(None, draws)
     assert draws == ["u0", "u1", "u2", "u3"]
 
 
-def test_probabilities_of_poisson():
+def test_probabilities_of_poisson() -> None:
     probabilities = _poisson(2.5)
     assert sum(probabilities) == pytest.approx(1)
     assert sum(k * p for k, p in enumerate(probabilities)) == pytest.approx(2.5)

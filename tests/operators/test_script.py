@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import pathlib
+from typing import Any
+
 import pytest
 
 from akdl.storage.checkpoint_folder import CheckpointFolder
 from bridge.exceptions import ConfigurationError, SchemaError
 from operators import (
     BatchOperator,
+    MLEnv,
     StreamOperator,
+    TableSourceBatchOp,
     TensorFlow2BatchOp,
     TensorFlow2StreamOp,
     TensorFlowBatchOp,
@@ -19,24 +24,24 @@ from operators import (
 
 
 @pytest.fixture(scope="module")
-def source(env):
+def source(env: MLEnv) -> TableSourceBatchOp:
     return BatchOperator.fromTable(env.btenv.sql_query("SELECT 1 AS a, 'x' AS b, INTERVAL '1' DAY AS c"))
 
 
 @pytest.fixture
-def files(tmp_path):
+def files(tmp_path: pathlib.Path) -> dict[Any, Any]:
     script = tmp_path / "main.py"
     script.write_text("def main(config): pass\n")
     return {"userFiles": [str(script)], "mainScriptFile": str(script)}
 
 
 @pytest.fixture
-def op(files):
+def op(files: dict[Any, Any]) -> TensorFlow2BatchOp:
     return TensorFlow2BatchOp(**files, outputSchemaStr="x INT, y ARRAY<STRING>")
 
 
 @pytest.mark.parametrize("kind", [TensorFlowBatchOp, TensorFlowStreamOp])
-def test_all_missing_parameters_are_named(kind):
+def test_all_missing_parameters_are_named(kind: type[Any]) -> None:
     with pytest.raises(ConfigurationError) as raised:
         kind().linkFrom(BatchOperator() if kind is TensorFlowBatchOp else StreamOperator())
     assert str(raised.value) == (
@@ -44,7 +49,7 @@ def test_all_missing_parameters_are_named(kind):
     )
 
 
-def test_stop_asks_through_the_folder_of_checkpoints(op, tmp_path):
+def test_stop_asks_through_the_folder_of_checkpoints(op: TensorFlow2BatchOp, tmp_path: pathlib.Path) -> None:
     with pytest.raises(ConfigurationError, match=r"TensorFlow2BatchOp\.stop\(\): .* set checkpointDir before the job starts"):
         op.stop()
     op.setCheckpointDir(str(tmp_path / "checkpoints")).stop()
@@ -54,7 +59,7 @@ def test_stop_asks_through_the_folder_of_checkpoints(op, tmp_path):
 
 
 @pytest.mark.flink
-def test_the_output_has_the_schema_that_was_asked_for(source, op):
+def test_the_output_has_the_schema_that_was_asked_for(source: TableSourceBatchOp, op: TensorFlow2BatchOp) -> None:
     assert source.link(op.setSelectedCols(["b", "a"])) is op
     assert op.getColNames() == ["x", "y"]
     assert op.getColTypes() == ["INT", "ARRAY<STRING>"]
@@ -63,19 +68,19 @@ def test_the_output_has_the_schema_that_was_asked_for(source, op):
 
 
 @pytest.mark.flink
-def test_the_output_of_a_training_is_a_model_table(source, files):
+def test_the_output_of_a_training_is_a_model_table(source: TableSourceBatchOp, files: dict[Any, Any]) -> None:
     op = source.link(TF2TableModelTrainBatchOp(**files, selectedCols=["a"]))
     assert (op.getColNames(), op.getColTypes()) == (["model_id", "model_info"], ["BIGINT", "STRING"])
 
 
 @pytest.mark.flink
-def test_columns_that_do_not_exist(source, op):
+def test_columns_that_do_not_exist(source: TableSourceBatchOp, op: TensorFlow2BatchOp) -> None:
     with pytest.raises(ConfigurationError, match="'selectedCols' names 'd', 'e'; the input has 'a', 'b', 'c'"):
         op.setSelectedCols(["a", "d", "e"]).linkFrom(source)
 
 
 @pytest.mark.flink
-def test_a_column_that_no_script_can_get(source, op):
+def test_a_column_that_no_script_can_get(source: TableSourceBatchOp, op: TensorFlow2BatchOp) -> None:
     with pytest.raises(SchemaError, match="TensorFlow2BatchOp: the column 'c' has the type"):
         op.linkFrom(source)
     with pytest.raises(SchemaError, match="TensorFlow2BatchOp, extra input 1: the column 'c' has the type"):
@@ -84,21 +89,21 @@ def test_a_column_that_no_script_can_get(source, op):
 
 
 @pytest.mark.flink
-def test_inputs_of_two_environments(env, op):
+def test_inputs_of_two_environments(env: MLEnv, op: TensorFlow2BatchOp) -> None:
     first, second = (BatchOperator.fromTable(of.btenv.sql_query("SELECT 1 AS a")) for of in (env, useLocalEnv(1)))
     with pytest.raises(ConfigurationError, match="TensorFlow2BatchOp: all inputs must belong to one environment"):
         op.linkFrom(first, second)
 
 
 @pytest.mark.flink
-def test_counts_that_do_not_fit(source, op):
+def test_counts_that_do_not_fit(source: TableSourceBatchOp, op: TensorFlow2BatchOp) -> None:
     with pytest.raises(ConfigurationError, match="numWorkers=2 leaves no room in the parallelism of 1 for numPSs"):
         op.setSelectedCols(["a"]).setNumWorkers(2).linkFrom(source)
     op.setNumWorkers(1).linkFrom(source)
 
 
 @pytest.mark.flink
-def test_missing_files_are_named(source, op):
+def test_missing_files_are_named(source: TableSourceBatchOp, op: TensorFlow2BatchOp) -> None:
     with pytest.raises(ConfigurationError, match="TensorFlow2BatchOp: userFiles .*no_such.py': there is no file /"):
         op.setSelectedCols(["a"]).setUserFiles(["/no_such.py"]).linkFrom(source)
 
@@ -113,7 +118,9 @@ def test_missing_files_are_named(source, op):
         (TensorFlow2StreamOp, "TF231_PYTHON_ENV_PATH", "TF115_PYTHON_ENV_PATH"),
     ],
 )
-def test_python_env_has_a_default_for_each_version_of_tensorflow(env, files, monkeypatch, kind, variable, other):
+def test_python_env_has_a_default_for_each_version_of_tensorflow(
+    env: MLEnv, files: dict[Any, Any], monkeypatch: pytest.MonkeyPatch, kind: type[Any], variable: str, other: str
+) -> None:
     family, table_env = (BatchOperator, env.btenv) if issubclass(kind, BatchOperator) else (StreamOperator, env.stenv)
     monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv(other, "/of/the/other")

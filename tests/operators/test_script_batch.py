@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bridge.exceptions import ConfigurationError
@@ -16,7 +18,7 @@ from operators import (
 
 
 @pytest.mark.parametrize("kind", [TensorFlowBatchOp, TensorFlow2BatchOp, TFTableModelTrainBatchOp, TF2TableModelTrainBatchOp])
-def test_inputs_are_operators(kind):
+def test_inputs_are_operators(kind: type[Any]) -> None:
     takes = f"{kind.__name__} takes one input and any number of extra inputs, each a BatchOperator"
     for inputs, got in (((), "none"), ((BatchOperator(), 1), "BatchOperator, int"), ((StreamOperator(),), "StreamOperator")):
         with pytest.raises(ConfigurationError, match=f"{takes}, got {got}; BatchOperator.fromTable makes one of a table"):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from operators import BatchOperator, StreamOperator, udf, udtf
+from operators import BatchOperator, MLEnv, StreamOperator, TableSourceBatchOp, udf, udtf
 
 pytestmark = pytest.mark.flink
 
@@ -29,12 +32,12 @@ pytestmark = pytest.mark.flink
         (lambda p: BatchOperator.sqlQuery("SELECT * FROM nowhere"), "sqlQuery: .*nowhere.* is no valid SQL: .*nowhere"),
     ],
 )
-def test_mistakes(people, call, words):
+def test_mistakes(people: TableSourceBatchOp, call: Callable[..., Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         call(people)
 
 
-def test_inputs_of_two_environments(env, people):
+def test_inputs_of_two_environments(env: MLEnv, people: TableSourceBatchOp) -> None:
     stream = StreamOperator.fromTable(env.stenv.sql_query("SELECT 1 AS id"))
     with pytest.raises(ConfigurationError, match="unionAll: expected a BatchOperator, got a TableSourceStreamOp"):
         people.unionAll(stream)
@@ -43,7 +46,7 @@ def test_inputs_of_two_environments(env, people):
         people.unionAll(elsewhere)
 
 
-def test_a_name_is_given_anew(people):
+def test_a_name_is_given_anew(people: TableSourceBatchOp) -> None:
     people.registerTableName("some_people")
     people.select("id").registerTableName("some_people")
     assert BatchOperator.sqlQuery("SELECT * FROM some_people").getColNames() == ["id"]

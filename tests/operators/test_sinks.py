@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import pytest
+from pyflink.table import StreamTableEnvironment
 
 from bridge.exceptions import BridgeError, ConfigurationError
-from operators import AkSinkBatchOp, AkSourceBatchOp, BatchOperator, CsvSinkBatchOp, TableSinkBatchOp
+from operators import AkSinkBatchOp, AkSourceBatchOp, BatchOperator, CsvSinkBatchOp, TableSinkBatchOp, TableSourceBatchOp
 
 pytestmark = pytest.mark.flink
 
 
-def test_all_sinks_write_in_one_job(table_env, people, tmp_path):
+def test_all_sinks_write_in_one_job(
+    table_env: StreamTableEnvironment, people: TableSourceBatchOp, tmp_path: pathlib.Path
+) -> None:
     table_env.execute_sql(
         "CREATE TEMPORARY TABLE of_people (id INT, name STRING, score DECIMAL(2, 1)) "
         f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/table', 'format' = 'csv')"
@@ -29,14 +34,14 @@ def test_all_sinks_write_in_one_job(table_env, people, tmp_path):
     assert sorted(each.name for each in tmp_path.iterdir()) == ["deep", "people.ak", "table"]
 
 
-def test_a_job_that_fails_leaves_no_file(people, tmp_path):
+def test_a_job_that_fails_leaves_no_file(people: TableSourceBatchOp, tmp_path: pathlib.Path) -> None:
     people.select("1 / (id - id) AS x").link(CsvSinkBatchOp(filePath=str(tmp_path / "a.csv")))
     with pytest.raises(BridgeError, match="(?i)zero"):
         BatchOperator.execute()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_written(people, tmp_path):
+def test_what_cannot_be_written(people: TableSourceBatchOp, tmp_path: pathlib.Path) -> None:
     existing = tmp_path / "there.csv"
     existing.write_text("")
     with pytest.raises(ConfigurationError, match=r"there.csv exists already; setOverwriteSink\(True\) replaces a file"):

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import pathlib
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from operators import CsvSourceBatchOp, RandomTableSourceBatchOp, RandomTableSourceStreamOp, resetEnv, useLocalEnv
+from operators import CsvSourceBatchOp, MLEnv, RandomTableSourceBatchOp, RandomTableSourceStreamOp, resetEnv, useLocalEnv
 from tests.support.http import served
 
 
 @pytest.fixture(scope="module")
-def env():
+def env() -> Iterator[MLEnv]:
     yield useLocalEnv(2)
     resetEnv()
 
 
 @pytest.mark.flink
-def test_random_columns_follow_their_distributions(env):
+def test_random_columns_follow_their_distributions(env: MLEnv) -> None:
     confs = "u:uniform(2,4);o:uniform_open(-1,0);g:gauss(10,2);w:weight_set(1,1,5,3);p:poisson(3);n:uniform(0,1,nullper=0.25)"
     source = RandomTableSourceBatchOp(numRows=20_000, numCols=7, outputCols=list("uogwpnd"), outputColConfs=confs, idCol="id")
     assert source.getColNames() == ["id", *"uogwpnd"]
@@ -39,19 +41,19 @@ def test_random_columns_follow_their_distributions(env):
 
 
 @pytest.mark.flink
-def test_random_columns_have_names_by_default(env):
+def test_random_columns_have_names_by_default(env: MLEnv) -> None:
     assert RandomTableSourceBatchOp().setNumRows(5).setNumCols(3).getColNames() == ["col0", "col1", "col2"]
 
 
 @pytest.mark.flink
 @pytest.mark.parametrize("rows", [0, 1])
-def test_few_random_rows(env, rows):
+def test_few_random_rows(env: MLEnv, rows: int) -> None:
     frame = RandomTableSourceBatchOp(numRows=rows, numCols=2).collectToDataframe()
     assert len(frame) == rows and list(frame.columns) == ["col0", "col1"]
 
 
 @pytest.mark.flink
-def test_parameters_are_fixed_once_there_is_a_table(env):
+def test_parameters_are_fixed_once_there_is_a_table(env: MLEnv) -> None:
     source = RandomTableSourceBatchOp().setNumRows(5)
     with pytest.raises(ConfigurationError, match="set 'numCols' before"):
         source.getColNames()
@@ -61,7 +63,7 @@ def test_parameters_are_fixed_once_there_is_a_table(env):
 
 
 @pytest.mark.flink
-def test_names_that_do_not_fit_the_number_of_columns(env):
+def test_names_that_do_not_fit_the_number_of_columns(env: MLEnv) -> None:
     with pytest.raises(ConfigurationError, match="outputCols has 2 names, numCols is 3"):
         RandomTableSourceBatchOp(numRows=1, numCols=3, outputCols=["a", "b"]).getColNames()
     with pytest.raises(ConfigurationError, match="idCol 'a' is a name in outputCols too"):
@@ -74,7 +76,7 @@ CSV_ROWS = '1;"a;b";0.5;2024-02-29;2024-02-29 01:02:03.004;true;1.5\n2;;;;;;\n'
 
 @pytest.mark.flink
 @pytest.mark.parametrize("header", ["", "the;header;is;not;read;here;at all\n"])
-def test_csv(env, tmp_path, header):
+def test_csv(env: MLEnv, tmp_path: pathlib.Path, header: str) -> None:
     for name in ("one.csv", "two.csv"):
         (tmp_path / name).write_text(header + CSV_ROWS, encoding="utf-8")
     source = CsvSourceBatchOp().setFilePath(str(tmp_path)).setSchemaStr(CSV_SCHEMA).setFieldDelimiter(";")
@@ -88,7 +90,7 @@ def test_csv(env, tmp_path, header):
 
 
 @pytest.mark.flink
-def test_csv_that_cannot_be(env, tmp_path):
+def test_csv_that_cannot_be(env: MLEnv, tmp_path: pathlib.Path) -> None:
     with pytest.raises(ConfigurationError, match="'filePath': there is no file /nowhere/at.csv"):
         CsvSourceBatchOp(filePath="/nowhere/at.csv", schemaStr="a INT").getColNames()
     with pytest.raises(ConfigurationError, match="ignoreFirstLine cannot be used with the column 'a' of type ARRAY<INT>"):
@@ -96,7 +98,7 @@ def test_csv_that_cannot_be(env, tmp_path):
 
 
 @pytest.mark.flink
-def test_csv_that_this_program_reads(env, tmp_path):
+def test_csv_that_this_program_reads(env: MLEnv, tmp_path: pathlib.Path) -> None:
     (tmp_path / "blank.csv").write_text("1,x\n\n2,\n", encoding="utf-8")
     (tmp_path / "odd.csv").write_text("1,x;y,z;", encoding="utf-8")
     blank = CsvSourceBatchOp(filePath=str(tmp_path / "blank.csv"), schemaStr="a INT, b STRING")
@@ -113,7 +115,7 @@ def test_csv_that_this_program_reads(env, tmp_path):
 
 
 @pytest.mark.flink
-def test_time_zones_are_the_time_between_rows(env):
+def test_time_zones_are_the_time_between_rows(env: MLEnv) -> None:
     source = RandomTableSourceStreamOp(maxRows=3, numCols=1).setTimeZones([0.0, 0.02])
     assert source.getColNames() == ["num", "col0"]
     with pytest.raises(ConfigurationError, match="'timeZones': expected two numbers of seconds, the smaller one first, got"):

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 
 from bridge.exceptions import BridgeError, ConfigurationError
-from operators import CsvSourceStreamOp, StreamOperator, getMLEnv, useLocalEnv
+from operators import CsvSourceStreamOp, MLEnv, StreamOperator, getMLEnv, useLocalEnv
 from tests.support.leftovers import wait_until
 
 
 @pytest.mark.parametrize("wrong", [0.5, True])
-def test_the_number_of_rows_to_print(wrong):
+def test_the_number_of_rows_to_print(wrong: float | bool) -> None:
     with pytest.raises(ConfigurationError, match="print: expected a number of rows, got"):
         StreamOperator().print(wrong)
 
 
-def test_execute_needs_something_to_print():
+def test_execute_needs_something_to_print() -> None:
     for run in (StreamOperator.execute, StreamOperator.executeAsync):
         with pytest.raises(ConfigurationError, match="call print"):
             run()
 
 
 @pytest.mark.flink
-def test_streams_of_two_environments_are_not_one_job(env):
+def test_streams_of_two_environments_are_not_one_job(env: MLEnv) -> None:
     for each in (env, useLocalEnv(1)):
         StreamOperator.fromTable(each.stenv.sql_query("SELECT 1 AS a")).print()
     with pytest.raises(ConfigurationError, match="all printed streams must belong to one environment"):
@@ -32,7 +34,9 @@ def test_streams_of_two_environments_are_not_one_job(env):
 
 
 @pytest.mark.flink
-def test_two_prints_in_one_job_with_nulls_and_updates(env, tmp_path, capsys):
+def test_two_prints_in_one_job_with_nulls_and_updates(
+    env: MLEnv, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     useLocalEnv(1)  # where the source makes its table
     (tmp_path / "a.csv").write_text("1,x\n2,\n")
     source = CsvSourceStreamOp().setFilePath(str(tmp_path / "a.csv")).setSchemaStr("a INT, b STRING")
@@ -48,14 +52,14 @@ def test_two_prints_in_one_job_with_nulls_and_updates(env, tmp_path, capsys):
 
 
 @pytest.mark.flink
-def test_a_failed_job_is_an_error_of_wait(env):
+def test_a_failed_job_is_an_error_of_wait(env: MLEnv) -> None:
     StreamOperator.fromTable(env.stenv.sql_query("SELECT 1 / (a - a) AS b FROM (VALUES (1), (2)) AS v(a)")).print()
     with pytest.raises(BridgeError, match="(?i)by zero|zero"):
         StreamOperator.execute()
 
 
 @pytest.mark.flink
-def test_a_job_goes_on_until_it_is_cancelled(env, capsys):
+def test_a_job_goes_on_until_it_is_cancelled(env: MLEnv, capsys: pytest.CaptureFixture[str]) -> None:
     env.stenv.execute_sql(
         "CREATE TEMPORARY TABLE endless (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '100', "
         "'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '1000000')"
@@ -63,7 +67,7 @@ def test_a_job_goes_on_until_it_is_cancelled(env, capsys):
     StreamOperator.fromTable(env.stenv.from_path("endless")).print(2)
     job, shown = StreamOperator.executeAsync(), []
 
-    def rows_are_shown():
+    def rows_are_shown() -> bool:
         shown.extend(capsys.readouterr().out.splitlines())
         return len(shown) >= 3
 

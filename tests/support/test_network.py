@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -21,14 +22,14 @@ time.sleep(600)
 
 
 @pytest.fixture(autouse=True)
-def _possible():
+def _possible() -> None:
     reason = why_not()
     if reason is not None:
         pytest.skip(reason)
 
 
 @pytest.mark.parametrize("own_name_is_loopback", [False, True])
-def test_a_host_goes_with_what_runs_on_it(own_name_is_loopback):
+def test_a_host_goes_with_what_runs_on_it(own_name_is_loopback: bool) -> None:
     with pytest.raises(ZeroDivisionError), network(1, own_name_is_loopback) as made:
         (host,) = made.hosts
         child = subprocess.Popen(host.command([sys.executable, "-c", WHO]), stdout=subprocess.PIPE, text=True)
@@ -40,7 +41,7 @@ def test_a_host_goes_with_what_runs_on_it(own_name_is_loopback):
     assert interfaces_and_namespaces_of(os.getpid()) == []
 
 
-def test_what_a_killed_program_left_is_removed():
+def test_what_a_killed_program_left_is_removed() -> None:
     code = "import os, signal; from tests.support.network import network\nwith network(2): os.kill(os.getpid(), signal.SIGKILL)"
     killed = subprocess.Popen([sys.executable, "-c", code], cwd=pathlib.Path(__file__).parents[2])
     killed.wait(30)
@@ -50,6 +51,6 @@ def test_what_a_killed_program_left_is_removed():
     assert interfaces_and_namespaces_of(killed.pid) == []
 
 
-def interfaces_and_namespaces_of(pid):
+def interfaces_and_namespaces_of(pid: int) -> list[Any]:
     found = os.listdir("/sys/class/net") + [path.name for path in pathlib.Path("/etc/netns").iterdir()]
     return [name for name in found if name.startswith(f"akdl{pid}")]

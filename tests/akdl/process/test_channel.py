@@ -1,6 +1,10 @@
 """A line that breaks is a ChannelError, whatever else is gone."""
 
+from __future__ import annotations
+
+import pathlib
 import sys
+from typing import Any
 
 import pytest
 
@@ -10,15 +14,15 @@ from akdl.process.channel import Channel, ChannelError
 class Closed:
     """An output that nobody reads any more."""
 
-    def write(self, text):
+    def write(self, text: Any) -> None:
         raise BrokenPipeError("nobody reads this")
 
-    def flush(self):
+    def flush(self) -> None:
         raise BrokenPipeError("nobody reads this")
 
 
 @pytest.mark.parametrize("output", [None, Closed()], ids=["somebody reads", "nobody reads"])
-def test_a_broken_line(monkeypatch, tmp_path, output):
+def test_a_broken_line(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, output: Closed | None) -> None:
     channel = Channel(f"unix:{tmp_path}/nobody.sock", "token")
     monkeypatch.setattr(sys, "stderr", output or sys.stderr)
     with pytest.raises(ChannelError, match="the line to the Flink task broke in Read"):

@@ -9,7 +9,7 @@ from akdl.process.failure import MESSAGE_CHARACTERS, failure_of
 
 
 class Mute(Exception):
-    def __str__(self):
+    def __str__(self) -> None:
         raise KeyError("no text")
 
 
@@ -21,13 +21,13 @@ class Mute(Exception):
         (Mute(), "(its text cannot be shown: __str__ raised KeyError)"),
     ],
 )
-def test_any_text_crosses(error, message):
+def test_any_text_crosses(error: ValueError | Mute, message: str) -> None:
     failure = failure_of(error)
     assert (failure.type, failure.message) == (type(error).__name__, message)
     assert failure.SerializeToString()
 
 
-def test_the_begin_and_the_end_of_a_long_text_stay():
+def test_the_begin_and_the_end_of_a_long_text_stay() -> None:
     failure = failure_of(ValueError("begin" + "x" * 1_000_000 + "end"))
     assert failure.message.startswith("begin") and failure.message.endswith("end")
     assert len(failure.message) < MESSAGE_CHARACTERS + 100

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,11 +28,11 @@ GOOD = {"tensorflow": "2.15.1", "numpy": "1.26.4", "grpcio": "1.59.5", "protobuf
         ({"tensorflow": "1.14.0"}, {"tensorflow>=1.15": "tensorflow 1.14.0 is too old"}),
     ],
 )
-def test_missing(changes, expected):
+def test_missing(changes: dict[str, str | None], expected: dict[str, str]) -> None:
     assert missing({**GOOD, **changes}) == expected
 
 
-def test_versions_of_this_environment():
+def test_versions_of_this_environment() -> None:
     import grpc
     import numpy
 
@@ -39,7 +40,7 @@ def test_versions_of_this_environment():
     assert (found["grpcio"], found["numpy"]) == (grpc.__version__, numpy.__version__)
 
 
-def run(*arguments, **variables):
+def run(*arguments: str, **variables: Any) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
     return subprocess.run(
         [sys.executable, *arguments], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=60
@@ -47,13 +48,13 @@ def run(*arguments, **variables):
 
 
 @pytest.mark.process
-def test_versions_are_told():
+def test_versions_are_told() -> None:
     done = run("-m", "akdl.process.preflight")
     assert done.returncode == 0 and done.stdout.startswith(f"Python {sys.version.split()[0]}, tensorflow ")
 
 
 @pytest.mark.process
-def test_an_environment_without_packages():
+def test_an_environment_without_packages() -> None:
     """`-S` keeps site-packages off the path, so this interpreter has nothing but the standard library."""
     done = run("-S", "-m", "akdl.process.preflight", "akdl.entry")
     assert done.returncode == UNUSABLE
@@ -62,7 +63,7 @@ def test_an_environment_without_packages():
 
 
 @pytest.mark.process
-def test_the_module_runs_as_the_main_one(tmp_path):
+def test_the_module_runs_as_the_main_one(tmp_path: Path) -> None:
     (tmp_path / "shown.py").write_text("import sys\nprint(__name__, sys.argv, sys.modules['__main__'].__file__ == __file__)\n")
     done = run("-m", "akdl.process.preflight", "shown", "a", PYTHONPATH=f"{ROOT}{os.pathsep}{tmp_path}")
     assert (done.stdout, done.returncode) == (f"__main__ {[str(tmp_path / 'shown.py'), 'a']} True\n", 0), done.stderr
@@ -70,7 +71,7 @@ def test_the_module_runs_as_the_main_one(tmp_path):
 
 @pytest.mark.process
 @pytest.mark.tf
-def test_an_operator_of_the_other_version_says_so(tmp_path):
+def test_an_operator_of_the_other_version_says_so(tmp_path: Path) -> None:
     (tmp_path / "shown.py").write_text(f"import os\nprint(os.environ.get({TF1_OPERATOR!r}))\n")
     path = f"{ROOT}{os.pathsep}{tmp_path}"
     done = run("-m", "akdl.process.preflight", "shown", PYTHONPATH=path, AKDL_TF1_OPERATOR="TensorFlowBatchOp")

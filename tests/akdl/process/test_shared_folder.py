@@ -11,7 +11,7 @@ import pytest
 from akdl.process import shared_folder
 
 
-def test_the_lock_is_removed_last(tmp_path, monkeypatch):
+def test_the_lock_is_removed_last(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "shared"
     removed: list[tuple[str, list[str]]] = []
     remove = os.remove
@@ -33,7 +33,7 @@ def test_the_lock_is_removed_last(tmp_path, monkeypatch):
 
 
 @pytest.mark.process
-def test_what_one_user_keeps_in_the_folder_no_other_removes(tmp_path):
+def test_what_one_user_keeps_in_the_folder_no_other_removes(tmp_path: pathlib.Path) -> None:
     folder, done = str(tmp_path / "shared"), threading.Event()
     users, seen = itertools.count(), itertools.count()
 

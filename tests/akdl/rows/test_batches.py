@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import pathlib
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -41,7 +43,7 @@ def file_rows(folder: Any, chunks: list[Chunk], types: dict[str, str], exact_dou
 
 
 @pytest.fixture
-def counted(tmp_path):
+def counted(tmp_path: pathlib.Path) -> TFContext:
     """Rows with the ids 0 to 999, in ten chunks."""
     return context_of(file_rows(tmp_path, [plain(range(n, n + 100)) for n in range(0, 1000, 100)], BATCHES), BATCHES)
 
@@ -78,7 +80,7 @@ def defaults() -> dict[str, Any]:
 @pytest.mark.parametrize("kind", [FileRows, StreamRows])
 @pytest.mark.parametrize("null_share", [0, 0.3])
 @pytest.mark.parametrize("exact_doubles", [False, True])
-def test_all_types_are_as_parsed(tmp_path, exact_doubles, null_share, kind):
+def test_all_types_are_as_parsed(tmp_path: pathlib.Path, exact_doubles: bool, null_share: float, kind: type[Any]) -> None:
     import tensorflow as tf
 
     chunks, given = random_chunks(null_share), defaults()
@@ -97,7 +99,7 @@ def test_all_types_are_as_parsed(tmp_path, exact_doubles, null_share, kind):
             assert plain_tensor(one[name]) == plain_tensor(other[name]), (name, TYPES[name])
 
 
-def test_all_types_shuffled_and_repeated(tmp_path):
+def test_all_types_shuffled_and_repeated(tmp_path: pathlib.Path) -> None:
     """Each row stays together: its cells say which it is."""
     ids = [list(range(start, start + 70)) for start in range(0, 700, 70)]
     types = {"id": "INT", "word": "STRING", "many": "ARRAY<BIGINT>", "words": "ARRAY<STRING>", "maybe": "STRING"}
@@ -125,7 +127,7 @@ def test_all_types_shuffled_and_repeated(tmp_path):
     assert sorted(seen) == sorted([*range(700), *range(700)]) and seen[:700] != list(range(700))
 
 
-def test_a_null_without_a_default_is_an_error_that_names_row_and_column(tmp_path):
+def test_a_null_without_a_default_is_an_error_that_names_row_and_column(tmp_path: pathlib.Path) -> None:
     import tensorflow as tf
 
     cells = {"x": [0.5] * 50, "y": [0.5] * 50, "id": list(range(50)), "many": [None] * 50}
@@ -139,7 +141,7 @@ def test_a_null_without_a_default_is_an_error_that_names_row_and_column(tmp_path
     assert len(list(context.batches(64, columns=["id", "many"]))) == 2, "nulls in columns that are not read do not matter"
 
 
-def test_a_column_that_is_missing_is_null_in_every_row():
+def test_a_column_that_is_missing_is_null_in_every_row() -> None:
     columns = table_columns({"id": "BIGINT", "x": "FLOAT"})
     message = rows_of({"id": [1, 2]}, {"id": "BIGINT"})
     with pytest.raises(ValueError, match="row 0 of .* column 'x' is null"):
@@ -148,7 +150,7 @@ def test_a_column_that_is_missing_is_null_in_every_row():
     assert cells.values.tolist() == [3, 3]
 
 
-def test_some_columns(counted):
+def test_some_columns(counted: TFContext) -> None:
     (batch, *_) = counted.batches(300, columns=["id"])
     assert list(batch) == ["id"] and batch["id"].numpy().tolist() == list(range(300))
     with pytest.raises(ValueError, match="there is no column 'z'; the columns are 'x', 'id'"):
@@ -157,7 +159,7 @@ def test_some_columns(counted):
         counted.batches(300, {"z": 1})
 
 
-def test_epochs_have_no_break_between_batches(counted):
+def test_epochs_have_no_break_between_batches(counted: TFContext) -> None:
     found = ids_of(counted.batches(300, num_epochs=2))
     assert [len(ids) for ids in found] == [300] * 6 + [200]
     assert sum(found, []) == list(range(1000)) * 2
@@ -165,12 +167,12 @@ def test_epochs_have_no_break_between_batches(counted):
     assert sum(endless, []) == (list(range(1000)) * 3)[:2400]
 
 
-def test_no_rows_and_no_end_of_epochs(tmp_path):
+def test_no_rows_and_no_end_of_epochs(tmp_path: pathlib.Path) -> None:
     assert list(context_of(file_rows(tmp_path, [], BATCHES), BATCHES).batches(10, shuffle_rows=5, num_epochs=None)) == []
 
 
 @pytest.mark.parametrize("shuffle_rows", [2, 64, 5000])
-def test_shuffled(counted, shuffle_rows):
+def test_shuffled(counted: TFContext, shuffle_rows: int) -> None:
     found = np.concatenate(ids_of(counted.batches(64, shuffle_rows=shuffle_rows, num_epochs=2)))
     first, second = found[:1000], found[1000:]
     for once in (first, second):
@@ -180,7 +182,7 @@ def test_shuffled(counted, shuffle_rows):
     assert first.tolist() != second.tolist()
 
 
-def test_a_seed_makes_the_order_the_same_again(counted):
+def test_a_seed_makes_the_order_the_same_again(counted: TFContext) -> None:
     import tensorflow as tf
 
     def order(seed: int) -> list[list[int]]:
@@ -201,7 +203,7 @@ def test_a_seed_makes_the_order_the_same_again(counted):
     ],
     ids=["columns", "parsed"],
 )
-def test_rows_of_a_stream_are_left_behind_chunk_by_chunk(tmp_path, make):
+def test_rows_of_a_stream_are_left_behind_chunk_by_chunk(tmp_path: pathlib.Path, make: Callable[..., Any]) -> None:
     """TensorFlow would read ahead by itself, and `commit` would speak of rows that the script has not got."""
     feed = Feed()
     rows = StreamRows(str(tmp_path), feed, COLUMNS)
@@ -218,7 +220,7 @@ def test_rows_of_a_stream_are_left_behind_chunk_by_chunk(tmp_path, make):
     assert list(batches) == [] and rows.passed == 20
 
 
-def test_in_the_graph_of_an_estimator(tmp_path):
+def test_in_the_graph_of_an_estimator(tmp_path: pathlib.Path) -> None:
     import tensorflow as tf
 
     types = {"x": "FLOAT", "word": "STRING", "many": "ARRAY<INT>"}
@@ -231,7 +233,7 @@ def test_in_the_graph_of_an_estimator(tmp_path):
     assert batch["many"].dense_shape.tolist() == [2, 2]
 
 
-def test_rows_that_break_off_are_an_error(tmp_path):
+def test_rows_that_break_off_are_an_error(tmp_path: pathlib.Path) -> None:
     import tensorflow as tf
 
     feed = Feed()
@@ -254,7 +256,7 @@ def values(table: Table) -> list[int]:
 
 
 @pytest.mark.parametrize("sizes", [(), (0, 0), (1,), (3, 3), (2, 0, 5), (20, 1, 1)])
-def test_batched(sizes):
+def test_batched(sizes: tuple[Any, ...]) -> None:
     found = [values(batch) for batches in batched(tables(*sizes), 3) for batch in batches]
     assert all(len(batch) == 3 for batch in found[:-1]) and all(0 < len(batch) <= 3 for batch in found)
     assert [row for batch in found for row in batch] == list(range(sum(sizes)))
@@ -262,6 +264,6 @@ def test_batched(sizes):
 
 @pytest.mark.parametrize("sizes", [(), (0,), (1,), (5, 5), (2, 30, 3)])
 @pytest.mark.parametrize("buffer_rows", [1, 2, 7, 100])
-def test_each_row_leaves_the_buffer_once(sizes, buffer_rows):
+def test_each_row_leaves_the_buffer_once(sizes: tuple[Any, ...], buffer_rows: int) -> None:
     found = [row for table in shuffled(tables(*sizes), buffer_rows, np.random.RandomState(0)) for row in values(table)]
     assert sorted(found) == list(range(sum(sizes)))

@@ -1,5 +1,9 @@
 """Checksums of many records at once are those of each alone."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import pytest
 from crc32c import crc32c
@@ -15,7 +19,7 @@ RANDOM = np.random.RandomState(7)
     [[], [0], [5], [0, 1, 2, 3, 63, 64, 65, 127, 128, 129], [5000, 0, 300_000, 7], RANDOM.randint(0, 700, 3000)],
     ids=["none", "empty", "one", "borders", "wild", "many"],
 )
-def test_crc_of_each(lengths):
+def test_crc_of_each(lengths: Any) -> None:
     lengths = np.array(lengths, np.int64)
     offsets = BLOCK + packed_offsets(lengths)
     data = RANDOM.randint(0, 256, offsets[-1]).astype(np.uint8)
@@ -26,7 +30,7 @@ def test_crc_of_each(lengths):
 @pytest.mark.parametrize(
     ("length", "place", "width"), [(90, 5, 4), (1, 0, 1), (300, 292, 8), (256, 255, 1), (257, 0, 257), (9, 3, 0)]
 )
-def test_add_to_crc(length, place, width):
+def test_add_to_crc(length: int, place: int, width: int) -> None:
     record = RANDOM.randint(0, 256, length).astype(np.uint8)
     record[place : place + width] = 0
     column = RANDOM.randint(0, 256, (20, width)).astype(np.uint8)
@@ -37,7 +41,7 @@ def test_add_to_crc(length, place, width):
         assert crc[row] == crc32c(record.tobytes())
 
 
-def test_masked():
+def test_masked() -> None:
     crcs = [0, 1, 0x80000000, 0xFFFFFFFF]
     wanted = [((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF for crc in crcs]
     assert masked(np.array(crcs, np.uint32)).tolist() == wanted

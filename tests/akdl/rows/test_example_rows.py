@@ -1,5 +1,9 @@
 """Rows written one by one, to columns; and what is wrong with them."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,18 +13,18 @@ from akdl.wire.cells import offsets_of
 from akdl.wire.columns import decode_columns
 
 
-def columns(**types):
+def columns(**types: Any) -> list[Any]:
     return [TableColumn(name=name, type=sql) for name, sql in types.items()]
 
 
-def example(**features):
+def example(**features: Any) -> Example:
     made = Example()
     for name, (kind, *values) in features.items():
         getattr(made.features.feature[name], f"{kind}_list").value.extend(values)
     return made
 
 
-def taken(schema, *examples):
+def taken(schema: list[Any], *examples: Example) -> Rows:
     rows = ExampleRows(schema)
     for row, each in enumerate(examples):
         cells = rows.read(each, row)
@@ -32,7 +36,7 @@ def taken(schema, *examples):
     return Rows.FromString(message.SerializeToString())
 
 
-def plain(cells):
+def plain(cells: Any) -> list[Any]:
     return [cell.tolist() if hasattr(cell, "tolist") else cell for cell in cells]
 
 
@@ -63,7 +67,7 @@ def plain(cells):
         ("ARRAY<DATE>", ("bytes", b"2024-02-29"), BYTES, ["2024-02-29"]),
     ],
 )
-def test_every_type_with_and_without_nulls(sql, feature, value_type, cell):
+def test_every_type_with_and_without_nulls(sql: str, feature: tuple[Any, ...], value_type: Any, cell: Any) -> None:
     schema, wanted = columns(x=sql, n="INT"), [] if cell is None else cell
     made = example(x=feature)
     made.features.feature["x"].SetInParent()
@@ -76,7 +80,7 @@ def test_every_type_with_and_without_nulls(sql, feature, value_type, cell):
         assert plain(decode_columns(message, schema)["x"]) == [None, wanted, None, wanted]
 
 
-def test_arrays_of_any_length():
+def test_arrays_of_any_length() -> None:
     schema = columns(a="ARRAY<BIGINT>", s="ARRAY<STRING>")
     message = taken(
         schema,
@@ -89,34 +93,34 @@ def test_arrays_of_any_length():
     assert decoded["s"] == [["a"], ["b", "cd"], None]
 
 
-def test_a_feature_without_a_kind_is_null():
+def test_a_feature_without_a_kind_is_null() -> None:
     made = Example()
     made.features.feature["x"].SetInParent()
     assert ExampleRows(columns(x="INT")).read(made, 0) == [None]
 
 
-def test_reading_leaves_the_example_as_it_is():
+def test_reading_leaves_the_example_as_it_is() -> None:
     made = example(x=("int64", 1))
     before = made.SerializeToString()
     ExampleRows(columns(x="INT", y="DOUBLE", z="ARRAY<INT>")).read(made, 0)
     assert made.SerializeToString() == before
 
 
-def test_an_example_may_be_used_again():
+def test_an_example_may_be_used_again() -> None:
     rows, made = ExampleRows(columns(a="ARRAY<BIGINT>")), example(a=("int64", 1, 2))
     cells = rows.read(made, 0)
     made.features.feature["a"].int64_list.value[0] = 7
     assert cells == [(1, 2)]
 
 
-def test_doubles_of_both_forms_in_one_message():
+def test_doubles_of_both_forms_in_one_message() -> None:
     schema = columns(x="DOUBLE")
     message = taken(schema, example(x=("float", 0.5)), example(x=("bytes", np.float64(0.1).tobytes())), example())
     assert decode_columns(message, schema)["x"] == [0.5, 0.1, None]
 
 
 @pytest.mark.parametrize("sql", ["DATE", "ARRAY<DATE>"])
-def test_numbers_and_strings_need_messages_of_their_own(sql):
+def test_numbers_and_strings_need_messages_of_their_own(sql: str) -> None:
     rows = ExampleRows(columns(d=sql))
     number, text, empty = example(d=("int64", 1)), example(d=("bytes", b"2024-02-29")), example()
     steps = [(empty, True), (number, True), (empty, True), (number, True), (text, False)]
@@ -129,7 +133,7 @@ def test_numbers_and_strings_need_messages_of_their_own(sql):
     assert rows.fits(rows.read(text, 0))
 
 
-def test_the_size_is_about_what_is_sent():
+def test_the_size_is_about_what_is_sent() -> None:
     schema = columns(n="BIGINT", s="STRING", a="ARRAY<DOUBLE>", t="ARRAY<STRING>")
     rows = ExampleRows(schema)
     row = example(n=("int64", 1), s=("bytes", b"x" * 100), a=("float", *[0.5] * 10), t=("bytes", b"y" * 50, b"z" * 50))
@@ -170,25 +174,25 @@ def test_the_size_is_about_what_is_sent():
         ("ARRAY<INT> NOT NULL", None, ValueError, "expected a value, since the column is NOT NULL, got none"),
     ],
 )
-def test_cells_that_do_not_fit(sql, feature, error, words):
+def test_cells_that_do_not_fit(sql: str, feature: tuple[Any, ...] | None, error: type[Exception], words: str) -> None:
     made = example() if feature is None else example(x=feature)
     with pytest.raises(error) as caught:
         ExampleRows(columns(x=sql)).read(made, 3)
     assert str(caught.value).startswith(f"output_writer.write: row 3: column 'x' ({sql}): {words}")
 
 
-def test_an_empty_list_is_no_scalar():
+def test_an_empty_list_is_no_scalar() -> None:
     made = Example()
     made.features.feature["x"].int64_list.SetInParent()
     with pytest.raises(ValueError, match="got an int64_list with 0 values"):
         ExampleRows(columns(x="BIGINT")).read(made, 0)
 
 
-def test_unknown_columns():
+def test_unknown_columns() -> None:
     with pytest.raises(ValueError, match="output_writer.write: row 2: unknown column 'y', 'z'; outputSchemaStr has 'x', 'w'"):
         ExampleRows(columns(x="INT", w="INT")).read(example(x=("int64", 1), z=("int64", 1), y=("int64", 1)), 2)
 
 
-def test_more_than_a_message_can_hold():
+def test_more_than_a_message_can_hold() -> None:
     with pytest.raises(ValueError, match="column 'x': expected less than 2 GB in one batch, got 2147483648 bytes"):
         offsets_of(np.array([2**31 - 1, 1]), "column 'x'")

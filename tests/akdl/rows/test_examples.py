@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import struct
 from typing import Any
 
@@ -69,7 +70,7 @@ def encoded(cells: dict[str, list[Any]], types: dict[str, str], exact_doubles: b
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_rows_are_what_the_protobuf_api_makes_of_them(seed):
+def test_random_rows_are_what_the_protobuf_api_makes_of_them(seed: int) -> None:
     random = np.random.RandomState(seed)
     names = random.choice(sorted(TYPES), random.randint(1, len(TYPES) + 1), replace=False)
     types = {f"{name.lower()}{'ü' * random.randint(3)}": TYPES[name] for name in names}
@@ -79,14 +80,14 @@ def test_random_rows_are_what_the_protobuf_api_makes_of_them(seed):
 
 
 @pytest.mark.parametrize("exact_doubles", [False, True])
-def test_ten_thousand_rows_of_all_types(exact_doubles):
+def test_ten_thousand_rows_of_all_types(exact_doubles: bool) -> None:
     cells = random_cells(TYPES, 10_000, 0.2, np.random.RandomState(8))
     assert encoded(cells, TYPES, exact_doubles) == wanted(cells, TYPES, exact_doubles)
 
 
 @pytest.mark.tf
 @pytest.mark.parametrize("null_share", [0, 0.3])
-def test_tensorflow_reads_the_frames_and_finds_the_checksums_right(tmp_path, null_share):
+def test_tensorflow_reads_the_frames_and_finds_the_checksums_right(tmp_path: pathlib.Path, null_share: float) -> None:
     import tensorflow as tf
 
     path = tmp_path / "rows.tfrecords"
@@ -96,7 +97,7 @@ def test_tensorflow_reads_the_frames_and_finds_the_checksums_right(tmp_path, nul
     assert [parsed(each.SerializeToString()) for each in found] == wanted(cells, TYPES, False)
 
 
-def test_lengths_that_differ_wildly():
+def test_lengths_that_differ_wildly() -> None:
     lengths = [0, 1, 15, 16, 17, 63, 64, 65, 1023, 1024, 1025, 5000, 300_000, 2, 0, 70_000, 3]
     cells = {"s": [bytes([n % 256]) * length for n, length in enumerate(lengths)], "n": list(range(len(lengths)))}
     types = {"s": "BYTES", "n": "INT"}
@@ -104,7 +105,7 @@ def test_lengths_that_differ_wildly():
 
 
 @pytest.mark.parametrize("length", [1, 40, 5000])
-def test_cells_of_one_width_need_not_be_numbers(length):
+def test_cells_of_one_width_need_not_be_numbers(length: int) -> None:
     cells = {"s": [bytes([n]) * length for n in range(20)], "xs": [[float(n), 2.0] for n in range(20)]}
     types = {"s": "STRING", "xs": "ARRAY<FLOAT>"}
     assert encoded(cells, types) == wanted(cells, types, False)
@@ -112,27 +113,27 @@ def test_cells_of_one_width_need_not_be_numbers(length):
     assert len({len(record) for record in records(frames)}) == 1
 
 
-def test_a_double_beyond_float32_is_infinity():
+def test_a_double_beyond_float32_is_infinity() -> None:
     assert encoded({"x": [1e300, -1e300, 0.1]}, {"x": "DOUBLE"}) == [
         {"x": {"float_list": [value]}} for value in (float("inf"), -float("inf"), float(np.float32(0.1)))
     ]
 
 
-def test_columns_that_the_message_lacks_are_null():
+def test_columns_that_the_message_lacks_are_null() -> None:
     rows = rows_of({"a": [1, 2]}, {"a": "INT"})
     frames = ExampleEncoder(table_columns({"b": "STRING", "a": "INT"})).frames(rows)
     assert [parsed(record) for record in check(frames)] == [{"a": {"int64_list": [1]}}, {"a": {"int64_list": [2]}}]
     assert [parsed(record) for record in check(ExampleEncoder([]).frames(rows))] == [{}, {}]
 
 
-def test_an_empty_array_is_not_null():
+def test_an_empty_array_is_not_null() -> None:
     cells = {"a": [[], None, [1]], "b": [[], None, [b"x"]], "c": [[], None, [1.0]]}
     types = {"a": "ARRAY<INT>", "b": "ARRAY<STRING>", "c": "ARRAY<DOUBLE>"}
     for exact_doubles in (False, True):
         assert encoded(cells, types, exact_doubles) == wanted(cells, types, exact_doubles)
 
 
-def test_names_are_in_the_order_of_the_columns():
+def test_names_are_in_the_order_of_the_columns() -> None:
     cells = {"b": [b"1"], "a": [b"2"]}
     (record,) = records(
         ExampleEncoder(table_columns({"b": "STRING", "a": "STRING"})).frames(rows_of(cells, dict.fromkeys("ba", "STRING")))
@@ -140,7 +141,7 @@ def test_names_are_in_the_order_of_the_columns():
     assert record.index(b"b") < record.index(b"a")
 
 
-def test_rows_of_the_tests_hold_their_cells():
+def test_rows_of_the_tests_hold_their_cells() -> None:
     """The other tests stand on this."""
     cells = random_cells({"a": "ARRAY<STRING>", "d": "DOUBLE"}, 50, 0.3, np.random.RandomState(0))
     rows = Rows.FromString(rows_of(cells, {"a": "ARRAY<STRING>", "d": "DOUBLE"}).SerializeToString())
@@ -151,6 +152,6 @@ def test_rows_of_the_tests_hold_their_cells():
     assert HEAD == 12
 
 
-def test_no_rows_make_no_frames():
+def test_no_rows_make_no_frames() -> None:
     columns = table_columns({"id": "BIGINT", "v": "ARRAY<FLOAT>"})
     assert bytes(ExampleEncoder(columns, exact_doubles=False).frames(Rows())) == b""

@@ -1,10 +1,15 @@
 """Rows on their way into a script: complete or an error, and readable while they arrive."""
 
+from __future__ import annotations
+
 import os
+import pathlib
 import queue
 import threading
 import tracemalloc
 import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -13,7 +18,7 @@ from akdl.rows.chunk_file import ChunkFile
 from akdl.rows.examples import ExampleEncoder, records
 from akdl.rows.file_rows import FileRows
 from akdl.testing import table_columns
-from akdl.wire import Chunk, EndOfInput, Example
+from akdl.wire import Chunk, EndOfInput, Example, Rows
 from akdl.wire.cells import read_cells
 from tests.support.leftovers import wait_until
 from tests.support.random_rows import chunk_of
@@ -24,67 +29,67 @@ COLUMNS = table_columns({"id": "BIGINT"})
 class Feed:
     """A stream of chunks that the test fills by hand."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._queue = queue.Queue()
         self._rows, self._checksum = 0, 0
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         for item in iter(self._queue.get, None):
             if isinstance(item, Exception):
                 raise item
             yield item
 
-    def chunk(self, *ids, input=0):
+    def chunk(self, *ids: int, input: int = 0) -> None:
         """Let rows with these ids arrive together."""
         chunk = chunk_of({"id": list(ids)}, {"id": "BIGINT"}, input)
         self._rows += 0 if input else chunk.rows
         self._checksum = zlib.crc32(chunk.columns, self._checksum)
         self._queue.put(chunk)
 
-    def end(self, rows=None):
+    def end(self, rows: int | None = None) -> None:
         self._queue.put(Chunk(end=EndOfInput(rows=self._rows if rows is None else rows, checksum=self._checksum)))
         self._queue.put(None)
 
-    def put(self, item):
+    def put(self, item: Any) -> None:
         self._queue.put(item)
 
 
-def ids_in(path):
+def ids_in(path: str) -> list[Any]:
     """Return the ids of the rows of a TFRecord file."""
     with open(path, "rb") as file:
         return [Example.FromString(record).features.feature["id"].int64_list.value[0] for record in records(file.read())]
 
 
-def ids_of(message):
+def ids_of(message: Rows) -> Any:
     """Return the ids of rows as columns."""
     (column,) = message.columns
     return read_cells(column, message.rows).values.tolist()
 
 
 @pytest.fixture
-def feed():
+def feed() -> Feed:
     return Feed()
 
 
 @pytest.fixture
-def rows(feed, tmp_path):
+def rows(feed: Feed, tmp_path: pathlib.Path) -> FileRows:
     return FileRows(str(tmp_path), feed, COLUMNS)
 
 
-def test_file_and_length_after_the_end(feed, rows):
+def test_file_and_length_after_the_end(feed: Feed, rows: FileRows) -> None:
     feed.chunk(1, 2)
     feed.chunk(3)
     feed.end()
     assert ids_in(rows.file()) == [1, 2, 3] and rows.length() == 3
 
 
-def test_no_rows(feed, rows):
+def test_no_rows(feed: Feed, rows: FileRows) -> None:
     feed.end()
     assert list(rows.segments()) == list(rows.columns()) == []
     assert ids_in(rows.file()) == [] and rows.length() == 0 and [ids_in(path) for path in rows.segments()] == [[]]
 
 
-def test_segments_follow_the_rows_and_leave_nothing(feed, rows, tmp_path):
+def test_segments_follow_the_rows_and_leave_nothing(feed: Feed, rows: FileRows, tmp_path: pathlib.Path) -> None:
     feed.chunk(1)
     segments = rows.segments()
     assert ids_in(next(segments)) == [1]
@@ -95,7 +100,7 @@ def test_segments_follow_the_rows_and_leave_nothing(feed, rows, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["dataset.columns", "dataset.tfrecords"]
 
 
-def test_two_readers_at_once_get_all_rows_each(feed, rows):
+def test_two_readers_at_once_get_all_rows_each(feed: Feed, rows: FileRows) -> None:
     feed.chunk(1)
     first, second = rows.segments(), rows.segments()
     found = [ids_in(next(first)), ids_in(next(second))]
@@ -106,14 +111,14 @@ def test_two_readers_at_once_get_all_rows_each(feed, rows):
     assert found == [[1, 2], [1, 2]]
 
 
-def test_segments_of_a_complete_file_are_the_file(feed, rows):
+def test_segments_of_a_complete_file_are_the_file(feed: Feed, rows: FileRows) -> None:
     feed.chunk(1)
     feed.end()
     whole = rows.file()
     assert list(rows.segments()) == [whole]
 
 
-def test_columns_follow_the_rows_and_can_be_read_again(feed, rows, tmp_path):
+def test_columns_follow_the_rows_and_can_be_read_again(feed: Feed, rows: FileRows, tmp_path: pathlib.Path) -> None:
     columns = rows.columns()
     feed.chunk(1, 2)
     assert ids_of(next(columns)) == [1, 2] and rows.progress().rows_read == 2
@@ -124,7 +129,7 @@ def test_columns_follow_the_rows_and_can_be_read_again(feed, rows, tmp_path):
     assert os.listdir(tmp_path) == ["dataset.columns"], "nobody asked for Examples"
 
 
-def test_the_file_is_made_while_rows_arrive_and_once(feed, rows, monkeypatch):
+def test_the_file_is_made_while_rows_arrive_and_once(feed: Feed, rows: FileRows, monkeypatch: pytest.MonkeyPatch) -> None:
     made, encode = [], ExampleEncoder.frames
     monkeypatch.setattr(ExampleEncoder, "frames", lambda self, rows: made.append(rows.rows) or encode(self, rows))
     found = []
@@ -142,7 +147,7 @@ def test_the_file_is_made_while_rows_arrive_and_once(feed, rows, monkeypatch):
     assert ids_in(found[0]) == [each for number in range(1, 30) for each in range(number)]
 
 
-def test_a_file_that_was_begun_for_segments_is_ended_for_others(feed, rows):
+def test_a_file_that_was_begun_for_segments_is_ended_for_others(feed: Feed, rows: FileRows) -> None:
     segments = rows.segments()
     feed.chunk(1)
     next(segments)
@@ -152,7 +157,7 @@ def test_a_file_that_was_begun_for_segments_is_ended_for_others(feed, rows):
     assert [ids_in(path) for path in segments] == [[2]]
 
 
-def test_a_file_for_others_is_made_though_the_script_does_not_ask(feed, rows):
+def test_a_file_for_others_is_made_though_the_script_does_not_ask(feed: Feed, rows: FileRows) -> None:
     rows.make_file()
     feed.chunk(1)
     feed.end()
@@ -162,7 +167,7 @@ def test_a_file_for_others_is_made_though_the_script_does_not_ask(feed, rows):
     assert (progress.rows_read, progress.waiting) == (0, False), "it is not the script that waits for rows, or takes them"
 
 
-def test_a_file_that_nobody_asked_for_is_not_complete(feed, rows):
+def test_a_file_that_nobody_asked_for_is_not_complete(feed: Feed, rows: FileRows) -> None:
     feed.chunk(1)
     feed.end()
     assert rows.length() == 1 and not rows.progress().dataset_complete
@@ -170,7 +175,7 @@ def test_a_file_that_nobody_asked_for_is_not_complete(feed, rows):
     assert rows.progress().dataset_complete
 
 
-def test_extra_inputs_have_files_of_their_own(feed, tmp_path):
+def test_extra_inputs_have_files_of_their_own(feed: Feed, tmp_path: pathlib.Path) -> None:
     rows = FileRows(str(tmp_path), feed, COLUMNS, extra_columns=[COLUMNS, COLUMNS])
     feed.chunk(7, input=2)
     feed.chunk(1)
@@ -180,7 +185,7 @@ def test_extra_inputs_have_files_of_their_own(feed, tmp_path):
     assert rows.length() == 1 and ids_in(rows.file()) == [1]
 
 
-def test_a_script_that_waits_for_the_file_waits_for_rows(feed, rows):
+def test_a_script_that_waits_for_the_file_waits_for_rows(feed: Feed, rows: FileRows) -> None:
     reader = threading.Thread(target=rows.file)
     reader.start()
     wait_until(lambda: rows.progress().waiting, "the script waits")
@@ -189,7 +194,7 @@ def test_a_script_that_waits_for_the_file_waits_for_rows(feed, rows):
     assert not rows.progress().waiting
 
 
-def test_memory_does_not_grow_with_the_number_of_chunks(tmp_path):
+def test_memory_does_not_grow_with_the_number_of_chunks(tmp_path: pathlib.Path) -> None:
     file = ChunkFile(str(tmp_path), "many", ExampleEncoder(COLUMNS))
     tracemalloc.start()
     try:
@@ -212,15 +217,17 @@ def test_memory_does_not_grow_with_the_number_of_chunks(tmp_path):
         (lambda feed: feed.put(ChannelError("cut")), "cut"),
     ],
 )
-def test_an_incomplete_stream_is_an_error_never_an_end(feed, rows, ending, words, ask):
+def test_an_incomplete_stream_is_an_error_never_an_end(
+    feed: Feed, rows: FileRows, ending: Callable[..., Any], words: str, ask: Callable[..., Any]
+) -> None:
     feed.chunk(1)
     ending(feed)
     with pytest.raises(ChannelError, match=words):
         ask(rows)
 
 
-def test_a_file_that_cannot_be_made_is_an_error_for_all(feed, rows, monkeypatch):
-    def fail(self, rows):
+def test_a_file_that_cannot_be_made_is_an_error_for_all(feed: Feed, rows: FileRows, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Any, rows: Any) -> None:
         raise OSError("the disk is full")
 
     monkeypatch.setattr(ExampleEncoder, "frames", fail)

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import threading
+from collections.abc import Iterator
 
 import pytest
 
 from akdl.process.channel import ChannelError
 from akdl.rows.stream_rows import HELD_BYTES, StreamRows
 from akdl.runner.config import StreamTaskConfig
+from akdl.wire import Chunk
 from tests.akdl.rows.test_file_rows import COLUMNS, Feed, ids_in, ids_of
 from tests.support.leftovers import wait_until
 from tests.support.random_rows import chunk_of
 
 
 @pytest.fixture
-def feed():
+def feed() -> Feed:
     return Feed()
 
 
 @pytest.fixture
-def rows(feed, tmp_path):
+def rows(feed: Feed, tmp_path: pathlib.Path) -> StreamRows:
     return StreamRows(str(tmp_path), feed, COLUMNS)
 
 
-def test_chunks_come_as_they_arrive_and_leave_no_file(feed, rows, tmp_path):
+def test_chunks_come_as_they_arrive_and_leave_no_file(feed: Feed, rows: StreamRows, tmp_path: pathlib.Path) -> None:
     segments = rows.segments()
     feed.chunk(1, 2)
     first = next(segments)
@@ -39,7 +42,7 @@ def test_chunks_come_as_they_arrive_and_leave_no_file(feed, rows, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_columns_come_as_they_arrive(feed, rows, tmp_path):
+def test_columns_come_as_they_arrive(feed: Feed, rows: StreamRows, tmp_path: pathlib.Path) -> None:
     columns = rows.columns()
     feed.chunk(1, 2)
     assert ids_of(next(columns)) == [1, 2] and (rows.taken, rows.passed) == (2, 0)
@@ -50,10 +53,10 @@ def test_columns_come_as_they_arrive(feed, rows, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_slow_script_stops_the_reader(tmp_path):
+def test_a_slow_script_stops_the_reader(tmp_path: pathlib.Path) -> None:
     size, given = HELD_BYTES // 4, []
 
-    def chunks():
+    def chunks() -> Iterator[Chunk]:
         for number in range(20):
             given.append(number)
             yield chunk_of({"id": [b"x" * size]}, {"id": "BYTES"})
@@ -65,7 +68,7 @@ def test_a_slow_script_stops_the_reader(tmp_path):
     wait_until(lambda: len(given) > 5, "there is room again")
 
 
-def test_a_second_scan_gives_no_rows_and_one_warning(feed, rows, caplog):
+def test_a_second_scan_gives_no_rows_and_one_warning(feed: Feed, rows: StreamRows, caplog: pytest.LogCaptureFixture) -> None:
     feed.chunk(1)
     feed.end()
     assert len(list(rows.segments())) == 1 and not caplog.records
@@ -75,12 +78,12 @@ def test_a_second_scan_gives_no_rows_and_one_warning(feed, rows, caplog):
 
 
 @pytest.mark.parametrize("attribute", ["file", "length"])
-def test_a_stream_has_no_file(rows, attribute):
+def test_a_stream_has_no_file(rows: StreamRows, attribute: str) -> None:
     with pytest.raises(RuntimeError, match=r"dataset_fn\(\)"):
         getattr(rows, attribute)()
 
 
-def test_a_broken_line_is_an_error_after_the_rows_that_came(feed, rows):
+def test_a_broken_line_is_an_error_after_the_rows_that_came(feed: Feed, rows: StreamRows) -> None:
     segments = rows.segments()
     feed.chunk(1)
     assert ids_in(next(segments)) == [1]
@@ -89,14 +92,14 @@ def test_a_broken_line_is_an_error_after_the_rows_that_came(feed, rows):
         next(segments)
 
 
-def test_missing_rows_are_an_error(feed, rows):
+def test_missing_rows_are_an_error(feed: Feed, rows: StreamRows) -> None:
     feed.chunk(1)
     feed.end(rows=2)
     with pytest.raises(ChannelError, match="the end mark announces 2 rows"):
         list(rows.segments())
 
 
-def test_progress_wakes_whoever_waits_for_it(feed, rows):
+def test_progress_wakes_whoever_waits_for_it(feed: Feed, rows: StreamRows) -> None:
     assert rows.progress().rows_read == 0
     feed.chunk(1, 2, 3)
     next(rows.segments())
@@ -105,19 +108,19 @@ def test_progress_wakes_whoever_waits_for_it(feed, rows):
 
 
 class _Writer:
-    def __init__(self):
+    def __init__(self) -> None:
         self.committed = []
 
-    def commit(self, rows):
+    def commit(self, rows: int) -> None:
         self.committed.append(rows)
 
 
-def task_config(rows):
+def task_config(rows: StreamRows | None) -> StreamTaskConfig:
     given = {name: None for name in ("tf_context", "cluster", "work_dir", "user_params")}
     return StreamTaskConfig(output_writer=_Writer(), rows=rows, num_workers=1, task_type="chief", task_index=0, **given)
 
 
-def test_commit_counts_chunks_left_behind_or_rows(feed, rows):
+def test_commit_counts_chunks_left_behind_or_rows(feed: Feed, rows: StreamRows) -> None:
     config, segments = task_config(rows), rows.segments()
     feed.chunk(1, 2)
     next(segments)
@@ -137,6 +140,6 @@ def test_commit_counts_chunks_left_behind_or_rows(feed, rows):
         config.commit(2)
 
 
-def test_commit_where_nobody_waits_for_it():
+def test_commit_where_nobody_waits_for_it() -> None:
     with pytest.raises(RuntimeError, match='needs replay="uncommitted"'):
         task_config(None).commit()

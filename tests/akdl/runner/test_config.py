@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pathlib
+
 from akdl import testing
-from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TrainTaskConfig
+from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, TrainTaskConfig
 
 
-def configs(tmp_path):
+def configs(tmp_path: pathlib.Path) -> tuple[str, list[TaskConfig]]:
     """One of each class, on two rows."""
     columns = testing.table_columns({"n": "BIGINT"})
     path = str(tmp_path / "rows")
@@ -21,7 +23,7 @@ def configs(tmp_path):
     ]
 
 
-def test_one_config_makes_another(tmp_path):
+def test_one_config_makes_another(tmp_path: pathlib.Path) -> None:
     path, (batch, train, stream) = configs(tmp_path)
     made = TrainTaskConfig(saved_model_dir="elsewhere", **batch.__dict__)
     assert (made.saved_model_dir, made.latest_ckpt_dir, made.user_params) == ("elsewhere", None, {"n": 1})
@@ -32,7 +34,7 @@ def test_one_config_makes_another(tmp_path):
     assert StreamTaskConfig(**vars(batch)).output_writer == "writer"
 
 
-def test_the_file_may_be_another_one(tmp_path):
+def test_the_file_may_be_another_one(tmp_path: pathlib.Path) -> None:
     path, (batch, _, _) = configs(tmp_path)
     made = TrainTaskConfig(saved_model_dir="m", dataset_file="other", dataset_length=7, **vars(batch))
     again = BatchTaskConfig(output_writer=None, **vars(made))

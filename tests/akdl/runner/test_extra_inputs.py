@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+
 from akdl.runner.extra_inputs import write_text
 from akdl.testing import table_columns
 from akdl.wire import Rows
@@ -10,7 +12,7 @@ from tests.support.random_rows import chunk_of
 TYPES = {"d": "DOUBLE", "f": "FLOAT", "many": "ARRAY<DOUBLE>", "s": "STRING"}
 
 
-def test_doubles_are_exact(tmp_path):
+def test_doubles_are_exact(tmp_path: pathlib.Path) -> None:
     cells = {"d": [0.1, 1 / 3, None], "f": [0.1, 2.5, -1.0], "many": [[0.1, 0.2], [], None], "s": ["a b", "c", "d"]}
     chunk = chunk_of({name: [c.encode() if isinstance(c, str) else c for c in each] for name, each in cells.items()}, TYPES)
     write_text(str(tmp_path / "text"), [Rows.FromString(chunk.columns)], table_columns(TYPES))

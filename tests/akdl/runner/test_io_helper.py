@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pathlib
 import shutil
+import types
 import zipfile
+from typing import Any
 
 import pytest
 
@@ -15,17 +18,17 @@ pytestmark = pytest.mark.tf
 
 
 @pytest.fixture(scope="module")
-def io_helper():
+def io_helper() -> types.ModuleType:
     from akdl.runner import io_helper
 
     return io_helper
 
 
-def rows_of(writer):
+def rows_of(writer: CollectingWriter) -> list[Any]:
     return [(row["model_id"], row["model_info"]) for row in writer.rows]
 
 
-def test_a_model_goes_to_rows_and_comes_back_as_an_extra_input(io_helper, tmp_path):
+def test_a_model_goes_to_rows_and_comes_back_as_an_extra_input(io_helper: types.ModuleType, tmp_path: pathlib.Path) -> None:
     model, writer = make_model(tmp_path / "saved" / "1700000000", 3_000_000), CollectingWriter()
     io_helper.output_model_to_flink(str(tmp_path / "saved"), writer)
     (tmp_path / "bc").write_text("".join(f"{number} {text}\n" for number, text in reversed(rows_of(writer))))
@@ -35,7 +38,7 @@ def test_a_model_goes_to_rows_and_comes_back_as_an_extra_input(io_helper, tmp_pa
     assert io_helper.find_timestamp_dir(str(tmp_path / "saved")) == str(model)
 
 
-def test_a_checkpoint_comes_with_the_model(io_helper, tmp_path):
+def test_a_checkpoint_comes_with_the_model(io_helper: types.ModuleType, tmp_path: pathlib.Path) -> None:
     model, writer = make_model(tmp_path / "saved" / "17", 1_500_000), CollectingWriter()
     (tmp_path / "ckpt").mkdir()
     (tmp_path / "ckpt" / "model.ckpt-1").write_bytes(b"weights")
@@ -45,14 +48,14 @@ def test_a_checkpoint_comes_with_the_model(io_helper, tmp_path):
     assert files_of(tmp_path / "unpacked") == files_of(model)
 
 
-def test_a_folder_becomes_a_zip(io_helper, tmp_path):
+def test_a_folder_becomes_a_zip(io_helper: types.ModuleType, tmp_path: pathlib.Path) -> None:
     make_model(tmp_path / "m", 100)
     packed = io_helper.pack_dir_to_file(str(tmp_path / "m"), 64)
     assert packed["name"] == str(tmp_path / "m.zip") and packed["chunks"] == -(-packed["size"] // 64)
     assert "saved_model.pb" in zipfile.ZipFile(packed["name"]).namelist()
 
 
-def test_only_files_of_training_are_removed(io_helper, tmp_path):
+def test_only_files_of_training_are_removed(io_helper: types.ModuleType, tmp_path: pathlib.Path) -> None:
     for name in ("checkpoint", "model.ckpt-7.index", "events.out.tfevents.1", "notes.txt"):
         (tmp_path / name).write_text("x")
     make_model(tmp_path / "export" / "best")
@@ -61,7 +64,7 @@ def test_only_files_of_training_are_removed(io_helper, tmp_path):
     io_helper.remove_checkpoint_files(str(tmp_path / "nowhere"))
 
 
-def test_files_are_copied(io_helper, tmp_path):
+def test_files_are_copied(io_helper: types.ModuleType, tmp_path: pathlib.Path) -> None:
     model = make_model(tmp_path / "m", 100)
     io_helper.gfile_copy_dir_content(str(model), str(tmp_path / "copy"))
     assert files_of(tmp_path / "copy") == files_of(model)

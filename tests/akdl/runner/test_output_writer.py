@@ -1,6 +1,9 @@
 """What a script writes, up to the messages that leave its process."""
 
+from __future__ import annotations
+
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,17 +21,17 @@ COLUMNS = [TableColumn(name="x", type="BIGINT"), TableColumn(name="s", type="STR
 class Channel:
     """Keeps messages instead of sending them."""
 
-    def __init__(self, error=None):
+    def __init__(self, error: ChannelError | None = None) -> None:
         self.outputs = []
         self._error = error
 
-    def write(self, outputs):
+    def write(self, outputs: Example) -> None:
         for output in outputs:
             self.outputs.append(Output.FromString(output.SerializeToString()))
             if self._error is not None:
                 raise self._error
 
-    def cells(self, name="x"):
+    def cells(self, name: str = "x") -> list[Any]:
         """The cells of a column in each message; the number of rows of a commit."""
         return [
             output.committed or list(decode_columns(output.rows, COLUMNS).get(name, [None] * output.rows.rows))
@@ -37,18 +40,18 @@ class Channel:
 
 
 @pytest.fixture
-def channel():
+def channel() -> Channel:
     return Channel()
 
 
-def row(x, s=b"text", kind="int64_list"):
+def row(x: float, s: bytes = b"text", kind: str = "int64_list") -> Example:
     made = Example()
     getattr(made.features.feature["x"], kind).value.append(x)
     made.features.feature["s"].bytes_list.value.append(s)
     return made
 
 
-def test_rows_batches_and_commits_keep_their_order(channel):
+def test_rows_batches_and_commits_keep_their_order(channel: Channel) -> None:
     writer = OutputWriter(channel, COLUMNS)
     writer.write(row(1))
     writer.write(row(2))
@@ -66,7 +69,7 @@ def test_rows_batches_and_commits_keep_their_order(channel):
     assert len(channel.outputs) == 5
 
 
-def test_a_message_goes_when_it_is_large(channel, monkeypatch):
+def test_a_message_goes_when_it_is_large(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output_writer, "MESSAGE_BYTES", 1000)
     writer = OutputWriter(channel, COLUMNS)
     for number in range(10):
@@ -75,7 +78,7 @@ def test_a_message_goes_when_it_is_large(channel, monkeypatch):
     assert channel.cells() == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
 
 
-def test_a_waiting_row_goes_after_a_while(channel):
+def test_a_waiting_row_goes_after_a_while(channel: Channel) -> None:
     writer = OutputWriter(channel, COLUMNS, wait_s=0.01)
     writer.write(row(1))
     wait_until(lambda: channel.cells() == [[1]], "the row has waited long enough")
@@ -85,7 +88,7 @@ def test_a_waiting_row_goes_after_a_while(channel):
     assert len(channel.outputs) == 2
 
 
-def test_flush_sends_what_waits(channel):
+def test_flush_sends_what_waits(channel: Channel) -> None:
     writer = OutputWriter(channel, COLUMNS)
     writer.flush()
     writer.write(row(1))
@@ -94,7 +97,7 @@ def test_flush_sends_what_waits(channel):
     writer.close()
 
 
-def test_a_wrong_row_is_refused_at_once_and_the_others_go_on(channel):
+def test_a_wrong_row_is_refused_at_once_and_the_others_go_on(channel: Channel) -> None:
     writer = OutputWriter(channel, COLUMNS)
     writer.write(row(1))
     writer.write_batch({"x": [2, 3]})
@@ -111,7 +114,7 @@ def test_a_wrong_row_is_refused_at_once_and_the_others_go_on(channel):
     assert channel.cells() == [[1], [2, 3], [4]]
 
 
-def test_a_large_batch_travels_in_parts(channel, monkeypatch):
+def test_a_large_batch_travels_in_parts(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output_writer, "BATCH_BYTES", 10_000)
     writer = OutputWriter(channel, COLUMNS)
     texts = ["x"] * 1000 + ["y" * 300] * 1000
@@ -123,7 +126,7 @@ def test_a_large_batch_travels_in_parts(channel, monkeypatch):
     assert max(output.ByteSize() for output in channel.outputs) < 25_000
 
 
-def test_a_large_batch_with_a_wrong_cell_is_refused_as_a_whole(channel, monkeypatch):
+def test_a_large_batch_with_a_wrong_cell_is_refused_as_a_whole(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output_writer, "BATCH_BYTES", 1000)
     writer = OutputWriter(channel, COLUMNS)
     with pytest.raises(TypeError, match="column 'x'"):
@@ -134,7 +137,7 @@ def test_a_large_batch_with_a_wrong_cell_is_refused_as_a_whole(channel, monkeypa
     assert channel.outputs == [] and writer.rows_written == 0
 
 
-def test_nothing_is_written_after_the_end(channel):
+def test_nothing_is_written_after_the_end(channel: Channel) -> None:
     writer = OutputWriter(channel, COLUMNS)
     writer.write(row(1))
     writer.close()
@@ -146,7 +149,7 @@ def test_nothing_is_written_after_the_end(channel):
     assert channel.cells() == [[1]]
 
 
-def test_dates_of_both_forms(channel):
+def test_dates_of_both_forms(channel: Channel) -> None:
     writer = OutputWriter(channel, COLUMNS)
     for kind, value in [("int64_list", 1), ("int64_list", 2), ("bytes_list", b"2024-02-29"), ("int64_list", 3)]:
         made = Example()
@@ -157,7 +160,7 @@ def test_dates_of_both_forms(channel):
     assert channel.cells("d") == [[1, 2], ["2024-02-29"], [3, None]]
 
 
-def test_rows_without_any_cell(channel):
+def test_rows_without_any_cell(channel: Channel) -> None:
     writer = OutputWriter(channel, COLUMNS)
     writer.write(Example())
     writer.write(Example())
@@ -165,10 +168,10 @@ def test_rows_without_any_cell(channel):
     assert [(output.rows.rows, len(output.rows.columns)) for output in channel.outputs] == [(2, 0)]
 
 
-def test_several_threads(channel):
+def test_several_threads(channel: Channel) -> None:
     writer = OutputWriter(channel, COLUMNS, wait_s=0.001)
 
-    def write(start):
+    def write(start: int) -> None:
         for number in range(start, start + 500):
             writer.write(row(number))
 
@@ -186,7 +189,7 @@ def test_several_threads(channel):
         assert own == sorted(own)
 
 
-def test_a_broken_line_is_an_error_of_whoever_writes():
+def test_a_broken_line_is_an_error_of_whoever_writes() -> None:
     writer = OutputWriter(Channel(ChannelError("broken")), COLUMNS)
     writer.write_batch({"x": [1]})
     wait_until(lambda: writer._error is not None, "the line is broken")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 
 from akdl import testing
@@ -7,7 +9,7 @@ from akdl import testing
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
-def test_rows_are_shown(tmp_path, capsys):
+def test_rows_are_shown(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     from akdl.runner.tf_helper import preview_tfrecords_file, set_intra_op_parallelism
 
     set_intra_op_parallelism(2)

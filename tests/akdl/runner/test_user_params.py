@@ -13,7 +13,7 @@ from akdl.runner.user_params import plain, with_text
 GIVEN = {"n": 16, "x": 0.5, "on": True, "off": False, "name": "a", "none": None, "list": [True, 1], "map": {"on": True}}
 
 
-def test_they_are_what_json_has():
+def test_they_are_what_json_has() -> None:
     params = with_text(GIVEN)
     assert params == GIVEN and list(range(params["n"]))[-1] == 15 and params["n"] * params["x"] == 8.0
     assert params["on"] and not params["off"] and isinstance(params["n"], int) and isinstance(params["x"], float)
@@ -23,19 +23,19 @@ def test_they_are_what_json_has():
 
 
 @pytest.mark.parametrize(("name", "text"), [("n", "16"), ("x", "0.5"), ("on", "true"), ("off", "false")])
-def test_they_are_text_too(name, text):
+def test_they_are_text_too(name: str, text: str) -> None:
     value = with_text(GIVEN)[name]
     assert value == text and text == value and value in (text, "?") and not value != text
     assert str(value) == f"{value}" == "%s" % value == text  # noqa: UP031  scripts of Alink do so
     assert value != text + "0" and value.upper() == text.upper() and json.loads(str(value)) == GIVEN[name]
 
 
-def test_plain_ones_are_for_checks_of_types():
+def test_plain_ones_are_for_checks_of_types() -> None:
     found = plain(with_text(GIVEN))
     assert found == GIVEN and found["on"] is True and type(found["n"]) is int and type(found["x"]) is float
 
 
-def test_copies_and_unknown_attributes():
+def test_copies_and_unknown_attributes() -> None:
     params = with_text(GIVEN)
     for copied in (copy.deepcopy(params), pickle.loads(pickle.dumps(params))):
         assert copied == GIVEN and copied["on"] == "true"
@@ -45,7 +45,7 @@ def test_copies_and_unknown_attributes():
 
 
 @pytest.mark.tf
-def test_tensorflow_takes_them_as_numbers():
+def test_tensorflow_takes_them_as_numbers() -> None:
     import tensorflow as tf
 
     params = with_text(GIVEN)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import pathlib
 import stat
 import tarfile
 import tracemalloc
 import zipfile
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -58,7 +61,7 @@ BOTH = pytest.mark.parametrize("pack", [tar_of, zip_of])
 @pytest.mark.parametrize(
     "pack", [tar_of, lambda *e: tar_of(*e, compression="xz"), lambda *e: tar_of(*e, compression=""), zip_of]
 )
-def test_files_folders_and_their_modes(tmp_path, pack):
+def test_files_folders_and_their_modes(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]) -> None:
     archive = pack(file("bin/run", b"#!", 0o4755), ("empty/", b"", stat.S_IFDIR | 0o755, ""), file("a/b/c", b"deep"))
     assert unpack_archive(archive, str(tmp_path), copy=lambda s, t: t.write(s.read())) == {"bin/run": 2, "a/b/c": 4}
     assert (tmp_path / "a/b/c").read_bytes() == b"deep" and (tmp_path / "empty").is_dir()
@@ -67,14 +70,14 @@ def test_files_folders_and_their_modes(tmp_path, pack):
 
 
 @BOTH
-def test_links_inside(tmp_path, pack):
+def test_links_inside(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]) -> None:
     unpack_archive(
         pack(link("bin/python", "python3"), link("lib64", "lib"), file("bin/python3"), file("lib/x")), str(tmp_path), links=True
     )
     assert (tmp_path / "bin/python").read_bytes() == b"x" and (tmp_path / "lib64/x").exists()
 
 
-def test_hard_links(tmp_path):
+def test_hard_links(tmp_path: pathlib.Path) -> None:
     unpack_archive(tar_of(file("./a", b"1"), hard_link("./b", "./a")), str(tmp_path), links=True)
     assert (tmp_path / "b").read_bytes() == b"1"
 
@@ -95,7 +98,9 @@ def test_hard_links(tmp_path):
         ([("pipe", b"", stat.S_IFIFO | 0o644, "")], "no plain file: 'pipe'"),
     ],
 )  # fmt: skip
-def test_what_would_leave_the_folder(tmp_path, pack, entries, message):
+def test_what_would_leave_the_folder(
+    tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO], entries: list[tuple[str, bytes, int, str]], message: str
+) -> None:
     folder = tmp_path / "parent" / "folder"
     folder.mkdir(parents=True)
     with pytest.raises(ArchiveError, match=message):
@@ -104,24 +109,24 @@ def test_what_would_leave_the_folder(tmp_path, pack, entries, message):
 
 
 @BOTH
-def test_links_where_none_are_expected(tmp_path, pack):
+def test_links_where_none_are_expected(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]) -> None:
     with pytest.raises(ArchiveError, match="no plain file: 'here'"):
         unpack_archive(pack(link("here", ".")), str(tmp_path))
 
 
-def test_a_hard_link_to_something_else(tmp_path):
+def test_a_hard_link_to_something_else(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ArchiveError, match="'a' is a link to '/etc/passwd', which is no earlier file of the archive"):
         unpack_archive(tar_of(hard_link("a", "/etc/passwd")), str(tmp_path), links=True)
 
 
 @BOTH
-def test_damage(tmp_path, pack):
+def test_damage(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]) -> None:
     whole = pack(file("a", os.urandom(100_000))).getvalue()
     with pytest.raises(ArchiveError, match="damaged"):
         unpack_archive(io.BytesIO(whole[:50_000]), str(tmp_path))
 
 
-def test_names_of_archives():
+def test_names_of_archives() -> None:
     assert [name for name in ("a.zip", "a.tar.gz", "a.TGZ", "a.gz", "a.tar", "zip") if is_archive(name)] == [
         "a.zip",
         "a.tar.gz",
@@ -138,7 +143,9 @@ def test_names_of_archives():
         (Limits(ratio=2, free_bytes=10), "set AKDL_ARCHIVE_RATIO"),
     ],
 )
-def test_a_bomb_is_refused_before_it_fills_the_disk(tmp_path, pack, limits, expected):
+def test_a_bomb_is_refused_before_it_fills_the_disk(
+    tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO], limits: Any, expected: str
+) -> None:
     entries = [file(str(number), bytes(1 << 20)) for number in range(3)]
     archive = pack(*entries) if pack is tar_of else deflated(*entries)
     with pytest.raises(ArchiveError, match=expected):
@@ -149,7 +156,7 @@ def test_a_bomb_is_refused_before_it_fills_the_disk(tmp_path, pack, limits, expe
     assert len(unpack_archive(archive, str(unpacked))) == 3, "the default limits are wide"
 
 
-def deflated(*entries):
+def deflated(*entries: Any) -> io.BytesIO:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content, _, _ in entries:
@@ -157,7 +164,7 @@ def deflated(*entries):
     return packed
 
 
-def test_limits_come_from_variables():
+def test_limits_come_from_variables() -> None:
     variables = {"AKDL_ARCHIVE_MEMBERS": "5", "AKDL_ARCHIVE_GB": "0.5", "AKDL_ARCHIVE_RATIO": "7"}
     assert Limits.of(variables)[:3] == (5, 1 << 29, 7.0)
     assert Limits.of({}) == Limits()
@@ -166,13 +173,13 @@ def test_limits_come_from_variables():
 
 
 @BOTH
-def test_a_name_that_no_file_system_takes(tmp_path, pack):
+def test_a_name_that_no_file_system_takes(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]) -> None:
     with pytest.raises(ArchiveError, match="name is longer than 255 bytes: 'xxxx"):
         unpack_archive(pack(file("x" * 300)), str(tmp_path))
 
 
 @BOTH
-def test_a_link_of_megabytes_takes_no_memory(tmp_path, pack):
+def test_a_link_of_megabytes_takes_no_memory(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]) -> None:
     tracemalloc.start()
     try:
         archive = pack(link("link", "x" * (64 << 20)))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import pathlib
 import random
 import socket
 import sys
 import tracemalloc
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -21,18 +24,18 @@ SHA = hashlib.sha256(CONTENT).hexdigest()
 
 
 @pytest.fixture(autouse=True)
-def _without_pauses_and_proxies(monkeypatch):
+def _without_pauses_and_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "PAUSE_S", 0.001)
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
 
-def read(path):
+def read(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
 
 
-def test_a_local_file_stays_where_it_is(tmp_path, monkeypatch):
+def test_a_local_file_stays_where_it_is(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a b%20c.txt"
     path.write_text("x")
     for address in (str(path), f"file://{path}", path.as_uri()):
@@ -51,7 +54,7 @@ def test_a_local_file_stays_where_it_is(tmp_path, monkeypatch):
         fetch(f"{tmp_path}#sha256={good}", "/nowhere")
 
 
-def test_names_and_what_is_shown():
+def test_names_and_what_is_shown() -> None:
     address = "https://me:pass@host:80/a/b%20c.zip?token=t#sha256=0"
     assert is_remote(address) and not is_remote("file:///a") and not is_remote("a")
     assert name_of(address) == "b c.zip" and name_of("s3://bucket/folder/") == "folder" and name_of("/a/b") == "b"
@@ -63,7 +66,7 @@ def test_names_and_what_is_shown():
 
 
 @pytest.mark.parametrize("tells_size", [True, False])
-def test_download(tmp_path, tells_size):
+def test_download(tmp_path: pathlib.Path, tells_size: bool) -> None:
     with served(files={"/a%20b/x.bin": CONTENT}, tells_size=tells_size) as site:
         assert read(fetch(f"{site.url}/a%20b/x.bin?v=1#sha256={SHA}", str(tmp_path))) == CONTENT
         assert site.requests[0][":path"] == "/a%20b/x.bin?v=1"
@@ -72,19 +75,19 @@ def test_download(tmp_path, tells_size):
 
 
 @pytest.mark.parametrize("ranges", [True, False])
-def test_a_cut_connection_goes_on(tmp_path, ranges):
+def test_a_cut_connection_goes_on(tmp_path: pathlib.Path, ranges: bool) -> None:
     with served(files={"/x": CONTENT}, cut_after=1_000_000, cuts=2, ranges=ranges) as site:
         assert read(fetch(f"{site.url}/x", str(tmp_path))) == CONTENT
         ranges_asked = [request.get("range") for request in site.requests]
     assert ranges_asked == [None, "bytes=1000000-", "bytes=2000000-" if ranges else "bytes=1000000-"]
 
 
-def test_a_file_that_changes_on_the_way_is_begun_again(tmp_path):
+def test_a_file_that_changes_on_the_way_is_begun_again(tmp_path: pathlib.Path) -> None:
     with served(files={"/x": CONTENT}, cut_after=1_000_000, cuts=1) as site:
         kept = site.files["/x"]
 
         class Changing(dict):  # the second request finds another file
-            def get(self, name, default=None):
+            def get(self, name: str, default: Any = None) -> bytes:
                 return kept if not site.requests[1:] else b"other"
 
         site.files = Changing()
@@ -92,7 +95,7 @@ def test_a_file_that_changes_on_the_way_is_begun_again(tmp_path):
 
 
 @pytest.mark.parametrize("ranges", [True, False])
-def test_a_download_that_is_always_cut(tmp_path, ranges):
+def test_a_download_that_is_always_cut(tmp_path: pathlib.Path, ranges: bool) -> None:
     cut = 0 if ranges else 1000
     with served(files={"/x": CONTENT}, cut_after=cut, ranges=ranges) as site:
         with pytest.raises(
@@ -110,14 +113,14 @@ def test_a_download_that_is_always_cut(tmp_path, ranges):
         (503, "it could not be fetched, in 5 attempts: HTTP 503: Service Unavailable", 5),
     ],
 )
-def test_refusals(tmp_path, status, message, requests):
+def test_refusals(tmp_path: pathlib.Path, status: int, message: str, requests: int) -> None:
     with served(status={"/x": status}) as site:
         with pytest.raises(FileError) as raised:
             fetch(f"{site.url.replace('//', '//me:secret@')}/x?token=secret", str(tmp_path))
         assert str(raised.value) == f"{site.url}/x?...: {message}" and len(site.requests) == requests
 
 
-def test_a_login_goes_to_its_host_alone(tmp_path):
+def test_a_login_goes_to_its_host_alone(tmp_path: pathlib.Path) -> None:
     login = "Basic " + base64.b64encode(b"me:p@ss").decode()
     with served(files={"/x": b"1"}) as other:
         with served(files={"/x": b"1"}, login=login, redirects={"/away": f"{other.url}/x"}) as site:
@@ -129,7 +132,7 @@ def test_a_login_goes_to_its_host_alone(tmp_path):
         assert "authorization" not in other.requests[0]
 
 
-def test_nobody_there(tmp_path):
+def test_nobody_there(tmp_path: pathlib.Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -140,20 +143,20 @@ def test_nobody_there(tmp_path):
 
 
 @pytest.mark.parametrize("checksum", ["0" * 64, "12"])
-def test_another_checksum(tmp_path, checksum):
+def test_another_checksum(tmp_path: pathlib.Path, checksum: str) -> None:
     with served(files={"/x": b"1"}) as site:
         with pytest.raises(FileError, match="expected the SHA-256 000|has to be followed by 64 hex digits"):
             fetch(f"{site.url}/x#sha256={checksum}", str(tmp_path))
 
 
 @pytest.mark.parametrize("address", ["http://me:s3cret/x@127.0.0.1/y", "http://me:s3cret@[x/y"])
-def test_no_address(tmp_path, address):
+def test_no_address(tmp_path: pathlib.Path, address: str) -> None:
     with pytest.raises(FileError, match="this is no valid address") as raised:
         fetch(address, str(tmp_path))
     assert "s3cret" not in str(raised.value)
 
 
-def test_memory_stays_small(tmp_path):
+def test_memory_stays_small(tmp_path: pathlib.Path) -> None:
     content = bytes(60_000_000)
     with served(files={"/x": content}) as site:
         tracemalloc.start()
@@ -165,42 +168,43 @@ def test_memory_stays_small(tmp_path):
     assert peak < 10_000_000
 
 
-class TestFsspec:
-    @pytest.fixture
-    def memory(self):
-        fsspec = pytest.importorskip("fsspec")
-        system = fsspec.filesystem("memory")
-        system.pipe({"/akdl/model/saved_model.pb": b"graph", "/akdl/model/variables/x": b"1", "/akdl/x.bin": CONTENT})
-        yield system
-        system.rm("/akdl", recursive=True)
+@pytest.fixture
+def memory() -> Iterator[Any]:
+    fsspec = pytest.importorskip("fsspec")
+    system = fsspec.filesystem("memory")
+    system.pipe({"/akdl/model/saved_model.pb": b"graph", "/akdl/model/variables/x": b"1", "/akdl/x.bin": CONTENT})
+    yield system
+    system.rm("/akdl", recursive=True)
 
-    def test_file_and_folder(self, tmp_path, memory):
-        assert read(fetch(f"memory://akdl/x.bin#sha256={SHA}", str(tmp_path))) == CONTENT
-        folder = fetch("memory://akdl/model", str(tmp_path))
-        assert read(os.path.join(folder, "saved_model.pb")) == b"graph"
-        assert read(os.path.join(folder, "variables", "x")) == b"1"
 
-    def test_what_is_not_there(self, tmp_path, memory):
-        with pytest.raises(FileError, match="^memory://akdl/nope: there is no such file$"):
-            fetch("memory://akdl/nope", str(tmp_path))
-        with pytest.raises(
-            FileError, match="^nosuch://bucket/x.*: it cannot be reached: ValueError: Protocol not known: nosuch"
-        ):
-            fetch("nosuch://key:secret@bucket/x", str(tmp_path))
+def test_fsspec_file_and_folder(tmp_path: pathlib.Path, memory: Any) -> None:
+    assert read(fetch(f"memory://akdl/x.bin#sha256={SHA}", str(tmp_path))) == CONTENT
+    folder = fetch("memory://akdl/model", str(tmp_path))
+    assert read(os.path.join(folder, "saved_model.pb")) == b"graph"
+    assert read(os.path.join(folder, "variables", "x")) == b"1"
 
-    def test_no_fsspec(self, tmp_path, monkeypatch):
-        monkeypatch.setitem(sys.modules, "fsspec", None)
-        with pytest.raises(FileError, match=r"^s3://bucket/x: s3:// needs the package fsspec.*pip install 'akdl\[files\]'"):
-            fetch("s3://key:secret@bucket/x", str(tmp_path))
 
-    def test_errors_without_secrets(self, tmp_path, monkeypatch):
-        fsspec = pytest.importorskip("fsspec")
+def test_fsspec_what_is_not_there(tmp_path: pathlib.Path, memory: Any) -> None:
+    with pytest.raises(FileError, match="^memory://akdl/nope: there is no such file$"):
+        fetch("memory://akdl/nope", str(tmp_path))
+    with pytest.raises(FileError, match="^nosuch://bucket/x.*: it cannot be reached: ValueError: Protocol not known: nosuch"):
+        fetch("nosuch://key:secret@bucket/x", str(tmp_path))
 
-        def fails(address):
-            raise OSError(f"no access to {address}")
 
-        monkeypatch.setattr(fsspec.core, "url_to_fs", fails)
-        with pytest.raises(FileError) as raised:
-            fetch("oss://key:s3cret@bucket/x?security_token=t0ken", str(tmp_path))
-        assert "OSError: no access to" in str(raised.value)
-        assert not any(secret in str(raised.value) for secret in ("s3cret", "t0ken"))
+def test_no_fsspec(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(FileError, match=r"^s3://bucket/x: s3:// needs the package fsspec.*pip install 'akdl\[files\]'"):
+        fetch("s3://key:secret@bucket/x", str(tmp_path))
+
+
+def test_fsspec_errors_without_secrets(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsspec = pytest.importorskip("fsspec")
+
+    def fails(address: Any) -> None:
+        raise OSError(f"no access to {address}")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", fails)
+    with pytest.raises(FileError) as raised:
+        fetch("oss://key:s3cret@bucket/x?security_token=t0ken", str(tmp_path))
+    assert "OSError: no access to" in str(raised.value)
+    assert not any(secret in str(raised.value) for secret in ("s3cret", "t0ken"))

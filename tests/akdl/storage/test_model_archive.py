@@ -49,228 +49,260 @@ def zip_bytes(rows: list[Row]) -> bytes:
     return b"".join(base64.b64decode(text) for _, text in sorted(rows)[1:])
 
 
-class TestFindSavedModel:
-    def test_in_the_folder_itself(self, tmp_path: Path) -> None:
-        assert find_saved_model(str(make_model(tmp_path / "m"))) == str(tmp_path / "m")
-
-    def test_one_folder_below(self, tmp_path: Path) -> None:
-        model = make_model(tmp_path / "m" / "1700000000")
-        (tmp_path / "m" / "notes").mkdir()
-        (tmp_path / "m" / "checkpoint").write_text("x")
-        assert find_saved_model(str(tmp_path / "m")) == str(model)
-
-    def test_text_format(self, tmp_path: Path) -> None:
-        (tmp_path / "saved_model.pbtxt").write_text("")
-        assert find_saved_model(str(tmp_path)) == str(tmp_path)
-
-    def test_two_folders_deep_is_none(self, tmp_path: Path) -> None:
-        make_model(tmp_path / "a" / "b")
-        with pytest.raises(ModelError, match="or one folder below, found a"):
-            find_saved_model(str(tmp_path))
-
-    def test_nothing(self, tmp_path: Path) -> None:
-        with pytest.raises(ModelError, match="found nothing"):
-            find_saved_model(str(tmp_path))
-
-    def test_no_folder(self, tmp_path: Path) -> None:
-        with pytest.raises(ModelError, match="is no folder"):
-            find_saved_model(str(tmp_path / "missing"))
-
-    def test_several_are_listed(self, tmp_path: Path) -> None:
-        make_model(tmp_path / "1700000002")
-        make_model(tmp_path / "1700000001")
-        with pytest.raises(ModelError, match="found 2: 1700000001, 1700000002"):
-            find_saved_model(str(tmp_path))
+def test_find_saved_model_in_the_folder_itself(tmp_path: Path) -> None:
+    assert find_saved_model(str(make_model(tmp_path / "m"))) == str(tmp_path / "m")
 
 
-class TestPack:
-    def test_format(self, tmp_path: Path) -> None:
-        model = make_model(tmp_path / "out" / "1700000000", big=2 * CHUNK_BYTES + 17)
-        rows = list(pack(str(tmp_path / "out")))
-        assert [number for number, _ in rows] == [0, 1, 2, 3]
-        assert rows[0][1] == "1700000000.zip"
-        assert {len(base64.b64decode(text)) for _, text in rows[1:-1]} == {CHUNK_BYTES}
-        with zipfile.ZipFile(io.BytesIO(zip_bytes(rows))) as archive:
-            assert archive.testzip() is None
-            assert archive.namelist()[-1] == MANIFEST
-            assert "saved_model.pb" in archive.namelist()
-            manifest = json.loads(archive.read(MANIFEST))
-        assert sorted(manifest["files"]) == sorted(str(p.relative_to(model)) for p in model.rglob("*") if p.is_file())
-        assert manifest["files"]["saved_model.pb"]["size"] == 5
-
-    def test_equal_directories_give_equal_rows(self, tmp_path: Path) -> None:
-        first = make_model(tmp_path / "a" / "m", big=1000)
-        second = make_model(tmp_path / "b" / "m", big=1000)
-        os.utime(first / "saved_model.pb", (1, 1))
-        (second / "saved_model.pb").chmod(0o600)
-        assert list(pack(str(first))) == list(pack(str(second)))
-
-    def test_memory_does_not_grow_with_the_model(self, tmp_path: Path) -> None:
-        make_model(tmp_path / "m", big=24 * CHUNK_BYTES)
-        tracemalloc.start()
-        count = sum(1 for _ in pack(str(tmp_path / "m")))
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert count == 26
-        assert peak < 8 * CHUNK_BYTES
-
-    def test_link_to_a_folder_is_refused(self, tmp_path: Path) -> None:
-        model = make_model(tmp_path / "m")
-        (model / "extra").symlink_to(tmp_path)
-        with pytest.raises(ModelError, match="extra.*link to a folder"):
-            list(pack(str(model)))
-
-    def test_nothing_is_left_when_the_reader_stops(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
-        (tmp_path / "tmp").mkdir()
-        rows = pack(str(make_model(tmp_path / "m", big=3 * CHUNK_BYTES)))
-        next(rows), next(rows)
-        rows.close()
-        assert list((tmp_path / "tmp").iterdir()) == []
+def test_find_saved_model_one_folder_below(tmp_path: Path) -> None:
+    model = make_model(tmp_path / "m" / "1700000000")
+    (tmp_path / "m" / "notes").mkdir()
+    (tmp_path / "m" / "checkpoint").write_text("x")
+    assert find_saved_model(str(tmp_path / "m")) == str(model)
 
 
-class TestUnpack:
-    def test_round_trip_in_any_order(self, tmp_path: Path) -> None:
-        model = make_model(tmp_path / "m", big=3 * CHUNK_BYTES + 5)
-        rows = list(pack(str(model)))
-        for seed in range(3):
-            random.Random(seed).shuffle(rows)
-            found = unpack(iter(rows), str(tmp_path / f"target{seed}"))
-            assert found == str(tmp_path / f"target{seed}")
-            assert files_of(Path(found)) == files_of(model)
-
-    def test_ids_of_numpy(self, tmp_path: Path) -> None:
-        rows = [(np.int64(number), text) for number, text in pack(str(make_model(tmp_path / "m")))]
-        unpack(rows, str(tmp_path / "target"))  # type: ignore[arg-type]
-
-    def test_into_an_empty_folder(self, tmp_path: Path) -> None:
-        (tmp_path / "target").mkdir()
-        unpack(pack(str(make_model(tmp_path / "m"))), str(tmp_path / "target"))
-        assert (tmp_path / "target" / "saved_model.pb").exists()
-
-    def test_archive_without_manifest(self, tmp_path: Path) -> None:
-        rows = rows_of_zip(zip_of(("saved_model.pb", b"graph"), ("variables/", b""), ("variables/x", b"1")))
-        assert files_of(Path(unpack(rows, str(tmp_path / "t")))) == {
-            "saved_model.pb": b"graph",
-            "variables": None,
-            "variables/x": b"1",
-        }
-
-    def test_model_one_folder_below(self, tmp_path: Path) -> None:
-        rows = rows_of_zip(zip_of(("1700/saved_model.pb", b"graph")))
-        assert unpack(rows, str(tmp_path / "t")) == str(tmp_path / "t" / "1700")
-
-    def refused(self, tmp_path: Path, rows: Any, match: str) -> None:
-        """Unpacking fails with this message and leaves nothing."""
-        (tmp_path / "work").mkdir()
-        with pytest.raises(ModelError, match=match):
-            unpack(rows, str(tmp_path / "work" / "target"))
-        assert list((tmp_path / "work").iterdir()) == []
-
-    @pytest.fixture
-    def rows(self, tmp_path: Path) -> list[Row]:
-        return list(pack(str(make_model(tmp_path / "m", big=3 * CHUNK_BYTES + 5))))
-
-    @pytest.mark.parametrize("lost", [0, 1, 3])
-    def test_missing(self, tmp_path: Path, rows: list[Row], lost: int) -> None:
-        del rows[lost]
-        self.refused(tmp_path, rows, f"1 of 5 are missing, among them model_id {lost}$")
-
-    def test_last_missing(self, tmp_path: Path, rows: list[Row]) -> None:
-        self.refused(tmp_path, rows[:-1], "damaged")
-
-    def test_only_the_name(self, tmp_path: Path, rows: list[Row]) -> None:
-        self.refused(tmp_path, rows[:1], "a file name and no content")
-
-    def test_twice(self, tmp_path: Path, rows: list[Row]) -> None:
-        self.refused(tmp_path, [*rows, rows[2]], "model_id 2 occurs twice")
-
-    def test_swapped(self, tmp_path: Path, rows: list[Row]) -> None:
-        rows[1], rows[2] = (1, rows[2][1]), (2, rows[1][1])
-        self.refused(tmp_path, rows, "damaged")
-
-    def test_short_in_the_middle(self, tmp_path: Path, rows: list[Row]) -> None:
-        rows[2] = (2, rows[2][1][:400])
-        self.refused(tmp_path, rows, "model_id 2 is shorter")
-
-    @pytest.mark.parametrize("text", ["not base64!", "abc", None, 3.5, "ä"])
-    def test_no_base64(self, tmp_path: Path, rows: list[Row], text: Any) -> None:
-        rows[2] = (2, text)
-        self.refused(tmp_path, rows, "model_id 2 should hold a chunk as base64 text")
-
-    def test_empty_chunk(self, tmp_path: Path, rows: list[Row]) -> None:
-        self.refused(tmp_path, [*rows, (5, "")], "model_id 5 holds 0 bytes")
-
-    def test_flipped_byte(self, tmp_path: Path, rows: list[Row]) -> None:
-        data = bytearray(base64.b64decode(rows[2][1]))
-        data[1000] ^= 1
-        rows[2] = (2, base64.b64encode(data).decode())
-        self.refused(tmp_path, rows, "damaged")
-
-    def test_no_rows(self, tmp_path: Path) -> None:
-        self.refused(tmp_path, [], "got no rows")
-
-    @pytest.mark.parametrize("rows", [[("a", "b")], [(1.5, "x")], [(-1, "x")], [(2**60, "YQ==")], [(0, "hello"), (1, "YQ==")]])
-    def test_rows_of_another_table(self, tmp_path: Path, rows: Any) -> None:
-        self.refused(tmp_path, rows, "no model|name of a zip file")
-
-    def test_far_away_id(self, tmp_path: Path) -> None:
-        self.refused(tmp_path, [(0, "a.zip"), (1 << 19, "YQ==")], "524287 of 524289 are missing, among them model_id 1, 2")
-
-    def test_no_zip(self, tmp_path: Path) -> None:
-        self.refused(tmp_path, rows_of_zip(b"hello"), "damaged")
-
-    def test_no_saved_model_inside(self, tmp_path: Path) -> None:
-        self.refused(tmp_path, rows_of_zip(zip_of(("variables.index", b""))), "found variables.index")
-
-    @pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil", "a\\..\\evil", "C:/evil", "a//b", "./a"])
-    def test_entry_that_leaves_the_folder(self, tmp_path: Path, name: str) -> None:
-        self.refused(tmp_path, rows_of_zip(zip_of(("saved_model.pb", b""), (name, b"x"))), "would leave its folder")
-
-    def test_link(self, tmp_path: Path) -> None:
-        link = zipfile.ZipInfo("variables")
-        link.external_attr = (stat.S_IFLNK | 0o777) << 16
-        rows = rows_of_zip(zip_of(("saved_model.pb", b""), (link, b"/etc")))
-        self.refused(tmp_path, rows, "no plain file: 'variables'")
-
-    @pytest.mark.filterwarnings("ignore:Duplicate name")
-    def test_entry_twice(self, tmp_path: Path) -> None:
-        self.refused(tmp_path, rows_of_zip(zip_of(("saved_model.pb", b""), ("saved_model.pb", b"x"))), "twice")
-
-    def test_file_that_is_also_a_folder(self, tmp_path: Path) -> None:
-        self.refused(tmp_path, rows_of_zip(zip_of(("saved_model.pb", b""), ("a", b"x"), ("a/b", b"x"))), "damaged")
-
-    @pytest.mark.parametrize(
-        ("manifest", "match"),
-        [
-            ({"files": {"saved_model.pb": {"size": 5, "sha256": "0"}}}, "saved_model.pb does not match its manifest"),
-            ({"files": {"saved_model.pb": {}, "lost": {}}}, "differ from the list in its manifest: lost"),
-            ({"files": {}}, "differ from the list in its manifest: saved_model.pb"),
-            ([], "has no list of files"),
-        ],
-    )
-    def test_manifest_that_does_not_agree(self, tmp_path: Path, manifest: Any, match: str) -> None:
-        rows = rows_of_zip(zip_of(("saved_model.pb", b"graph"), (MANIFEST, json.dumps(manifest).encode())))
-        self.refused(tmp_path, rows, match)
-
-    def test_target_in_use(self, tmp_path: Path, rows: list[Row]) -> None:
-        (tmp_path / "mine").write_text("keep")
-        with pytest.raises(ModelError, match="not an empty folder"):
-            unpack(rows, str(tmp_path))
-        assert (tmp_path / "mine").read_text() == "keep"
+def test_find_saved_model_text_format(tmp_path: Path) -> None:
+    (tmp_path / "saved_model.pbtxt").write_text("")
+    assert find_saved_model(str(tmp_path)) == str(tmp_path)
 
 
-class TestWriteModel:
-    def test_in_pieces(self, tmp_path: Path) -> None:
-        class Writer:
-            def __init__(self) -> None:
-                self.pieces: list[dict[str, list[Any]]] = []
+def test_find_saved_model_two_folders_deep_is_none(tmp_path: Path) -> None:
+    make_model(tmp_path / "a" / "b")
+    with pytest.raises(ModelError, match="or one folder below, found a"):
+        find_saved_model(str(tmp_path))
 
-            def write_batch(self, values: dict[str, list[Any]]) -> None:
-                self.pieces.append(values)
 
-        model, writer = make_model(tmp_path / "m", big=8 * CHUNK_BYTES), Writer()
-        write_model(str(model), writer)
-        assert [len(piece["model_id"]) for piece in writer.pieces] == [4, 4, 2]
-        rows = [row for piece in writer.pieces for row in zip(piece["model_id"], piece["model_info"])]
-        assert rows == list(pack(str(model)))
+def test_find_saved_model_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="found nothing"):
+        find_saved_model(str(tmp_path))
+
+
+def test_find_saved_model_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="is no folder"):
+        find_saved_model(str(tmp_path / "missing"))
+
+
+def test_find_saved_model_several_are_listed(tmp_path: Path) -> None:
+    make_model(tmp_path / "1700000002")
+    make_model(tmp_path / "1700000001")
+    with pytest.raises(ModelError, match="found 2: 1700000001, 1700000002"):
+        find_saved_model(str(tmp_path))
+
+
+def test_pack_format(tmp_path: Path) -> None:
+    model = make_model(tmp_path / "out" / "1700000000", big=2 * CHUNK_BYTES + 17)
+    rows = list(pack(str(tmp_path / "out")))
+    assert [number for number, _ in rows] == [0, 1, 2, 3]
+    assert rows[0][1] == "1700000000.zip"
+    assert {len(base64.b64decode(text)) for _, text in rows[1:-1]} == {CHUNK_BYTES}
+    with zipfile.ZipFile(io.BytesIO(zip_bytes(rows))) as archive:
+        assert archive.testzip() is None
+        assert archive.namelist()[-1] == MANIFEST
+        assert "saved_model.pb" in archive.namelist()
+        manifest = json.loads(archive.read(MANIFEST))
+    assert sorted(manifest["files"]) == sorted(str(p.relative_to(model)) for p in model.rglob("*") if p.is_file())
+    assert manifest["files"]["saved_model.pb"]["size"] == 5
+
+
+def test_pack_equal_directories_give_equal_rows(tmp_path: Path) -> None:
+    first = make_model(tmp_path / "a" / "m", big=1000)
+    second = make_model(tmp_path / "b" / "m", big=1000)
+    os.utime(first / "saved_model.pb", (1, 1))
+    (second / "saved_model.pb").chmod(0o600)
+    assert list(pack(str(first))) == list(pack(str(second)))
+
+
+def test_pack_memory_does_not_grow_with_the_model(tmp_path: Path) -> None:
+    make_model(tmp_path / "m", big=24 * CHUNK_BYTES)
+    tracemalloc.start()
+    count = sum(1 for _ in pack(str(tmp_path / "m")))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 26
+    assert peak < 8 * CHUNK_BYTES
+
+
+def test_pack_link_to_a_folder_is_refused(tmp_path: Path) -> None:
+    model = make_model(tmp_path / "m")
+    (model / "extra").symlink_to(tmp_path)
+    with pytest.raises(ModelError, match="extra.*link to a folder"):
+        list(pack(str(model)))
+
+
+def test_pack_nothing_is_left_when_the_reader_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    rows = pack(str(make_model(tmp_path / "m", big=3 * CHUNK_BYTES)))
+    next(rows), next(rows)
+    rows.close()
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_unpack_round_trip_in_any_order(tmp_path: Path) -> None:
+    model = make_model(tmp_path / "m", big=3 * CHUNK_BYTES + 5)
+    rows = list(pack(str(model)))
+    for seed in range(3):
+        random.Random(seed).shuffle(rows)
+        found = unpack(iter(rows), str(tmp_path / f"target{seed}"))
+        assert found == str(tmp_path / f"target{seed}")
+        assert files_of(Path(found)) == files_of(model)
+
+
+def test_unpack_ids_of_numpy(tmp_path: Path) -> None:
+    rows = [(np.int64(number), text) for number, text in pack(str(make_model(tmp_path / "m")))]
+    unpack(rows, str(tmp_path / "target"))  # type: ignore[arg-type]
+
+
+def test_unpack_into_an_empty_folder(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    unpack(pack(str(make_model(tmp_path / "m"))), str(tmp_path / "target"))
+    assert (tmp_path / "target" / "saved_model.pb").exists()
+
+
+def test_unpack_archive_without_manifest(tmp_path: Path) -> None:
+    rows = rows_of_zip(zip_of(("saved_model.pb", b"graph"), ("variables/", b""), ("variables/x", b"1")))
+    assert files_of(Path(unpack(rows, str(tmp_path / "t")))) == {
+        "saved_model.pb": b"graph",
+        "variables": None,
+        "variables/x": b"1",
+    }
+
+
+def test_unpack_model_one_folder_below(tmp_path: Path) -> None:
+    rows = rows_of_zip(zip_of(("1700/saved_model.pb", b"graph")))
+    assert unpack(rows, str(tmp_path / "t")) == str(tmp_path / "t" / "1700")
+
+
+def check_unpack_refuses(tmp_path: Path, rows: Any, match: str) -> None:
+    """Unpacking fails with this message and leaves nothing."""
+    (tmp_path / "work").mkdir()
+    with pytest.raises(ModelError, match=match):
+        unpack(rows, str(tmp_path / "work" / "target"))
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> list[Row]:
+    return list(pack(str(make_model(tmp_path / "m", big=3 * CHUNK_BYTES + 5))))
+
+
+@pytest.mark.parametrize("lost", [0, 1, 3])
+def test_unpack_missing(tmp_path: Path, rows: list[Row], lost: int) -> None:
+    del rows[lost]
+    check_unpack_refuses(tmp_path, rows, f"1 of 5 are missing, among them model_id {lost}$")
+
+
+def test_unpack_last_missing(tmp_path: Path, rows: list[Row]) -> None:
+    check_unpack_refuses(tmp_path, rows[:-1], "damaged")
+
+
+def test_unpack_only_the_name(tmp_path: Path, rows: list[Row]) -> None:
+    check_unpack_refuses(tmp_path, rows[:1], "a file name and no content")
+
+
+def test_unpack_twice(tmp_path: Path, rows: list[Row]) -> None:
+    check_unpack_refuses(tmp_path, [*rows, rows[2]], "model_id 2 occurs twice")
+
+
+def test_unpack_swapped(tmp_path: Path, rows: list[Row]) -> None:
+    rows[1], rows[2] = (1, rows[2][1]), (2, rows[1][1])
+    check_unpack_refuses(tmp_path, rows, "damaged")
+
+
+def test_unpack_short_in_the_middle(tmp_path: Path, rows: list[Row]) -> None:
+    rows[2] = (2, rows[2][1][:400])
+    check_unpack_refuses(tmp_path, rows, "model_id 2 is shorter")
+
+
+@pytest.mark.parametrize("text", ["not base64!", "abc", None, 3.5, "ä"])
+def test_unpack_no_base64(tmp_path: Path, rows: list[Row], text: Any) -> None:
+    rows[2] = (2, text)
+    check_unpack_refuses(tmp_path, rows, "model_id 2 should hold a chunk as base64 text")
+
+
+def test_unpack_empty_chunk(tmp_path: Path, rows: list[Row]) -> None:
+    check_unpack_refuses(tmp_path, [*rows, (5, "")], "model_id 5 holds 0 bytes")
+
+
+def test_unpack_flipped_byte(tmp_path: Path, rows: list[Row]) -> None:
+    data = bytearray(base64.b64decode(rows[2][1]))
+    data[1000] ^= 1
+    rows[2] = (2, base64.b64encode(data).decode())
+    check_unpack_refuses(tmp_path, rows, "damaged")
+
+
+def test_unpack_no_rows(tmp_path: Path) -> None:
+    check_unpack_refuses(tmp_path, [], "got no rows")
+
+
+@pytest.mark.parametrize("rows", [[("a", "b")], [(1.5, "x")], [(-1, "x")], [(2**60, "YQ==")], [(0, "hello"), (1, "YQ==")]])
+def test_unpack_rows_of_another_table(tmp_path: Path, rows: Any) -> None:
+    check_unpack_refuses(tmp_path, rows, "no model|name of a zip file")
+
+
+def test_unpack_far_away_id(tmp_path: Path) -> None:
+    check_unpack_refuses(tmp_path, [(0, "a.zip"), (1 << 19, "YQ==")], "524287 of 524289 are missing, among them model_id 1, 2")
+
+
+def test_unpack_no_zip(tmp_path: Path) -> None:
+    check_unpack_refuses(tmp_path, rows_of_zip(b"hello"), "damaged")
+
+
+def test_unpack_no_saved_model_inside(tmp_path: Path) -> None:
+    check_unpack_refuses(tmp_path, rows_of_zip(zip_of(("variables.index", b""))), "found variables.index")
+
+
+@pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil", "a\\..\\evil", "C:/evil", "a//b", "./a"])
+def test_unpack_entry_that_leaves_the_folder(tmp_path: Path, name: str) -> None:
+    check_unpack_refuses(tmp_path, rows_of_zip(zip_of(("saved_model.pb", b""), (name, b"x"))), "would leave its folder")
+
+
+def test_unpack_link(tmp_path: Path) -> None:
+    link = zipfile.ZipInfo("variables")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    rows = rows_of_zip(zip_of(("saved_model.pb", b""), (link, b"/etc")))
+    check_unpack_refuses(tmp_path, rows, "no plain file: 'variables'")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_unpack_entry_twice(tmp_path: Path) -> None:
+    check_unpack_refuses(tmp_path, rows_of_zip(zip_of(("saved_model.pb", b""), ("saved_model.pb", b"x"))), "twice")
+
+
+def test_unpack_file_that_is_also_a_folder(tmp_path: Path) -> None:
+    check_unpack_refuses(tmp_path, rows_of_zip(zip_of(("saved_model.pb", b""), ("a", b"x"), ("a/b", b"x"))), "damaged")
+
+
+@pytest.mark.parametrize(
+    ("manifest", "match"),
+    [
+        ({"files": {"saved_model.pb": {"size": 5, "sha256": "0"}}}, "saved_model.pb does not match its manifest"),
+        ({"files": {"saved_model.pb": {}, "lost": {}}}, "differ from the list in its manifest: lost"),
+        ({"files": {}}, "differ from the list in its manifest: saved_model.pb"),
+        ([], "has no list of files"),
+    ],
+)
+def test_unpack_manifest_that_does_not_agree(tmp_path: Path, manifest: Any, match: str) -> None:
+    rows = rows_of_zip(zip_of(("saved_model.pb", b"graph"), (MANIFEST, json.dumps(manifest).encode())))
+    check_unpack_refuses(tmp_path, rows, match)
+
+
+def test_unpack_target_in_use(tmp_path: Path, rows: list[Row]) -> None:
+    (tmp_path / "mine").write_text("keep")
+    with pytest.raises(ModelError, match="not an empty folder"):
+        unpack(rows, str(tmp_path))
+    assert (tmp_path / "mine").read_text() == "keep"
+
+
+def test_write_model_in_pieces(tmp_path: Path) -> None:
+    class Writer:
+        def __init__(self) -> None:
+            self.pieces: list[dict[str, list[Any]]] = []
+
+        def write_batch(self, values: dict[str, list[Any]]) -> None:
+            self.pieces.append(values)
+
+    model, writer = make_model(tmp_path / "m", big=8 * CHUNK_BYTES), Writer()
+    write_model(str(model), writer)
+    assert [len(piece["model_id"]) for piece in writer.pieces] == [4, 4, 2]
+    rows = [row for piece in writer.pieces for row in zip(piece["model_id"], piece["model_info"])]
+    assert rows == list(pack(str(model)))

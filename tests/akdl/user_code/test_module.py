@@ -20,43 +20,44 @@ def module(**functions: Any) -> ModuleType:
 def nothing(*args: Any, **kwargs: Any) -> None: ...
 
 
-class TestKindOf:
-    @pytest.mark.parametrize(
-        ("kind", "names"),
-        [
-            ("main", ["main"]),
-            ("keras", ["awf_create_model_fn"]),
-            ("estimator", ["model_fn", "train_input_fn", "eval_input_fn", "serving_input_receiver_fn"]),
-        ],
-    )
-    def test_one_kind(self, kind: str, names: list[str]) -> None:
-        assert kind_of(module(**dict.fromkeys(names, nothing))) == kind
-
-    def test_several_kinds_need_a_word(self) -> None:
-        both = module(main=nothing, awf_create_model_fn=nothing)
-        with pytest.raises(UserModuleError, match=r"several kinds \(main: main; keras: awf_create_model_fn\): say which"):
-            kind_of(both)
-        assert kind_of(both, "keras") == "keras"
-        with pytest.raises(UserModuleError, match="no functions of the kind estimator"):
-            kind_of(both, "estimator")
-        with pytest.raises(UserModuleError, match="expected main, keras or estimator"):
-            kind_of(both, "torch")
-
-    def test_none(self) -> None:
-        with pytest.raises(UserModuleError, match="defines neither `main`, nor"):
-            kind_of(module(model_fn=nothing))
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("main", ["main"]),
+        ("keras", ["awf_create_model_fn"]),
+        ("estimator", ["model_fn", "train_input_fn", "eval_input_fn", "serving_input_receiver_fn"]),
+    ],
+)
+def test_kind_of_one_kind(kind: str, names: list[str]) -> None:
+    assert kind_of(module(**dict.fromkeys(names, nothing))) == kind
 
 
-class TestLoadModule:
-    def test_under_its_own_name(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("sys.path", ["/somewhere"])
-        (tmp_path / "beside_it.py").write_text("VALUE = 3\n")
-        (tmp_path / "my_callbacks.py").write_text("from beside_it import VALUE\n")
-        loaded = load_module(str(tmp_path / "my_callbacks.py"))
-        assert (loaded.__name__, loaded.VALUE) == ("my_callbacks", 3)
+def test_kind_of_several_kinds_need_a_word() -> None:
+    both = module(main=nothing, awf_create_model_fn=nothing)
+    with pytest.raises(UserModuleError, match=r"several kinds \(main: main; keras: awf_create_model_fn\): say which"):
+        kind_of(both)
+    assert kind_of(both, "keras") == "keras"
+    with pytest.raises(UserModuleError, match="no functions of the kind estimator"):
+        kind_of(both, "estimator")
+    with pytest.raises(UserModuleError, match="expected main, keras or estimator"):
+        kind_of(both, "torch")
 
-    @pytest.mark.parametrize("name", ["missing.py", "text.txt"])
-    def test_no_python_file(self, tmp_path: Path, name: str) -> None:
-        (tmp_path / "text.txt").write_text("")
-        with pytest.raises(UserModuleError, match=f"to be a Python file, got .*{name}"):
-            load_module(str(tmp_path / name))
+
+def test_kind_of_none() -> None:
+    with pytest.raises(UserModuleError, match="defines neither `main`, nor"):
+        kind_of(module(model_fn=nothing))
+
+
+def test_load_module_under_its_own_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.path", ["/somewhere"])
+    (tmp_path / "beside_it.py").write_text("VALUE = 3\n")
+    (tmp_path / "my_callbacks.py").write_text("from beside_it import VALUE\n")
+    loaded = load_module(str(tmp_path / "my_callbacks.py"))
+    assert (loaded.__name__, loaded.VALUE) == ("my_callbacks", 3)
+
+
+@pytest.mark.parametrize("name", ["missing.py", "text.txt"])
+def test_load_module_no_python_file(tmp_path: Path, name: str) -> None:
+    (tmp_path / "text.txt").write_text("")
+    with pytest.raises(UserModuleError, match=f"to be a Python file, got .*{name}"):
+        load_module(str(tmp_path / name))

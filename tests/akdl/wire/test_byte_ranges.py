@@ -1,5 +1,9 @@
 """Ranges of bytes of many lengths are copied as a slice of each would be."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -19,7 +23,7 @@ LENGTHS = {
 
 
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-def test_joined_ranges(lengths):
+def test_joined_ranges(lengths: Any) -> None:
     lengths = np.array(lengths, np.int64)
     source = RANDOM.randint(0, 256, 400_000).astype(np.uint8)
     starts = np.array([RANDOM.randint(0, len(source) - length + 1) for length in lengths], np.int64)
@@ -28,7 +32,7 @@ def test_joined_ranges(lengths):
     assert joined_ranges(source, starts, lengths).tobytes() == wanted
 
 
-def test_only_what_follows_a_range_is_overwritten():
+def test_only_what_follows_a_range_is_overwritten() -> None:
     lengths, target = np.array([1, 20, 0, 3]), np.full(400, 7, np.uint8)
     places = np.array([10, 100, 200, 300])
     copy_ranges(np.full(20, 1, np.uint8), np.zeros(4, np.int64), lengths, target, places)
@@ -38,12 +42,12 @@ def test_only_what_follows_a_range_is_overwritten():
         assert target[place + length + SPILL :][:SPILL].tolist() == [7] * SPILL
 
 
-def test_windows_and_items():
+def test_windows_and_items() -> None:
     data = np.arange(6, dtype=np.uint8)
     assert windows(data, 4)[[2, 0]].tobytes() == bytes([2, 3, 4, 5, 0, 1, 2, 3])
     assert len(windows(data, 7)) == 0
     assert [item.tobytes() for item in items(data.reshape(2, 3))] == [b"\0\1\2", b"\3\4\5"]
 
 
-def test_packed_offsets():
+def test_packed_offsets() -> None:
     assert packed_offsets(np.array([2, 0, 3])).tolist() == [0, 2, 2, 5]

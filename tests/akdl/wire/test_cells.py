@@ -1,5 +1,9 @@
 """Columns of the message as arrays and back, literally."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -18,11 +22,11 @@ from akdl.wire.cells import (
 )
 
 
-def offsets(*numbers):
+def offsets(*numbers: int) -> bytes:
     return np.array(numbers, "<i4").tobytes()
 
 
-def lists(cells):
+def lists(cells: Any) -> tuple[Any, ...]:
     """Return the arrays as lists, and None for those that are not there."""
     return tuple(None if array is None else array.tolist() for array in cells)
 
@@ -64,7 +68,7 @@ COLUMNS = [
 
 
 @pytest.mark.parametrize(("column", "rows", "cells"), COLUMNS)
-def test_a_column_and_its_cells(column, rows, cells):
+def test_a_column_and_its_cells(column: Column, rows: int, cells: Any) -> None:
     column.name = "x"
     assert write_cells("x", cells) == column
     found = read_cells(column, rows)
@@ -86,12 +90,12 @@ def test_a_column_and_its_cells(column, rows, cells):
         (Column(name="x", type=BYTES, cell_offsets=offsets(0, 1, 2), value_offsets=offsets(0, 1), values=b"a"), 2, 2),
     ],
 )
-def test_buffers_that_do_not_agree(column, rows, values):
+def test_buffers_that_do_not_agree(column: Column, rows: int, values: int) -> None:
     with pytest.raises(ValueError, match=f"^the buffers of the column 'x' do not hold {rows} rows of {values} values$"):
         read_cells(column, rows)
 
 
-def test_numbers_and_bytes_are_views_that_cannot_be_written_to():
+def test_numbers_and_bytes_are_views_that_cannot_be_written_to() -> None:
     for column in (Column(type=INT8, values=b"\x01"), Column(type=BYTES, value_offsets=offsets(0, 1), values=b"a")):
         with pytest.raises(ValueError, match="read-only"):
             read_cells(column, 1).values[0] = 2
@@ -105,17 +109,17 @@ def test_numbers_and_bytes_are_views_that_cannot_be_written_to():
         Cells(np.array([1, 2], "<i4"), np.array([True, True])),
     ],
 )
-def test_other_byte_orders_and_gaps_go_and_so_do_bits_that_say_nothing(cells):
+def test_other_byte_orders_and_gaps_go_and_so_do_bits_that_say_nothing(cells: Any) -> None:
     assert write_cells("x", cells) == Column(name="x", type=INT32, values=b"\x01\0\0\0\x02\0\0\0")
 
 
-def test_offsets_of_64_bits_travel_in_32():
+def test_offsets_of_64_bits_travel_in_32() -> None:
     cells = Cells(ABC, None, np.array([0, 2], "i8"), np.array([0, 1, 3], "i8"))
     wanted = Column(name="x", type=BYTES, cell_offsets=offsets(0, 2), value_offsets=offsets(0, 1, 3), values=b"abc")
     assert write_cells("x", cells) == wanted
 
 
-def test_a_column_is_filled_where_it_lies():
+def test_a_column_is_filled_where_it_lies() -> None:
     message = Rows(rows=1)
     fill_column(message.columns.add(), "é", Cells(np.array([3], "i1")))
     assert message == Rows(rows=1, columns=[Column(name="é", type=INT8, values=b"\x03")])
@@ -131,17 +135,17 @@ def test_a_column_is_filled_where_it_lies():
         ([True] + [False] * 7 + [True, True], b"\x01\x03"),
     ],
 )
-def test_bits(booleans, bits):
+def test_bits(booleans: list[bool], bits: bytes) -> None:
     assert packed_bits(np.array(booleans, bool)) == bits
     found = unpacked_bits(bits, len(booleans))
     assert (found.dtype, found.tolist()) == (bool, booleans)
 
 
-def test_fewer_bits_than_asked_for():
+def test_fewer_bits_than_asked_for() -> None:
     assert unpacked_bits(b"\x81", 20).tolist() == [True, False, False, False, False, False, False, True]
 
 
-def test_bytes_back_to_back_and_their_lengths():
+def test_bytes_back_to_back_and_their_lengths() -> None:
     pieces = [b"ab", b"", b"c"]
     assert (joined(pieces).dtype, joined(pieces).tobytes()) == (np.uint8, b"abc")
     assert joined([]).tolist() == []
@@ -150,7 +154,7 @@ def test_bytes_back_to_back_and_their_lengths():
     assert lengths_of([]).tolist() == []
 
 
-def test_values_are_spread_over_the_cells_that_are_not_null():
+def test_values_are_spread_over_the_cells_that_are_not_null() -> None:
     values = np.array([5, 7], "i2")
     found = spread(values, np.array([False, True, False, True]))
     assert (found.dtype, found.tolist()) == ("i2", [0, 5, 0, 7])
@@ -158,12 +162,12 @@ def test_values_are_spread_over_the_cells_that_are_not_null():
     assert spread(values, None) is values
 
 
-def test_offsets():
+def test_offsets() -> None:
     assert offsets_of(np.array([2, 0, 1]), "column 'x'").tolist() == [0, 2, 2, 3]
     assert offsets_of(np.zeros(0, "i8"), "column 'x'").tolist() == [0]
 
 
-def test_offsets_end_where_32_bits_do():
+def test_offsets_end_where_32_bits_do() -> None:
     assert offsets_of(np.array([2**30, 2**30 - 1]), "column 'x'")[-1] == 2**31 - 1
     with pytest.raises(
         ValueError, match=r"^column 'x': expected less than 2 GB in one batch, got 2147483648 bytes or elements$"

@@ -1,6 +1,9 @@
 """What a type text means, and that all who read it make the same of it."""
 
+from __future__ import annotations
+
 import pickle
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -68,13 +71,13 @@ CELLS = {
 }  # fmt: skip
 
 
-def column_and_cell(text):
+def column_and_cell(text: str) -> tuple[TableColumn, Any]:
     column_type = parse_type(text)
     cell = CELLS[column_type.kind]
     return TableColumn(name="x", type=text), [cell, cell] if column_type.is_array else cell
 
 
-def plain(cells):
+def plain(cells: Any) -> Any:
     """Return the first cell; numbers as numbers, DECIMAL without the digits that its scale adds."""
     cell = cells[0].tolist() if isinstance(cells[0], (np.ndarray, np.generic)) else cells[0]
     each = cell if isinstance(cell, list) else [cell]
@@ -83,7 +86,7 @@ def plain(cells):
 
 
 @BY_SQL
-def test_a_text_is_one_type(text, sql, feature):
+def test_a_text_is_one_type(text: str, sql: str, feature: str) -> None:
     column_type = parse_type(text)
     assert (column_type.sql, column_type.feature) == (sql, feature)
     assert parse_type(sql) == column_type == type_of(TableColumn(name="x", type=text))
@@ -91,14 +94,14 @@ def test_a_text_is_one_type(text, sql, feature):
 
 
 @BY_SQL
-def test_a_schema_has_the_same_type(text, sql, feature):
+def test_a_schema_has_the_same_type(text: str, sql: str, feature: str) -> None:
     schema = Schema.parse(f"x {text}")
     assert [column.type for column in schema] == [parse_type(text)]
     assert [(column.name, column.type) for column in table_columns(schema)] == [("x", sql)]
 
 
 @BY_SQL
-def test_cells_go_from_a_script_to_arrow_and_back(text, sql, feature):
+def test_cells_go_from_a_script_to_arrow_and_back(text: str, sql: str, feature: str) -> None:
     column, cell = column_and_cell(text)
     schema = Schema.parse(f"x {text}")
     written = encode_columns({"x": [cell]}, [column])
@@ -112,13 +115,13 @@ def test_cells_go_from_a_script_to_arrow_and_back(text, sql, feature):
 
 
 @BY_SQL
-def test_only_texts_are_utf8(text, sql, feature):
+def test_only_texts_are_utf8(text: str, sql: str, feature: str) -> None:
     column, cell = column_and_cell(text)
     assert is_utf8(column) is isinstance(cell[0] if isinstance(cell, list) else cell, str)
 
 
 @BY_SQL
-def test_an_example_has_the_feature(text, sql, feature):
+def test_an_example_has_the_feature(text: str, sql: str, feature: str) -> None:
     column, cell = column_and_cell(text)
     (record,) = encode_rows({"x": [cell]}, {"x": text})
     lists = {INT64: "int64_list", FLOAT32: "float_list", STRING: "bytes_list"}
@@ -127,7 +130,7 @@ def test_an_example_has_the_feature(text, sql, feature):
 
 @pytest.mark.tf
 @BY_SQL
-def test_tensorflow_reads_the_feature(text, sql, feature):
+def test_tensorflow_reads_the_feature(text: str, sql: str, feature: str) -> None:
     spec = feature_spec([TableColumn(name="x", type=text)])["x"]
     assert (spec.dtype.name, type(spec).__name__) == (
         feature, "VarLenFeature" if parse_type(text).is_array else "FixedLenFeature",
@@ -135,7 +138,7 @@ def test_tensorflow_reads_the_feature(text, sql, feature):
 
 
 @BY_SQL
-def test_outputs_of_models_become_numbers_and_texts(text, sql, feature):
+def test_outputs_of_models_become_numbers_and_texts(text: str, sql: str, feature: str) -> None:
     column_type = parse_type(text)
     tensor = TensorDescription("y", "int64", (-1, 1), "y:0")
     if column_type.kind in {Kind.DECIMAL, *POINTS_IN_TIME}:
@@ -166,7 +169,7 @@ def test_outputs_of_models_become_numbers_and_texts(text, sql, feature):
         ("TIME(6)", "the type TIME(6); at most TIME(3) can be carried to a script and back: CAST it to TIME(3)"),
     ],
 )
-def test_texts_that_are_no_type(text, words):
+def test_texts_that_are_no_type(text: str, words: str) -> None:
     with pytest.raises(ValueError) as caught:
         type_of(TableColumn(name="odd", type=text))
     assert str(caught.value).startswith("the column 'odd' has the ")
@@ -175,11 +178,11 @@ def test_texts_that_are_no_type(text, words):
         encode_columns({"odd": [1]}, [TableColumn(name="odd", type=text)])
 
 
-def test_an_empty_literal_of_a_table_can_travel():
+def test_an_empty_literal_of_a_table_can_travel() -> None:
     assert parse_type("CHAR(0) NOT NULL") == ColumnType(Kind.STRING, (0,), "CHAR", nullable=False)
 
 
-def test_names_are_not_taken_twice_and_each_kind_has_its_own():
+def test_names_are_not_taken_twice_and_each_kind_has_its_own() -> None:
     names = [name for meaning in MEANINGS.values() for name in meaning.names]
     assert len(names) == len(set(names))
     assert set(MEANINGS) == set(Kind)

@@ -1,13 +1,16 @@
 """Columnar batches as scripts give them; what they decode to is tested with the decoder."""
 
+from __future__ import annotations
+
 import datetime
 import decimal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT16, INT32, INT64, Output, Rows, TableColumn
+from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT16, INT32, INT64, Column, Output, Rows, TableColumn
 from akdl.wire.cells import read_cells
 from akdl.wire.columns import decode_columns, encode_columns, fill_rows, is_utf8
 
@@ -17,17 +20,17 @@ EAST = datetime.timezone(datetime.timedelta(hours=1))
 class Tensor:
     """As much of an eager tensor as there is to see."""
 
-    def __init__(self, values):
+    def __init__(self, values: list[Any]) -> None:
         self._values = values
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._values)
 
-    def numpy(self):
+    def numpy(self) -> np.ndarray[Any, Any]:
         return np.array(self._values)
 
 
-def encode(sql, cells):
+def encode(sql: str, cells: Any) -> tuple[int, Column]:
     message = encode_columns({"x": cells}, [TableColumn(name="x", type=sql)])
     return message.rows, message.columns[0]
 
@@ -68,7 +71,7 @@ def encode(sql, cells):
         ("TIMESTAMP(6)", np.array(["1970-01-01T00:00:01"], "M8[s]"), INT64, np.array([10**6], "<i8").tobytes()),
     ],
 )
-def test_values_of_every_kind(sql, cells, value_type, values):
+def test_values_of_every_kind(sql: str, cells: Any, value_type: Any, values: bytes) -> None:
     rows, column = encode(sql, cells)
     assert (rows, column.type, column.values, column.valid) == (len(cells), value_type, values, b"")
 
@@ -82,30 +85,30 @@ def test_values_of_every_kind(sql, cells, value_type, values):
         np.ma.masked_array(np.array([1, "x", 3], object), [False, True, False]),
     ],
 )
-def test_nulls(cells):
+def test_nulls(cells: Any) -> None:
     rows, column = encode("INT", cells)
     assert (rows, column.valid, column.values) == (3, b"\5", np.array([1, 0, 3], "<i8").tobytes())
 
 
-def test_null_strings_take_no_bytes():
+def test_null_strings_take_no_bytes() -> None:
     rows, column = encode("STRING", ["a", None, "bc"])
     assert (rows, column.valid, column.values) == (3, b"\5", b"abc")
     assert column.value_offsets == np.array([0, 1, 1, 3], "<i4").tobytes()
 
 
-def test_what_is_masked_needs_not_fit():
+def test_what_is_masked_needs_not_fit() -> None:
     _, column = encode("FLOAT", np.ma.masked_array([1e300, 0.5], [True, False]))
     assert (column.valid, column.values) == (b"\2", np.array([0.0, 0.5], "<f4").tobytes())
 
 
 @pytest.mark.parametrize("cells", [np.array([[1.0, 2.0], [3.0, 4.0]], "f4"), [[1.0, 2.0], [3.0, 4.0]]])
-def test_arrays(cells):
+def test_arrays(cells: Any) -> None:
     rows, column = encode("ARRAY<FLOAT>", cells)
     assert (rows, column.cell_offsets) == (2, np.array([0, 2, 4], "<i4").tobytes())
     assert column.values == np.array([1.0, 2.0, 3.0, 4.0], "<f4").tobytes()
 
 
-def test_nan_is_a_number_and_nat_a_null():
+def test_nan_is_a_number_and_nat_a_null() -> None:
     _, column = encode("DOUBLE", [np.nan, 1.0])
     assert (column.valid, column.values) == (b"", np.array([np.nan, 1.0]).tobytes())
     for times in (np.array(["NaT", "1970-01-01"], "M8[ms]"), [np.datetime64("NaT"), np.datetime64("1970-01-01", "ms")]):
@@ -125,26 +128,26 @@ def test_nan_is_a_number_and_nat_a_null():
         ([[], []], b"", [0, 0, 0], []),
     ],
 )
-def test_arrays_of_numpy(cells, valid, offsets, values):
+def test_arrays_of_numpy(cells: Any, valid: bytes, offsets: list[int], values: list[int]) -> None:
     _, column = encode("ARRAY<BIGINT>", cells)
     assert (column.valid, column.values) == (valid, np.array(values, "<i8").tobytes())
     assert column.cell_offsets == np.array(offsets, "<i4").tobytes()
 
 
 @pytest.mark.parametrize("second", [None, []])
-def test_ragged_arrays_of_strings(second):
+def test_ragged_arrays_of_strings(second: list[Any] | None) -> None:
     rows, column = encode("ARRAY<STRING>", [["a", "bc"], second, []])
     assert (rows, column.valid, column.values) == (3, b"\5" if second is None else b"", b"abc")
     assert column.cell_offsets == np.array([0, 2, 2, 2], "<i4").tobytes()
     assert column.value_offsets == np.array([0, 1, 3], "<i4").tobytes()
 
 
-def test_a_string_tensor_of_two_dimensions():
+def test_a_string_tensor_of_two_dimensions() -> None:
     _, column = encode("ARRAY<STRING>", np.array([[b"a", b"b"], [b"c", b"d"]], object))
     assert (column.values, column.cell_offsets) == (b"abcd", np.array([0, 2, 4], "<i4").tobytes())
 
 
-def test_no_rows():
+def test_no_rows() -> None:
     assert encode("BIGINT", [])[0] == 0
 
 
@@ -181,13 +184,13 @@ def test_no_rows():
         ("ARRAY<INT>", [1], ValueError, "expected an array of shape [rows, n] or a list of lists"),
     ],
 )
-def test_cells_that_do_not_fit(sql, cells, error, words):
+def test_cells_that_do_not_fit(sql: str, cells: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match="column 'x'") as caught:
         encode(sql, cells)
     assert words in str(caught.value)
 
 
-def test_columns_that_do_not_fit_together():
+def test_columns_that_do_not_fit_together() -> None:
     columns = [TableColumn(name="x", type="INT"), TableColumn(name="y", type="INT")]
     with pytest.raises(ValueError, match="different numbers of rows: {'x': 1, 'y': 2}"):
         encode_columns({"x": [1], "y": [1, 2]}, columns)
@@ -220,7 +223,7 @@ def test_columns_that_do_not_fit_together():
 )
 @pytest.mark.parametrize("shape", ["scalars", "arrays of one length", "ragged arrays"])
 @pytest.mark.parametrize("nulls", ["none", "one", "all", "no rows"])
-def test_every_type_there_and_back(type_, cells, shape, nulls):
+def test_every_type_there_and_back(type_: str, cells: list[Any], shape: str, nulls: str) -> None:
     if shape != "scalars":
         type_, cells = f"ARRAY<{type_}>", [cells, cells[::-1]] if shape == "arrays of one length" else [cells[:1], [], cells]
     cells = {"none": cells, "one": [cells[0], None, *cells[1:]], "all": [None, None], "no rows": []}[nulls]
@@ -234,11 +237,11 @@ def test_every_type_there_and_back(type_, cells, shape, nulls):
     assert [cell.tolist() if isinstance(cell, (np.ndarray, np.generic)) else cell for cell in decoded] == encoded
 
 
-def _in_utf8(cell):
+def _in_utf8(cell: Any) -> Any:
     return [_in_utf8(value) for value in cell] if isinstance(cell, list) else cell.encode() if isinstance(cell, str) else cell
 
 
-def test_numbers_are_views_of_the_message():
+def test_numbers_are_views_of_the_message() -> None:
     columns = [TableColumn(name="x", type="BIGINT"), TableColumn(name="a", type="ARRAY<FLOAT>")]
     message = encode_columns({"x": np.arange(3), "a": np.ones((3, 2), "f4")}, columns)
     decoded = decode_columns(message, columns)
@@ -248,24 +251,24 @@ def test_numbers_are_views_of_the_message():
     assert [cell.base is not None for cell in ragged] == [True, True]
 
 
-def test_integers_of_any_size_are_booleans():
+def test_integers_of_any_size_are_booleans() -> None:
     message = encode_columns({"x": np.array([1, 0], "i1")}, [TableColumn(name="x", type="TINYINT")])
     decoded = decode_columns(message, [TableColumn(name="x", type="BOOLEAN")])["x"]
     assert (decoded.dtype, decoded.tolist()) == (bool, [True, False])
 
 
-def test_which_columns_are_strings():
+def test_which_columns_are_strings() -> None:
     types = ["STRING NOT NULL", "CHAR(3)", "DECIMAL(5, 2)", "ARRAY<STRING>", "BYTES", "BINARY(3)", "INT", "DATE"]
     assert [is_utf8(TableColumn(type=sql)) for sql in types] == [True] * 4 + [False] * 4
 
 
-def test_a_field_of_a_message_is_filled_where_it_is():
+def test_a_field_of_a_message_is_filled_where_it_is() -> None:
     output = Output()
     fill_rows(output.rows, {"x": np.arange(3)}, [TableColumn(name="x", type="INT")])
     assert (output.rows.rows, read_cells(output.rows.columns[0], 3).values.tolist()) == (3, [0, 1, 2])
 
 
-def test_what_cannot_be_decoded():
+def test_what_cannot_be_decoded() -> None:
     rows = encode_columns({"x": [1, 2]}, [TableColumn(name="x", type="BIGINT")])
     with pytest.raises(ValueError, match="unknown column 'x'; expected 'y'"):
         decode_columns(rows, [TableColumn(name="y", type="BIGINT")])

@@ -1,5 +1,7 @@
 """The generated messages are in step with proto/, and with tf.train.Example."""
 
+from __future__ import annotations
+
 import pathlib
 import sys
 
@@ -10,7 +12,7 @@ from akdl.wire import Example
 ROOT = pathlib.Path(__file__).parents[3]
 
 
-def test_generated_code_is_in_step(tmp_path):
+def test_generated_code_is_in_step(tmp_path: pathlib.Path) -> None:
     sys.path.insert(0, str(ROOT / "scripts"))
     try:
         import build_proto
@@ -22,7 +24,7 @@ def test_generated_code_is_in_step(tmp_path):
 
 
 @pytest.mark.tf
-def test_our_example_is_tensorflows():
+def test_our_example_is_tensorflows() -> None:
     import tensorflow as tf
 
     theirs = tf.train.Example()

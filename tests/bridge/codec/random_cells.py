@@ -9,13 +9,15 @@ from __future__ import annotations
 import decimal
 import functools
 import itertools
+import random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from akdl.wire import BYTES
+from akdl.wire import BYTES, Column
 from akdl.wire.cells import Cells, write_cells
-from akdl.wire.column_type import Kind
+from akdl.wire.column_type import ColumnType, Kind
 from bridge.codec.types import arrow_type
 from bridge.schema import Schema
 
@@ -39,20 +41,20 @@ ALPHABET = ["a", "B", " ", "\x00", "ż", "☃", "𝄞", "-", "0"]
 FLOATS = [0.0, -0.0, float("nan"), float("inf"), -float("inf"), 1e-45, 3.4e38]
 
 
-def random_cells(rng, column_type, rows):
+def random_cells(rng: Any, column_type: ColumnType, rows: int) -> list[Any]:
     """Return plain values; `rng` is a `random.Random`."""
     share = rng.choice([0, 0.3, 1]) if column_type.nullable else 0
     make = functools.partial(one_or_more, rng, column_type)
     return [None if rng.random() < share else make() for _ in range(rows)]
 
 
-def one_or_more(rng, column_type):
+def one_or_more(rng: Any, column_type: ColumnType) -> Any:
     if not column_type.is_array:
         return one(rng, column_type)
     return [one(rng, column_type) for _ in range(rng.randrange(4))]
 
 
-def one(rng, column_type):
+def one(rng: Any, column_type: Any) -> Any:
     kind, arguments = column_type.kind, column_type.arguments
     if kind is Kind.BOOLEAN:
         return rng.random() < 0.5
@@ -79,7 +81,7 @@ def one(rng, column_type):
     return rng.randrange(-62_135_596_800 * digits, 253_402_300_800 * digits) * (1_000_000 // digits)
 
 
-def as_arrow(rng, column_type, cells):
+def as_arrow(rng: random.Random, column_type: ColumnType, cells: Any) -> Any:
     """Return an array of the type that Flink has; where a cell is null, there is some other value."""
     spoiled = [one_or_more(rng, column_type) if cell is None else cell for cell in cells]
     if column_type.is_array:
@@ -95,7 +97,7 @@ def as_arrow(rng, column_type, cells):
     return pa.Array.from_buffers(arrow_type(column_type), len(cells), buffers, children=children)
 
 
-def plain_array(column_type, values):
+def plain_array(column_type: ColumnType, values: list[Any]) -> Any:
     """Return an array without nulls of values of one kind."""
     kind = column_type.kind
     arrow = arrow_type(column_type).value_type if column_type.is_array else arrow_type(column_type)
@@ -110,7 +112,7 @@ def plain_array(column_type, values):
     return pa.array(values, arrow)
 
 
-def as_message(rng, name, column_type, cells):
+def as_message(rng: random.Random, name: str, column_type: ColumnType, cells: Any) -> Column:
     """Return the message of a column as a script may write it, in one of the forms that there are."""
     kind, valid = column_type.kind, np.array([cell is not None for cell in cells], bool)
     if column_type.is_array:
@@ -131,7 +133,7 @@ def as_message(rng, name, column_type, cells):
     return message
 
 
-def encode_text(rng, kind, values):
+def encode_text(rng: Any, kind: Kind, values: list[Any]) -> list[Any] | None:
     """Return the values as bytes; None when they travel as numbers."""
     if kind in (Kind.STRING, Kind.DECIMAL):
         return [value if value is None else value.encode() for value in values]
@@ -146,7 +148,7 @@ def encode_text(rng, kind, values):
     return None
 
 
-def number_type(rng, kind, numbers):
+def number_type(rng: Any, kind: Kind, numbers: np.ndarray[Any, Any]) -> Any:
     """Return one of the types that hold the numbers and that the kind may travel as."""
     if kind in (Kind.FLOAT, Kind.DOUBLE):
         return rng.choice(["<f4", "<f8"]) if kind is Kind.FLOAT else "<f8"

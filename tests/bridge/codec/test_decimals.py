@@ -1,5 +1,7 @@
 """Decimal numbers as text; Arrow's own text and parser are not always right."""
 
+from __future__ import annotations
+
 import decimal
 
 import numpy as np
@@ -11,7 +13,7 @@ from bridge.codec.decimals import from_text, plain_text
 from bridge.codec.values import UnfitError, Values
 
 
-def values(*texts):
+def values(*texts: bytes) -> Values:
     offsets = np.cumsum([0, *map(len, texts)], dtype="<i4")
     return Values(BYTES, len(texts), b"".join(texts), offsets)
 
@@ -30,7 +32,7 @@ def values(*texts):
         (5, 2, [None, None]),
     ],
 )
-def test_plain_text(precision, scale, texts):
+def test_plain_text(precision: int, scale: int, texts: list[str | None]) -> None:
     decimal_type = pa.decimal128(precision, scale)
     numbers = pa.array([None if text is None else decimal.Decimal(text) for text in texts], decimal_type)
     assert plain_text(numbers).to_pylist() == texts
@@ -53,7 +55,7 @@ def test_plain_text(precision, scale, texts):
         (38, 10, b"-" + b"9" * 28 + b"." + b"9" * 10, "-" + "9" * 28 + "." + "9" * 10),
     ],
 )
-def test_from_text(precision, scale, text, expected):
+def test_from_text(precision: int, scale: int, text: bytes, expected: str) -> None:
     decimal_type = pa.decimal128(precision, scale)
     for texts in ([text], [b"0", text]):
         numbers = from_text(values(*texts), decimal_type)
@@ -77,7 +79,7 @@ def test_from_text(precision, scale, text, expected):
         (38, 28, b"608250044003034000000410103114", "a number of 38 digits, 28 of them behind the point"),
     ],
 )
-def test_text_that_does_not_fit(precision, scale, text, expected):
+def test_text_that_does_not_fit(precision: int, scale: int, text: bytes, expected: str) -> None:
     with pytest.raises(UnfitError) as caught:
         from_text(values(b"0", text, b"x"), pa.decimal128(precision, scale))
     assert (caught.value.position, caught.value.expected, caught.value.got) == (1, expected, repr(text))

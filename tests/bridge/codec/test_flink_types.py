@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from akdl.wire import Rows
-from akdl.wire.column_type import Kind
+from akdl.wire.column_type import ColumnType, Kind
 from bridge.codec.ipc import arrow_schema, read_batch, write_batch
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
@@ -21,7 +23,7 @@ pytestmark = pytest.mark.flink
 
 
 @pytest.fixture(scope="module")
-def jvm():
+def jvm() -> Any:
     start_java()
     from pyflink.java_gateway import get_gateway
 
@@ -29,7 +31,7 @@ def jvm():
 
 
 @pytest.fixture(params=["UTC", "Asia/Kolkata", "America/St_Johns"])
-def time_zone(jvm, request):
+def time_zone(jvm: Any, request: pytest.FixtureRequest) -> Iterator[None]:
     zones = jvm.java.util.TimeZone
     usual = zones.getDefault()
     zones.setDefault(zones.getTimeZone(request.param))
@@ -40,7 +42,7 @@ def time_zone(jvm, request):
 class FlinkRows:
     """Rows that Flink has read from a stream; it can write them to another."""
 
-    def __init__(self, jvm, schema, data):
+    def __init__(self, jvm: Any, schema: Schema, data: bytes) -> None:
         table = jvm.org.apache.flink.table
         fields = ", ".join(f"c{place} {column.type.sql}" for place, column in enumerate(schema))
         loader = jvm.Thread.currentThread().getContextClassLoader()
@@ -53,17 +55,17 @@ class FlinkRows:
         self._getters = [table.data.RowData.createFieldGetter(each, place) for place, each in enumerate(types)]
         self._types, self._element_getter = types, table.data.ArrayData.createElementGetter
 
-    def __enter__(self):
+    def __enter__(self) -> FlinkRows:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         self._serializer.close()
 
-    def cells(self, place):
+    def cells(self, place: int) -> list[Any]:
         """Return a column as Flink has it, without Java objects."""
         return [self._cell(place, self._getters[place].getFieldOrNull(self._serializer.read(row))) for row in range(self._size)]
 
-    def _cell(self, place, value):
+    def _cell(self, place: Any, value: Any) -> Any:
         if not hasattr(value, "getClass") or value.getClass().isArray():
             return value
         if not value.getClass().getSimpleName().endswith("ArrayData"):
@@ -71,7 +73,7 @@ class FlinkRows:
         get = self._element_getter(self._types[place].getElementType()).getElementOrNull
         return [self._cell(place, get(value, position)) for position in range(value.size())]
 
-    def write(self):
+    def write(self) -> bytes:
         """Return the stream that Flink writes of all rows."""
         for row in range(self._size):
             self._serializer.write(self._serializer.read(row))
@@ -79,7 +81,7 @@ class FlinkRows:
         return bytes(self._written.toByteArray())
 
 
-def array_of(column_type, numbers):
+def array_of(column_type: ColumnType, numbers: list[Any]) -> Any:
     (field,) = arrow_schema(Schema((Column("x", column_type),)))
     return pa.array(numbers, pa.int32() if field.type.bit_width == 32 else pa.int64()).cast(field.type)
 
@@ -107,7 +109,7 @@ def array_of(column_type, numbers):
         ("ARRAY<BINARY(2)>", [[b"ab"], [], None], [[b"ab"], [], None]),
     ],
 )
-def test_flink_reads_and_writes(jvm, sql, cells, expected):
+def test_flink_reads_and_writes(jvm: Any, sql: str, cells: list[Any], expected: list[Any]) -> None:
     schema = Schema.parse(f"x {sql}")
     batch = pa.record_batch([pa.array(cells, arrow_schema(schema).types[0])], schema=arrow_schema(schema))
     with FlinkRows(jvm, schema, write_batch(batch)) as rows:
@@ -122,7 +124,7 @@ def test_flink_reads_and_writes(jvm, sql, cells, expected):
         ("DECIMAL(38, 38)", ["0.00000010000000000000000000000000000000", None]),
     ],
 )
-def test_decimals_are_the_text_that_flink_makes_of_them(jvm, sql, texts):
+def test_decimals_are_the_text_that_flink_makes_of_them(jvm: Any, sql: str, texts: list[str | None]) -> None:
     schema = Schema.parse(f"x {sql}")
     batch = pa.record_batch([pa.array(texts).cast(arrow_schema(schema).types[0])], schema=arrow_schema(schema))
     with FlinkRows(jvm, schema, write_batch(batch)) as rows:
@@ -147,7 +149,9 @@ def test_decimals_are_the_text_that_flink_makes_of_them(jvm, sql, texts):
         ("TIMESTAMP_LTZ(6)", [1, None], ["1970-01-01T00:00:00.000001", None]),
     ],
 )  # fmt: skip
-def test_times_are_the_same_in_every_time_zone(jvm, time_zone, sql, numbers, expected):
+def test_times_are_the_same_in_every_time_zone(
+    jvm: Any, time_zone: None, sql: str, numbers: list[int | None], expected: list[Any]
+) -> None:
     schema = Schema.parse(f"x {sql}")
     batch = pa.record_batch([array_of(schema.columns[0].type, numbers)], schema=arrow_schema(schema))
     with FlinkRows(jvm, schema, write_batch(batch)) as rows:
@@ -156,7 +160,7 @@ def test_times_are_the_same_in_every_time_zone(jvm, time_zone, sql, numbers, exp
 
 
 @pytest.mark.parametrize("sql", ["TIMESTAMP(6)", "TIMESTAMP_LTZ(6)"])
-def test_flink_cannot_read_parts_of_a_millisecond_before_1970(jvm, sql):
+def test_flink_cannot_read_parts_of_a_millisecond_before_1970(jvm: Any, sql: str) -> None:
     """It divides as Java does, towards zero (ArrowTimestampColumnVector). When this fails, Flink has been fixed."""
     from py4j.protocol import Py4JJavaError
 
@@ -166,13 +170,13 @@ def test_flink_cannot_read_parts_of_a_millisecond_before_1970(jvm, sql):
         rows.cells(0)
 
 
-def after_1970(column_type, cell):
+def after_1970(column_type: Any, cell: Any) -> Any:
     if isinstance(cell, list):
         return [after_1970(column_type, each) for each in cell]
     return cell if cell is None or column_type.kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ) else abs(cell)
 
 
-def test_random_cells_of_every_type_go_through_flink(jvm):
+def test_random_cells_of_every_type_go_through_flink(jvm: Any) -> None:
     rng, size = random.Random(7), 10_000
     columns = [[after_1970(column.type, cell) for cell in random_cells(rng, column.type, size)] for column in SCHEMA]
     message = Rows(

@@ -1,5 +1,7 @@
 """Batches as streams of bytes."""
 
+from __future__ import annotations
+
 import pyarrow as pa
 
 from bridge.codec.ipc import arrow_schema, read_batch, write_batch
@@ -9,7 +11,7 @@ SCHEMA = arrow_schema(Schema.parse("`größe` BIGINT NOT NULL, s STRING, a ARRAY
 BATCH = pa.record_batch([pa.array([1, 2, 3]), pa.array(["a", None, ""]), pa.array([[0.5], None, []], SCHEMA.types[2])], SCHEMA)
 
 
-def test_a_schema():
+def test_a_schema() -> None:
     assert SCHEMA == pa.schema(
         [
             pa.field("größe", pa.int64(), nullable=False),
@@ -19,24 +21,24 @@ def test_a_schema():
     )
 
 
-def test_there_and_back():
+def test_there_and_back() -> None:
     for batch in (BATCH, BATCH.slice(1, 2), BATCH.slice(0, 0)):
         data = write_batch(batch)
         assert type(data) is bytes
         assert read_batch(data).equals(batch)
 
 
-def test_a_stream_as_pyarrow_itself_reads_it():
+def test_a_stream_as_pyarrow_itself_reads_it() -> None:
     with pa.ipc.open_stream(write_batch(BATCH)) as reader:
         assert reader.schema == SCHEMA
         assert [batch.equals(BATCH) for batch in reader] == [True]
 
 
-def test_a_stream_without_an_end_as_flink_makes_it():
+def test_a_stream_without_an_end_as_flink_makes_it() -> None:
     assert read_batch(write_batch(BATCH)[:-8]).equals(BATCH)
 
 
-def test_nothing_is_copied():
+def test_nothing_is_copied() -> None:
     data = write_batch(BATCH)
     start = pa.py_buffer(data).address
     assert start < read_batch(data).column(0).buffers()[1].address < start + len(data)

@@ -1,14 +1,17 @@
 """Random cells of every type keep their values on the way to a script, and on the way back."""
 
+from __future__ import annotations
+
 import itertools
 import random
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from akdl.wire import Rows
+from akdl.wire import Column, Rows
 from akdl.wire.cells import read_cells
-from akdl.wire.column_type import Kind
+from akdl.wire.column_type import ColumnType, Kind
 from bridge.codec.ipc import arrow_schema, read_batch, write_batch
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
@@ -18,19 +21,19 @@ ROWS = 1000
 
 
 @pytest.fixture(params=range(10))
-def rng(request):
+def rng(request: pytest.FixtureRequest) -> random.Random:
     return random.Random(request.param)
 
 
-def random_columns(rng):
+def random_columns(rng: random.Random) -> list[Any]:
     return [random_cells(rng, column.type, ROWS) for column in SCHEMA]
 
 
-def same(left, right):
+def same(left: list[Any], right: Any) -> bool:
     return repr(left) == repr(right)  # also -0.0, and NaN is itself there
 
 
-def read(message, column_type, rows):
+def read(message: Column, column_type: ColumnType, rows: Any) -> list[Any]:
     """Return the plain values of a column of a message, read as the TensorFlow process does."""
     cells = read_cells(message, rows)
     if cells.value_offsets is not None:
@@ -49,11 +52,11 @@ def read(message, column_type, rows):
     return [values[start:end] if is_valid else None for is_valid, (start, end) in zip(valid, bounds)]
 
 
-def pairs(numbers):
+def pairs(numbers: Any) -> list[Any]:
     return list(zip(numbers, numbers[1:]))
 
 
-def test_to_a_script(rng):
+def test_to_a_script(rng: random.Random) -> None:
     columns = random_columns(rng)
     arrays = [as_arrow(rng, column.type, cells) for column, cells in zip(SCHEMA, columns)]
     batch = read_batch(write_batch(pa.record_batch(arrays, schema=arrow_schema(SCHEMA))))
@@ -66,7 +69,7 @@ def test_to_a_script(rng):
             assert same(found, cells[first : first + part.num_rows]), column
 
 
-def test_from_a_script(rng):
+def test_from_a_script(rng: random.Random) -> None:
     columns = random_columns(rng)
     messages = [as_message(rng, column.name, column.type, cells) for column, cells in zip(SCHEMA, columns)]
     rng.shuffle(messages)
@@ -89,6 +92,6 @@ def test_from_a_script(rng):
             assert bits(array.drop_null()) == bits(plain_array(column.type, present)), column
 
 
-def bits(values):
+def bits(values: Any) -> Any:
     """Return the values as bytes where that is what they are compared by, so that NaN is NaN."""
     return values.cast(pa.float64()).to_numpy().tobytes() if pa.types.is_floating(values.type) else values.to_pylist()

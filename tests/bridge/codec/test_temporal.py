@@ -1,5 +1,9 @@
 """Dates, times and timestamps from numbers and text."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,7 +15,7 @@ from bridge.codec.values import UnfitError, Values
 from bridge.schema import Schema
 
 
-def values(*cells):
+def values(*cells: Any) -> Values:
     """Return values of text or numbers; None is null."""
     bits = np.packbits([cell is not None for cell in cells], bitorder="little").tobytes() if None in cells else b""
     if any(isinstance(cell, bytes) for cell in cells):
@@ -21,7 +25,7 @@ def values(*cells):
     return Values(INT64, len(cells), numbers.tobytes(), bits=bits)
 
 
-def points(sql, *cells):
+def points(sql: str, *cells: int | bytes | None) -> Any:
     (column,) = Schema.parse(f"x {sql}")
     array = points_in_time(values(*cells), column.type, arrow_type(column.type))
     assert array.type == arrow_type(column.type)
@@ -57,7 +61,7 @@ def points(sql, *cells):
         ("TIMESTAMP_LTZ(3)", b"1970-01-01 00:00:01", 1000),
     ],
 )
-def test_points_in_time(sql, cell, expected):
+def test_points_in_time(sql: str, cell: int | bytes, expected: int) -> None:
     assert points(sql, cell) == [expected]
     assert points(sql, None, cell, None, cell) == [None, expected, None, expected]
 
@@ -97,14 +101,14 @@ def test_points_in_time(sql, cell, expected):
         ),
     ],
 )  # fmt: skip
-def test_what_does_not_fit(sql, cell, expected, got):
+def test_what_does_not_fit(sql: str, cell: int | bytes, expected: str, got: str) -> None:
     fine = b"2020-01-31 00:00:00" if sql.startswith("TIMESTAMP") else b"00:00:00" if sql[:4] == "TIME" else b"2020-01-31"
     with pytest.raises(UnfitError) as caught:
         points(sql, None, fine if isinstance(cell, bytes) else 0, cell, cell)
     assert (caught.value.position, caught.value.expected, caught.value.got) == (2, expected, got)
 
 
-def test_small_integers():
+def test_small_integers() -> None:
     (column,) = Schema.parse("x TIMESTAMP(6)")
     array = points_in_time(Values(INT8, 2, b"\x7f\xff"), column.type, pa.timestamp("us"))
     assert array.cast(pa.int64()).to_pylist() == [127, -1]

@@ -1,6 +1,9 @@
 """What scripts write, to Arrow arrays; and all that does not fit."""
 
+from __future__ import annotations
+
 import decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +18,11 @@ from bridge.schema import Schema
 NUMBERS = {bool: "?", int: "<i8", float: "<f8"}
 
 
-def offsets(*lengths):
+def offsets(*lengths: int) -> np.ndarray[Any, Any]:
     return np.cumsum([0, *lengths], dtype="<i4")
 
 
-def column_of(cells, dtype=None, name="x"):
+def column_of(cells: list[Any], dtype: Any = None, name: str = "x") -> Column:
     """Return the message of cells: numbers or bytes, or lists of them, or None."""
     valid = np.array([cell is not None for cell in cells], bool)
     is_array = any(isinstance(cell, list) for cell in cells)
@@ -36,7 +39,7 @@ def column_of(cells, dtype=None, name="x"):
     return write_cells(name, flat)
 
 
-def decode(sql, cells, dtype=None):
+def decode(sql: str, cells: list[Any], dtype: str | None = None) -> Any:
     decoder = ColumnDecoder(Schema.parse(f"x {sql}"))
     (array,) = decoder.decode(Rows(rows=len(cells), columns=[column_of(cells, dtype)]))
     array.validate(full=True)
@@ -85,13 +88,13 @@ def decode(sql, cells, dtype=None):
         ("ARRAY<DECIMAL(3, 1)>", [b"1", b"2.5"], None, [decimal.Decimal("1.0"), decimal.Decimal("2.5")]),
     ],
 )
-def test_every_type(sql, cell, dtype, expected):
+def test_every_type(sql: str, cell: Any, dtype: str | None, expected: Any) -> None:
     assert decode(sql, [cell], dtype) == [expected]
     assert decode(sql, [None, cell, cell, None], dtype) == [None, expected, expected, None]
     assert decode(f"{sql} NOT NULL", [cell], dtype) == [expected]
 
 
-def test_times():
+def test_times() -> None:
     """See also `test_temporal`."""
     schema = Schema.parse("a TIMESTAMP_LTZ(3), b ARRAY<DATE>, c ARRAY<TIME(3)>")
     columns = [column_of([1000, None], name="a"), column_of([[0, 1], []], name="b"), column_of([[b"00:00:01"], None], name="c")]
@@ -101,7 +104,7 @@ def test_times():
     assert [cell and [str(time) for time in cell] for cell in c.to_pylist()] == [["00:00:01"], None]
 
 
-def test_nan_is_a_number():
+def test_nan_is_a_number() -> None:
     for sql in ("FLOAT", "DOUBLE"):
         (found,) = decode(sql, [np.nan])
         assert np.isnan(found)
@@ -129,7 +132,7 @@ def test_nan_is_a_number():
         ("TIMESTAMP_LTZ(3)", b"noon", "expected a TIMESTAMP_LTZ as text such as"),
     ],
 )
-def test_values_that_do_not_fit(sql, bad, words):
+def test_values_that_do_not_fit(sql: str, bad: float | bytes, words: str) -> None:
     with pytest.raises(RowError) as caught:
         decode(sql, [None, bad, bad])
     assert str(caught.value).startswith(f"the script wrote row 1: column 'x' ({sql}): {words}")
@@ -139,7 +142,7 @@ def test_values_that_do_not_fit(sql, bad, words):
     assert words in str(caught.value)
 
 
-def test_a_bad_value_at_a_null_is_none():
+def test_a_bad_value_at_a_null_is_none() -> None:
     schema = Schema.parse("x INT")
     column = Column(name="x", type=INT64, values=np.array([2**40, 5]).tobytes(), valid=b"\x02")
     assert ColumnDecoder(schema).decode(Rows(rows=2, columns=[column]))[0].to_pylist() == [None, 5]
@@ -192,13 +195,13 @@ def test_a_bad_value_at_a_null_is_none():
         ),
     ],
 )
-def test_messages_that_contradict_themselves(sql, column, words):
+def test_messages_that_contradict_themselves(sql: str, column: dict[str, Any], words: str) -> None:
     with pytest.raises(RowError) as caught:
         ColumnDecoder(Schema.parse(f"x {sql}")).decode(Rows(rows=2, columns=[Column(name="x", **column)]))
     assert str(caught.value).startswith(f"the script wrote row 0: column 'x' ({sql}): {words}")
 
 
-def test_missing_and_unknown_columns():
+def test_missing_and_unknown_columns() -> None:
     decoder = ColumnDecoder(Schema.parse("a INT, b ARRAY<STRING>, c BINARY(3)"))
     a, b, c = decoder.decode(Rows(rows=2, columns=[column_of([1, 2], name="a")]))
     assert (a.to_pylist(), b.to_pylist(), c.to_pylist()) == ([1, 2], [None, None], [None, None])
@@ -207,7 +210,7 @@ def test_missing_and_unknown_columns():
         decoder.decode(Rows(rows=1, columns=[column_of([1], name="z"), column_of([1], name="y")]))
 
 
-def test_not_null():
+def test_not_null() -> None:
     decoder = ColumnDecoder(Schema.parse("x INT NOT NULL"))
     words = r"row 1: column 'x' \(INT NOT NULL\): expected a value, since the column is NOT NULL, got none"
     with pytest.raises(RowError, match=words):
@@ -216,14 +219,14 @@ def test_not_null():
         decoder.decode(Rows(rows=3))
 
 
-def test_rows_are_counted_over_messages():
+def test_rows_are_counted_over_messages() -> None:
     decoder = ColumnDecoder(Schema.parse("x INT"), "op: script.py")
     decoder.decode(Rows(rows=2, columns=[column_of([1, 2])]))
     with pytest.raises(RowError, match=r"op: script\.py wrote row 3: column 'x'"):
         decoder.decode(Rows(rows=2, columns=[column_of([1, 2**31])]))
 
 
-def test_no_rows():
+def test_no_rows() -> None:
     decoder = ColumnDecoder(Schema.parse("a INT, b STRING, c ARRAY<STRING>, d BINARY(2), e DATE"))
     empty = Column(name="b", type=BYTES, value_offsets=bytes(4))
     arrays = decoder.decode(

@@ -1,12 +1,15 @@
 """Arrow arrays to the message of columns; what comes out is read as the TensorFlow process reads it."""
 
+from __future__ import annotations
+
 import decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, Rows
+from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, Column, Rows
 from akdl.wire.cells import read_cells
 from bridge.codec.ipc import arrow_schema
 from bridge.codec.to_columns import to_columns
@@ -14,7 +17,7 @@ from bridge.exceptions import RowError
 from bridge.schema import Schema
 
 
-def message_of(sql, cells):
+def message_of(sql: str, cells: Any) -> Column:
     """Return the message of a column; cells as `pa.array` takes them, times as numbers in the unit of the Arrow type."""
     schema = Schema.parse(f"x {sql}")
     (field,) = arrow_schema(schema)
@@ -26,7 +29,7 @@ def message_of(sql, cells):
     return column
 
 
-def found(column, rows):
+def found(column: Column, rows: int) -> list[Any]:
     """Return the cells as lists, all of them in lists, bytes as such."""
     cells = read_cells(column, rows)
     values = cells.values.tolist()
@@ -74,23 +77,23 @@ def found(column, rows):
         *((sql, [], BYTES, []) for sql in ("STRING", "BINARY(2)", "DECIMAL(5, 2)", "DECIMAL(30, 2)", "ARRAY<STRING>")),
     ],
 )
-def test_every_type(sql, cells, value_type, expected):
+def test_every_type(sql: str, cells: Any, value_type: Any, expected: list[list[Any] | None]) -> None:
     column = message_of(sql, cells)
     assert column.type == value_type
     assert found(column, len(cells)) == expected
 
 
-def test_nan_is_a_number():
+def test_nan_is_a_number() -> None:
     assert np.isnan(found(message_of("FLOAT", [np.nan]), 1)[0][0])
 
 
-def test_no_bits_are_sent_when_no_cell_is_null():
+def test_no_bits_are_sent_when_no_cell_is_null() -> None:
     assert message_of("STRING", ["a", "b"]).valid == b""
     assert message_of("STRING", ["a", None, "b"]).valid == b"\x05"
     assert message_of("STRING", pa.array([None, "a"]).slice(1)).valid == b""
 
 
-def test_what_lies_at_a_null_is_not_sent():
+def test_what_lies_at_a_null_is_not_sent() -> None:
     first_is_null = pa.py_buffer(b"\x02")
     offsets = pa.py_buffer(np.array([0, 2, 3], "<i4"))
     text = pa.Array.from_buffers(pa.string(), 2, [first_is_null, offsets, pa.py_buffer(b"abc")])
@@ -116,14 +119,14 @@ def test_what_lies_at_a_null_is_not_sent():
         ("ARRAY<STRING>", [["a", ""], None, [], ["bcd"]] * 8),
     ],
 )
-def test_slices(sql, cells, start):
+def test_slices(sql: str, cells: list[Any], start: int) -> None:
     (field,) = arrow_schema(Schema.parse(f"x {sql}"))
     array = pa.array(cells, field.type)
     part = array.slice(start, 15)
     assert message_of(sql, part) == message_of(sql, pa.array(cells[start : start + 15], field.type))
 
 
-def test_a_null_element_is_refused_with_column_and_row():
+def test_a_null_element_is_refused_with_column_and_row() -> None:
     words = (
         r"column 'x' \(ARRAY<INT>\): the array in row 1 of a batch holds a null, which a list of a tf.train.Example cannot: "
         "remove or replace the nulls in SQL, for example with ARRAY_REMOVE"
@@ -133,12 +136,12 @@ def test_a_null_element_is_refused_with_column_and_row():
         message_of("ARRAY<INT>", cells.slice(1))
 
 
-def test_a_time_that_microseconds_cannot_hold_names_its_column_and_row():
+def test_a_time_that_microseconds_cannot_hold_names_its_column_and_row() -> None:
     with pytest.raises(RowError, match=r"column 'x' \(TIMESTAMP_LTZ\(3\)\): row 2 of a batch: .*out of bounds"):
         message_of("TIMESTAMP_LTZ(3)", pa.array([0, None, 2**60], pa.timestamp("ms")))
 
 
-def test_columns_of_any_name_and_number():
+def test_columns_of_any_name_and_number() -> None:
     schema = Schema.parse(", ".join(f"`größe {i}` INT NOT NULL" for i in range(300)))
     batch = pa.record_batch([pa.array([i], pa.int32()) for i in range(300)], schema=arrow_schema(schema))
     message = Rows.FromString(to_columns(batch, schema))

@@ -1,5 +1,7 @@
 """The Arrow type of every SQL type."""
 
+from __future__ import annotations
+
 import pyarrow as pa
 import pytest
 
@@ -23,10 +25,10 @@ TYPES = {
 
 
 @pytest.mark.parametrize("sql", TYPES)
-def test_arrow_types(sql):
+def test_arrow_types(sql: str) -> None:
     (column,) = Schema.parse(f"x {sql}")
     assert arrow_type(column.type).equals(TYPES[sql], check_metadata=True)
 
 
-def test_every_kind_has_its_forms():
+def test_every_kind_has_its_forms() -> None:
     assert set(FORMS) == set(Kind)

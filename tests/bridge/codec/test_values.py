@@ -1,5 +1,9 @@
 """Columns of a message that contradict themselves."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -7,7 +11,7 @@ from akdl.wire import BOOL, BYTES, FLOAT64, INT64, Column
 from bridge.codec.values import UnfitError, read_offsets, read_values
 
 
-def offsets(*numbers):
+def offsets(*numbers: int) -> bytes:
     return np.array(numbers, "<i4").tobytes()
 
 
@@ -27,7 +31,7 @@ def offsets(*numbers):
         ({"type": BYTES, "value_offsets": offsets(0, 1, 2), "values": b"ab"}, "no bytes where a value is null", "some"),
     ],
 )
-def test_lengths_that_do_not_agree(column, expected, got):
+def test_lengths_that_do_not_agree(column: dict[str, Any], expected: str, got: str) -> None:
     with pytest.raises(UnfitError) as caught:
         read_values(Column(**column), 2, b"\x01" if expected.startswith("no bytes") else b"")
     assert caught.value.position == 0
@@ -35,13 +39,13 @@ def test_lengths_that_do_not_agree(column, expected, got):
     assert caught.value.got.startswith(got)
 
 
-def test_offsets():
+def test_offsets() -> None:
     assert read_offsets(offsets(0, 0, 3), 2, "arrays").tolist() == [0, 0, 3]
     with pytest.raises(UnfitError):
         read_offsets(b"", 0, "arrays")
 
 
-def test_what_lies_at_a_null_is_not_looked_at():
+def test_what_lies_at_a_null_is_not_looked_at() -> None:
     values = read_values(Column(type=INT64, values=np.array([7, 5, 9]).tobytes()), 3, b"\x06")
     values.check_range(values.numbers, 0, 9)
     with pytest.raises(UnfitError) as caught:

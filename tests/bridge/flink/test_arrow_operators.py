@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import os
+from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,6 +13,7 @@ from pyflink.common import Row, Types
 from pyflink.datastream import ProcessFunction
 from pyflink.datastream.data_stream import DataStream
 from pyflink.java_gateway import get_gateway
+from pyflink.table import StreamTableEnvironment
 from pyflink.util.exceptions import TableException
 
 from bridge.exceptions import SchemaError
@@ -26,7 +29,7 @@ from bridge.flink.arrow_operators import (
     table_of,
     with_operator,
 )
-from operators import useLocalEnv
+from operators import MLEnv, useLocalEnv
 from tests.support.leftovers import wait_until
 
 pytestmark = pytest.mark.flink
@@ -35,16 +38,16 @@ LONG_S = 3600.0  # where sizes are looked at, no chunk leaves because the machin
 
 
 @pytest.fixture(scope="module")
-def table_envs():
+def table_envs() -> MLEnv:
     return useLocalEnv(1)
 
 
 @pytest.fixture(autouse=True)
-def _memory_is_given_back(table_envs):
+def _memory_is_given_back(table_envs: MLEnv) -> Iterator[None]:
     utils = get_gateway().jvm.org.apache.flink.table.runtime.arrow.ArrowUtils
     utils.checkArrowUsable()  # as all that use Arrow begin
 
-    def in_use():
+    def in_use() -> Any:
         return utils.getRootAllocator().getAllocatedMemory()
 
     before = in_use()  # PyFlink keeps some of each job whose rows were collected and that failed
@@ -53,11 +56,11 @@ def _memory_is_given_back(table_envs):
 
 
 @pytest.fixture(params=["STREAMING", "BATCH"])
-def table_env(request, table_envs):
+def table_env(request: pytest.FixtureRequest, table_envs: MLEnv) -> StreamTableEnvironment:
     return table_envs.stenv if request.param == "STREAMING" else table_envs.btenv
 
 
-def numbers(table_env, count: int, columns: str = "id"):
+def numbers(table_env: StreamTableEnvironment, count: int, columns: str = "id") -> Any:
     name = f"numbers_{count}"
     table_env.execute_sql(
         f"CREATE TEMPORARY TABLE IF NOT EXISTS {name} (id BIGINT) WITH ('connector' = 'datagen', "
@@ -66,7 +69,7 @@ def numbers(table_env, count: int, columns: str = "id"):
     return table_env.sql_query(f"SELECT {columns} FROM {name}")
 
 
-def collected(chunks) -> list[tuple[int, int, pa.RecordBatch]]:
+def collected(chunks: Any) -> list[tuple[int, int, pa.RecordBatch]]:
     """Run the job and return (key, number of the input, rows) of each chunk."""
     got = []
     found = chunks._j_data_stream.executeAndCollect()  # PyFlink would make a number of each byte
@@ -83,7 +86,7 @@ def collected(chunks) -> list[tuple[int, int, pa.RecordBatch]]:
     return got
 
 
-def test_each_member_is_told_once_that_the_job_starts(table_env):
+def test_each_member_is_told_once_that_the_job_starts(table_env: StreamTableEnvironment) -> None:
     """Also one that gets no rows, such as a parameter server."""
     chunks = rows_for_members(table_env, numbers(table_env, 5), [8], Dealing.BY_ROW, Gathering(), members=[7, 8])
     with chunks.execute_and_collect() as found:
@@ -120,11 +123,11 @@ public class EndsAtOnce extends AbstractStreamOperator implements OneInputStream
 class Watermarks(ProcessFunction):
     """Turns each element into the number of its input and the watermark before it."""
 
-    def process_element(self, value, ctx):
+    def process_element(self, value: Any, ctx: Any) -> Iterator[tuple[Any, Any]]:
         yield value[1][0], ctx.timer_service().current_watermark()
 
 
-def test_members_are_told_of_the_start_before_the_input_ends(table_envs):
+def test_members_are_told_of_the_start_before_the_input_ends(table_envs: MLEnv) -> None:
     """Else a group would take the end of a short input for that of a job without addresses."""
     table_env = table_envs.stenv
     rows = table_env.to_data_stream(numbers(table_env, 1))._j_data_stream
@@ -136,7 +139,7 @@ def test_members_are_told_of_the_start_before_the_input_ends(table_envs):
 
 
 @pytest.mark.parametrize("sizes", [[1003], [502, 501], [335, 334, 334], [251, 251, 251, 250]])
-def test_rows_are_dealt_one_by_one_so_that_shares_differ_by_one(table_env, sizes):
+def test_rows_are_dealt_one_by_one_so_that_shares_differ_by_one(table_env: StreamTableEnvironment, sizes: list[int]) -> None:
     members = list(range(7, 7 + len(sizes)))
     found = collected(
         rows_for_members(table_env, numbers(table_env, 1003), members, Dealing.BY_ROW, Gathering(rows=50, wait_s=LONG_S))
@@ -150,7 +153,7 @@ def test_rows_are_dealt_one_by_one_so_that_shares_differ_by_one(table_env, sizes
     assert all(each == sorted(each) for each in ids.values())
 
 
-def test_whole_chunks_are_dealt_in_turn(table_envs):
+def test_whole_chunks_are_dealt_in_turn(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
     found = collected(
         rows_for_members(table_env, numbers(table_env, 1000), [7, 8], Dealing.BY_CHUNK, Gathering(rows=300, wait_s=LONG_S))
@@ -158,7 +161,7 @@ def test_whole_chunks_are_dealt_in_turn(table_envs):
     assert [(key, each.num_rows) for key, _, each in found] == [(7, 300), (8, 300), (7, 300), (8, 100)]
 
 
-def test_each_chunk_goes_to_all(table_envs):
+def test_each_chunk_goes_to_all(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
     found = collected(rows_for_members(table_env, numbers(table_env, 5), [7, 8], Dealing.TO_ALL, Gathering(wait_s=LONG_S), 3))
     assert [(key, number, each.column(0).to_pylist()) for key, number, each in found] == [
@@ -170,7 +173,7 @@ def test_each_chunk_goes_to_all(table_envs):
 @pytest.mark.parametrize(
     "cell", ["REPEAT('x', 1000)", "CAST(REPEAT('x', 1000) AS BYTES)", "ARRAY[REPEAT('x', 500), REPEAT('y', 500)]"]
 )
-def test_chunks_are_as_large_as_their_bytes(table_envs, cell):
+def test_chunks_are_as_large_as_their_bytes(table_envs: MLEnv, cell: str) -> None:
     table_env = table_envs.stenv
     table = numbers(table_env, 1000, f"{cell} AS x")
     sizes = [each.num_rows for _, _, each in collected(_by_chunk(table_env, table, Gathering(bytes=100_000, wait_s=LONG_S)))]
@@ -178,7 +181,7 @@ def test_chunks_are_as_large_as_their_bytes(table_envs, cell):
     assert all(90 <= size <= 101 for size in sizes[:-1])
 
 
-def test_a_chunk_leaves_with_a_row_larger_than_a_chunk(table_envs):
+def test_a_chunk_leaves_with_a_row_larger_than_a_chunk(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
     table = numbers(table_env, 5, "id, CASE WHEN id = 2 THEN REPEAT('x', 1500000) ELSE 'y' END AS x")
     found = collected(_by_chunk(table_env, table, Gathering(rows=1000, bytes=100_000, wait_s=LONG_S)))
@@ -186,7 +189,7 @@ def test_a_chunk_leaves_with_a_row_larger_than_a_chunk(table_envs):
     assert len(found[0][2].column(1)[2].as_py()) == 1_500_000
 
 
-def test_nulls_wherever_a_chunk_grows(table_envs):
+def test_nulls_wherever_a_chunk_grows(table_envs: MLEnv) -> None:
     """Vectors grow at powers of two, later for what is null."""
     cells = ["'x'", "ARRAY['x', 'y']", "MAP['x', id]", "ROW('x', ARRAY[id])", "x'00'"]
     columns = ", ".join(f"CASE WHEN MOD(id, 1000) < 10 THEN {cell} END AS c{place}" for place, cell in enumerate(cells))
@@ -196,7 +199,7 @@ def test_nulls_wherever_a_chunk_grows(table_envs):
         assert sum(each.num_rows - each.column(place).null_count for _, _, each in found) == 700
 
 
-def test_rows_do_not_wait_longer_than_they_may(table_envs):
+def test_rows_do_not_wait_longer_than_they_may(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
     table_env.execute_sql(
         "CREATE TEMPORARY TABLE slow (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1', 'fields.id.min' = '0')"
@@ -207,13 +210,13 @@ def test_rows_do_not_wait_longer_than_they_may(table_envs):
         assert [next(found)[1][1] for _ in range(2)] == [1, 1]
 
 
-def test_a_type_that_arrow_does_not_have_is_refused(table_envs):
+def test_a_type_that_arrow_does_not_have_is_refused(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
     with pytest.raises(SchemaError, match=r"the column 'i' has the type INTERVAL.*cannot be carried: CAST it, or leave it out"):
         chunks_of(table_env, table_env.sql_query("SELECT 1 AS n, INTERVAL '1' DAY AS i"), Gathering())
 
 
-def test_members_get_no_updates(table_envs):
+def test_members_get_no_updates(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
     updating = table_env.sql_query(f"SELECT MOD(id, 2) AS k, COUNT(*) AS n FROM {numbers(table_env, 4)} GROUP BY MOD(id, 2)")
     with pytest.raises(TableException, match="doesn't support consuming update changes"):
@@ -230,7 +233,7 @@ EVERY_TYPE = {
 }  # fmt: skip
 
 
-def test_every_type_comes_back_as_it_was(table_env):
+def test_every_type_comes_back_as_it_was(table_env: StreamTableEnvironment) -> None:
     """Also in a time zone that skips an hour, and with nulls; arrays, maps and rows too."""
     table_env.get_config().set("table.local-time-zone", "America/New_York")
     cells = [f"CAST({literal} AS {sql})" for sql, literal in EVERY_TYPE.items()]
@@ -256,7 +259,7 @@ def test_every_type_comes_back_as_it_was(table_env):
     assert list(after) == list(before)
 
 
-def test_updates_stay_updates(table_envs):
+def test_updates_stay_updates(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
     updating = table_env.sql_query(f"SELECT MOD(id, 2) AS k, COUNT(*) AS n FROM {numbers(table_env, 4)} GROUP BY MOD(id, 2)")
     with _there_and_back(table_env, updating).execute().collect() as rows:
@@ -264,11 +267,11 @@ def test_updates_stay_updates(table_envs):
     assert found == [("+I", 0, 1), ("+I", 1, 1), ("-U", 0, 1), ("+U", 0, 2), ("-U", 1, 1), ("+U", 1, 2)]
 
 
-def test_functions_between_get_the_configuration_of_the_job(table_envs):
+def test_functions_between_get_the_configuration_of_the_job(table_envs: MLEnv) -> None:
     """Such as that local jobs run them in this program."""
     this, chunks = os.getpid(), chunks_of(table_envs.stenv, numbers(table_envs.stenv, 1), Gathering())[0]
 
-    def here(chunk):
+    def here(chunk: Any) -> Iterator[Any]:
         assert os.getpid() == this
         yield Row(*chunk)
 
@@ -276,7 +279,7 @@ def test_functions_between_get_the_configuration_of_the_job(table_envs):
     assert [tuple(row) for row in table.execute().collect()] == [(0,)]
 
 
-def test_a_failure_gives_memory_back(table_envs):
+def test_a_failure_gives_memory_back(table_envs: MLEnv) -> None:
     """The fixture looks for it."""
     table_env = table_envs.stenv
     table = numbers(table_env, 10, "1 / (id - 9) AS x")
@@ -284,19 +287,19 @@ def test_a_failure_gives_memory_back(table_envs):
         list(_by_chunk(table_env, table, Gathering()).execute_and_collect())
 
 
-def test_logical_types_are_read_from_sql():
+def test_logical_types_are_read_from_sql() -> None:
     assert logical_type("DECIMAL(10, 2) NOT NULL").asSummaryString() == "DECIMAL(10, 2) NOT NULL"
 
 
-def _by_chunk(table_env, table, gathering):
+def _by_chunk(table_env: StreamTableEnvironment, table: Any, gathering: Gathering) -> Any:
     return rows_for_members(table_env, table, [0], Dealing.BY_CHUNK, gathering)
 
 
-def _there_and_back(table_env, table):
+def _there_and_back(table_env: StreamTableEnvironment, table: Any) -> Any:
     chunks, updates = chunks_of(table_env, table, Gathering())
     passed = chunks.flat_map(lambda chunk: [Row(*chunk)], CHUNK)
     return table_of(table_env, passed, column_types(table), None, updates)
 
 
-def _types(table):
+def _types(table: Any) -> Any:
     return table._j_table.getResolvedSchema().getColumnDataTypes()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from pyflink.table import StreamTableEnvironment
 
-from akdl.wire import BYTES, Rows
+from akdl.wire import BYTES, Column, Rows
 from akdl.wire.cells import read_cells
 from bridge.codec.to_columns import to_columns
 from bridge.exceptions import RowError
@@ -62,13 +65,13 @@ COLUMNS = {f"column {i}`": cells for i, cells in enumerate(CELLS)}
 
 
 @pytest.fixture(scope="module")
-def table_env():
+def table_env() -> StreamTableEnvironment:
     made = useLocalEnv(1).stenv
     made.get_config().set("table.local-time-zone", "America/New_York")
     return made
 
 
-def arrived(table_env, sql):
+def arrived(table_env: StreamTableEnvironment, sql: str) -> list[dict[str, Any]]:
     """Return the rows of a query as a script's process gets them, a dict each."""
     table = table_env.sql_query(sql)
     fields = table.get_resolved_schema()
@@ -81,7 +84,7 @@ def arrived(table_env, sql):
     return rows
 
 
-def plain(column, rows):
+def plain(column: Column, rows: int) -> list[Any]:
     """Cells as Python values, None for null; NaN as a string, since it does not equal itself."""
     cells = read_cells(column, rows)
     if column.type == BYTES:
@@ -95,7 +98,7 @@ def plain(column, rows):
     return values if cells.valid is None else [value if valid else None for value, valid in zip(values, cells.valid)]
 
 
-def test_every_type_with_nulls(table_env):
+def test_every_type_with_nulls(table_env: StreamTableEnvironment) -> None:
     # Rows in one VALUES stay one source; the planner makes constants of the columns of a UNION with one row each.
     cells = ", ".join(
         f"CASE i {' '.join(f'WHEN {i} THEN CAST({cell} AS {sql})' for i, cell in enumerate(literals))} END AS {quoted(name)}"
@@ -107,7 +110,7 @@ def test_every_type_with_nulls(table_env):
         assert (sql, [row[name] for row in found]) == (sql, expected)
 
 
-def test_constants_and_columns_of_nulls(table_env):
+def test_constants_and_columns_of_nulls(table_env: StreamTableEnvironment) -> None:
     cells = ", ".join(f"CAST({literals[0]} AS {sql}) AS {quoted(name)}" for name, (sql, literals, _) in COLUMNS.items())
     nulls = ", ".join(f"CAST(NULL AS {sql}) AS n{place}" for place, (sql, _, _) in enumerate(COLUMNS.values()))
     (row,) = arrived(table_env, f"SELECT {cells}, {nulls}")
@@ -115,11 +118,11 @@ def test_constants_and_columns_of_nulls(table_env):
     assert all(cell is None for name, cell in row.items() if name not in COLUMNS)
 
 
-def test_a_null_element_is_refused(table_env):
+def test_a_null_element_is_refused(table_env: StreamTableEnvironment) -> None:
     with pytest.raises(RowError, match="column 'x' .*: the array in row 1 of a batch holds a null"):
         arrived(table_env, "SELECT CASE i WHEN 1 THEN ARRAY[i] ELSE ARRAY[i, NULL] END AS x FROM (VALUES (1), (2)) AS m(i)")
 
 
-def test_empty_arrays(table_env):
+def test_empty_arrays(table_env: StreamTableEnvironment) -> None:
     found = arrived(table_env, "SELECT ARRAY_REMOVE(ARRAY[i], 1) AS x FROM (VALUES (1), (2)) AS m(i)")
     assert found == [{"x": []}, {"x": [2]}]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -11,19 +13,19 @@ from tests.support.flink_functions import MapState, ValueState
 
 
 @pytest.fixture
-def states():
+def states() -> tuple[MapState, ValueState]:
     return MapState(), ValueState()
 
 
-def chunk(rows):
+def chunk(rows: str) -> tuple[int, bytes]:
     return len(rows), write_batch(pa.record_batch([pa.array(list(rows))], names=["x"]))
 
 
-def restored(pending):
+def restored(pending: Pending) -> list[Any]:
     return ["".join(batch.column(0).to_pylist()) for batch in pending.restore()]
 
 
-def test_what_is_not_done_comes_again(states):
+def test_what_is_not_done_comes_again(states: tuple[MapState, ValueState]) -> None:
     pending = Pending(*states)
     assert restored(pending) == []
     for rows in ("ab", "c", "def"):
@@ -33,7 +35,7 @@ def test_what_is_not_done_comes_again(states):
     assert restored(Pending(*states)) == ["def"]
 
 
-def test_a_chunk_that_is_partly_done_comes_without_its_beginning(states):
+def test_a_chunk_that_is_partly_done_comes_without_its_beginning(states: tuple[MapState, ValueState]) -> None:
     pending = Pending(*states)
     pending.restore()
     pending.add(*chunk("abc"))
@@ -48,7 +50,7 @@ def test_a_chunk_that_is_partly_done_comes_without_its_beginning(states):
     assert again.rows == 0 and not states[0]
 
 
-def test_rows_are_numbered_on_after_a_restart_without_rows(states):
+def test_rows_are_numbered_on_after_a_restart_without_rows(states: tuple[MapState, ValueState]) -> None:
     pending = Pending(*states)
     pending.restore()
     pending.add(*chunk("a"))
@@ -60,7 +62,7 @@ def test_rows_are_numbered_on_after_a_restart_without_rows(states):
     assert again.rows == 2 and restored(Pending(*states)) == ["bc"]
 
 
-def test_what_is_done_stays_done(states):
+def test_what_is_done_stays_done(states: tuple[MapState, ValueState]) -> None:
     """A script that has been restarted counts from 0 again, and reports may come late."""
     pending = Pending(*states)
     pending.restore()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from bridge.group import addresses
 from bridge.group.addresses import Address, hold, own_host, release, reserve
 
 
-def can_bind(address, **options):
+def can_bind(address: int, **options: Any) -> bool:
     with socket.socket() as probe:
         for option in options:
             probe.setsockopt(socket.SOL_SOCKET, getattr(socket, option), 1)
@@ -22,20 +23,20 @@ def can_bind(address, **options):
     return True
 
 
-def test_own_host_is_an_address_of_this_host():
+def test_own_host_is_an_address_of_this_host() -> None:
     with socket.create_server((own_host(), 0)):
         pass
 
 
-def test_a_name_that_means_loopback_or_another_host_is_not_announced(monkeypatch):
+def test_a_name_that_means_loopback_or_another_host_is_not_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     out = addresses._address_towards("192.0.2.1") or "127.0.0.1"
     for named in ("127.0.1.1", "203.0.113.9"):
         monkeypatch.setattr(socket, "gethostbyname", lambda name, named=named: named)
         assert own_host() == out
 
 
-def test_a_host_without_a_name_and_without_a_way_out_is_alone(monkeypatch):
-    def unknown(name):
+def test_a_host_without_a_name_and_without_a_way_out_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(name: Any) -> None:
         raise OSError
 
     monkeypatch.setattr(socket, "gethostbyname", unknown)
@@ -43,13 +44,13 @@ def test_a_host_without_a_name_and_without_a_way_out_is_alone(monkeypatch):
     assert own_host() == "127.0.0.1"
 
 
-def test_a_network_chooses_among_addresses():
+def test_a_network_chooses_among_addresses() -> None:
     assert own_host("127.0.0.0/8").startswith("127.")
     with pytest.raises(ConfigurationError, match="hostNetwork 203.0.113.0/24: the host .* has no address in this network"):
         own_host("203.0.113.0/24")
 
 
-def test_a_reserved_port_is_not_given_to_others_but_can_be_shared():
+def test_a_reserved_port_is_not_given_to_others_but_can_be_shared() -> None:
     port, group_port = reserve("g", 0, 0)
     try:
         assert port != group_port
@@ -60,7 +61,7 @@ def test_a_reserved_port_is_not_given_to_others_but_can_be_shared():
     assert can_bind(port)
 
 
-def test_attempts_hold_ports_of_their_own():
+def test_attempts_hold_ports_of_their_own() -> None:
     first, second = reserve("g", 0, 0), reserve("g", 0, 1)
     try:
         release("g", 0, 0)
@@ -69,7 +70,7 @@ def test_attempts_hold_ports_of_their_own():
         release("g", 0, 1)
 
 
-def test_ports_reserved_elsewhere_are_held_on():
+def test_ports_reserved_elsewhere_are_held_on() -> None:
     address = Address("127.0.0.1", *reserve("g", 0, 0))
     elsewhere = addresses._held.pop(("g", 0, 0))  # as if another process had reserved them
     try:
@@ -82,13 +83,13 @@ def test_ports_reserved_elsewhere_are_held_on():
         release("g", 0, 0)
 
 
-def test_a_port_that_another_program_took_is_an_error():
+def test_a_port_that_another_program_took_is_an_error() -> None:
     with socket.create_server(("", 0)) as taken:
         with pytest.raises(ConfigurationError, match="was taken by another program"):
             hold("g", 0, 0, Address("127.0.0.1", taken.getsockname()[1], 0))
 
 
-def test_a_member_that_reserves_again_gives_its_former_ports_up():
+def test_a_member_that_reserves_again_gives_its_former_ports_up() -> None:
     former = reserve("g", 0, 0)
     try:
         reserve("g", 0, 0)

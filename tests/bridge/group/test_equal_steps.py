@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -10,50 +12,50 @@ from bridge.exceptions import BridgeError
 from bridge.group.equal_steps import HELD_ROWS, Tail
 
 
-def rows(count, start=0):
+def rows(count: int, start: int = 0) -> Any:
     ids = pa.array(range(start, start + count), pa.int64())
     return pa.record_batch([ids, pa.array([1.0] * count, pa.float32())], names=["id", "w"])
 
 
-def read(batches):
+def read(batches: list[Any]) -> list[Any]:
     return [(row["id"], row["w"]) for batch in batches for row in batch.to_pylist()]
 
 
-def ids(batches):
+def ids(batches: list[Any]) -> list[Any]:
     return [number for number, _ in read(batches)]
 
 
 @pytest.mark.parametrize("mode", ["off", "pad", "repeat"])
-def test_rows_pass_at_once_where_none_can_be_too_many(mode):
+def test_rows_pass_at_once_where_none_can_be_too_many(mode: str) -> None:
     tail, batch = Tail(mode, "w"), rows(2)
     assert tail.push(batch) == [batch]
     assert tail.finish([2, 2], 2, None) == []
 
 
-def test_repeat_goes_round_the_last_rows():
+def test_repeat_goes_round_the_last_rows() -> None:
     tail = Tail("repeat")
     tail.push(rows(3))
     tail.push(rows(2, start=3))
     assert ids(tail.finish([10, 5], 5, None)) == [3, 4, 3, 4, 3]
 
 
-def test_pad_has_no_weight():
+def test_pad_has_no_weight() -> None:
     tail = Tail("pad", "w")
     tail.push(rows(1, start=7))
     assert read(tail.finish([3, 1], 1, None)) == [(7, 0.0), (7, 0.0)]
 
 
-def test_a_share_without_rows_takes_those_of_another():
+def test_a_share_without_rows_takes_those_of_another() -> None:
     assert ids(Tail("repeat").finish([2, 0], 0, write_batch(rows(1, start=9)))) == [9, 9]
 
 
-def test_no_rows_at_all():
+def test_no_rows_at_all() -> None:
     assert Tail("pad", "w").finish([0, 0], 0, None) == []
     assert Tail("drop").finish([0, 0], 0, None) == []
 
 
 @pytest.mark.parametrize("sizes", [(300, 300), (300, 299), (300, 300 - HELD_ROWS), (50, 0)])
-def test_drop_leaves_out_the_last_rows_and_keeps_the_order(sizes):
+def test_drop_leaves_out_the_last_rows_and_keeps_the_order(sizes: tuple[int, int]) -> None:
     own, other = sizes
     tail, passed = Tail("drop"), []
     for start in range(0, own, 7):
@@ -63,7 +65,7 @@ def test_drop_leaves_out_the_last_rows_and_keeps_the_order(sizes):
     assert ids(passed) == list(range(other))
 
 
-def test_drop_refuses_shares_that_differ_by_more_than_round_robin_makes():
+def test_drop_refuses_shares_that_differ_by_more_than_round_robin_makes() -> None:
     tail = Tail("drop")
     for start in range(0, 300, 10):
         tail.push(rows(10, start))
@@ -71,7 +73,7 @@ def test_drop_refuses_shares_that_differ_by_more_than_round_robin_makes():
         tail.finish([300, 0], 300, None)
 
 
-def test_sample():
+def test_sample() -> None:
     tail = Tail("pad", "w")
     assert tail.sample == b""
     tail.push(rows(2))

@@ -1,5 +1,7 @@
 """TF_CONFIG as a function of roles and addresses."""
 
+from __future__ import annotations
+
 import json
 
 import pytest
@@ -10,18 +12,18 @@ from bridge.group.roles import role, tf_config
 @pytest.mark.parametrize(
     ("index", "expected"), [(0, ("chief", 0)), (1, ("worker", 0)), (2, ("worker", 1)), (3, ("ps", 0)), (4, ("ps", 1))]
 )
-def test_roles_of_three_workers_and_two_parameter_servers(index, expected):
+def test_roles_of_three_workers_and_two_parameter_servers(index: int, expected: tuple[str, int]) -> None:
     assert role(index, 3) == expected
 
 
-def test_cluster_lists_every_member_under_its_role():
+def test_cluster_lists_every_member_under_its_role() -> None:
     assert json.loads(tf_config(2, 2, ["a:1", "b:2", "c:3"])) == {
         "cluster": {"chief": ["a:1"], "worker": ["b:2"], "ps": ["c:3"]},
         "task": {"type": "ps", "index": 0},
     }
 
 
-def test_a_single_worker_is_a_chief_alone():
+def test_a_single_worker_is_a_chief_alone() -> None:
     assert json.loads(tf_config(0, 1, ["a:1"])) == {
         "cluster": {"chief": ["a:1"]},
         "task": {"type": "chief", "index": 0},

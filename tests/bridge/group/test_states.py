@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from akdl.wire import ENDED, FAILED, RUNNING, STARTING, MemberState
+from akdl.wire import ENDED, FAILED, RUNNING, STARTING, MemberState, Phase
 from bridge.group.states import LEFT_ALONE_S, KnownStates
 from bridge.schema import Schema
 from bridge.settings import GroupSettings
 
 
-def group(*states, workers=2, servers=1, **changes):
+def group(*states: MemberState, workers: int = 2, servers: int = 1, **changes: Any) -> KnownStates:
     schema = Schema.parse("id BIGINT")
     made = KnownStates(
         GroupSettings(
@@ -22,32 +24,32 @@ def group(*states, workers=2, servers=1, **changes):
     return made
 
 
-def state(index, phase=RUNNING, **values):
+def state(index: int, phase: Phase = RUNNING, **values: Any) -> MemberState:
     return MemberState(index=index, phase=phase, **values)
 
 
-def test_a_group_is_formed_when_all_have_connected():
+def test_a_group_is_formed_when_all_have_connected() -> None:
     assert not group(state(0), state(1)).is_formed, "the server has not reported"
     assert not group(state(0), state(1), state(2, STARTING)).is_formed
     assert group(state(0), state(1, ENDED), state(2, FAILED)).is_formed
     assert group(state(0), state(1, STARTING)).unformed == ["worker 0", "ps 0"]
 
 
-def test_newer_states_replace_older_ones():
+def test_newer_states_replace_older_ones() -> None:
     made = group(state(0), state(1), state(2))
     assert not made.have_ended(range(2))
     made.update([state(0, ENDED), state(1, ENDED)])
     assert made.have_ended(range(2)) and not made.have_ended(range(3))
 
 
-def test_input_has_ended_when_all_that_get_rows_have_got_their_last():
+def test_input_has_ended_when_all_that_get_rows_have_got_their_last() -> None:
     assert not group(state(0, input_ended=True), state(1)).input_has_ended
     assert group(state(0, input_ended=True), state(1, input_ended=True)).input_has_ended, "a server gets none"
     assert not group(state(0, input_ended=True)).input_has_ended, "a worker that has not reported may still get rows"
     assert group(state(1, input_ended=True), chief_coordinates=True).input_has_ended, "nor does a coordinating chief"
 
 
-def test_shares():
+def test_shares() -> None:
     first = state(0, rows=3, dataset_file="/a", dataset_complete=True)
     assert group(first, state(1, rows=4, dataset_file="/b")).shares is None
     second = state(1, rows=4, dataset_file="/b", dataset_complete=True)
@@ -56,7 +58,7 @@ def test_shares():
     assert group(first, state(1, sample=b"x")).sample == b"x" and group(first).sample is None
 
 
-def test_files_are_made_when_one_member_wants_them():
+def test_files_are_made_when_one_member_wants_them() -> None:
     assert not group(state(0), state(1)).wants_files
     assert group(state(0), state(1, wants_files=True)).wants_files
 
@@ -75,16 +77,16 @@ def test_files_are_made_when_one_member_wants_them():
         ([state(0, STARTING, idle_s=11), state(1, STARTING, idle_s=11)], None),
     ],
 )
-def test_who_lags(states, lagging):
+def test_who_lags(states: list[MemberState], lagging: int | None) -> None:
     assert group(*states).lagging(10) == lagging
 
 
-def test_only_the_chief_can_lag_when_it_coordinates():
+def test_only_the_chief_can_lag_when_it_coordinates() -> None:
     states = [state(0, idle_s=11, rows_read=9), state(1, idle_s=99), state(2, idle_s=99)]
     assert group(*states, chief_coordinates=True).lagging(10) == 0
 
 
-def test_a_server_has_deserted_workers_that_stand_still():
+def test_a_server_has_deserted_workers_that_stand_still() -> None:
     still, moves = LEFT_ALONE_S + 1, LEFT_ALONE_S - 1
     assert group(state(0, idle_s=still), state(1, idle_s=still), state(2)).is_deserted_by(2)
     assert group(state(0, idle_s=still), state(1, ENDED), state(2)).is_deserted_by(2)
@@ -94,7 +96,7 @@ def test_a_server_has_deserted_workers_that_stand_still():
     assert not group(state(0, idle_s=still), state(1, idle_s=still), state(2)).is_deserted_by(1), "workers may end early"
 
 
-def test_a_server_that_failed_is_missed_only_when_a_worker_fails_too():
+def test_a_server_that_failed_is_missed_only_when_a_worker_fails_too() -> None:
     assert group(state(0), state(1, ENDED)).can_do_without(2)
     assert not group(state(0), state(1, FAILED)).can_do_without(2), "perhaps because the server has"
     assert not group(state(0), state(1)).can_do_without(1), "a worker's rows would be lost"
@@ -102,7 +104,7 @@ def test_a_server_that_failed_is_missed_only_when_a_worker_fails_too():
     assert not group(state(0), state(1), chief_coordinates=True).can_do_without(1), "nor is a worker of a coordinator a server"
 
 
-def test_description():
+def test_description() -> None:
     made = group(state(0, rows_read=2, rows=9, idle_s=1.6, waiting=True), state(1, FAILED, failure="it broke"))
     made.hosts = ["host0", "host1", "host2"]
     assert made.describe().splitlines() == [

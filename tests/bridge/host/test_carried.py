@@ -47,7 +47,7 @@ class TableEnv:
 
 @pytest.mark.process
 @pytest.mark.parametrize("installed", ["as a file", "as a folder"])
-def test_our_packages_travel_from_where_they_are(tmp_path: pathlib.Path, installed: str):
+def test_our_packages_travel_from_where_they_are(tmp_path: pathlib.Path, installed: str) -> None:
     with zipfile.ZipFile(wheel()) as archive:
         archive.extractall(tmp_path)
         ours = {name for name in archive.namelist() if name.startswith(("akdl/", "bridge/", "operators/"))}
@@ -60,7 +60,7 @@ def test_our_packages_travel_from_where_they_are(tmp_path: pathlib.Path, install
     assert set(files) == ours and len(ours) > 100
 
 
-def test_a_file_is_given_to_flink_once_beside_those_of_the_user():
+def test_a_file_is_given_to_flink_once_beside_those_of_the_user() -> None:
     table_env = TableEnv(execution_target="remote", python_files="/user.py")
     for _ in range(2):
         carry(table_env, "/akdl_env_1")
@@ -70,14 +70,14 @@ def test_a_file_is_given_to_flink_once_beside_those_of_the_user():
 
 
 @pytest.mark.parametrize("config", [{}, {"execution_target": "local"}])
-def test_nothing_travels_in_a_local_run(config: dict[str, str]):
+def test_nothing_travels_in_a_local_run(config: dict[str, str]) -> None:
     table_env = TableEnv(**config)
     carry(table_env, "/akdl_env_1")
     carry_own_packages(table_env)
     assert "python.files" not in table_env.config
 
 
-def test_where_a_file_arrived(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+def test_where_a_file_arrived(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "akdl_env_1").write_text("")
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "akdl_env_1")])
     assert arrived("/driver/akdl_env_1") == str(tmp_path / "akdl_env_1")

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import pytest
 
@@ -35,39 +36,39 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: pathlib.Path) -> str:
     return str(tmp_path / "leases")
 
 
 class Holder:
     """A process that leases one GPU if it can."""
 
-    def __init__(self, folder, way, inventory):
+    def __init__(self, folder: str, way: str, inventory: str) -> None:
         command = [sys.executable, "-c", HOLDER, folder, way, *inventory]
         self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.child = 0
 
-    def __enter__(self):
+    def __enter__(self) -> Holder:
         return self
 
-    def said(self):
+    def said(self) -> Any:
         """Wait until it has its lease; return what it got."""
         device, child = self.process.stdout.readline().split()
         self.child = int(child)
         return device
 
-    def kill_child(self):
+    def kill_child(self) -> None:
         if self.child:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.child, signal.SIGKILL)
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: Any) -> None:
         self.process.kill()
         self.process.communicate()
         self.kill_child()
 
 
-def is_free(folder, *inventory):
+def is_free(folder: str, *inventory: str) -> bool:
     try:
         gpus.lease(len(inventory), inventory, folder=folder).release()
     except ConfigurationError:
@@ -76,7 +77,7 @@ def is_free(folder, *inventory):
 
 
 @pytest.mark.process
-def test_two_processes_never_get_the_same(folder):
+def test_two_processes_never_get_the_same(folder: str) -> None:
     with contextlib.ExitStack() as stack:
         holders = [stack.enter_context(Holder(folder, "alone", "0123")) for _ in range(6)]
         assert sorted(holder.said() for holder in holders) == ["0", "1", "2", "3", "none", "none"]
@@ -85,7 +86,7 @@ def test_two_processes_never_get_the_same(folder):
 
 @pytest.mark.process
 @pytest.mark.parametrize("way", ["both hold it", "leaves it to the child"])
-def test_a_lease_lasts_as_long_as_the_child_whatever_becomes_of_the_parent(folder, way):
+def test_a_lease_lasts_as_long_as_the_child_whatever_becomes_of_the_parent(folder: str, way: str) -> None:
     with Holder(folder, way, "0") as holder:
         assert holder.said() == "0"
         assert not is_free(folder, "0")
@@ -97,7 +98,7 @@ def test_a_lease_lasts_as_long_as_the_child_whatever_becomes_of_the_parent(folde
 
 
 @pytest.mark.process
-def test_a_lease_lasts_as_long_as_the_parent_when_the_child_has_ended(folder):
+def test_a_lease_lasts_as_long_as_the_parent_when_the_child_has_ended(folder: str) -> None:
     with Holder(folder, "both hold it", "0") as holder:
         assert holder.said() == "0"
         holder.kill_child()
@@ -107,7 +108,7 @@ def test_a_lease_lasts_as_long_as_the_parent_when_the_child_has_ended(folder):
 
 
 @pytest.mark.process
-def test_other_children_do_not_hold_it(folder):
+def test_other_children_do_not_hold_it(folder: str) -> None:
     leased = gpus.lease(1, ["0"], folder=folder)
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, close_fds=False)
     leased.release()
@@ -115,12 +116,12 @@ def test_other_children_do_not_hold_it(folder):
     child.communicate(timeout=20)
 
 
-def test_threads_of_one_process_compete_too(folder):
+def test_threads_of_one_process_compete_too(folder: str) -> None:
     """Of four that want two of three at once, exactly one gets them, in any order of events."""
     for _ in range(20):
         together, got = threading.Barrier(4), []
 
-        def take(together=together, got=got):
+        def take(together: threading.Barrier = together, got: list[Any] = got) -> None:
             together.wait()
             with contextlib.suppress(ConfigurationError):
                 got.append(gpus.lease(2, UUIDS, folder=folder))
@@ -134,7 +135,7 @@ def test_threads_of_one_process_compete_too(folder):
         winner.release()
 
 
-def test_waiting_for_one_that_becomes_free(folder):
+def test_waiting_for_one_that_becomes_free(folder: str) -> None:
     first = gpus.lease(1, ["0"], folder=folder)
     timer = threading.Timer(0.2, first.release)
     timer.start()
@@ -143,7 +144,7 @@ def test_waiting_for_one_that_becomes_free(folder):
     timer.join()
 
 
-def test_counts(folder):
+def test_counts(folder: str) -> None:
     with gpus.lease(None, UUIDS, folder=folder) as one, gpus.lease(2, UUIDS, folder=folder) as two:
         assert (one.visible, two.visible) == ("GPU-aaaa-1", "GPU-bbbb-2,GPU-cccc-3")
         assert len(two.fds) == 2
@@ -155,13 +156,13 @@ def test_counts(folder):
     assert is_free(folder, *UUIDS)
 
 
-def test_no_gpu_at_all(folder):
+def test_no_gpu_at_all(folder: str) -> None:
     assert gpus.lease(None, [], folder=folder).devices == ()
     with pytest.raises(ConfigurationError, match="2 GPUs are wanted for one process, but this host has none. The variable"):
         gpus.lease(2, [], folder=folder)
 
 
-def test_what_is_said_when_there_are_too_few(folder):
+def test_what_is_said_when_there_are_too_few(folder: str) -> None:
     with pytest.raises(ConfigurationError, match="3 GPUs are wanted for one process, but this host has only 2: 0, 1. Ask"):
         gpus.lease(3, ["0", "1"], folder=folder)
     with gpus.lease(1, ["0", "1"], folder=folder):
@@ -173,13 +174,13 @@ def test_what_is_said_when_there_are_too_few(folder):
 
 
 @pytest.mark.parametrize("name", ["MIG-GPU-aaaa/1/0", "..", "guard"])
-def test_names_that_are_no_file_names(folder, name):
+def test_names_that_are_no_file_names(folder: str, name: str) -> None:
     with gpus.lease(1, [name], folder=folder) as leased:
         assert leased.visible == name
         assert not is_free(folder, name)
 
 
-def test_a_folder_that_others_can_write_to_is_refused(tmp_path):
+def test_a_folder_that_others_can_write_to_is_refused(tmp_path: pathlib.Path) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     (tmp_path / "link").symlink_to(tmp_path / "open")
@@ -208,12 +209,12 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path):
         ({"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, []),
     ],
 )
-def test_inventory_without_nvidia_smi(environment, found):
+def test_inventory_without_nvidia_smi(environment: dict[str, str], found: list[str] | None) -> None:
     assert gpus.inventory({"PATH": "/does/not/exist", **environment}) == found
 
 
 @pytest.mark.parametrize("text", ["0;1", "0 1", "all of them"])
-def test_a_wrong_list_is_refused(text):
+def test_a_wrong_list_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="AKDL_GPUS: expected indexes or UUIDs of GPUs separated by commas, got"):
         gpus.inventory({"AKDL_GPUS": text})
 
@@ -231,7 +232,7 @@ def test_a_wrong_list_is_refused(text):
         ("echo 'Failed to initialize NVML'; exit 9", None, []),
     ],
 )
-def test_inventory_of_nvidia_smi(tmp_path, answer, visible, found):
+def test_inventory_of_nvidia_smi(tmp_path: pathlib.Path, answer: str, visible: str | None, found: list[str]) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text(f"#!/bin/sh\n{answer}\n")
     program.chmod(0o755)
@@ -240,7 +241,7 @@ def test_inventory_of_nvidia_smi(tmp_path, answer, visible, found):
 
 
 @pytest.mark.process
-def test_an_nvidia_smi_that_hangs_is_given_up(tmp_path, monkeypatch):
+def test_an_nvidia_smi_that_hangs_is_given_up(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\nexec sleep 600\n")
     program.chmod(0o755)

@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import psutil
 import pytest
@@ -28,7 +30,7 @@ pytestmark = pytest.mark.process
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
+def place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
     """Where environments are unpacked; empty at the end."""
     monkeypatch.setattr(bridge.host.interpreter.tempfile, "gettempdir", lambda: str(tmp_path))
     place = tmp_path / f"akdl_envs_{os.geteuid()}"
@@ -43,7 +45,9 @@ def archive_of(folder: pathlib.Path, suffix: str = "tar.gz", inside: str = "") -
 
 @pytest.mark.parametrize("suffix", ["tar.gz", "zip"])
 @pytest.mark.parametrize("inside", ["", "env"])
-def test_unpacked_once_and_removed_with_its_last_user(tmp_path, place, suffix, inside, caplog):
+def test_unpacked_once_and_removed_with_its_last_user(
+    tmp_path: pathlib.Path, place: pathlib.Path, suffix: str, inside: str, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO")
     archive = archive_of(make_environment(tmp_path / "made"), suffix, inside)
     first = open_interpreter("Op", archive)
@@ -67,7 +71,7 @@ def test_unpacked_once_and_removed_with_its_last_user(tmp_path, place, suffix, i
     again.release()
 
 
-def test_many_at_once(tmp_path, place):
+def test_many_at_once(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
     archive = archive_of(make_environment(tmp_path / "made"))
     (tmp_path / "count").mkdir()
     opened, threads = [], []
@@ -81,7 +85,9 @@ def test_many_at_once(tmp_path, place):
         each.release()
 
 
-def test_who_is_late_does_not_wait_for_the_process_of_who_was_faster(tmp_path, place, monkeypatch):
+def test_who_is_late_does_not_wait_for_the_process_of_who_was_faster(
+    tmp_path: pathlib.Path, place: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     archive = archive_of(make_environment(tmp_path / "made"))
     folder = place / archive.sha256[:32]
     place.mkdir(0o700)
@@ -108,7 +114,7 @@ def test_who_is_late_does_not_wait_for_the_process_of_who_was_faster(tmp_path, p
     shutil.rmtree(place)
 
 
-def test_leftovers_of_the_killed(tmp_path, place):
+def test_leftovers_of_the_killed(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
     """The process that removes is killed with its user: the next process of ours that starts removes what is left."""
     left = open_interpreter("Op", archive_of(make_environment(tmp_path / "one")))
     # Right after its start, a process may have no command line yet.
@@ -122,11 +128,11 @@ def test_leftovers_of_the_killed(tmp_path, place):
     wait_until(lambda: not os.path.exists(left.path), "what was left is gone")
 
 
-def removers():
+def removers() -> list[Any]:
     return [child for child in psutil.Process().children() if "akdl_envs" in " ".join(child.cmdline())]
 
 
-def test_conda_unpack_runs_in_its_place(tmp_path, place):
+def test_conda_unpack_runs_in_its_place(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
     text = "import os\nopen(os.path.join(os.path.dirname(__file__), 'unpacked'), 'w').write(os.getcwd())\n"
     opened = open_interpreter("Op", archive_of(make_environment(tmp_path / "made", conda_unpack=text)))
     assert pathlib.Path(opened.path).with_name("unpacked").exists()
@@ -143,14 +149,14 @@ def test_conda_unpack_runs_in_its_place(tmp_path, place):
         ({"conda_unpack": "raise OSError('no room')"}, "conda-unpack failed with status 1: .*no room"),
     ],
 )  # fmt: skip
-def test_archives_that_cannot_be_used(tmp_path, place, files, message):
+def test_archives_that_cannot_be_used(tmp_path: pathlib.Path, place: pathlib.Path, files: dict[str, str], message: str) -> None:
     archive = archive_of(make_environment(tmp_path / "made", **files))
     with pytest.raises(ConfigurationError, match=f"(?s)^Op: pythonEnv there/env: .*{message}"):
         open_interpreter("Op", archive)
     assert not any(place.iterdir())
 
 
-def test_a_venv_that_leads_elsewhere(tmp_path, place):
+def test_a_venv_that_leads_elsewhere(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
     folder = make_environment(tmp_path / "made")
     (folder / "bin" / "python").unlink()
     (folder / "bin" / "python").symlink_to(sys.executable)
@@ -160,7 +166,7 @@ def test_a_venv_that_leads_elsewhere(tmp_path, place):
         open_interpreter("Op", archive_of(folder))
 
 
-def test_no_interpreter_in_it(tmp_path, place):
+def test_no_interpreter_in_it(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
     (tmp_path / "made" / "lib").mkdir(parents=True)
     with pytest.raises(
         ConfigurationError, match="expected bin/python at the root of the archive or in its one folder, found lib"
@@ -168,7 +174,7 @@ def test_no_interpreter_in_it(tmp_path, place):
         open_interpreter("Op", archive_of(tmp_path / "made"))
 
 
-def test_an_archive_that_changed_or_is_lost(tmp_path, place):
+def test_an_archive_that_changed_or_is_lost(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
     archive = archive_of(make_environment(tmp_path / "made"))
     with open(archive.path, "ab") as file:
         file.write(b"x")
@@ -179,7 +185,7 @@ def test_an_archive_that_changed_or_is_lost(tmp_path, place):
         open_interpreter("Op", archive)
 
 
-def test_a_member_runs_in_it(tmp_path, place, start):  # noqa: F811
+def test_a_member_runs_in_it(tmp_path: pathlib.Path, place: pathlib.Path, start: Callable[..., Any]) -> None:  # noqa: F811
     script = (
         "import os\ndef main(config):\n"
         "    assert 'akdl_envs' in os.environ['TESTED_ENV'] and os.environ['MINE'] == 'x' and 'NOT_MINE' not in os.environ\n"
@@ -193,7 +199,7 @@ def test_a_member_runs_in_it(tmp_path, place, start):  # noqa: F811
         del os.environ["NOT_MINE"]
 
 
-def test_a_member_without_what_it_needs(tmp_path, start):  # noqa: F811
+def test_a_member_without_what_it_needs(tmp_path: pathlib.Path, start: Callable[..., Any]) -> None:  # noqa: F811
     folder = make_environment(tmp_path / "made", python3=f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     member = start("def main(config): pass\n", python=str(folder / "bin" / "python"))
     with pytest.raises(
@@ -202,13 +208,13 @@ def test_a_member_without_what_it_needs(tmp_path, start):  # noqa: F811
         list(member.finish())
 
 
-def test_an_interpreter_of_another_processor(tmp_path, start):  # noqa: F811
+def test_an_interpreter_of_another_processor(tmp_path: pathlib.Path, start: Callable[..., Any]) -> None:  # noqa: F811
     folder = make_environment(tmp_path / "made", python3="\x7fELF of another processor")
     with pytest.raises(ConfigurationError, match="TestOp: this host cannot run the interpreter .*Exec format error"):
         start("def main(config): pass\n", python=str(folder / "bin" / "python"))
 
 
-def test_names_of_operators():
+def test_names_of_operators() -> None:
     ones = [
         "TensorFlowBatchOp",
         "TensorFlowStreamOp",

@@ -1,9 +1,12 @@
 """A child process and all the ways it may end."""
 
+from __future__ import annotations
+
 import os
 import pathlib
 import signal
 import sys
+from typing import Any
 
 import psutil
 import pytest
@@ -18,23 +21,23 @@ CHILD = str(pathlib.Path(__file__).parents[2] / "children" / "misbehave.py")
 class Started:
     """A child of ours with what it said so far."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments: str | int) -> None:
         self.lines, self.exits = [], []
         command = [sys.executable, CHILD, *map(str, arguments)]
         self.child = ChildProcess(
             command, dict(os.environ), "/", self.lines.append, lambda: self.exits.append(1), kept_lines=10
         )
 
-    def __enter__(self):
+    def __enter__(self) -> Started:
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: Any) -> None:
         self.child.stop(0)
         assert not psutil.pid_exists(self.child.pid)
 
 
 @pytest.mark.parametrize("status", [0, 3])
-def test_exit_status_and_last_lines(status):
+def test_exit_status_and_last_lines(status: int) -> None:
     with Started("exit", status) as started:
         assert started.child.wait(20)
         assert started.child.exit_status == status
@@ -42,21 +45,21 @@ def test_exit_status_and_last_lines(status):
         wait_until(lambda: started.exits == [1], "on_exit is called once")
 
 
-def test_killed_by_a_signal():
+def test_killed_by_a_signal() -> None:
     with Started("signal", signal.SIGKILL.value) as started:
         assert started.child.wait(20)
         assert started.child.exit_status == -signal.SIGKILL
         assert "SIGKILL" in repr(started.child)
 
 
-def test_only_the_last_lines_are_kept_but_all_are_passed_on():
+def test_only_the_last_lines_are_kept_but_all_are_passed_on() -> None:
     with Started("lines", 5000) as started:
         assert started.child.wait(20)
         assert started.child.last_lines == [f"line {number}" for number in range(4990, 5000)]
         assert started.lines == ["way: lines", *(f"line {number}" for number in range(5000))]
 
 
-def test_stop_ends_a_child_that_sleeps_and_may_be_called_twice():
+def test_stop_ends_a_child_that_sleeps_and_may_be_called_twice() -> None:
     with Started("sleep") as started:
         wait_until(lambda: "ready" in started.lines, "the child is ready")
         started.child.stop(0)
@@ -64,27 +67,27 @@ def test_stop_ends_a_child_that_sleeps_and_may_be_called_twice():
         assert started.child.exit_status == -signal.SIGTERM
 
 
-def test_a_child_that_ignores_sigterm_is_killed():
+def test_a_child_that_ignores_sigterm_is_killed() -> None:
     with Started("ignore-term") as started:
         wait_until(lambda: "ready" in started.lines, "the child is ready")
         started.child.stop(0)
         assert started.child.exit_status == -signal.SIGKILL
 
 
-def test_patience_lets_a_child_end_by_itself():
+def test_patience_lets_a_child_end_by_itself() -> None:
     with Started("exit", 0) as started:
         started.child.stop(20)
         assert started.child.exit_status == 0
 
 
-def test_what_the_child_started_ends_with_it():
+def test_what_the_child_started_ends_with_it() -> None:
     with Started("grandchild") as started:
         assert started.child.wait(20)
         grandchild = int(started.lines[1].split()[1])
         wait_until(lambda: not is_running(grandchild), "the grandchild is gone")
 
 
-def test_a_missing_program_leaves_nothing_open():
+def test_a_missing_program_leaves_nothing_open() -> None:
     before = psutil.Process().num_fds()
     with pytest.raises(FileNotFoundError):
         ChildProcess(["/does/not/exist"], {}, "/", print, lambda: None, kept_lines=1)
@@ -101,5 +104,5 @@ def test_a_missing_program_leaves_nothing_open():
         (-64, "signal 64"),
     ],
 )
-def test_describe_exit(status, words):
+def test_describe_exit(status: int | None, words: str) -> None:
     assert words in describe_exit(status)

@@ -11,13 +11,13 @@ from bridge.host.work_folder import WorkFolder
 
 
 @pytest.fixture
-def folder():
+def folder() -> WorkFolder:
     made = WorkFolder(())
     made.remove()  # only its paths count here
     return made
 
 
-def test_only_allowed_variables_are_passed_on(folder):
+def test_only_allowed_variables_are_passed_on(folder: WorkFolder) -> None:
     own = {
         "HOME": "/home/me", "PATH": "/usr/bin", "LC_ALL": "C", "CUDA_VISIBLE_DEVICES": "0", "https_proxy": "http://proxy",
         "TF_CONFIG": "of another cluster", "TF_CPP_MIN_LOG_LEVEL": "0", "TMPDIR": "/tmp",
@@ -31,14 +31,14 @@ def test_only_allowed_variables_are_passed_on(folder):
     assert given["TF_NUM_INTRAOP_THREADS"] == "3" and given["GRPC_ENABLE_FORK_SUPPORT"] == "0"
 
 
-def test_variables_that_the_user_names(folder):
+def test_variables_that_the_user_names(folder: WorkFolder) -> None:
     own = {"AWS_PROFILE": "mine", "OTHER": "secret", "HOME": "/home/me"}
     given = variables(None, own, "/env/bin/python", folder, ["AWS_PROFILE", "NOT_SET", "A=1=2", "HOME=/elsewhere"])
     assert (given["AWS_PROFILE"], given["A"], given["HOME"]) == ("mine", "1=2", "/elsewhere")
     assert not {"OTHER", "NOT_SET"} & set(given)
 
 
-def test_tensorflow_chooses_its_threads_where_nothing_is_said(folder):
+def test_tensorflow_chooses_its_threads_where_nothing_is_said(folder: WorkFolder) -> None:
     given = variables(None, {"HOME": "/home/me"}, "/env/bin/python", folder)
     assert "TF_NUM_INTRAOP_THREADS" not in given
     assert given["PATH"] == f"/env/bin{os.pathsep}{os.defpath}", "also of a worker that has no PATH"

@@ -1,5 +1,7 @@
 """Work folders: what is in them, and when they go."""
 
+from __future__ import annotations
+
 import os
 import signal
 import subprocess
@@ -19,7 +21,7 @@ SETTINGS = GroupSettings(
 )  # fmt: skip
 
 
-def test_a_work_folder_holds_the_files_and_akdl_and_goes_as_a_whole():
+def test_a_work_folder_holds_the_files_and_akdl_and_goes_as_a_whole() -> None:
     folder = WorkFolder(SETTINGS.user_files)
     try:
         with open(os.path.join(folder.path, "data", "words.txt"), "rb") as file:
@@ -47,7 +49,7 @@ else:
 
 @pytest.mark.process
 @pytest.mark.parametrize("has_process", [False, True])
-def test_a_work_folder_goes_when_its_owner_is_killed_and_its_process_has_ended(has_process):
+def test_a_work_folder_goes_when_its_owner_is_killed_and_its_process_has_ended(has_process: bool) -> None:
     owner = subprocess.Popen(
         [sys.executable, "-c", OWNER, *["with a process"] * has_process],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

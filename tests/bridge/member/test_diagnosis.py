@@ -51,7 +51,9 @@ def test_nothing_is_wrong_with_a_group_that_works() -> None:
         (ALL[:2], {"unanswered_s": 2.0, "last_error": "REFUSED"}, "the chief does not answer at host-0:4711 \\(REFUSED\\)"),
     ],
 )
-def test_a_group_that_is_not_complete_is_a_fault_after_the_timeout_only(states, changes, words) -> None:
+def test_a_group_that_is_not_complete_is_a_fault_after_the_timeout_only(
+    states: list[MemberState], changes: dict[str, Any], words: str
+) -> None:
     fault = found(states, **changes)
     assert fault is not None and not fault.is_standstill
     assert re.search(words, fault.what), fault.what

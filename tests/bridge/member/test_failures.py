@@ -24,11 +24,11 @@ from bridge.member.progress import ProgressWatch
         (None, ["Segmentation fault"], False),
     ],
 )
-def test_echoes_are_told_from_reasons(failure, lines, expected):
+def test_echoes_are_told_from_reasons(failure: Failure | None, lines: list[str], expected: bool) -> None:
     assert comes_from_a_peer(failure, lines) == expected
 
 
-def test_descriptions():
+def test_descriptions() -> None:
     assert describe_failure(Failure(type="KeyError", message="'x'")) == "the script failed: KeyError: 'x'"
     assert describe_failure(Failure(type="ScriptError", message="no main")) == "the script failed: no main"
     assert describe_death(-signal.SIGKILL, True).endswith("too little memory) before the script had ended")
@@ -36,7 +36,7 @@ def test_descriptions():
     assert paragraphs("a\n", "", "b") == "a\nb"
 
 
-def test_progress_is_rows_or_processor_time():
+def test_progress_is_rows_or_processor_time() -> None:
     progress = ProgressWatch(100.0)
     progress.look(110.0, rows=0, cpu_s=0.1)
     assert progress.idle_s(111.0) == 11.0

@@ -1,12 +1,17 @@
 """A real process behind a member: fed, read, failing and stopped, without Flink and TensorFlow."""
 
+from __future__ import annotations
+
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import psutil
 import pyarrow as pa
@@ -27,7 +32,7 @@ INPUT, OUTPUT = Schema.parse("id BIGINT NOT NULL"), Schema.parse("worker INT, id
 BATCH = pa.record_batch([pa.array(range(1000), pa.int64())], names=["id"])
 
 
-def settings(script, **changes):
+def settings(script: Any, **changes: Any) -> GroupSettings:
     """Settings for a script of the tests, or for a text."""
     if script.endswith(".py"):
         files = tuple(UserFile(name, (SCRIPTS / name).read_bytes()) for name in (script, "tfrecords.py"))
@@ -40,10 +45,10 @@ def settings(script, **changes):
 
 
 @pytest.fixture
-def start():
+def start() -> Iterator[Callable[..., Member]]:
     members = []
 
-    def start_member(script, alive=lambda: None, **changes):
+    def start_member(script: Any, alive: Callable[..., None] = lambda: None, **changes: Any) -> Member:
         member = Member(settings(script, **changes), "group", 0, 0, alive)
         members.append(member)
         member.set_cluster([Address("127.0.0.1", 1, 2)])
@@ -54,18 +59,18 @@ def start():
         member.stop()
 
 
-def decoded(messages):
+def decoded(messages: Any) -> list[Any]:
     decoder = ColumnDecoder(OUTPUT, "the script")
     return [row for message in messages for row in zip(*(cells.to_pylist() for cells in decoder.decode(message.rows)))]
 
 
-def test_rows_go_through_a_script(start):
+def test_rows_go_through_a_script(start: Callable[..., Member]) -> None:
     member = start("echo_ids.py")
     rows = decoded(member.feed(BATCH)) + decoded(member.feed(BATCH)) + decoded(member.finish())
     assert sorted(rows) == sorted((0, i) for i in list(range(1000)) * 2)
 
 
-def test_a_script_that_only_writes_does_not_block_on_a_full_queue(start):
+def test_a_script_that_only_writes_does_not_block_on_a_full_queue(start: Callable[..., Member]) -> None:
     script = (
         "def main(config):\n"
         "    for start in range(0, 200000, 1000):\n"
@@ -77,23 +82,23 @@ def test_a_script_that_only_writes_does_not_block_on_a_full_queue(start):
     assert [row[1] for row in rows] == list(range(200_000))
 
 
-def test_a_script_that_ends_early_is_a_success(start):
+def test_a_script_that_ends_early_is_a_success(start: Callable[..., Member]) -> None:
     member = start("def main(config):\n    pass\n", queue_bytes=10_000)
     for _ in range(50):
         assert decoded(member.feed(BATCH)) == []
     assert decoded(member.finish()) == []
 
 
-def test_sys_exit_0_is_a_success(start):
+def test_sys_exit_0_is_a_success(start: Callable[..., Member]) -> None:
     assert decoded(start("import sys\ndef main(config):\n    sys.exit(0)\n").finish()) == []
 
 
-def test_threads_that_a_script_leaves_do_not_hold_the_job(start):
+def test_threads_that_a_script_leaves_do_not_hold_the_job(start: Callable[..., Member]) -> None:
     script = "import threading, time\ndef main(config):\n    threading.Thread(target=time.sleep, args=(600,)).start()\n"
     assert decoded(start(script).finish()) == []
 
 
-def test_a_failure_has_the_traceback_of_the_script_only(start):
+def test_a_failure_has_the_traceback_of_the_script_only(start: Callable[..., Member]) -> None:
     member = start("print('first words')\n\ndef main(config):\n    1 / 0\n")
     with pytest.raises(TaskError) as caught:
         list(member.finish())
@@ -103,7 +108,7 @@ def test_a_failure_has_the_traceback_of_the_script_only(start):
     assert text.endswith("--- last lines of the process ---\nfirst words")
 
 
-def test_a_failure_while_rows_are_fed_is_seen_by_the_feeder(start):
+def test_a_failure_while_rows_are_fed_is_seen_by_the_feeder(start: Callable[..., Member]) -> None:
     member = start("def main(config):\n    raise KeyError('early')\n", queue_bytes=10_000)
     with pytest.raises(TaskError, match="KeyError: 'early'"):
         end = time.monotonic() + DEADLINE_S  # the process takes rows until its script has failed, however many these are
@@ -111,7 +116,7 @@ def test_a_failure_while_rows_are_fed_is_seen_by_the_feeder(start):
             list(member.feed(BATCH))
 
 
-def test_a_process_that_never_connects(start, tmp_path):
+def test_a_process_that_never_connects(start: Callable[..., Member], tmp_path: pathlib.Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexec sleep 600\n")
     python.chmod(0o755)
@@ -119,13 +124,13 @@ def test_a_process_that_never_connects(start, tmp_path):
         list(start("", python=str(python), start_timeout_s=0.5).finish())
 
 
-def test_a_file_that_would_leave_the_folder():
+def test_a_file_that_would_leave_the_folder() -> None:
     with pytest.raises(ConfigurationError, match="would leave its folder"):
         files = (UserFile("../evil.py", b""),)
         Member(GroupSettings("TestOp", "batch", 1, 0, INPUT, OUTPUT, "../evil.py", files), "group", 0, 0, lambda: None)
 
 
-def test_a_task_that_flink_has_left_is_stopped(start, monkeypatch):
+def test_a_task_that_flink_has_left_is_stopped(start: Callable[..., Member], monkeypatch: pytest.MonkeyPatch) -> None:
     """The question to Flink is never answered, as in a local run whose job was cancelled."""
     monkeypatch.setattr(registry, "ABANDONED_S", 0.5)
     asked, hold = threading.Event(), threading.Event()
@@ -144,7 +149,7 @@ def test_a_task_that_flink_has_left_is_stopped(start, monkeypatch):
     assert not waiting.is_alive()
 
 
-def test_stop_groups_ends_the_members_of_a_group(start):
+def test_stop_groups_ends_the_members_of_a_group(start: Callable[..., Member]) -> None:
     member = start("import time\ndef main(config):\n    time.sleep(600)\n")
     wait_until(lambda: len(task_processes()) == 1, "the process runs")
     registry.stop_groups(frozenset({"another"}))
@@ -178,7 +183,7 @@ sys.stdin.read()
 """
 
 
-def test_a_process_ends_with_its_parent_even_after_sigkill():
+def test_a_process_ends_with_its_parent_even_after_sigkill() -> None:
     """The test starts a parent, the parent starts the process; the parent is killed and can clean nothing up."""
     parent = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -196,7 +201,7 @@ def test_a_process_ends_with_its_parent_even_after_sigkill():
 
 
 @pytest.mark.parametrize("main", ["main.py", "pkg/train.py"])
-def test_imports_among_user_files(start, main):
+def test_imports_among_user_files(start: Callable[..., Member], main: str) -> None:
     """The main script is there under its own name; inside a package, relative imports work."""
     texts = {
         "main.py": "import helper\ndef main(config):\n    import main as me\n    assert me.main is main and helper.me is me\n",
@@ -225,7 +230,9 @@ def main(config):
 """
 
 
-def test_reports_arrive_while_the_script_runs_and_the_last_one_with_its_end(start, tmp_path, monkeypatch):
+def test_reports_arrive_while_the_script_runs_and_the_last_one_with_its_end(
+    start: Callable[..., Member], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path))
     checkpoints = tmp_path / "checkpoints"
     member = start(REPORTING, checkpoint_dir=str(checkpoints))

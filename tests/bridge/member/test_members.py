@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pathlib
 import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -35,10 +38,19 @@ SERVE = "    if config.task_type == 'ps':\n        time.sleep(600)\n"
 class Groups:
     """Starts groups of which every member is fed and finished by a thread of its own, as Flink does it."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.members, self.outcomes, self._threads, self._ports = [], {}, [], []
 
-    def start(self, script, workers, servers=0, rows=(), only=None, addresses=None, **changes):
+    def start(
+        self,
+        script: str,
+        workers: int,
+        servers: int = 0,
+        rows: Sequence[Any] = (),
+        only: list[int] | None = None,
+        addresses: Any = None,
+        **changes: Any,
+    ) -> None:
         files = (UserFile("script.py", script.encode()), UserFile("tfrecords.py", (SCRIPTS / "tfrecords.py").read_bytes()))
         settings = GroupSettings(
             operator="TestOp", kind="batch", num_workers=workers, num_ps=servers, input_schema=INPUT, output_schema=OUTPUT,
@@ -56,7 +68,7 @@ class Groups:
             self._threads.append(thread)
             thread.start()
 
-    def _drive(self, member, settings, rows):
+    def _drive(self, member: Member, settings: GroupSettings, rows: Any) -> None:
         decoder = ColumnDecoder(OUTPUT, "the script")
         try:
             messages = [message for batch in batches(settings, rows) for message in member.feed(batch)]
@@ -66,16 +78,16 @@ class Groups:
         except TaskError as error:
             self.outcomes[member.label] = error
 
-    def wait(self):
+    def wait(self) -> dict[Any, Any]:
         for thread in self._threads:
             thread.join(DEADLINE_S)
             assert not thread.is_alive(), f"{self.outcomes}"
         return self.outcomes
 
-    def wait_for_error(self):
+    def wait_for_error(self) -> tuple[Any, str]:
         """Return the first error, and end all that is left, as Flink does."""
 
-        def errors():
+        def errors() -> list[Any]:
             return [(name, outcome) for name, outcome in list(self.outcomes.items()) if isinstance(outcome, TaskError)]
 
         wait_until(lambda: bool(errors()), "a member has failed")
@@ -83,14 +95,14 @@ class Groups:
         self.stop()
         return first[0], str(first[1])
 
-    def stop(self):
+    def stop(self) -> None:
         for member in self.members:
             member.stop()
         for index in self._ports:
             release("group", index, 0)
 
 
-def batches(settings, rows, size=10):
+def batches(settings: GroupSettings, rows: Any, size: int = 10) -> Iterator[Any]:
     added = [column.name for column in settings.script_schema.columns[len(INPUT.columns) :]]
     for start in range(0, rows, size):
         ids = pa.array(range(start, min(rows, start + size)), pa.int64())
@@ -99,25 +111,25 @@ def batches(settings, rows, size=10):
 
 
 @pytest.fixture
-def groups():
+def groups() -> Iterator[Groups]:
     made = Groups()
     yield made
     made.stop()
 
 
-def test_servers_are_stopped_when_all_workers_have_ended(groups):
+def test_servers_are_stopped_when_all_workers_have_ended(groups: Groups) -> None:
     script = HELPERS + "def main(config):\n" + SERVE + "    write(config, config.dataset_length)\n"
     groups.start(script, 2, 2, rows=[5, 25])
     assert groups.wait() == {"chief 0": [("chief 0", "5")], "worker 0": [("worker 0", "25")], "ps 0": [], "ps 1": []}
     assert task_processes() == []
 
 
-def test_a_server_may_end_by_itself(groups):
+def test_a_server_may_end_by_itself(groups: Groups) -> None:
     groups.start(COUNT.replace("    write(", "    config.task_type == 'ps' or write("), 1, 1, rows=[7])
     assert groups.wait() == {"chief 0": [("chief 0", "7")], "ps 0": []}
 
 
-def test_a_coordinating_chief_ends_the_group_and_knows_all_files(groups):
+def test_a_coordinating_chief_ends_the_group_and_knows_all_files(groups: Groups) -> None:
     script = HELPERS + (
         "def main(config):\n"
         "    if config.task_type != 'chief':\n"
@@ -130,7 +142,7 @@ def test_a_coordinating_chief_ends_the_group_and_knows_all_files(groups):
     assert outcomes == {"chief 0": [("chief 0", "[[4, true], [9, true]]")], "worker 0": [], "worker 1": [], "ps 0": []}
 
 
-def test_the_error_of_one_is_heard_and_not_its_echo(groups):
+def test_the_error_of_one_is_heard_and_not_its_echo(groups: Groups) -> None:
     script = HELPERS + (
         "def main(config):\n"
         "    if config.task_index == 1:\n"
@@ -144,7 +156,7 @@ def test_the_error_of_one_is_heard_and_not_its_echo(groups):
     assert name == "worker 1" and "TestOp, worker 1 (script.py): the script failed: KeyError: 'the reason'\nTraceback" in text
 
 
-def test_an_echo_without_a_reason_comes_with_what_is_known_of_the_others(groups):
+def test_an_echo_without_a_reason_comes_with_what_is_known_of_the_others(groups: Groups) -> None:
     script = HELPERS + (
         "def main(config):\n"
         "    if config.task_type == 'chief':\n"
@@ -158,7 +170,7 @@ def test_an_echo_without_a_reason_comes_with_what_is_known_of_the_others(groups)
     assert f"worker 0 on {own_host()}: has read 0 of 5 rows, last progress" in text
 
 
-def test_a_server_that_fails_before_a_worker_has_used_it_is_no_error(groups, caplog):
+def test_a_server_that_fails_before_a_worker_has_used_it_is_no_error(groups: Groups, caplog: pytest.LogCaptureFixture) -> None:
     script = HELPERS + (
         "def main(config):\n"
         "    if config.task_type == 'ps':\n"
@@ -172,7 +184,7 @@ def test_a_server_that_fails_before_a_worker_has_used_it_is_no_error(groups, cap
     assert said == "TestOp, ps 0: no worker has used it (the script failed: ValueError: no rows): numPSs=0 frees its slot"
 
 
-def test_a_server_that_fails_is_the_reason_when_a_worker_misses_it(groups):
+def test_a_server_that_fails_is_the_reason_when_a_worker_misses_it(groups: Groups) -> None:
     script = HELPERS + (
         "def main(config):\n"
         "    class UnavailableError(Exception): pass\n"
@@ -185,7 +197,7 @@ def test_a_server_that_fails_is_the_reason_when_a_worker_misses_it(groups):
     assert name == "ps 0" and "the script failed: KeyError: 'the reason'\nTraceback" in text
 
 
-def test_a_server_that_leaves_workers_waiting_is_reported(groups, monkeypatch):
+def test_a_server_that_leaves_workers_waiting_is_reported(groups: Groups, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridge.group.states.LEFT_ALONE_S", 2.0)
     groups.start(HELPERS + "def main(config):\n    config.task_type == 'ps' or time.sleep(600)\n", 1, 1)
     name, text = groups.wait_for_error()
@@ -203,7 +215,7 @@ STUCK = HELPERS + (
 )
 
 
-def test_a_group_that_stands_still_names_who_lags_and_where(groups):
+def test_a_group_that_stands_still_names_who_lags_and_where(groups: Groups) -> None:
     groups.start(STUCK, 3, rows=[20, 20, 20], stall_timeout_s=2.0)
     name, text = groups.wait_for_error()
     assert name == "worker 1"
@@ -212,7 +224,7 @@ def test_a_group_that_stands_still_names_who_lags_and_where(groups):
     assert 'script.py", line' in text and "in hold_all_up" in text
 
 
-def test_who_computes_excuses_who_waits(groups, tmp_path):
+def test_who_computes_excuses_who_waits(groups: Groups, tmp_path: pathlib.Path) -> None:
     script = HELPERS + (
         "def main(config):\n"
         f"    marker = {str(tmp_path / 'computed')!r}\n"
@@ -228,7 +240,7 @@ def test_who_computes_excuses_who_waits(groups, tmp_path):
     assert groups.wait() == {"chief 0": [], "worker 0": []}
 
 
-def test_a_member_that_never_comes_is_named(groups):
+def test_a_member_that_never_comes_is_named(groups: Groups) -> None:
     groups.start(COUNT, 3, only=[0, 2], start_timeout_s=3.0)
     name, text = groups.wait_for_error()
     assert (
@@ -237,7 +249,7 @@ def test_a_member_that_never_comes_is_named(groups):
     assert f"worker 0 on {own_host()}: has not reported" in text
 
 
-def test_a_chief_that_cannot_be_reached_is_named(groups):
+def test_a_chief_that_cannot_be_reached_is_named(groups: Groups) -> None:
     nobody = [Address("127.0.0.1", *reserve("group", index, 0)) for index in range(2)]
     groups.start(COUNT, 2, only=[1], addresses=nobody, start_timeout_s=3.0)
     name, text = groups.wait_for_error()
@@ -248,13 +260,13 @@ def test_a_chief_that_cannot_be_reached_is_named(groups):
 
 
 @pytest.mark.parametrize("mode, expected", [("repeat", [23, 23, 23]), ("drop", [3, 3, 3]), ("off", [23, 3, 20])])
-def test_shares_are_made_equal(groups, mode, expected):
+def test_shares_are_made_equal(groups: Groups, mode: str, expected: list[int]) -> None:
     groups.start(COUNT, 3, rows=[23, 3, 20], equal_steps=mode)
     outcomes = groups.wait()
     assert [int(rows[0][1]) for _, rows in sorted(outcomes.items())] == expected
 
 
-def test_padding_has_no_weight(groups):
+def test_padding_has_no_weight(groups: Groups) -> None:
     script = HELPERS + (
         "from tfrecords import examples\n"
         "def main(config):\n"
@@ -269,7 +281,7 @@ def test_padding_has_no_weight(groups):
     assert outcomes["worker 1"][0][1] == "[[0, 0.0], [0, 0.0], [0, 0.0], [0, 0.0]]", "rows of another worker, without weight"
 
 
-def test_one_worker_alone_may_ask_for_the_files_of_all(groups, tmp_path):
+def test_one_worker_alone_may_ask_for_the_files_of_all(groups: Groups, tmp_path: pathlib.Path) -> None:
     """The others do not use their rows, so their files are made for it."""
     script = HELPERS + (
         "from tfrecords import examples\n"

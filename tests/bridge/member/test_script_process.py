@@ -79,7 +79,9 @@ def test_an_error_has_the_last_lines(start: Any) -> None:
     ]  # fmt: skip
 
 
-def test_lines_go_to_the_log_file_and_the_driver(start: Any, tmp_path: Any, monkeypatch: Any, capsys: Any) -> None:
+def test_lines_go_to_the_log_file_and_the_driver(
+    start: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path))
     process, _ = start("echo hello", print_process_info=True)
     process.wait(DEADLINE_S)
@@ -89,7 +91,9 @@ def test_lines_go_to_the_log_file_and_the_driver(start: Any, tmp_path: Any, monk
     assert capsys.readouterr().out == "[TestOp, ps 0] hello\n"
 
 
-def test_what_cannot_be_started_leaves_nothing_when_it_is_closed(start: Any, tmp_path: Any, monkeypatch: Any) -> None:
+def test_what_cannot_be_started_leaves_nothing_when_it_is_closed(
+    start: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(ConfigurationError, match="/no/python"):
         start("", python="/no/python")

@@ -1,5 +1,7 @@
 """The rules of an exchange, without a process."""
 
+from __future__ import annotations
+
 import zlib
 
 import pytest
@@ -23,7 +25,7 @@ from akdl.wire.service import PROTOCOL
 from bridge.member.session import ProtocolError, Session
 
 
-def test_input_goes_out_in_order_and_ends_with_count_and_checksum():
+def test_input_goes_out_in_order_and_ends_with_count_and_checksum() -> None:
     session = Session(attempt=0, queue_bytes=100)
     assert not session.has_chunk
     session.offer(2, b"ab")
@@ -35,13 +37,13 @@ def test_input_goes_out_in_order_and_ends_with_count_and_checksum():
     assert session.next_chunk() is None and not session.has_chunk
 
 
-def test_empty_input_still_ends():
+def test_empty_input_still_ends() -> None:
     session = Session(attempt=0, queue_bytes=100)
     session.end_input()
     assert Chunk.FromString(session.next_chunk()).end.rows == 0
 
 
-def test_input_is_bounded_in_bytes_but_one_chunk_always_passes():
+def test_input_is_bounded_in_bytes_but_one_chunk_always_passes() -> None:
     session = Session(attempt=0, queue_bytes=4)
     assert session.has_room(21)
     session.offer(1, b"longer than the queue")
@@ -51,7 +53,7 @@ def test_input_is_bounded_in_bytes_but_one_chunk_always_passes():
     assert session.has_room(1) and not session.has_room(2)
 
 
-def test_what_has_been_sent_makes_room():
+def test_what_has_been_sent_makes_room() -> None:
     session = Session(attempt=0, queue_bytes=4)
     session.offer(1, b"abcd")
     assert session.is_input_full
@@ -61,33 +63,33 @@ def test_what_has_been_sent_makes_room():
     assert session.has_room(2) and not session.has_room(3)
 
 
-def test_rows_after_the_end_are_an_error_not_a_loss():
+def test_rows_after_the_end_are_an_error_not_a_loss() -> None:
     session = Session(attempt=0, queue_bytes=4)
     session.end_input()
     with pytest.raises(ProtocolError, match="3 rows came after the end"):
         session.offer(3, b"x")
 
 
-def test_a_process_of_another_attempt_is_refused():
+def test_a_process_of_another_attempt_is_refused() -> None:
     session = Session(attempt=1, queue_bytes=4)
     with pytest.raises(ProtocolError, match="attempt 0, this is 1"):
         session.connect(Hello(pid=7, attempt=0, protocol=PROTOCOL))
 
 
-def test_a_process_with_another_akdl_is_refused():
+def test_a_process_with_another_akdl_is_refused() -> None:
     session = Session(attempt=0, queue_bytes=4)
     with pytest.raises(ProtocolError, match="process 7 uses protocol 0, Flink's worker uses 1: .* another akdl"):
         session.connect(Hello(pid=7))
 
 
-def test_a_second_process_is_refused():
+def test_a_second_process_is_refused() -> None:
     session = Session(attempt=0, queue_bytes=4)
     session.connect(Hello(pid=7, protocol=PROTOCOL))
     with pytest.raises(ProtocolError, match="process 8 came after process 7"):
         session.connect(Hello(pid=8, protocol=PROTOCOL))
 
 
-def test_output_is_bounded_in_bytes_and_taken_at_once():
+def test_output_is_bounded_in_bytes_and_taken_at_once() -> None:
     session = Session(attempt=0, queue_bytes=10)
     session.add_rows(Output(rows=Rows(rows=1), committed=2**60))
     assert not session.has_output_room and session.has_rows
@@ -95,7 +97,7 @@ def test_output_is_bounded_in_bytes_and_taken_at_once():
     assert session.has_output_room and not session.has_rows
 
 
-def test_a_script_may_end_before_it_has_read_all():
+def test_a_script_may_end_before_it_has_read_all() -> None:
     session = Session(attempt=0, queue_bytes=10)
     session.offer(2, b"ab")
     session.finish(Outcome(success=Success()))
@@ -104,14 +106,14 @@ def test_a_script_may_end_before_it_has_read_all():
     assert (session.rows_in, session.rows_discarded) == (5, 5)
 
 
-def test_lost_output_is_an_error():
+def test_lost_output_is_an_error() -> None:
     session = Session(attempt=0, queue_bytes=10)
     session.add_rows(Output(rows=Rows(rows=1)))
     with pytest.raises(ProtocolError, match="wrote 2 rows, 1 arrived"):
         session.finish(Outcome(success=Success(rows_written=2)))
 
 
-def test_rows_after_the_end_of_the_script_are_refused():
+def test_rows_after_the_end_of_the_script_are_refused() -> None:
     session = Session(attempt=0, queue_bytes=10)
     session.finish(Outcome(failure=Failure(type="ValueError")))
     assert session.failure.type == "ValueError"
@@ -121,7 +123,7 @@ def test_rows_after_the_end_of_the_script_are_refused():
         session.finish(Outcome(success=Success()))
 
 
-def test_the_status_goes_from_the_start_to_one_of_two_ends(caplog):
+def test_the_status_goes_from_the_start_to_one_of_two_ends(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", "bridge.member.session")
     ended, failed = Session(0, 10, "TestOp, worker 0"), Session(0, 10, "TestOp, worker 1")
     assert ended.status == STARTING
@@ -138,7 +140,7 @@ def test_the_status_goes_from_the_start_to_one_of_two_ends(caplog):
     ]
 
 
-def test_extra_inputs_are_checked_but_are_no_rows_of_this_worker():
+def test_extra_inputs_are_checked_but_are_no_rows_of_this_worker() -> None:
     session = Session(attempt=0, queue_bytes=100)
     session.offer(2, b"ab")
     session.offer(5, b"extra", extra_input=1)
@@ -148,7 +150,7 @@ def test_extra_inputs_are_checked_but_are_no_rows_of_this_worker():
     assert (chunks[2].end.rows, chunks[2].end.checksum) == (2, zlib.crc32(b"abextra"))
 
 
-def test_extra_inputs_are_not_counted_among_the_rows_that_were_dropped():
+def test_extra_inputs_are_not_counted_among_the_rows_that_were_dropped() -> None:
     session = Session(attempt=0, queue_bytes=100)
     session.offer(2, b"ab")
     session.offer(5, b"extra", extra_input=1)
@@ -158,7 +160,7 @@ def test_extra_inputs_are_not_counted_among_the_rows_that_were_dropped():
     assert not session.has_chunk and not session.is_input_full, "nothing is kept for a script that has ended"
 
 
-def test_rows_may_be_taken_beyond_the_bound():
+def test_rows_may_be_taken_beyond_the_bound() -> None:
     session = Session(attempt=0, queue_bytes=2)
     session.offer(1, b"ab")
     assert session.is_input_full and not session.has_room(1)
@@ -166,7 +168,7 @@ def test_rows_may_be_taken_beyond_the_bound():
     assert session.rows_in == 2
 
 
-def test_a_commit_counts_when_the_rows_before_it_have_been_taken():
+def test_a_commit_counts_when_the_rows_before_it_have_been_taken() -> None:
     session = Session(attempt=0, queue_bytes=100)
     session.add_rows(Output(committed=3))
     session.add_rows(Output(rows=Rows(rows=1)))  # says nothing of commits
@@ -175,14 +177,14 @@ def test_a_commit_counts_when_the_rows_before_it_have_been_taken():
     assert session.rows_committed == 3
 
 
-def test_what_the_script_has_read_is_what_it_said_last():
+def test_what_the_script_has_read_is_what_it_said_last() -> None:
     session = Session(attempt=0, queue_bytes=100)
     session.report(Progress(rows_read=2))
     session.finish(Outcome(success=Success(rows_read=5)))
     assert session.progress.rows_read == 5
 
 
-def test_an_older_report_of_a_training_does_not_replace_a_newer_one():
+def test_an_older_report_of_a_training_does_not_replace_a_newer_one() -> None:
     session = Session(attempt=0, queue_bytes=100)
     session.report(Progress(report=Report(number=2, step=20)))
     session.report(Progress(rows_read=5, report=Report(number=1, step=10)))

@@ -66,7 +66,7 @@ def names(found: Iterator[Any]) -> list[str]:
     return list(dict.fromkeys(row[0] for row in found))
 
 
-def test_a_checkpoint_keeps_the_latest_model_and_the_rows_of_the_next(model, attempt):
+def test_a_checkpoint_keeps_the_latest_model_and_the_rows_of_the_next(model: Rows, attempt: Any) -> None:
     state = MapState()
     first = attempt(state)
     assert names(first.process_element(chunk([*model, *model, *model[:2]]), None)) == [
@@ -81,7 +81,7 @@ def test_a_checkpoint_keeps_the_latest_model_and_the_rows_of_the_next(model, att
     assert sorted(state) == list(range(2 * len(model), 3 * len(model)))
 
 
-def test_one_of_an_attempt_acts(tmp_path):
+def test_one_of_an_attempt_acts(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "delivery")
     first = take_turn(path, 10)
     assert first is not None and take_turn(path, 10) is None
@@ -91,7 +91,7 @@ def test_one_of_an_attempt_acts(tmp_path):
     os.close(second)
 
 
-def test_the_end_of_an_earlier_attempt_is_waited_for(tmp_path):
+def test_the_end_of_an_earlier_attempt_is_waited_for(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "delivery")
     earlier = take_turn(path, 10)
     assert earlier is not None
@@ -107,7 +107,7 @@ def test_the_end_of_an_earlier_attempt_is_waited_for(tmp_path):
     os.close(later)
 
 
-def test_an_earlier_attempt_that_does_not_end_is_an_error(tmp_path, monkeypatch):
+def test_an_earlier_attempt_that_does_not_end_is_an_error(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_delivery, "_EARLIER_S", 0.1)
     path = str(tmp_path / "delivery")
     earlier = take_turn(path, 0)

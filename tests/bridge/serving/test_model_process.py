@@ -23,7 +23,7 @@ from tests.support.leftovers import task_processes, wait_until
 pytestmark = pytest.mark.process
 
 
-def test_a_process_that_ends_when_it_is_found_is_followed_by_another(monkeypatch):
+def test_a_process_that_ends_when_it_is_found_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
     with tempfile.TemporaryDirectory(prefix="t", dir="/tmp") as base:
         monkeypatch.setattr("tempfile.tempdir", base)
         folder = pathlib.Path(base, f"akdl_models_{os.geteuid()}", "ending")
@@ -51,7 +51,7 @@ def test_a_process_that_ends_when_it_is_found_is_followed_by_another(monkeypatch
 
 
 @pytest.fixture(params=[40, 47, 100, "ü", "%41"])
-def temporary(request, monkeypatch) -> Iterator[pathlib.Path]:
+def temporary(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
     """A folder for temporary files whose path has so many bytes, or ends with this."""
     models.folder()  # of all tests, so not in here
     base = pathlib.Path(tempfile.mkdtemp(prefix="t", dir="/tmp"))

@@ -120,7 +120,7 @@ model_process.ModelProcess(model_process.ModelSettings("TestOp", "killed", "{}",
 """
 
 
-def test_what_a_killed_task_leaves_is_removed_by_the_next(place):
+def test_what_a_killed_task_leaves_is_removed_by_the_next(place: pathlib.Path) -> None:
     unusable = ModelSettings("TestOp", "next", "{}", "secret", python="/no/python")
     with subprocess.Popen([sys.executable, "-c", STARTING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as task:
         try:

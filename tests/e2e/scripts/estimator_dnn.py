@@ -5,6 +5,8 @@ Table: `x0 FLOAT, x1 FLOAT, label BIGINT` (0 or 1). User parameters: `sync` (fal
 steps BIGINT`: an evaluation of the trained model on the chief's own rows, and the global step that it was trained to.
 """
 
+from __future__ import annotations
+
 import os
 
 import tensorflow as tf
@@ -12,12 +14,13 @@ import tensorflow as tf
 from akdl.engine.run_config import generate_run_config
 from akdl.engine.sync import sync_optimizer
 from akdl.engine.train import train_estimator
+from akdl.runner.config import BatchTaskConfig
 
 NAMES = ["x0", "x1"]
 INPUTS = [{"name": name, "dtype": "float", "shape": [1]} for name in NAMES]
 
 
-def main(task_config):
+def main(task_config: BatchTaskConfig) -> None:
     params = task_config.user_params
     rows = {"raw_dataset_fn": lambda: tf.data.TFRecordDataset(task_config.dataset_file)} if params.get("rawRows") else {}
     optimizer, hooks = tf.compat.v1.train.AdagradOptimizer(0.2), []

@@ -1,11 +1,14 @@
 """Writes what each process finds of its extra inputs: one row per worker, `worker INT, found STRING`, as JSON."""
 
+from __future__ import annotations
+
 import json
 
+from akdl.runner.config import BatchTaskConfig
 from akdl.wire import Example
 
 
-def main(config):
+def main(config: BatchTaskConfig) -> None:
     found = []
     for number, extra in enumerate(config.extra_inputs, 1):
         with open(config.user_params[f"ALINK:bc_{number}"]) as file:

@@ -1,15 +1,18 @@
 """Fails in the way that the user parameters say."""
 
+from __future__ import annotations
+
 import os
 import signal
 import subprocess
 import sys
 import time
 
+from akdl.runner.config import BatchTaskConfig
 from akdl.wire import Example
 
 
-def main(task_config):
+def main(task_config: BatchTaskConfig) -> None:
     way = task_config.user_params["way"]
     print("about to fail:", way)
     if way == "raise":
@@ -27,5 +30,5 @@ def main(task_config):
         time.sleep(600)
 
 
-def nested():
+def nested() -> None:
     raise ValueError("this script does not feel well")

@@ -9,16 +9,21 @@ The chief writes one row, `strategy STRING, loss FLOAT, rows BIGINT, weights STR
 before the last step, the sum of all weights, and the weights [one per feature..., bias] as JSON.
 """
 
+from __future__ import annotations
+
 import json
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
 from akdl.engine.strategy import choose_strategy
 from akdl.features import parse_examples
+from akdl.runner.config import BatchTaskConfig
 from akdl.wire import TableColumn
 
 
-def main(task_config, after_step=lambda number: None):
+def main(task_config: BatchTaskConfig, after_step: Callable[..., None] = lambda number: None) -> None:
     strategy = choose_strategy(task_config)
     params = task_config.user_params
     rate, steps = params.get("learningRate", 0.1), params.get("steps", 50)
@@ -26,7 +31,7 @@ def main(task_config, after_step=lambda number: None):
     with strategy.scope():
         model = tf.Variable(tf.zeros([x.shape[1] + 1, 1], tf.float64))
 
-    def step_of_one():
+    def step_of_one() -> tuple[Any, Any]:
         """Return the loss over all rows and their weight, both the same on every worker."""
         with tf.GradientTape() as tape:
             prediction = tf.matmul(x, model[:-1]) + model[-1]
@@ -53,7 +58,7 @@ def main(task_config, after_step=lambda number: None):
     task_config.output_writer.write(row)
 
 
-def own_rows(task_config):
+def own_rows(task_config: BatchTaskConfig) -> tuple[Any, Any, Any]:
     """Return features [n, k], label [n, 1] and weight [n, 1] of this worker's rows, as float64."""
     params = task_config.user_params
     features, label = params.get("featureCols", ["x0", "x1"]), params.get("labelCol", "label")

@@ -1,7 +1,10 @@
 """Logistic regression by Keras in a group; what `keras_allreduce.py` and `keras_ps.py` share. A user file, no main script."""
 
+from __future__ import annotations
+
 import json
 import os
+from typing import Any
 
 import tensorflow as tf
 
@@ -21,14 +24,14 @@ INPUT = {
 class SeenRows(tf.keras.metrics.Sum):
     """Counts the rows of an epoch, of all workers."""
 
-    def __init__(self, name="rows", **kwargs):
+    def __init__(self, name: str = "rows", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         return super().update_state(tf.ones_like(y_true, tf.float32))
 
 
-def train_and_report(task_config):
+def train_and_report(task_config: Any) -> None:
     params = task_config.user_params
     strategy = choose_strategy(task_config)
     if "seed" in params:

@@ -5,8 +5,12 @@ The chief writes one row, `strategy STRING, loss FLOAT, rows FLOAT, weights STRI
 epoch the loss and the rows that all workers saw; the weights [w0, w1, bias] as JSON.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 from keras_group import train_and_report
 
 
-def main(task_config):
+def main(task_config: Any) -> None:
     train_and_report(task_config)

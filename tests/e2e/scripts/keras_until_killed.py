@@ -1,8 +1,11 @@
 """rows.py of the Keras runner with a callback that waits in the first attempt to be killed. Needs that script as a user file."""
 
+from __future__ import annotations
+
 import json
 import os
 import threading
+from typing import Any
 
 import tensorflow as tf
 from rows import awf_create_model_fn, awf_create_train_dataset_fn
@@ -17,11 +20,11 @@ class WaitToBeKilled(tf.keras.callbacks.Callback):
         marker: A file that is made before it waits; the epochs go beside it.
     """
 
-    def __init__(self, marker):
+    def __init__(self, marker: Any) -> None:
         super().__init__()
         self._marker = marker
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: Any, logs: Any = None) -> None:
         if json.loads(os.environ["TF_CONFIG"])["task"]["type"] != "chief":
             return
         with open(self._marker + ".epochs", "a") as file:

@@ -3,15 +3,19 @@
 The chief writes one row, `total BIGINT, workers BIGINT`: the sum, and how many workers had added to it.
 """
 
+from __future__ import annotations
+
 import time
 
 import tensorflow as tf
+
+from akdl.runner.config import BatchTaskConfig
 
 v1 = tf.compat.v1
 v1.disable_eager_execution()
 
 
-def main(task_config):
+def main(task_config: BatchTaskConfig) -> None:
     role, index = task_config.task_type, task_config.task_index
     server = tf.distribute.Server(task_config.cluster, job_name=role, task_index=index)
     if role == "ps":

@@ -1,5 +1,9 @@
 """Ends before it has read its rows."""
 
+from __future__ import annotations
 
-def main(task_config):
+from akdl.runner.config import BatchTaskConfig
+
+
+def main(task_config: BatchTaskConfig) -> None:
     task_config.output_writer.write_batch({"x": [1]})

@@ -1,15 +1,18 @@
 """Says what each process of a group is told: one row per worker; parameter servers check theirs and serve."""
 
+from __future__ import annotations
+
 import json
 import os
 import time
 
 from tfrecords import examples
 
+from akdl.runner.config import BatchTaskConfig
 from akdl.wire import Example
 
 
-def main(config):
+def main(config: BatchTaskConfig) -> None:
     found = json.loads(os.environ["TF_CONFIG"])
     assert found == {"cluster": config.cluster, "task": {"type": config.task_type, "index": config.task_index}}
     rows = list(examples(config.dataset_file))

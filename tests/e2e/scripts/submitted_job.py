@@ -1,14 +1,17 @@
 """A program that Flink starts: `submitted_job.py batch|stream SINK PYTHON_ENV`. Rows go through a script into files."""
 
+from __future__ import annotations
+
 import pathlib
 import sys
+from typing import Any
 
 from operators import BatchOperator, StreamOperator, TensorFlow2BatchOp, TensorFlow2StreamOp, getMLEnv, useLocalEnv
 
 SCRIPTS = pathlib.Path(__file__).resolve().parent
 
 
-def main(mode, sink, python_env):
+def main(mode: Any, sink: Any, python_env: Any) -> None:
     is_batch = mode == "batch"
     if not is_batch:
         useLocalEnv(3)  # as in a program that was tried on one machine first

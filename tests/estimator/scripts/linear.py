@@ -4,28 +4,32 @@
 and optimizer, `fault` as below.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 calls = []
 
 
-def dataset(rows):
+def dataset(rows: Any) -> Any:
     x = np.linspace(-1, 1, 20, dtype=np.float32)[:rows]
     return tf.data.Dataset.from_tensor_slices(({"x": x}, 2 * x + 1)).batch(20)
 
 
-def train_input_fn(path, params):
+def train_input_fn(path: Any, params: Any) -> Any:
     calls.clear()
     rows = dataset(params.get("rows", 20))
     return rows.unbatch().shuffle(20, seed=1).batch(5).repeat() if params.get("shuffled") else rows.repeat()
 
 
-def eval_input_fn(path, params):
+def eval_input_fn(path: Any, params: Any) -> Any:
     return dataset(params.get("eval_rows", 20))
 
 
-def model_fn(features, labels, mode, params):
+def model_fn(features: Any, labels: Any, mode: Any, params: Any) -> Any:
     fault = params.get("fault")
     if params.get("keras"):
         y = tf.keras.layers.Dense(1)(features["x"][:, None])[:, 0]
@@ -57,7 +61,7 @@ def model_fn(features, labels, mode, params):
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
-def serving_input_receiver_fn():
+def serving_input_receiver_fn() -> Any:
     calls.append("receive")
     x = tf.placeholder(tf.float32, [1], name="x")
     return tf.estimator.export.build_raw_serving_input_receiver_fn({"x": x})

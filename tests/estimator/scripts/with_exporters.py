@@ -1,6 +1,9 @@
 """`train_and_evaluate` of y = 2 x + 1 with a final and a latest exporter, in any role: `with_exporters.py FOLDER MAX_STEPS`."""
 
+from __future__ import annotations
+
 import sys
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -11,12 +14,12 @@ from akdl.estimator.group import train_and_evaluate
 folder, max_steps = sys.argv[1], int(sys.argv[2])
 
 
-def input_fn():
+def input_fn() -> Any:
     x = np.linspace(-1, 1, 20, dtype=np.float32)
     return tf.data.Dataset.from_tensor_slices(({"x": x}, 2 * x + 1)).batch(20).repeat()
 
 
-def model_fn(features, labels, mode):
+def model_fn(features: Any, labels: Any, mode: Any) -> Any:
     y = features["x"] * tf.get_variable("weight", []) + tf.get_variable("bias", [])
     if mode == tf.estimator.ModeKeys.PREDICT:
         return tf.estimator.EstimatorSpec(mode, predictions={"y": y})
@@ -25,7 +28,7 @@ def model_fn(features, labels, mode):
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
-def receiver_fn():
+def receiver_fn() -> Any:
     x = tf.placeholder(tf.float32, [None])
     return tf.estimator.export.ServingInputReceiver({"x": x}, {"x": x})
 

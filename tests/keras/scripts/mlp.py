@@ -1,9 +1,13 @@
 """The MLP of the runner's documentation, on csv files with and without a header; batched by the runner."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
 
 
-def awf_create_model_fn(name, input_size, layers):
+def awf_create_model_fn(name: str, input_size: int, layers: list[int]) -> Any:
     inputs = tf.keras.Input(shape=(input_size,), name="input")
     x = inputs
     for i, layer_size in enumerate(layers):
@@ -12,28 +16,28 @@ def awf_create_model_fn(name, input_size, layers):
     return tf.keras.Model(inputs=inputs, outputs=outputs, name=name)
 
 
-def _lines(file, skip_head):
+def _lines(file: str, skip_head: bool) -> Any:
     return tf.data.TextLineDataset(file.strip()).skip(1 if skip_head else 0)
 
 
-def _parsed(line, dim):
+def _parsed(line: Any, dim: int) -> Any:
     return tf.io.decode_csv(line, [[0.0]] * dim, field_delim=" ")
 
 
-def awf_create_train_dataset_fn(file, skip_head, dim):
-    def parse(line):
+def awf_create_train_dataset_fn(file: str, skip_head: bool, dim: int) -> Any:
+    def parse(line: Any) -> tuple[Any, Any]:
         parsed = _parsed(line, dim)
         return tf.stack(parsed[1:dim]), tf.cast(parsed[:1] > tf.constant(0.0), tf.float32)
 
     return _lines(file, skip_head).map(parse)
 
 
-def awf_create_val_dataset_fn(file, skip_head, dim):
+def awf_create_val_dataset_fn(file: str, skip_head: bool, dim: int) -> Any:
     return awf_create_train_dataset_fn(file, skip_head, dim)
 
 
-def awf_create_test_dataset_fn(file, skip_head, dim):
-    def parse(line, label_thresh):
+def awf_create_test_dataset_fn(file: str, skip_head: bool, dim: int) -> tuple[Any, Any]:
+    def parse(line: Any, label_thresh: int) -> tuple[Any, Any, None]:
         parsed = _parsed(line, dim)
         label = tf.expand_dims(parsed[0], -1)
         return parsed[1:dim], tf.cast(label > label_thresh, tf.int32), None
@@ -44,5 +48,5 @@ def awf_create_test_dataset_fn(file, skip_head, dim):
     )
 
 
-def awf_create_predict_dataset_fn(file, skip_head, dim):
+def awf_create_predict_dataset_fn(file: str, skip_head: bool, dim: int) -> Any:
     return _lines(file, skip_head).map(lambda line: {"input": tf.stack(_parsed(line, dim)[1:]), "line": line})

@@ -1,11 +1,15 @@
 """The MLP on csv files, batched by its own functions: `batch_size` is passed by the runner."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
 from mlp import _lines, _parsed, awf_create_model_fn  # noqa: F401
 
 
-def awf_create_train_dataset_fn(file, skip_head, dim, batch_size):
-    def parse(lines):
+def awf_create_train_dataset_fn(file: str, skip_head: bool, dim: int, batch_size: int) -> Any:
+    def parse(lines: Any) -> tuple[Any, Any]:
         parsed = _parsed(lines, dim)
         label = tf.cast(tf.expand_dims(parsed[0], axis=1) > 0, tf.float32)
         return tf.stack(parsed[1:dim], axis=1), label
@@ -13,5 +17,5 @@ def awf_create_train_dataset_fn(file, skip_head, dim, batch_size):
     return _lines(file, skip_head).batch(batch_size, False).map(parse)
 
 
-def awf_create_val_dataset_fn(file, skip_head, dim, batch_size):
+def awf_create_val_dataset_fn(file: str, skip_head: bool, dim: int, batch_size: int) -> Any:
     return awf_create_train_dataset_fn(file, skip_head, dim, batch_size)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 
+import pytest
+
 from operators import AlinkGlobalConfiguration
 from operators.flink.alink_settings import note_flink_home, port_of
 
 
-def test_plugins_are_taken_and_not_used(caplog):
+def test_plugins_are_taken_and_not_used(caplog: pytest.LogCaptureFixture) -> None:
     AlinkGlobalConfiguration.setPluginDir("/plugins")
     AlinkGlobalConfiguration.setPluginUrl("http://plugins")
     AlinkGlobalConfiguration.setAutoPluginDownload(False)
@@ -25,12 +27,12 @@ def test_plugins_are_taken_and_not_used(caplog):
     assert AlinkGlobalConfiguration.getFlinkVersion().startswith("flink-2.")
 
 
-def test_a_flink_home_is_not_used(caplog):
+def test_a_flink_home_is_not_used(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         note_flink_home("useLocalEnv", None)
         note_flink_home("useLocalEnv", "/opt/flink")
     assert ["flinkHome='/opt/flink' is not used" in each.message for each in caplog.records] == [True]
 
 
-def test_ports_may_be_strings():
+def test_ports_may_be_strings() -> None:
     assert [port_of(each) for each in ("8081", 8081, "x", None)] == [8081, 8081, "x", None]

@@ -8,6 +8,7 @@ import decimal
 import numpy as np
 import pandas as pd
 import pytest
+from pyflink.table import StreamTableEnvironment
 
 from operators.flink.collect import to_dataframe
 
@@ -32,7 +33,7 @@ TYPES = {
 }
 
 
-def test_cells_and_dtypes_of_every_type(table_env):
+def test_cells_and_dtypes_of_every_type(table_env: StreamTableEnvironment) -> None:
     names = [f"c{i}" for i in range(len(TYPES))]
     cells = ", ".join(f"CAST({sql} AS {kind}) AS {name}" for name, (kind, (sql, _, _)) in zip(names, TYPES.items()))
     nulls = ", ".join(f"CAST(NULL AS {kind})" for kind in TYPES)
@@ -49,12 +50,12 @@ def test_cells_and_dtypes_of_every_type(table_env):
             assert holed[name].dtype == object and None in list(holed[name]), kind
 
 
-def test_a_table_without_rows_keeps_its_columns(table_env):
+def test_a_table_without_rows_keeps_its_columns(table_env: StreamTableEnvironment) -> None:
     frame = to_dataframe(table_env.sql_query("SELECT * FROM (VALUES (1, 'x')) AS v(id, `a name`) WHERE id > 1"))
     assert list(frame.columns) == ["id", "a name"] and len(frame) == 0
 
 
-def test_many_rows_are_one_frame(table_env):
+def test_many_rows_are_one_frame(table_env: StreamTableEnvironment) -> None:
     values = ", ".join(f"({number})" for number in range(1000))
     table_env.get_config().set("python.fn-execution.arrow.batch.size", "300")
     try:
@@ -64,7 +65,7 @@ def test_many_rows_are_one_frame(table_env):
     assert frame.id.tolist() == list(range(1000)) and frame.index.tolist() == list(range(1000))
 
 
-def test_instants_are_in_the_time_zone_of_the_environment(table_env):
+def test_instants_are_in_the_time_zone_of_the_environment(table_env: StreamTableEnvironment) -> None:
     before = table_env.get_config().get_local_timezone()
     table_env.get_config().set_local_timezone("Asia/Shanghai")
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,13 +15,13 @@ from operators.flink.java import start_java
 
 
 @pytest.fixture(autouse=True)
-def _fresh():
+def _fresh() -> Iterator[None]:
     yield
     AlinkGlobalConfiguration.setPrintProcessInfo(False)
     resetEnv()
 
 
-def test_choosing_an_environment_makes_none_yet():
+def test_choosing_an_environment_makes_none_yet() -> None:
     made = []
     env = MLEnv(lambda: made.append("batch") or (1, 2), lambda: made.append("stream") or (3, 4))
     assert made == []
@@ -29,7 +30,7 @@ def test_choosing_an_environment_makes_none_yet():
     assert (benv, btenv, senv, stenv) == (1, 2, 3, 4) and made == ["batch", "stream"]
 
 
-def test_the_chosen_environment_is_the_current_one():
+def test_the_chosen_environment_is_the_current_one() -> None:
     env = useLocalEnv(2)
     assert getMLEnv() is env
     assert useLocalEnv(2) is not env
@@ -38,26 +39,26 @@ def test_the_chosen_environment_is_the_current_one():
 
 
 @pytest.mark.parametrize("parallelism", [0, -1, True, "2", 1.0])
-def test_wrong_parallelism(parallelism):
+def test_wrong_parallelism(parallelism: bool | str | float) -> None:
     for use in (useLocalEnv, lambda p: useRemoteEnv("localhost", 8081, p)):
         with pytest.raises(ConfigurationError, match="parallelism: expected a whole number of at least 1, got"):
             use(parallelism)
 
 
 @pytest.mark.parametrize(("port", "host"), [("x", "h"), (0, "h"), (70000, "h"), (8081, ""), (8081, None)])
-def test_wrong_address(port, host):
+def test_wrong_address(port: str | int, host: str | None) -> None:
     with pytest.raises(ConfigurationError, match="useRemoteEnv: "):
         useRemoteEnv(host, port, 1)
 
 
-def test_no_cluster_there():
+def test_no_cluster_there() -> None:
     with socket.create_server(("localhost", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(ConfigurationError, match=f"nothing answers at localhost:{port}, where Flink's REST should be"):
         useRemoteEnv("localhost", port, 1).btenv  # noqa: B018
 
 
-def test_a_submitted_program_cannot_go_elsewhere(monkeypatch):
+def test_a_submitted_program_cannot_go_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYFLINK_GATEWAY_PORT", "1")
     with pytest.raises(
         ConfigurationError, match="this program was submitted to Flink, so its jobs cannot go to h:8081: take getMLEnv"
@@ -65,7 +66,7 @@ def test_a_submitted_program_cannot_go_elsewhere(monkeypatch):
         useRemoteEnv("h", 8081, 1)
 
 
-def test_config_entries_are_plain_values():
+def test_config_entries_are_plain_values() -> None:
     with pytest.raises(ConfigurationError) as raised:
         useLocalEnv(1, config={"some.option": ["a"]})
     assert str(raised.value) == "config entry 'some.option': expected a bool, int, float or str, got ['a'] of type list"
@@ -73,7 +74,7 @@ def test_config_entries_are_plain_values():
         useLocalEnv(1, config={"debug_mode": "yes"})
 
 
-def test_process_output_is_shown_in_debug_mode_or_on_demand():
+def test_process_output_is_shown_in_debug_mode_or_on_demand() -> None:
     assert not shows_process_output()
     useLocalEnv(1, config={"debug_mode": True})
     assert shows_process_output()
@@ -86,7 +87,7 @@ def test_process_output_is_shown_in_debug_mode_or_on_demand():
 
 
 @pytest.mark.flink
-def test_settings_of_a_local_environment():
+def test_settings_of_a_local_environment() -> None:
     benv, btenv, senv, stenv = useLocalEnv(3, config={"python.fn-execution.bundle.size": 7, "pipeline.object-reuse": False})
     batch, stream = btenv.get_config(), stenv.get_config()
     for env, config in ((benv, batch), (senv, stream)):
@@ -103,7 +104,7 @@ def test_settings_of_a_local_environment():
 
 
 @pytest.mark.flink
-def test_an_environment_by_default():
+def test_an_environment_by_default() -> None:
     resetEnv()
     assert getMLEnv().benv.get_parallelism() == os.cpu_count()
 
@@ -122,13 +123,13 @@ def _custom(**settings: str) -> tuple[object, object]:
 
 
 @pytest.mark.flink
-def test_a_custom_environment_serves_batch_and_stream():
+def test_a_custom_environment_serves_batch_and_stream() -> None:
     stream_env, table_env = _custom()
     assert list(useCustomEnv(stream_env, table_env)) == [stream_env, table_env, stream_env, table_env]
 
 
 @pytest.mark.flink
-def test_a_custom_environment_gets_what_co_location_needs():
+def test_a_custom_environment_gets_what_co_location_needs() -> None:
     _, table_env = _custom()
     prepare_for_batch(table_env)
     assert table_env.get_config().get("jobmanager.scheduler", "") == "Default"
@@ -136,14 +137,14 @@ def test_a_custom_environment_gets_what_co_location_needs():
 
 
 @pytest.mark.flink
-def test_a_custom_environment_with_other_settings_is_refused():
+def test_a_custom_environment_with_other_settings_is_refused() -> None:
     _, table_env = _custom(execution_batch__shuffle__mode="ALL_EXCHANGES_BLOCKING")
     with pytest.raises(ConfigurationError, match="execution.batch-shuffle-mode is ALL_EXCHANGES_BLOCKING, but"):
         prepare_for_batch(table_env)
 
 
 @pytest.mark.flink
-def test_many_subtasks_have_network_buffers_enough():
+def test_many_subtasks_have_network_buffers_enough() -> None:
     btenv = useLocalEnv(64).btenv  # too many for Flink's default
     rows = btenv.sql_query(
         "SELECT b, SUM(n) AS n FROM (SELECT a, b, COUNT(*) AS n FROM (VALUES (1, 2), (3, 4), (1, 2)) AS t(a, b) GROUP BY a, b) "

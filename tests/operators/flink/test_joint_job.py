@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pathlib
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
+from operators import MLEnv
 from operators.flink.joint_job import run_jointly
 
 pytestmark = pytest.mark.flink
@@ -28,7 +32,7 @@ class Kept:
 
 
 @pytest.fixture
-def called(env, tmp_path):
+def called(env: MLEnv, tmp_path: pathlib.Path) -> Any:
     """A table whose rows come from a function that writes down its calls."""
     from pyflink.common import Types
 
@@ -43,7 +47,7 @@ def called(env, tmp_path):
     return env.btenv.from_data_stream(stream).alias("n")
 
 
-def test_rows_for_this_program_and_for_a_table(env, called, tmp_path):
+def test_rows_for_this_program_and_for_a_table(env: MLEnv, called: Any, tmp_path: pathlib.Path) -> None:
     table_env = env.btenv
     table_env.execute_sql(
         f"CREATE TEMPORARY TABLE target (n INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/t', 'format' = 'csv')"
@@ -69,7 +73,7 @@ def test_rows_for_this_program_and_for_a_table(env, called, tmp_path):
     assert sorted((tmp_path / "calls").read_text().split()) == ["1", "2", "3"], "once for three results"
 
 
-def test_receivers_hear_of_a_job_that_fails(env):
+def test_receivers_hear_of_a_job_that_fails(env: MLEnv) -> None:
     kept = Kept()
     table = env.btenv.sql_query("SELECT 1 / (n - 1) AS x FROM (VALUES (1)) AS v(n)")
     with pytest.raises(Exception, match="(?i)zero"):

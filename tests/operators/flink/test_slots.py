@@ -8,6 +8,8 @@ import json
 import logging
 import socket
 import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -21,7 +23,7 @@ GROUP = Need.of_group("TensorFlow2BatchOp", 3, 1)
 class Cluster:
     """Answers as Flink's REST does, and counts how often each path was asked for."""
 
-    def __init__(self, total, free, jobs=(), config=()):
+    def __init__(self, total: int, free: list[Any], jobs: Sequence[Any] = (), config: Sequence[Any] = ()) -> None:
         self.free = list(free)  # answers to /overview one after the other; the last one stays
         self.asked = []
         self._answers = {
@@ -32,7 +34,7 @@ class Cluster:
         }
         self._total = total
 
-    def answer(self, path):
+    def answer(self, path: Any) -> Any:
         self.asked.append(path)
         if path == "/overview":
             free = self.free.pop(0) if len(self.free) > 1 else self.free[0]
@@ -41,11 +43,11 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def serving(answer):
+def serving(answer: Callable[..., Any]) -> Iterator[dict[Any, Any]]:
     """Serve JSON on a free port; yield the configuration of an environment for that cluster."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
+        def do_GET(self) -> None:
             try:
                 body = json.dumps(answer(self.path)).encode()
             except LookupError:
@@ -56,7 +58,7 @@ def serving(answer):
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_):
+        def log_message(self, *_: Any) -> None:
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
@@ -69,7 +71,7 @@ def serving(answer):
             thread.join()
 
 
-def test_enough_free_slots(monkeypatch):
+def test_enough_free_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # not for us
     cluster = Cluster(total=5, free=[4])
     with serving(cluster.answer) as config:
@@ -77,7 +79,7 @@ def test_enough_free_slots(monkeypatch):
     assert cluster.asked == ["/overview"]
 
 
-def test_too_few_slots_in_all():
+def test_too_few_slots_in_all() -> None:
     with serving(Cluster(total=3, free=[3]).answer) as config, pytest.raises(ConfigurationError) as raised:
         check_slots(config, [Need.of_parallelism(2), GROUP], wait_s=60)
     assert str(raised.value) == (
@@ -88,7 +90,7 @@ def test_too_few_slots_in_all():
 
 
 @pytest.mark.parametrize(("free", "words"), [(0, "none is free"), (1, "1 is free"), (2, "2 are free")])
-def test_other_jobs_hold_the_slots(free, words):
+def test_other_jobs_hold_the_slots(free: int, words: str) -> None:
     jobs = [("insert-into_x", "RUNNING"), ("earlier", "FINISHED"), ("SELECT\n" + "x" * 1000, "RESTARTING")]
     with serving(Cluster(5, [free], jobs).answer) as config, pytest.raises(ConfigurationError) as raised:
         check_slots(config, [Need.of_parallelism(5)], wait_s=0.2)
@@ -99,34 +101,34 @@ def test_other_jobs_hold_the_slots(free, words):
     )
 
 
-def test_slots_of_a_job_that_has_just_ended():
+def test_slots_of_a_job_that_has_just_ended() -> None:
     cluster = Cluster(4, [0, 1, 4])
     with serving(cluster.answer) as config:
         check_slots(config, [GROUP], wait_s=60)
     assert cluster.asked.count("/overview") == 3
 
 
-def test_nobody_knows_who_holds_them():
+def test_nobody_knows_who_holds_them() -> None:
     with serving(Cluster(4, [1]).answer) as config:
         with pytest.raises(ConfigurationError, match="1 is free; a job that is just starting or ending has the others"):
             check_slots(config, [GROUP], wait_s=0)
 
 
 @pytest.mark.parametrize("key", ["kubernetes.cluster-id", "yarn.application.name"])
-def test_clusters_that_grow_are_not_checked(key):
+def test_clusters_that_grow_are_not_checked(key: str) -> None:
     with serving(Cluster(0, [0], config=[key]).answer) as config:
         check_slots(config, [GROUP])
 
 
 @pytest.mark.parametrize("overview", [None, [], {"slots-total": "many"}, {"slots-total": 1}, {"errors": ["Unauthorized"]}])
-def test_another_answer_than_flinks_is_one_log_line(overview, caplog):
+def test_another_answer_than_flinks_is_one_log_line(overview: Any, caplog: pytest.LogCaptureFixture) -> None:
     with serving(lambda path: overview) as config, caplog.at_level(logging.INFO, "operators.flink.slots"):
         check_slots(config, [GROUP])
     (line,) = caplog.messages
     assert line.startswith(f"the slots of the Flink cluster at 127.0.0.1:{config['rest.port']} are not checked: ")
 
 
-def test_http_errors_and_dead_ends_are_one_log_line(caplog):
+def test_http_errors_and_dead_ends_are_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
     with serving({}.__getitem__) as missing, caplog.at_level(logging.INFO, "operators.flink.slots"):
         check_slots(missing, [GROUP])
     with socket.create_server(("127.0.0.1", 0)) as closed:
@@ -150,14 +152,14 @@ def test_http_errors_and_dead_ends_are_one_log_line(caplog):
         {"execution.target": "local", "taskmanager.numberOfTaskSlots": "two"},
     ],
 )
-def test_nothing_to_complain_about(config, caplog):
+def test_nothing_to_complain_about(config: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "operators.flink.slots"):
         check_slots(config, [GROUP])
         check_slots(config, [])
     assert caplog.messages == []
 
 
-def test_a_local_environment_with_a_chosen_number_of_slots():
+def test_a_local_environment_with_a_chosen_number_of_slots() -> None:
     config = {"execution.target": "local", "taskmanager.numberOfTaskSlots": "2"}
     with pytest.raises(ConfigurationError) as raised:
         check_slots(config, [Need.of_group("TensorFlow2BatchOp", 3, 0)])
@@ -169,7 +171,7 @@ def test_a_local_environment_with_a_chosen_number_of_slots():
 
 @pytest.mark.flink
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
-def test_the_environments_have_the_keys(mode):
+def test_the_environments_have_the_keys(mode: str) -> None:
     cluster = Cluster(total=3, free=[3])
     try:
         with serving(cluster.answer) as config:

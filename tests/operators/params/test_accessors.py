@@ -11,13 +11,13 @@ from scripts import build_stubs
 STUB = pathlib.Path(accessors.__file__).with_suffix(".pyi")
 
 
-def test_the_stub_is_in_step_with_the_catalog(tmp_path):
+def test_the_stub_is_in_step_with_the_catalog(tmp_path: pathlib.Path) -> None:
     fresh = tmp_path / "accessors.pyi"
     build_stubs.build(fresh)
     assert STUB.read_text(encoding="utf-8") == fresh.read_text(encoding="utf-8"), "stale: run `make stubs`"
 
 
-def test_the_stub_names_every_accessor():
+def test_the_stub_names_every_accessor() -> None:
     stubs = {node.name: node for node in ast.parse(STUB.read_text()).body if isinstance(node, ast.ClassDef)}
     for kind in accessors.ALL:
         declared = {node.name for node in stubs[kind.__name__].body if isinstance(node, ast.FunctionDef)} - {"__init__"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,20 +79,20 @@ REFUSED = [
 
 @pytest.mark.parametrize(("name", "value", "kept"), ACCEPTED)
 @pytest.mark.parametrize("kind", [TensorFlowBatchOp, TensorFlow2BatchOp])
-def test_accepted(kind, name, value, kept):
+def test_accepted(kind: type[Any], name: str, value: Any, kept: list[str] | str | int) -> None:
     op = kind(**{name: value})
     got = getattr(op, f"get{name[0].upper()}{name[1:]}")()
     assert got == kept and type(got) is type(kept)
 
 
 @pytest.mark.parametrize(("name", "value", "message"), REFUSED)
-def test_refused(name, value, message):
+def test_refused(name: str, value: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message) as raised:
         getattr(TensorFlow2BatchOp(), f"set{name[0].upper()}{name[1:]}")(value)
     assert str(raised.value).startswith(f"TensorFlow2BatchOp: parameter {name!r}: ")
 
 
-def test_defaults_of_script_operators():
+def test_defaults_of_script_operators() -> None:
     op = TensorFlow2BatchOp()
     assert op.getUserParams() == "{}"
     assert op.getSelectedCols() is None
@@ -102,34 +103,34 @@ def test_defaults_of_script_operators():
     assert op.getExactDoubles() is False
 
 
-def test_every_parameter_of_the_reference_is_there():
+def test_every_parameter_of_the_reference_is_there() -> None:
     assert {name for param in catalog.SCRIPT for name in param.names} >= {
         "userFiles", "userFile", "scriptFiles", "mainScriptFile", "userParams", "outputSchemaStr", "schemaStr", "schema",
         "tableSchema", "selectedCols", "selectedColNames", "numWorkers", "numPSs", "pythonEnv", "intraOpParallelism",
     }  # fmt: skip
 
 
-def test_no_name_means_two_parameters_of_one_operator():
+def test_no_name_means_two_parameters_of_one_operator() -> None:
     for params in (catalog.SCRIPT, catalog.SAVED_MODEL_PREDICT_STREAM, catalog.RANDOM_TABLE, catalog.CSV):
         names = [name for param in params for name in param.names]
         assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize("value", ["", ";;"])
-def test_a_delimiter_is_one_character(value):
+def test_a_delimiter_is_one_character(value: str) -> None:
     with pytest.raises(ConfigurationError, match="'fieldDelimiter': expected one character"):
         CsvSourceBatchOp(fieldDelimiter=value)
     assert CsvSourceBatchOp().setFieldDelimiter("\t").getFieldDelimiter() == "\t"
 
 
-def test_a_random_table_may_be_empty_but_has_columns():
+def test_a_random_table_may_be_empty_but_has_columns() -> None:
     assert RandomTableSourceBatchOp(numRows=0).getNumRows() == 0
     with pytest.raises(ConfigurationError, match="'numCols': expected a whole number of at least 1"):
         RandomTableSourceBatchOp(numCols=0)
 
 
 @pytest.mark.parametrize("kind", [TFTableModelPredictStreamOp, TFSavedModelPredictStreamOp])
-def test_where_newer_models_come_from(kind):
+def test_where_newer_models_come_from(kind: type[Any]) -> None:
     op = kind()
     assert (op.getModelStreamFilePath(), op.getModelStreamScanInterval(), op.getModelStreamStartTime()) == (None, 10.0, None)
     op.setModelStreamFilePath("/models").setModelStreamScanInterval(1).setModelStreamStartTime("2024-05-31 18:00:00.5")

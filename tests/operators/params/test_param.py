@@ -23,75 +23,75 @@ COLOR = Param("color", "str", "Its color.", str, "red")
 Thing = with_params("Thing", "A thing.", (SIZE, COLOR))
 
 
-def test_setters_return_the_operator_and_getters_the_value():
+def test_setters_return_the_operator_and_getters_the_value() -> None:
     thing = Thing()
     assert thing.setSize(3).setColor("blue") is thing
     assert (thing.getSize(), thing.getColor()) == (3, "blue")
 
 
-def test_an_alias_is_the_same_parameter():
+def test_an_alias_is_the_same_parameter() -> None:
     assert Thing().setBigness(4).getSize() == 4
     assert Thing(bigness=5).getBigness() == 5
 
 
-def test_a_default_stands_for_what_is_not_set():
+def test_a_default_stands_for_what_is_not_set() -> None:
     assert Thing().getColor() == "red"
 
 
-def test_none_stands_for_what_is_not_set():
+def test_none_stands_for_what_is_not_set() -> None:
     assert Thing(size=3, color=None).setColor("blue").setColor(None).getColor() == "red"
     with pytest.raises(ConfigurationError, match="'size' is not set and has no default"):
         Thing(size=3).setSize(None).getSize()
 
 
-def test_two_operators_do_not_share_values():
+def test_two_operators_do_not_share_values() -> None:
     assert Thing(color="blue").getColor() != Thing().getColor()
 
 
-def test_the_constructor_is_cooperative():
+def test_the_constructor_is_cooperative() -> None:
     op = TensorFlow2BatchOp(numWorkers=2)
     assert op.getNumWorkers() == 2
     assert isinstance(op, BatchOperator) and op._groups == {}
 
 
-def test_wrong_value():
+def test_wrong_value() -> None:
     with pytest.raises(ConfigurationError) as raised:
         Thing().setSize(0)
     assert str(raised.value) == "Thing: parameter 'size': expected a positive number, got 0 of type int"
 
 
-def test_wrong_value_through_an_alias_names_what_the_user_wrote():
+def test_wrong_value_through_an_alias_names_what_the_user_wrote() -> None:
     with pytest.raises(ConfigurationError, match="'bigness': expected a positive number"):
         Thing(bigness=-1)
 
 
-def test_unknown_keywords_are_listed_all_with_the_known_ones():
+def test_unknown_keywords_are_listed_all_with_the_known_ones() -> None:
     with pytest.raises(ConfigurationError) as raised:
         Thing(sise=1, size=1, kolor="red")
     assert str(raised.value) == "Thing has no parameter 'sise', 'kolor'; it has size, color"
 
 
-def test_a_parameter_given_twice():
+def test_a_parameter_given_twice() -> None:
     with pytest.raises(ConfigurationError, match="Thing: 'size' is given twice, also as 'bigness'"):
         Thing(size=1, bigness=2)
 
 
-def test_getting_a_required_parameter_that_is_not_set():
+def test_getting_a_required_parameter_that_is_not_set() -> None:
     with pytest.raises(ConfigurationError, match="Thing: parameter 'size' is not set and has no default"):
         Thing().getSize()
 
 
-def test_all_that_is_missing_is_named_at_once():
+def test_all_that_is_missing_is_named_at_once() -> None:
     with pytest.raises(ConfigurationError) as raised:
         TensorFlow2BatchOp(userFiles=[])._values_of_all()
     assert str(raised.value) == "TensorFlow2BatchOp: set 'mainScriptFile', 'outputSchemaStr' before it is linked or run"
 
 
-def test_values_of_all_have_defaults():
+def test_values_of_all_have_defaults() -> None:
     assert Thing(size=2)._values_of_all() == {"size": 2, "color": "red"}
 
 
-def test_too_late():
+def test_too_late() -> None:
     thing = Thing(size=1)
     thing._fix()
     with pytest.raises(ConfigurationError, match="'size' is set too late"):
@@ -99,7 +99,7 @@ def test_too_late():
     assert thing.getSize() == 1
 
 
-def test_accessors_document_themselves():
+def test_accessors_document_themselves() -> None:
     assert Thing.setSize.__doc__ == "Set `size`. How large it is. (required)"
     assert Thing.getColor.__doc__ == "Return `color`. Its color. (default 'red')"
     assert Thing.setBigness.__qualname__ == "Thing.setBigness"

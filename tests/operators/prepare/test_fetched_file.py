@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 
 import pytest
 
@@ -11,7 +12,7 @@ from operators.prepare.fetched_file import fetched
 from tests.support.http import served
 
 
-def test_local_files_are_taken_as_they_are(tmp_path):
+def test_local_files_are_taken_as_they_are(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a").write_text("x")
     for address in (str(tmp_path / "a"), f"file://{tmp_path}/a"):
         with fetched("Op", "filePath", address) as path:
@@ -21,7 +22,7 @@ def test_local_files_are_taken_as_they_are(tmp_path):
             pass
 
 
-def test_what_was_fetched_is_removed():
+def test_what_was_fetched_is_removed() -> None:
     with served(files={"/a.csv": b"1,2\n"}) as site:
         with fetched("Op", "filePath", f"{site.url}/a.csv") as path:
             with open(path, "rb") as file:

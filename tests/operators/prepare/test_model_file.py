@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import shutil
 import zipfile
 
 import pytest
+from pyflink.table import StreamTableEnvironment
 
 from akdl.storage.files import FileError
 from akdl.storage.model_archive import ModelError, pack
@@ -19,7 +21,7 @@ from tests.support.http import served
 
 
 @pytest.fixture
-def model(tmp_path):
+def model(tmp_path: pathlib.Path) -> pathlib.Path:
     folder = tmp_path / "model"
     (folder / "variables").mkdir(parents=True)
     (folder / "saved_model.pb").write_text(str(tmp_path))
@@ -27,27 +29,27 @@ def model(tmp_path):
     return folder
 
 
-def graph_in(path):
+def graph_in(path: str) -> str:
     with zipfile.ZipFile(path) as file:
         assert {"saved_model.pb", "variables/variables.index"} <= set(file.namelist())
         return file.read("saved_model.pb").decode()
 
 
-def test_a_folder_is_packed(model):
+def test_a_folder_is_packed(model: pathlib.Path) -> None:
     path = packed_model(str(model))
     assert os.path.dirname(path) == program_folder()
     assert os.path.basename(path).startswith("akdl_model_")
     assert graph_in(path) == str(model.parent)
 
 
-def test_a_model_one_folder_below_is_found(model, tmp_path):
+def test_a_model_one_folder_below_is_found(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
     model.rename(tmp_path / "moved")
     (tmp_path / "above").mkdir()
     (tmp_path / "moved").rename(tmp_path / "above" / "1700000000")
     assert graph_in(packed_model(str(tmp_path / "above"))) == str(tmp_path)
 
 
-def test_an_archive_travels_as_it_is(model, tmp_path):
+def test_an_archive_travels_as_it_is(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
     archive = shutil.make_archive(str(tmp_path / "m"), "gztar", str(model))
     assert os.path.realpath(packed_model(archive)) == os.path.realpath(archive)
     with open(archive, "rb") as file:
@@ -58,13 +60,13 @@ def test_an_archive_travels_as_it_is(model, tmp_path):
         assert file.read() == content, "it is still there when the site is gone"
 
 
-def test_rows_of_a_model_table_are_packed_in_any_order(model):
+def test_rows_of_a_model_table_are_packed_in_any_order(model: pathlib.Path) -> None:
     path = packed_rows(reversed(list(pack(str(model)))))
     assert os.path.dirname(path) == program_folder()
     assert graph_in(path) == str(model.parent)
 
 
-def test_what_is_no_model(tmp_path):
+def test_what_is_no_model(tmp_path: pathlib.Path) -> None:
     before = sorted(os.listdir(program_folder()))
     with pytest.raises(ModelError, match="found nothing"):
         packed_model(str(tmp_path))
@@ -74,7 +76,7 @@ def test_what_is_no_model(tmp_path):
 
 
 @pytest.mark.flink
-def test_a_model_table_is_packed_once(table_env, model):
+def test_a_model_table_is_packed_once(table_env: StreamTableEnvironment, model: pathlib.Path) -> None:
     op = MemSourceBatchOp(list(pack(str(model))), "model_id BIGINT, model_info STRING")
     path = pack_model_table(op)
     assert graph_in(path) == str(model.parent)
@@ -83,7 +85,7 @@ def test_a_model_table_is_packed_once(table_env, model):
 
 
 @pytest.mark.flink
-def test_a_table_that_is_no_model(table_env):
+def test_a_table_that_is_no_model(table_env: StreamTableEnvironment) -> None:
     before = sorted(os.listdir(program_folder()))
     table = table_env.sql_query(
         "SELECT CAST(model_id AS BIGINT) AS model_id, model_info FROM (VALUES (0, 'a.zip'), (2, 'eA==')) AS t(model_id, model_info)"

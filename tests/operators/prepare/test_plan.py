@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import sys
 
 import pytest
@@ -33,7 +34,7 @@ INPUT = Schema.parse("id BIGINT, score DOUBLE")
         (2, 3, 2, (2, 3)),
     ],
 )
-def test_counts(workers, servers, parallelism, expected):
+def test_counts(workers: int | None, servers: int | None, parallelism: int, expected: tuple[int, int]) -> None:
     assert counts("Op", workers, servers, parallelism) == expected
 
 
@@ -46,7 +47,7 @@ def test_counts(workers, servers, parallelism, expected):
         (5, None, 4, "Op: numWorkers=5 leaves no room in the parallelism of 4"),
     ],
 )
-def test_counts_that_do_not_fit(workers, servers, parallelism, message):
+def test_counts_that_do_not_fit(workers: int | None, servers: int | None, parallelism: int, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         counts("Op", workers, servers, parallelism)
 
@@ -56,7 +57,7 @@ def _plan(op: TensorFlow2BatchOp, **changes: object) -> object:
     return plan("Op", "batch", op._values_of_all(), INPUT, [], **arguments)  # type: ignore[arg-type]
 
 
-def test_settings(folder):
+def test_settings(folder: pathlib.Path) -> None:
     op = TensorFlow2BatchOp(
         userFiles=["words.txt"], mainScriptFile="main.py", userParams='{"a": 1}', outputSchemaStr="x INT",
         exactDoubles=True, intraOpParallelism=2, numWorkers=2, numPSs=0, envVars=["A", "B=secret"],
@@ -75,13 +76,13 @@ def test_settings(folder):
     assert settings.env_vars == ("A", "B=secret") and "secret" not in repr(settings)
 
 
-def test_parameter_servers_follow_from_the_parallelism(folder):
+def test_parameter_servers_follow_from_the_parallelism(folder: pathlib.Path) -> None:
     op = TensorFlow2BatchOp(userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT")
     settings = _plan(op, parallelism=8)
     assert (settings.num_workers, settings.num_ps, list(settings.fed)) == (6, 2, [0, 1, 2, 3, 4, 5])
 
 
-def test_settings_of_a_group(folder):
+def test_settings_of_a_group(folder: pathlib.Path) -> None:
     op = TensorFlow2BatchOp(
         userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", numWorkers=3, numPSs=1, chiefCoordinates=True,
         equalSteps="pad", weightCol="w", hostNetwork="10.1.2.3/16", gpusPerWorker=2, checkpointDir="checkpoints", startTimeout=10, stallTimeout=0,
@@ -96,7 +97,7 @@ def test_settings_of_a_group(folder):
 
 
 @pytest.mark.parametrize("workers, servers", [(1, 1), (2, 0)])
-def test_a_coordinating_chief_needs_somebody_to_coordinate(folder, workers, servers):
+def test_a_coordinating_chief_needs_somebody_to_coordinate(folder: pathlib.Path, workers: int, servers: int) -> None:
     op = TensorFlow2BatchOp(
         userFiles=[],
         mainScriptFile="main.py",
@@ -109,7 +110,7 @@ def test_a_coordinating_chief_needs_somebody_to_coordinate(folder, workers, serv
         _plan(op)
 
 
-def test_a_weight_column_of_the_table_has_to_be_a_float(folder):
+def test_a_weight_column_of_the_table_has_to_be_a_float(folder: pathlib.Path) -> None:
     name = INPUT.names[0]
     op = TensorFlow2BatchOp(
         userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", numPSs=0, equalSteps="pad", weightCol=name
@@ -119,7 +120,7 @@ def test_a_weight_column_of_the_table_has_to_be_a_float(folder):
     assert _plan(op.setEqualSteps("repeat")).weight_column is None, "it matters for pad only"
 
 
-def test_the_environment_variable_is_the_default_of_python_env(folder, monkeypatch):
+def test_the_environment_variable_is_the_default_of_python_env(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     op = TensorFlow2BatchOp(userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", numWorkers=1, numPSs=0)
     monkeypatch.setenv("AKDL_TEST_ENV", sys.executable)
     assert _plan(op).python == sys.executable

@@ -16,11 +16,11 @@ from tests.support.environments import make_environment, pack
 from tests.support.http import served
 
 
-def test_none():
+def test_none() -> None:
     assert find_python("Op", "") is None
 
 
-def test_a_folder_or_an_interpreter(tmp_path):
+def test_a_folder_or_an_interpreter(tmp_path: pathlib.Path) -> None:
     (tmp_path / "bin").mkdir()
     os.symlink(sys.executable, tmp_path / "bin" / "python")
     assert find_python("Op", str(tmp_path)) == str(tmp_path / "bin" / "python")
@@ -29,7 +29,7 @@ def test_a_folder_or_an_interpreter(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["env.zip", "env.tar.gz", "env.tgz"])
-def test_an_archive(tmp_path, name):
+def test_an_archive(tmp_path: pathlib.Path, name: str) -> None:
     path = pack(make_environment(tmp_path / "env"), str(tmp_path / name))
     content = pathlib.Path(path).read_bytes()
     sha256 = hashlib.sha256(content).hexdigest()
@@ -54,7 +54,7 @@ def test_an_archive(tmp_path, name):
         ("memory://akdl-nothing/env.zip", "^Op: pythonEnv: memory://akdl-nothing/env.zip: there is no such file$"),
     ],
 )
-def test_what_is_no_environment(tmp_path, monkeypatch, kind, message):
+def test_what_is_no_environment(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: str, message: str) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     for name in ("text", "text.zip"):
@@ -66,7 +66,7 @@ def test_what_is_no_environment(tmp_path, monkeypatch, kind, message):
         find_python("Op", kind)
 
 
-def test_downloads_that_fail(tmp_path):
+def test_downloads_that_fail(tmp_path: pathlib.Path) -> None:
     with served(status={"/env.zip": 404}) as site:
         with pytest.raises(
             ConfigurationError, match=r"^Op: pythonEnv: http://[0-9.:]+/env.zip: HTTP 404: it has no such file$"
@@ -74,7 +74,7 @@ def test_downloads_that_fail(tmp_path):
             find_python("Op", f"{site.url}/env.zip")
 
 
-def test_paths_of_other_hosts(tmp_path):
+def test_paths_of_other_hosts(tmp_path: pathlib.Path) -> None:
     assert find_python("Op", "/on/the/hosts", elsewhere=True) == "/on/the/hosts"
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigurationError, match="has no bin/python"):

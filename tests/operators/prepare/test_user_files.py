@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pathlib
 import shutil
+from typing import Any
 
 import pytest
 
@@ -14,11 +15,11 @@ from operators.prepare.user_files import LARGE_BYTES, read_files
 from tests.support.http import served
 
 
-def paths(files, main="main.py"):
+def paths(files: list[Any], main: str = "main.py") -> list[Any]:
     return sorted(file.path for file in read_files("Op", files, main)[0])
 
 
-def test_files_and_folders_keep_their_paths(folder):
+def test_files_and_folders_keep_their_paths(folder: pathlib.Path) -> None:
     files, main = read_files("Op", ["words.txt", "lib"], "main.py")
     assert {file.path: file.content for file in files} == {
         "words.txt": "żółć".encode(),
@@ -30,26 +31,26 @@ def test_files_and_folders_keep_their_paths(folder):
 
 
 @pytest.mark.parametrize("main", ["main.py", "lib/../main.py", "{folder}/main.py", "file://{folder}/main.py"])
-def test_the_main_script_is_found_among_the_files(folder, main):
+def test_the_main_script_is_found_among_the_files(folder: pathlib.Path, main: str) -> None:
     files, path = read_files("Op", ["main.py", "main.py"], main.format(folder=folder))
     assert [file.path for file in files] == ["main.py"] and path == "main.py"
 
 
-def test_an_equal_copy_of_the_main_script_is_the_same(folder):
+def test_an_equal_copy_of_the_main_script_is_the_same(folder: pathlib.Path) -> None:
     (folder / "copy" / "main.py").write_bytes((folder / "main.py").read_bytes())
     assert read_files("Op", ["copy/main.py"], "main.py")[1] == "main.py"
     archive = shutil.make_archive(str(folder / "packed"), "zip", folder / "copy")
     assert paths([archive]) == ["data.csv", "main.py"]
 
 
-def test_the_main_script_may_lie_in_a_folder(folder):
+def test_the_main_script_may_lie_in_a_folder(folder: pathlib.Path) -> None:
     files, path = read_files("Op", ["other"], "other/main.py")
     assert [file.path for file in files] == ["other/main.py"] and path == "other/main.py"
     assert read_files("Op", [str(folder / "lib")], "helper.py")[1] == "lib/deep/helper.py"
 
 
 @pytest.mark.parametrize("kind", ["zip", "gztar"])
-def test_archives_are_unpacked(folder, kind):
+def test_archives_are_unpacked(folder: pathlib.Path, kind: str) -> None:
     archive = shutil.make_archive(str(folder / "packed"), kind, folder / "lib")
     assert paths([archive]) == ["data.bin", "deep/helper.py", "main.py"]
     assert read_files("Op", [archive], "deep/helper.py")[1] == "deep/helper.py"
@@ -57,7 +58,7 @@ def test_archives_are_unpacked(folder, kind):
     assert read_files("Op", [archive], "helper.py")[1] == "deep/helper.py"
 
 
-def test_files_of_one_name_are_kept_apart_by_their_folders(folder, caplog):
+def test_files_of_one_name_are_kept_apart_by_their_folders(folder: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
     assert paths(["train/data.csv", "test/data.csv"]) == ["main.py", "test/data.csv", "train/data.csv"]
     assert "2 files data.csv; for the script they are train/data.csv, test/data.csv" in caplog.text
     caplog.clear()
@@ -65,14 +66,14 @@ def test_files_of_one_name_are_kept_apart_by_their_folders(folder, caplog):
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_content_is_read_when_the_job_is_built(folder):
+def test_content_is_read_when_the_job_is_built(folder: pathlib.Path) -> None:
     files, _ = read_files("Op", [], "main.py")
     (folder / "main.py").write_text("changed = 1")
     assert files[0].content == b"def main(config): pass\n"
     assert read_files("Op", [], "main.py")[0][0].content == b"changed = 1"
 
 
-def test_large_files_are_kept_on_disk(folder):
+def test_large_files_are_kept_on_disk(folder: pathlib.Path) -> None:
     (folder / "lib" / "big").write_bytes(bytes(LARGE_BYTES + 1))
     files = {file.path: file for file in read_files("Op", ["lib"], "main.py")[0]}
     assert files["lib/big"].content == b"" and files["lib/data.bin"].carried == ""
@@ -84,7 +85,7 @@ def test_large_files_are_kept_on_disk(folder):
         work.remove()
 
 
-def test_addresses(folder):
+def test_addresses(folder: pathlib.Path) -> None:
     script = (folder / "main.py").read_bytes()
     packed = pathlib.Path(shutil.make_archive(str(folder / "packed"), "zip", folder / "lib"))
     content = {"/a/train.py": script, "/lib.zip": packed.read_bytes(), "/x/data.csv": b"1", "/y/data.csv": b"2"}
@@ -121,7 +122,7 @@ def test_addresses(folder):
         (["other", "up/other"], "other/typing.py", "Op: the script and TensorFlow would find {folder}/up/other/typing.py when"),
     ],
 )  # fmt: skip
-def test_files_that_cannot_be_used(folder, files, main, message):
+def test_files_that_cannot_be_used(folder: pathlib.Path, files: list[str], main: str, message: str) -> None:
     for name in ("json.py", "tensorflow.py", "numpy/__init__.py", "up/lib/data.bin", "up/other/typing.py", "words.zip"):
         pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True)
         pathlib.Path(name).write_text("x = 1")
@@ -130,18 +131,18 @@ def test_files_that_cannot_be_used(folder, files, main, message):
     assert str(raised.value).startswith(message.format(folder=folder)), str(raised.value)
 
 
-def test_names_that_hide_nothing(folder):
+def test_names_that_hide_nothing(folder: pathlib.Path) -> None:
     for name in ("pkg/__init__.py", "pkg/json.py", "pkg/main2.py", "json/rows.json", "test.py", "lib/logging.py"):
         pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True)
         pathlib.Path(name).write_text("")
     assert read_files("Op", ["pkg", "json", "test.py", "lib"], "pkg/main2.py")[1] == "pkg/main2.py"
 
 
-def test_warnings_about_the_script_are_left_to_the_script(folder):
+def test_warnings_about_the_script_are_left_to_the_script(folder: pathlib.Path) -> None:
     assert read_files("Op", [], "odd_escape.py")[1] == "odd_escape.py"
 
 
-def test_relative_paths_are_those_of_the_moment(folder, monkeypatch):
+def test_relative_paths_are_those_of_the_moment(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder / "other")
     files, _ = read_files("Op", [], "main.py")
     assert files[0].content == b"def main(config): return 1\n"

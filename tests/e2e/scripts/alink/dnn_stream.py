@@ -1,5 +1,7 @@
 """An Estimator on a stream as people bring it from Alink: `train_and_evaluate` scans the rows twice, and the model is rows."""
 
+from __future__ import annotations
+
 import json
 import os
 
@@ -11,7 +13,7 @@ from akdl.runner import io_helper
 from akdl.runner.config import StreamTaskConfig
 
 
-def main(task_config: StreamTaskConfig):
+def main(task_config: StreamTaskConfig) -> None:
     params, v1 = task_config.user_params, tf.compat.v1
     names, label = json.loads(params["featureCols"]), params["labelCol"]
     features = [{"name": name, "dtype": "float", "shape": [1], "feature_type": tf.io.FixedLenFeature} for name in names]

@@ -1,5 +1,7 @@
 """An Estimator as people bring it from Alink: it opens the file of its rows itself, and compares parameters with text."""
 
+from __future__ import annotations
+
 import json
 
 import tensorflow as tf
@@ -9,7 +11,7 @@ from akdl.engine.train import train_estimator
 from akdl.runner.config import TrainTaskConfig
 
 
-def main(task_config: TrainTaskConfig):
+def main(task_config: TrainTaskConfig) -> None:
     params = task_config.user_params
     assert params["flag"] == "true" and params["batch_size"] == "16"
     names = json.loads(params["featureCols"])

@@ -1,12 +1,16 @@
 """Reads what lies in the work folder as scripts of Alink do, and leaves a checkpoint beside the model."""
 
+from __future__ import annotations
+
 import json
 import os
 
 import tensorflow as tf
 
+from akdl.runner.config import TrainTaskConfig
 
-def main(task_config):
+
+def main(task_config: TrainTaskConfig) -> None:
     found = {}
     for name in ("tensor_shapes.txt", "tensor_types.txt"):
         with open(os.path.join(task_config.work_dir, name)) as file:

@@ -1,18 +1,23 @@
 """Trains an Estimator on a stream, whose `input_fn` is the stream; writes the number of steps as `id`."""
 
+from __future__ import annotations
+
 import os
+from typing import Any
 
 import tensorflow as tf
+
+from akdl.runner.config import StreamTaskConfig
 
 SPEC = {"id": tf.io.FixedLenFeature([1], tf.int64)}
 
 
-def main(task_config):
-    def parse(records):
+def main(task_config: StreamTaskConfig) -> None:
+    def parse(records: Any) -> tuple[dict[str, Any], Any]:
         x = tf.cast(tf.io.parse_example(records, SPEC)["id"], tf.float32) / 1000.0
         return {"x": x}, 2.0 * x
 
-    def input_fn():
+    def input_fn() -> Any:
         return task_config.dataset_fn().batch(100).map(parse)
 
     estimator = tf.compat.v1.estimator.LinearRegressor(

@@ -1,12 +1,18 @@
 """Writes back rows with even ids, in graph mode."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+
+from akdl.runner.config import StreamTaskConfig
 
 tf.compat.v1.disable_eager_execution()
 
 
-def main(task_config):
-    def even(records):
+def main(task_config: StreamTaskConfig) -> None:
+    def even(records: Any) -> Any:
         ids = tf.io.parse_example(records, {"id": tf.io.FixedLenFeature([], tf.int64)})["id"]
         return tf.boolean_mask(ids, tf.equal(ids % 2, 0))
 

@@ -3,15 +3,20 @@
 Output: `worker INT, id BIGINT`, where id is the sum after the worker's last row.
 """
 
+from __future__ import annotations
+
 import time
+from typing import Any
 
 import tensorflow as tf
+
+from akdl.runner.config import StreamTaskConfig
 
 v1 = tf.compat.v1
 v1.disable_eager_execution()
 
 
-def main(task_config):
+def main(task_config: StreamTaskConfig) -> None:
     role, index = task_config.task_type, task_config.task_index
     server = tf.distribute.Server(task_config.cluster, job_name=role, task_index=index)
     if role == "ps":
@@ -22,7 +27,7 @@ def main(task_config):
     ids = v1.placeholder(tf.int64, [None])
     add, ready = total.assign_add(tf.reduce_sum(ids), use_locking=True), v1.report_uninitialized_variables()
 
-    def parse(records):
+    def parse(records: Any) -> Any:
         return tf.io.parse_example(records, {"id": tf.io.FixedLenFeature([], tf.int64)})["id"]
 
     with tf.device(f"/job:{role}/task:{index}"):

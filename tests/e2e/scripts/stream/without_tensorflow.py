@@ -6,12 +6,16 @@
 - pid_file: write the process id there
 """
 
+from __future__ import annotations
+
 import os
 
 from tfrecords import examples
 
+from akdl.runner.config import StreamTaskConfig
 
-def main(task_config):
+
+def main(task_config: StreamTaskConfig) -> None:
     params = task_config.user_params
     worker = 0 if task_config.task_type == "chief" else task_config.task_index + 1
     if "pid_file" in params:

@@ -1,12 +1,16 @@
 """A small network by Keras 3; writes down what the trained model says to each row."""
 
+from __future__ import annotations
+
 import json
 
 import keras
 import tensorflow as tf
 
+from akdl.runner.config import TrainTaskConfig
 
-def main(task_config):
+
+def main(task_config: TrainTaskConfig) -> None:
     (rows,) = task_config.tf_context.batches(task_config.dataset_length)
     x = tf.stack([rows["x0"], rows["x1"]], axis=1)
     inputs = keras.Input((2,), name="x")

@@ -1,11 +1,15 @@
 """A linear regression in the style of TensorFlow 1; writes down what the trained model says to each row."""
 
+from __future__ import annotations
+
 import json
 
 import tensorflow as tf
 
+from akdl.runner.config import TrainTaskConfig
 
-def main(task_config):
+
+def main(task_config: TrainTaskConfig) -> None:
     inputs = tf.compat.v1.placeholder(tf.float32, [None, 2], "x")
     label = tf.compat.v1.placeholder(tf.float32, [None])
     kernel = tf.compat.v1.get_variable("kernel", [2, 1])
