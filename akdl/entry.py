@@ -153,7 +153,7 @@ def _run_script(
 ) -> None:
     # TF_CONFIG has to be there before the script's first line: a strategy built at module level reads it.
     os.environ["TF_CONFIG"] = cluster.tf_config
-    user_main = _find_main(task.main_script, task.work_dir, json.loads(task.user_params).get("runner"))
+    user_main = find_main(task.main_script, task.work_dir, json.loads(task.user_params).get("runner"))
     task_config = _task_config(task, json.loads(cluster.tf_config), rows, writer, channel, surroundings)
     try:
         user_main(task_config)
@@ -174,7 +174,7 @@ def _latest_checkpoint(task_config: TrainTaskConfig) -> Optional[str]:
     return folder
 
 
-def _find_main(path: str, work_dir: str, runner: Optional[str]) -> Callable[[TaskConfig], Any]:
+def find_main(path: str, work_dir: str, runner: Optional[str]) -> Callable[[TaskConfig], Any]:
     """Import the main script under its own name, with its folder first on the path, and return what is to be called.
 
     A script in a package is imported as a part of it, so that its relative imports work.

@@ -67,7 +67,7 @@ def expression(distribution: Distribution | None, draws: list[str]) -> str:
         radius = f"SQRT({_literal(-2.0)} * LN({_literal(1.0)} - {draw()}))"
         value = f"{_literal(numbers[0])} + {_literal(numbers[1])} * {radius} * COS({_literal(2 * math.pi)} * {draw()})"
     elif name == "poisson":
-        value = _choice(draw(), [(float(k), weight) for k, weight in enumerate(_poisson(numbers[0]))])
+        value = _choice(draw(), [(float(k), weight) for k, weight in enumerate(poisson(numbers[0]))])
     else:
         value = _choice(draw(), list(zip(numbers[::2], numbers[1::2])))
     return f"CASE WHEN {draw()} < {_literal(nulls)} THEN CAST(NULL AS DOUBLE) ELSE {value} END" if nulls else value
@@ -83,7 +83,7 @@ def _choice(draw: str, weighted: list[tuple[float, float]]) -> str:
     return f"CASE {' '.join(cases)} ELSE {last} END" if cases else last
 
 
-def _poisson(mean: float) -> list[float]:
+def poisson(mean: float) -> list[float]:
     """Return the probabilities of 0, 1, 2 and so on, up to where they no longer matter."""
     probabilities = [math.exp(-mean)]
     while sum(probabilities) < 1 - 1e-12 and len(probabilities) < 1000:

@@ -25,7 +25,7 @@ from akdl.storage.model_archive import find_saved_model
 
 _ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
 _UNFINISHED = re.compile(r"[._]|temp-|.*\.(tmp|part|incomplete)$")
-_SETTLE_S = 1.0  # files that have changed so recently may be half of a copy that goes on
+SETTLE_S = 1.0  # files that have changed so recently may be half of a copy that goes on
 _AGAIN_S = 60.0  # how soon a broken model is tried again although none of its files has changed
 
 State = Tuple[Tuple[str, int, int], ...]
@@ -140,7 +140,7 @@ class ModelFolderWatch:
         refused = self._refused.get(model.path)
         if refused is not None and refused[0] == state and time.monotonic() < refused[1]:
             return False
-        time.sleep(_SETTLE_S)
+        time.sleep(SETTLE_S)
         if _state(model.path) != state:
             return False  # it is being written
         try:

@@ -43,7 +43,7 @@ def own_host(network: str | None = None) -> str:
     """
     if network is not None:
         inside = ipaddress.ip_network(network, strict=False)
-        found = _address_towards(str(next(inside.hosts(), inside.network_address)))
+        found = address_towards(str(next(inside.hosts(), inside.network_address)))
         if found is None or ipaddress.ip_address(found) not in inside:
             raise ConfigurationError(
                 f"hostNetwork {network}: the host {socket.gethostname()} has no address in this network; "
@@ -56,7 +56,7 @@ def own_host(network: str | None = None) -> str:
         named = "127.0.0.1"
     if not ipaddress.ip_address(named).is_loopback and _is_own(named):
         return named
-    return _address_towards(_DOCUMENTATION_NET) or "127.0.0.1"
+    return address_towards(_DOCUMENTATION_NET) or "127.0.0.1"
 
 
 def reserve(group: str, index: int, attempt: int) -> tuple[int, int]:
@@ -118,7 +118,7 @@ def _is_own(address: str) -> bool:
     return True
 
 
-def _address_towards(target: str) -> str | None:
+def address_towards(target: str) -> str | None:
     """Return the own address from which this host would reach another; nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:

@@ -38,7 +38,7 @@ from bridge.host.work_folder import private_folder
 
 logger = logging.getLogger(__name__)
 
-_QUERY_S = 30.0  # without persistence mode the driver starts up first, which takes seconds per GPU
+QUERY_S = 30.0  # without persistence mode the driver starts up first, which takes seconds per GPU
 _GUARD_S = 10.0
 _POLL_S = 0.05
 _NAME = re.compile(r"[\w./:-]+")  # an index, GPU-<uuid>, MIG-<uuid>, MIG-GPU-<uuid>/1/0
@@ -174,7 +174,7 @@ def _ask(program: str) -> dict[str, str]:
     """Return index and UUID -> UUID of what nvidia-smi finds; nothing when it fails."""
     command = [program, "--query-gpu=index,uuid", "--format=csv,noheader"]
     try:
-        answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=_QUERY_S).stdout
+        answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=QUERY_S).stdout
     except (OSError, subprocess.SubprocessError) as error:
         said = getattr(error, "stdout", None) or ""  # it complains on stdout
         logger.warning("nvidia-smi failed, so no GPU is used: %s %s", error, str(said).strip())

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 TIME_COLUMN = "alinkmodelstreamtimestamp"
 COUNT_COLUMN = "alinkmodelstreamcount"
 
-_EARLIER_S = 60.0  # for a worker of an earlier attempt to end
+EARLIER_S = 60.0  # for a worker of an earlier attempt to end
 _MODEL_ROW = Types.ROW_NAMED(["number", "text", "model", "rows"], [Types.LONG(), Types.STRING(), Types.STRING(), Types.LONG()])
 _PIECE = Types.ROW_NAMED(
     ["name", "number", "last", "piece"], [Types.STRING(), Types.INT(), Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())]
@@ -242,7 +242,7 @@ def take_turn(path: str, attempt: int) -> int | None:
         TaskError: An earlier attempt does not end.
     """
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + _EARLIER_S
+    deadline = time.monotonic() + EARLIER_S
     while not try_lock(lock):
         holder = os.pread(lock, 20, 0)  # nothing between its locking and its writing
         if holder == b"%d" % attempt:
@@ -250,7 +250,7 @@ def take_turn(path: str, attempt: int) -> int | None:
             return None
         if time.monotonic() > deadline:
             os.close(lock)
-            raise TaskError(f"{path} is still locked by an earlier attempt; this attempt waited {_EARLIER_S:g} s")
+            raise TaskError(f"{path} is still locked by an earlier attempt; this attempt waited {EARLIER_S:g} s")
         time.sleep(0.05)
     os.ftruncate(lock, 0)
     os.pwrite(lock, b"%d" % attempt, 0)

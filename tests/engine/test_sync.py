@@ -1,4 +1,4 @@
-"""One process; `test_engine_strategy.py` runs a group."""
+"""One process; `test_strategy.py` runs a group."""
 
 from __future__ import annotations
 

@@ -396,7 +396,7 @@ def test_train_keras_model_export_dir(tf: Any, tmp_path: Path) -> None:
     assert len(logits(tf, str(tmp_path / "export"), [0.5])) == 1
 
 
-# What `train_keras_model` feeds under parameter servers; `test_engine_strategy.py` runs a group.
+# What `train_keras_model` feeds under parameter servers; `test_strategy.py` runs a group.
 CLUSTER = {"chief": ["localhost:1"], "worker": ["localhost:2", "localhost:3"], "ps": ["localhost:4"]}
 
 

@@ -95,7 +95,7 @@ def _own_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def runner_of(folder: Path, text: str, runner: Any = None) -> Any:
     (folder / "script.py").write_text(text)
-    return entry._find_main(str(folder / "script.py"), str(folder), runner)
+    return entry.find_main(str(folder / "script.py"), str(folder), runner)
 
 
 @pytest.mark.usefixtures("_own_path")

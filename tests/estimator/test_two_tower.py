@@ -27,7 +27,7 @@ def example(name: str) -> Any:
 def test_flags_defaults() -> None:
     from akdl.estimator.flags import flags_from
 
-    found = {name: flag.value for name, flag in flags_from({})._flags().items()}
+    found = flags_from({}).flag_values_dict()
     sides = {"hidden_units": "512,256,128", "dropout": 0.7, "batch_norm": True}
     expected = {f"{side}_{name}": value for side in ("user", "item") for name, value in sides.items()}
     expected.update(model_name="testModelName", model_dir=None, keywords_file=None, keywords_weights_file=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import pathlib
 import socket
@@ -77,8 +78,12 @@ def test_colours_are_for_terminals() -> None:
 
 
 def test_packages_and_releases(monkeypatch: pytest.MonkeyPatch) -> None:
-    versions = {"apache-flink": "2.1.0"}
-    monkeypatch.setattr(doctor, "_version", versions.get)
+    def version(package: str) -> str:
+        if package == "apache-flink":
+            return "2.1.0"
+        raise importlib.metadata.PackageNotFoundError(package)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
     monkeypatch.setattr(sys, "version_info", (3, 7, 9, "final", 0))
     python, packages, flink = doctor.python()
     assert states([python, packages, flink]) == [WRONG] * 3

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from operators.random_columns import _poisson, expression, read_distributions
+from operators.random_columns import expression, poisson, read_distributions
 
 NAMES = ["a", "b"]
 
@@ -47,6 +47,6 @@ def test_each_expression_draws_its_own_numbers() -> None:
 
 
 def test_probabilities_of_poisson() -> None:
-    probabilities = _poisson(2.5)
+    probabilities = poisson(2.5)
     assert sum(probabilities) == pytest.approx(1)
     assert sum(k * p for k, p in enumerate(probabilities)) == pytest.approx(2.5)

@@ -19,7 +19,7 @@ from akdl.storage.model_archive import ModelError
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_stream, "_SETTLE_S", 0.0)
+    monkeypatch.setattr(model_stream, "SETTLE_S", 0.0)
 
 
 def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

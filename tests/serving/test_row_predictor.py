@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import shutil
 import tarfile
+import tempfile
 import threading
 from typing import Any
 
@@ -123,13 +124,14 @@ def test_not_an_archive(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.tf
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
-def test_close() -> None:
-    predictor = predictor_of(list(pack(models.module())))
-    folder = pathlib.Path(predictor._folder.path)
-    assert folder.exists()
+def test_close(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = list(pack(models.module()))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    predictor = predictor_of(rows)
+    assert list(tmp_path.iterdir())
     predictor.close()
     predictor.close()
-    assert not folder.exists()
+    assert not list(tmp_path.iterdir())
     with pytest.raises(ServingError, match="is closed"):
         predictor.map(ROW)
 

@@ -192,7 +192,15 @@ def test_several_threads(channel: Channel) -> None:
 def test_a_broken_line_is_an_error_of_whoever_writes() -> None:
     writer = OutputWriter(Channel(ChannelError("broken")), COLUMNS)
     writer.write_batch({"x": [1]})
-    wait_until(lambda: writer._error is not None, "the line is broken")
+
+    def refuses() -> bool:
+        try:
+            writer.write_batch({"x": [2]})
+        except ChannelError:
+            return True
+        return False
+
+    wait_until(refuses, "the line is broken")
     with pytest.raises(ChannelError, match="broken"):
         writer.write_batch({"x": [2]})
     with pytest.raises(ChannelError, match="broken"):

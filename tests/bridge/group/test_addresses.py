@@ -29,7 +29,7 @@ def test_own_host_is_an_address_of_this_host() -> None:
 
 
 def test_a_name_that_means_loopback_or_another_host_is_not_announced(monkeypatch: pytest.MonkeyPatch) -> None:
-    out = addresses._address_towards("192.0.2.1") or "127.0.0.1"
+    out = addresses.address_towards("192.0.2.1") or "127.0.0.1"
     for named in ("127.0.1.1", "203.0.113.9"):
         monkeypatch.setattr(socket, "gethostbyname", lambda name, named=named: named)
         assert own_host() == out
@@ -40,7 +40,7 @@ def test_a_host_without_a_name_and_without_a_way_out_is_alone(monkeypatch: pytes
         raise OSError
 
     monkeypatch.setattr(socket, "gethostbyname", unknown)
-    monkeypatch.setattr(addresses, "_address_towards", lambda target: None)
+    monkeypatch.setattr(addresses, "address_towards", lambda target: None)
     assert own_host() == "127.0.0.1"
 
 
@@ -71,8 +71,11 @@ def test_attempts_hold_ports_of_their_own() -> None:
 
 
 def test_ports_reserved_elsewhere_are_held_on() -> None:
-    address = Address("127.0.0.1", *reserve("g", 0, 0))
-    elsewhere = addresses._held.pop(("g", 0, 0))  # as if another process had reserved them
+    elsewhere = [socket.socket(), socket.socket()]  # as another process reserves them
+    for holder in elsewhere:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        holder.bind(("", 0))
+    address = Address("127.0.0.1", *(holder.getsockname()[1] for holder in elsewhere))
     try:
         hold("g", 0, 0, address)
         for holder in elsewhere:

@@ -245,5 +245,5 @@ def test_an_nvidia_smi_that_hangs_is_given_up(tmp_path: pathlib.Path, monkeypatc
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\nexec sleep 600\n")
     program.chmod(0o755)
-    monkeypatch.setattr(gpus, "_QUERY_S", 0.2)
+    monkeypatch.setattr(gpus, "QUERY_S", 0.2)
     assert gpus.inventory({"PATH": str(tmp_path)}) == []

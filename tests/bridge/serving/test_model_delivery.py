@@ -108,7 +108,7 @@ def test_the_end_of_an_earlier_attempt_is_waited_for(tmp_path: pathlib.Path) -> 
 
 
 def test_an_earlier_attempt_that_does_not_end_is_an_error(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_delivery, "_EARLIER_S", 0.1)
+    monkeypatch.setattr(model_delivery, "EARLIER_S", 0.1)
     path = str(tmp_path / "delivery")
     earlier = take_turn(path, 0)
     assert earlier is not None
