@@ -4,8 +4,9 @@
         [--bundles N,...] [--chunks BYTES,...] [--segments BYTES,...] [--bundle-ms N,...]
 
 Every combination of the values is a cell; an empty list leaves a setting as it is. In each round each cell runs once, and so
-does the job without any of these settings, which is the limit of the same round. Start-up counts out: that of the job without
-settings, the median of the rounds. The first lines of the table are the fastest.
+does the job without any of these settings, which is the limit of the same round. Each round begins with another cell, and a run
+before all of them warms the JVM up, so that no cell is always the first. Start-up counts out: that of the job without settings,
+the median of the rounds. The first lines of the table are the fastest.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ SETTINGS = {
     "segments": "taskmanager.memory.segment-size",
     "bundle_ms": "python.fn-execution.bundle.time",
 }
-# 12 cells and the job as it is take about 2 minutes a round, for each kind of job.
-DEFAULTS = {"bundles": "16,1000", "chunks": "262144,1048576,4194304", "segments": "32768,262144", "bundle_ms": ""}
-SMALL, LARGE = 300_000, 4_000_000
+# 12 cells and the job as it is take about 2.5 minutes a round, for each kind of job.
+DEFAULTS = {"bundles": "16,80000", "chunks": "262144,1048576,4194304", "segments": "32768,262144", "bundle_ms": ""}
+SMALL, LARGE = 300_000, 12_000_000
 KINDS = ["feed", "predict"]
 AS_IS = "as is"
 
@@ -91,10 +92,13 @@ def measured(runs: Mapping[str, Run], rounds: int, scale: float) -> list[Figure]
     small, large = max(1, int(SMALL * scale)), max(2, int(LARGE * scale))
     starts: list[float] = []
     taken: dict[str, list[Taken]] = {name: [] for name in runs}
+    runs[AS_IS](large)
+    names = list(runs)
     for number in range(rounds):
         starts.append(runs[AS_IS](small))
-        for name, run in runs.items():
-            taken[name].append(timed(run, large))
+        first = number * len(names) // rounds
+        for name in names[first:] + names[:first]:
+            taken[name].append(timed(runs[name], large))
         print(f"round {number + 1} of {rounds} is done", flush=True)
     start_s = statistics.median(starts)
     net = {name: [each.seconds - start_s for each in all_] for name, all_ in taken.items()}
