@@ -34,7 +34,7 @@ SETTINGS = {
     "segments": "taskmanager.memory.segment-size",
     "bundle_ms": "python.fn-execution.bundle.time",
 }
-# 12 cells and the job as it is take about 2.5 minutes a round, for each kind of job.
+# 12 cells and the job as it is take about 4 minutes a round, for each kind of job.
 DEFAULTS = {"bundles": "16,80000", "chunks": "262144,1048576,4194304", "segments": "32768,262144", "bundle_ms": ""}
 SMALL, LARGE = 300_000, 12_000_000
 KINDS = ["feed", "predict"]
