@@ -125,21 +125,19 @@ def test_mlp_two_workers_begin_one_goes_on_and_the_model_table_predicts(
     np.testing.assert_allclose(found.sort_values("id").output, expected, atol=1e-5)
 
 
+def op_of_two_workers(task: str, schema: str, config: dict[str, Any], model: str) -> Any:
+    """Return an operator that does something with the model in a folder."""
+    files = ("mlp_rows.py", "mlp.py")
+    return callbacks_op(TensorFlow2BatchOp, *files, workers=2, schema=schema, task=task, config=config, MODEL=model)
+
+
 @pytest.mark.slow
 def test_mlp_evaluation_by_two_workers(values: dict[Any, Any], trained: Any, tmp_path: pathlib.Path) -> None:
     import tensorflow as tf
 
     config = {"models": [{"name": "m", "path": "${MODEL}$"}], "test_data_args": FILE, "batch_size": 16, "metrics": ["AUC"]}
-    op = callbacks_op(
-        TensorFlow2BatchOp,
-        "mlp_rows.py",
-        "mlp.py",
-        workers=2,
-        schema="model STRING, metric STRING, `value` DOUBLE",
-        task="evaluate",
-        config=config,
-        MODEL=save(trained, tmp_path / "model"),
-    )
+    model = save(trained, tmp_path / "model")
+    op = op_of_two_workers("evaluate", "model STRING, metric STRING, `value` DOUBLE", config, model)
     found = table(values, TYPES).link(op).collectToDataframe()
     expected = {}
     for number, threshold in enumerate((0, 2)):
@@ -152,16 +150,7 @@ def test_mlp_evaluation_by_two_workers(values: dict[Any, Any], trained: Any, tmp
 @pytest.mark.slow
 def test_mlp_prediction_by_two_workers(values: dict[Any, Any], trained: Any, tmp_path: pathlib.Path) -> None:
     config = {"model": {"name": "m", "path": "${MODEL}$"}, "predict_data_args": FILE, "batch_size": 16, "keep": ["id"]}
-    op = callbacks_op(
-        TensorFlow2BatchOp,
-        "mlp_rows.py",
-        "mlp.py",
-        workers=2,
-        schema="id BIGINT, prediction FLOAT",
-        task="predict",
-        config=config,
-        MODEL=save(trained, tmp_path / "model"),
-    )
+    op = op_of_two_workers("predict", "id BIGINT, prediction FLOAT", config, save(trained, tmp_path / "model"))
     found = table(values, TYPES).link(op).collectToDataframe().sort_values("id")
     assert found.id.tolist() == list(range(ROWS))
     np.testing.assert_allclose(found.prediction, trained(values["x"]).numpy()[:, 0], atol=1e-6)
