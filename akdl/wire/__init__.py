@@ -22,7 +22,7 @@ from akdl.wire.exchange_pb2 import (
     Shares,
     Wishes,
 )
-from akdl.wire.group_pb2 import ENDED, FAILED, RUNNING, STARTING, GroupState, MemberState, Phase
+from akdl.wire.group_pb2 import ENDED, FAILED, RUNNING, STARTING, GroupState, MemberReport, MemberState, Phase, SamplePiece
 from akdl.wire.serving_pb2 import BadRow, Description, Notice, Notices, Offer, Prediction, ServedTensor, Serving
 from akdl.wire.task_pb2 import Cluster, ExtraInput, Failure, Hello, Outcome, Success, TableColumn, Task
 
@@ -30,6 +30,7 @@ __all__ = [
     "ENDED",
     "FAILED",
     "GroupState",
+    "MemberReport",
     "MemberState",
     "Phase",
     "Progress",
@@ -64,6 +65,7 @@ __all__ = [
     "Output",
     "Prediction",
     "Rows",
+    "SamplePiece",
     "ServedTensor",
     "Serving",
     "Success",

@@ -1,3 +1,4 @@
+from akdl.wire import exchange_pb2 as _exchange_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -18,14 +19,13 @@ ENDED: Phase
 FAILED: Phase
 
 class MemberState(_message.Message):
-    __slots__ = ["index", "attempt", "phase", "failure", "rows", "input_ended", "sample", "rows_read", "idle_s", "waiting", "input_full", "dataset_file", "dataset_complete", "wants_files", "silent_s"]
+    __slots__ = ["index", "attempt", "phase", "failure", "rows", "input_ended", "rows_read", "idle_s", "waiting", "input_full", "dataset_file", "dataset_complete", "wants_files", "silent_s"]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     INPUT_ENDED_FIELD_NUMBER: _ClassVar[int]
-    SAMPLE_FIELD_NUMBER: _ClassVar[int]
     ROWS_READ_FIELD_NUMBER: _ClassVar[int]
     IDLE_S_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
@@ -40,7 +40,6 @@ class MemberState(_message.Message):
     failure: str
     rows: int
     input_ended: bool
-    sample: bytes
     rows_read: int
     idle_s: float
     waiting: bool
@@ -49,10 +48,30 @@ class MemberState(_message.Message):
     dataset_complete: bool
     wants_files: bool
     silent_s: float
-    def __init__(self, index: _Optional[int] = ..., attempt: _Optional[int] = ..., phase: _Optional[_Union[Phase, str]] = ..., failure: _Optional[str] = ..., rows: _Optional[int] = ..., input_ended: bool = ..., sample: _Optional[bytes] = ..., rows_read: _Optional[int] = ..., idle_s: _Optional[float] = ..., waiting: bool = ..., input_full: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ..., wants_files: bool = ..., silent_s: _Optional[float] = ...) -> None: ...
+    def __init__(self, index: _Optional[int] = ..., attempt: _Optional[int] = ..., phase: _Optional[_Union[Phase, str]] = ..., failure: _Optional[str] = ..., rows: _Optional[int] = ..., input_ended: bool = ..., rows_read: _Optional[int] = ..., idle_s: _Optional[float] = ..., waiting: bool = ..., input_full: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ..., wants_files: bool = ..., silent_s: _Optional[float] = ...) -> None: ...
+
+class MemberReport(_message.Message):
+    __slots__ = ["state", "version", "wants_all"]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    WANTS_ALL_FIELD_NUMBER: _ClassVar[int]
+    state: MemberState
+    version: int
+    wants_all: bool
+    def __init__(self, state: _Optional[_Union[MemberState, _Mapping]] = ..., version: _Optional[int] = ..., wants_all: bool = ...) -> None: ...
 
 class GroupState(_message.Message):
-    __slots__ = ["members"]
+    __slots__ = ["members", "version", "is_all"]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    IS_ALL_FIELD_NUMBER: _ClassVar[int]
     members: _containers.RepeatedCompositeFieldContainer[MemberState]
-    def __init__(self, members: _Optional[_Iterable[_Union[MemberState, _Mapping]]] = ...) -> None: ...
+    version: int
+    is_all: bool
+    def __init__(self, members: _Optional[_Iterable[_Union[MemberState, _Mapping]]] = ..., version: _Optional[int] = ..., is_all: bool = ...) -> None: ...
+
+class SamplePiece(_message.Message):
+    __slots__ = ["content"]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    content: bytes
+    def __init__(self, content: _Optional[bytes] = ...) -> None: ...

@@ -1,7 +1,8 @@
-"""The line between the members of a group: each member often reports its state to member 0 and gets all states in return.
+"""The line between the members of a group: each member reports its state to member 0 and learns what has changed.
 
-Only states travel here, a few hundred bytes at a time. Every call must bring the group's token and the number of the
-attempt. So a member of an earlier attempt, which has failed, is refused.
+States are a hundred bytes. The one row that a share without any needs to be evened out travels in pieces, since it may be
+larger than a message of gRPC, and only where it is needed. Every call must bring the group's token, and a report the number
+of the attempt. So a member of an earlier attempt, which has failed, is refused.
 """
 
 from __future__ import annotations
@@ -9,25 +10,41 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import grpc
 from apache_beam.utils import thread_pool_executor
 
-from akdl.wire import GroupState, MemberState
+from akdl.wire import Empty, GroupState, MemberReport, MemberState, SamplePiece
 from akdl.wire.service import GROUP_SERVICE
 from akdl.wire.token import TOKEN, refuse_strangers
+from bridge.group.board import REPORT_S, Board, ask_all_s, essence, report_s
 
 logger = logging.getLogger(__name__)
 
-REPORT_S = 0.25
 _ANSWER_S = 5.0
 _LAST_ANSWER_S = 1.0
+_SAMPLE_S = 60.0
+_PIECE_BYTES = 1 << 20
+
+
+class OwnWord(NamedTuple):
+    """What a member has to say: its state, and how it depends on others.
+
+    Args:
+        state: The state.
+        is_urgent: It waits for others.
+        stands_still: It needs to know of the progress of all others.
+    """
+
+    state: MemberState
+    is_urgent: bool = False
+    stands_still: bool = False
 
 
 class GroupServer:
-    """Member 0's end: keeps the last state of every member.
+    """Member 0's end. It shares no lock with the rows of member 0.
 
     Args:
         host: Address of this host to listen on.
@@ -40,15 +57,23 @@ class GroupServer:
         self._token = token
         self._attempt = attempt
         self._lock = threading.Lock()
-        self._states: dict[int, MemberState] = {}
-        self._reported: dict[int, float] = {}  # when each did so last, monotonic seconds
+        self._board = Board()
+        self._sample = b""
         # With SO_REUSEPORT, because our own reservation of the port is still open.
         calls = thread_pool_executor.shared_unbounded_instance()  # type: ignore[no-untyped-call]  # see bridge.member.server
         self._server = grpc.server(calls, options=[("grpc.so_reuseport", 1)])
-        handler = grpc.unary_unary_rpc_method_handler(
-            self._report, request_deserializer=MemberState.FromString, response_serializer=GroupState.SerializeToString
-        )
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(GROUP_SERVICE, {"Report": handler}),))
+        handlers = {
+            "Report": grpc.unary_unary_rpc_method_handler(
+                self._report, request_deserializer=MemberReport.FromString, response_serializer=GroupState.SerializeToString
+            ),
+            "GiveSample": grpc.stream_unary_rpc_method_handler(
+                self._take_sample, request_deserializer=SamplePiece.FromString, response_serializer=Empty.SerializeToString
+            ),
+            "TakeSample": grpc.unary_stream_rpc_method_handler(
+                self._give_sample, request_deserializer=Empty.FromString, response_serializer=SamplePiece.SerializeToString
+            ),
+        }
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(GROUP_SERVICE, handlers),))
         self._server.add_insecure_port(f"{host}:{port}")
         self._server.start()
 
@@ -56,47 +81,86 @@ class GroupServer:
         """Answer what is being asked, and stop."""
         self._server.stop(grace=_LAST_ANSWER_S).wait()
 
-    def _report(self, state: MemberState, context: Any) -> GroupState:
-        refuse_strangers(context, self._token, "this process has no token of this group")
+    def _report(self, report: MemberReport, context: Any) -> GroupState:
+        self._refuse_strangers(context)
+        state = report.state
         if state.attempt != self._attempt:
             reason = f"member {state.index} belongs to attempt {state.attempt}, this is {self._attempt}"
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason)
         with self._lock:
-            now = time.monotonic()
-            self._states[state.index], self._reported[state.index] = state, now
-            for index, known in self._states.items():
-                known.silent_s = now - self._reported[index]
-            return GroupState(members=[state for _, state in sorted(self._states.items())])
+            return self._board.answer(report, time.monotonic())
+
+    def _take_sample(self, pieces: Iterator[SamplePiece], context: Any) -> Empty:
+        self._refuse_strangers(context)
+        sample = b"".join(piece.content for piece in pieces)
+        with self._lock:
+            self._sample = sample
+        return Empty()
+
+    def _give_sample(self, request: Empty, context: Any) -> Iterator[SamplePiece]:
+        self._refuse_strangers(context)
+        with self._lock:
+            sample = self._sample
+        yield from _pieces(sample)
+
+    def _refuse_strangers(self, context: Any) -> None:
+        refuse_strangers(context, self._token, "this process has no token of this group")
 
 
 class GroupLink:
-    """A member's end: reports four times a second, from a thread of its own.
+    """A member's end: reports from a thread of its own: at once what is new in essence, else as often as the size allows.
 
     Args:
         address: "host:port" of member 0's server.
         token: The group's secret.
-        state: Returns this member's state.
-        on_answer: Called with the answer, and with the state that it answers.
+        size: Number of members.
+        word: Returns what this member has to say.
+        on_answer: Called with the answer, and with the word that it answers.
+
+    Attributes:
+        sample: A row of another member as an Arrow stream, after `ask_for_sample`; None before.
+        is_sample_given: Member 0 has got the row of `give_sample`.
     """
 
     def __init__(
         self,
         address: str,
         token: str,
-        state: Callable[[], MemberState],
-        on_answer: Callable[[GroupState, MemberState], None],
+        size: int,
+        word: Callable[[], OwnWord],
+        on_answer: Callable[[GroupState, OwnWord], None],
     ) -> None:
         self.address = address
-        self._state = state
+        self.sample: bytes | None = None
+        self.is_sample_given = False
+        self._size = size
+        self._word = word
         self._on_answer = on_answer
         self._metadata = [(TOKEN, token)]
         options = [("grpc.enable_http_proxy", 0), ("grpc.max_reconnect_backoff_ms", 1000)]
+        options.append(("grpc.max_receive_message_length", -1))  # there may be thousands of states
         self._channel = grpc.insecure_channel(address, options=options)
         self._call = self._channel.unary_unary(
             f"/{GROUP_SERVICE}/Report",
-            request_serializer=MemberState.SerializeToString,
+            request_serializer=MemberReport.SerializeToString,
             response_deserializer=GroupState.FromString,
         )
+        self._give = self._channel.stream_unary(
+            f"/{GROUP_SERVICE}/GiveSample",
+            request_serializer=SamplePiece.SerializeToString,
+            response_deserializer=Empty.FromString,
+        )
+        self._take = self._channel.unary_stream(
+            f"/{GROUP_SERVICE}/TakeSample",
+            request_serializer=Empty.SerializeToString,
+            response_deserializer=SamplePiece.FromString,
+        )
+        self._version = 0
+        self._reporting = threading.Lock()
+        self._told: tuple[object, ...] = ()  # the essence of the last answered report
+        self._reported = self._asked_all = float("-inf")
+        self._own_sample: bytes | None = None
+        self._wants_sample = False
         self._stopped = threading.Event()
         self._answered = time.monotonic()
         self._last_error = "no answer yet"
@@ -113,25 +177,68 @@ class GroupLink:
         """Why it did not, as gRPC says it."""
         return self._last_error
 
+    def ask_all(self) -> None:
+        """Ask for the last state of all members, and return when it is here, or when there is no answer."""
+        self._report(self._word(), _LAST_ANSWER_S, wants_all=True)
+
+    def give_sample(self, sample: bytes) -> None:
+        """Send a row to member 0, soon."""
+        self._own_sample = sample
+
+    def ask_for_sample(self) -> None:
+        """Ask member 0 for a row until it has one."""
+        self._wants_sample = True
+
     def stop(self) -> None:
         """Report once more and hang up. Safe to call twice."""
         if self._stopped.is_set():
             return
         self._stopped.set()
         self._thread.join()
-        self._report(_LAST_ANSWER_S)
+        self._report(self._word(), _LAST_ANSWER_S)
         self._channel.close()
 
     def _run(self) -> None:
         while not self._stopped.wait(REPORT_S):
-            self._report(_ANSWER_S)
+            word, now = self._word(), time.monotonic()
+            wants_all = word.stands_still and now >= self._asked_all + ask_all_s(self._size)
+            is_due = now >= self._reported + report_s(self._size, word.is_urgent)
+            if is_due or wants_all or essence(word.state) != self._told:
+                self._report(word, _ANSWER_S, wants_all)
+            try:
+                self._carry_sample()
+            except grpc.RpcError as error:
+                self._last_error = _reason(error)
 
-    def _report(self, timeout_s: float) -> None:
-        state = self._state()
-        try:
-            answer = self._call(state, metadata=self._metadata, timeout=timeout_s)
-        except grpc.RpcError as error:
-            self._last_error = f"{error.code().name}: {error.details()}"
-            return
-        self._answered = time.monotonic()
-        self._on_answer(answer, state)
+    def _report(self, word: OwnWord, timeout_s: float, wants_all: bool = False) -> None:
+        with self._reporting:  # so that versions come in their order
+            self._reported = time.monotonic()
+            if wants_all:
+                self._asked_all = self._reported
+            report = MemberReport(state=word.state, version=self._version, wants_all=wants_all)
+            try:
+                answer = self._call(report, metadata=self._metadata, timeout=timeout_s)
+            except grpc.RpcError as error:
+                self._last_error = _reason(error)
+                return
+            self._answered = time.monotonic()
+            self._version = answer.version
+            self._told = essence(word.state)
+            self._on_answer(answer, word)
+
+    def _carry_sample(self) -> None:
+        if self._own_sample is not None and not self.is_sample_given:
+            self._give(_pieces(self._own_sample), metadata=self._metadata, timeout=_SAMPLE_S)
+            self.is_sample_given = True
+        if self._wants_sample and self.sample is None:
+            pieces = self._take(Empty(), metadata=self._metadata, timeout=_SAMPLE_S)
+            self.sample = b"".join(piece.content for piece in pieces) or None
+
+
+def _pieces(sample: bytes) -> Iterator[SamplePiece]:
+    for start in range(0, len(sample), _PIECE_BYTES):
+        yield SamplePiece(content=sample[start : start + _PIECE_BYTES])
+
+
+def _reason(error: Any) -> str:
+    return f"{error.code().name}: {error.details()}"

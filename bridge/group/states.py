@@ -1,7 +1,7 @@
 """What the members of a group know of each other, and what follows from it. Pure.
 
-Every member reports its state to member 0 and gets the last known state of all (bridge.group.line). From these each one
-finds out by itself whether the group is complete, whether its own work is done, and who holds up the others.
+Every member reports its state to member 0 and learns which others have changed (bridge.group.line). From these states each
+one finds out by itself whether the group is complete, whether its own work is done, and who holds up the others.
 """
 
 from __future__ import annotations
@@ -33,6 +33,17 @@ class KnownStates:
     def update(self, states: Iterable[MemberState]) -> None:
         """Note newer states."""
         self._states.update((state.index, state) for state in states)
+
+    def update_essence(self, states: Iterable[MemberState]) -> None:
+        """Note newer states, whose progress will go on unseen: they do not count as standing still."""
+        for state in states:
+            state.idle_s = 0.0
+            self._states[state.index] = state
+
+    def forget_progress(self) -> None:
+        """Count nobody as standing still, since newer progress will not be told."""
+        for state in self._states.values():
+            state.idle_s = 0.0
 
     def have_ended(self, members: Iterable[int]) -> bool:
         """Whether the scripts of all these members have ended well and their processes are gone."""
@@ -69,9 +80,12 @@ class KnownStates:
         return [self._states[index].rows for index in self._settings.fed if index in self._states]
 
     @property
-    def sample(self) -> bytes | None:
-        """Some row as an Arrow stream; None when nobody has one."""
-        return next((state.sample for _, state in sorted(self._states.items()) if state.sample), None)
+    def giver(self) -> int | None:
+        """The member that gives a row to those whose share is empty; None where none is, or all are."""
+        empty = [self._states[index].rows == 0 for index in self._settings.fed if index in self._states]
+        if not any(empty) or all(empty):
+            return None
+        return self._settings.fed[empty.index(False)]
 
     @property
     def wants_files(self) -> bool:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bridge.group.line import REPORT_S
+from bridge.group.board import LOST_S, report_s
 from bridge.group.roles import label
 from bridge.group.states import KnownStates
 from bridge.settings import GroupSettings
 
-LOST_S = 30.0  # without an answer of member 0
-_SILENT_S = REPORT_S + 1.0  # a report has been lost
 # How long another member has to say first what is wrong: with its own script, or with itself.
 ECHO_S = 5.0
 
@@ -96,7 +94,7 @@ def _not_formed(member: Situation, group: KnownStates, settings: GroupSettings) 
         return Fault(f"the process did not connect {limit}")
     if not member.has_addresses:
         reasons = ["the addresses of the other members did not arrive"]
-    elif member.unanswered_s > _SILENT_S:
+    elif member.unanswered_s > report_s(settings.size, is_urgent=True) + 1.0:  # a report has been lost
         reasons = [
             f"the chief does not answer at {member.hub} ({member.last_error}): if a firewall lies between the hosts, open "
             "their ports to each other; if a host has several addresses, choose with hostNetwork"

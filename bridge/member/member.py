@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 HEARTBEAT_S = 1.0
 LAST_WORDS_S = 2.0
+_REASON_CHARACTERS = 1000  # of a failure, for the others
 
 
 class Member:
@@ -139,6 +140,7 @@ class Member:
             self._session.end()
         # Member 0 stays until it has told everybody; the others until member 0 knows.
         every = range(self._settings.size)
+        self._membership.waits = True
         yield from self._until(lambda: self._membership.is_told if self._index else self._membership.group().have_ended(every))
         self.stop()
 
@@ -228,16 +230,29 @@ class Member:
 
     def _even_out(self) -> Iterator[Output]:
         """Wait for the sizes of all shares and make this one as long or as short as it has to be."""
-        if self._settings.equal_steps == OFF or self._index not in self._settings.fed:
+        settings, membership = self._settings, self._membership
+        if settings.equal_steps == OFF or self._index not in settings.fed:
             return
-        yield from self._until(lambda: self._membership.group().input_has_ended or self._has_outcome)
+        membership.waits = True
+        yield from self._until(lambda: membership.group().input_has_ended or self._has_outcome)
         if self._has_outcome:
             return
         with self._changed:
-            group = self._membership.group()
-            sizes, sample, own = group.share_sizes, group.sample, self._rows
-        last = self._tail.finish(sizes, own, sample)
-        logger.info("%s: shares of %s rows, equalSteps is %s", self._process.name, sizes, self._settings.equal_steps)
+            group = membership.group()
+            sizes, own = group.share_sizes, self._rows
+            giver = group.giver if settings.equal_steps in (PAD, REPEAT) else None
+        if giver == self._index:
+            membership.give_sample(self._tail.sample)
+            yield from self._until(lambda: membership.is_sample_given or self._has_outcome)
+        elif giver is not None and own == 0:
+            membership.ask_for_sample()
+            yield from self._until(lambda: membership.sample is not None or self._has_outcome)
+        if self._has_outcome:
+            return
+        membership.waits = False
+        last = self._tail.finish(sizes, own, membership.sample)
+        how = (self._process.name, min(sizes), max(sizes), settings.equal_steps)
+        logger.info("%s: shares of %d to %d rows, equalSteps is %s", *how)
         for batch in last:
             yield from self._send(batch)
 
@@ -259,16 +274,14 @@ class Member:
     def _state(self) -> MemberState:
         """Return what the others should know of this member. With the lock held."""
         session = self._session
-        ask_for_sample = self._input_ended and self._settings.equal_steps in (PAD, REPEAT)
         return MemberState(
             index=self._index,
             attempt=session.attempt,
             phase=session.status,
-            failure=session.reason,
+            failure=session.reason[:_REASON_CHARACTERS],
             # With what was added to even out the shares: for "pad" and "repeat" the largest stays the largest.
             rows=session.rows_in if session.has_ended_input else self._rows,
             input_ended=self._input_ended,
-            sample=self._tail.sample if ask_for_sample else b"",
             rows_read=session.progress.rows_read,
             idle_s=self._progress.idle_s(time.monotonic()),
             waiting=session.progress.waiting or not session.has_output_room,
@@ -279,7 +292,9 @@ class Member:
         )
 
     def _shares(self) -> Shares | None:
-        return self._membership.group().shares
+        shares = self._membership.group().shares
+        self._membership.waits = shares is None
+        return shares
 
     def _wishes(self) -> Wishes:
         return Wishes(dataset_file=self._membership.group().wants_files)
@@ -366,5 +381,6 @@ class Member:
         """Describe all members of a group of several."""
         if self._settings.size == 1:
             return ""
+        self._membership.ask_all()
         with self._changed:
             return f"--- the group ---\n{self._membership.group().describe()}"

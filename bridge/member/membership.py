@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from akdl.wire import ENDED, GroupState, MemberState
 from bridge.group.addresses import Address
-from bridge.group.line import GroupLink, GroupServer
+from bridge.group.board import stands_still
+from bridge.group.line import GroupLink, GroupServer, OwnWord
 from bridge.group.states import KnownStates
 from bridge.settings import GroupSettings
 
@@ -24,6 +25,7 @@ class Membership:
 
     Attributes:
         is_told: Member 0 knows that this member has ended.
+        waits: This member waits for others, and hears of them more often.
     """
 
     def __init__(
@@ -42,7 +44,9 @@ class Membership:
         self._known = KnownStates(settings)
         self._server: GroupServer | None = None
         self._link: GroupLink | None = None
+        self._knows_progress = False
         self.is_told = False
+        self.waits = False
 
     def join(self, addresses: Sequence[Address]) -> None:
         """Begin to report to member 0, and to answer the others where this is member 0.
@@ -57,7 +61,8 @@ class Membership:
         hub, own, token = addresses[0], addresses[self._index], self._settings.token
         if self._index == 0:
             self._server = GroupServer(own.host, own.group_port, token, self._attempt)
-        self._link = GroupLink(f"{hub.host}:{hub.group_port}", token, self._report, self._on_answer)
+        address = f"{hub.host}:{hub.group_port}"
+        self._link = GroupLink(address, token, len(addresses), self._word, self._on_answer)
 
     def group(self) -> KnownStates:
         """Return what is known of the group, this member's own state included. With the lock held."""
@@ -86,12 +91,48 @@ class Membership:
         """Why it did not, as gRPC says it."""
         return self._link.last_error if self._link else ""
 
-    def _report(self) -> MemberState:
-        with self._changed:
-            return self._own_state()
+    def ask_all(self) -> None:
+        """Learn the last state of all others now, not only what has changed in essence. Without the lock."""
+        if self._link is not None:
+            self._link.ask_all()
 
-    def _on_answer(self, answer: GroupState, answered: MemberState) -> None:
+    def give_sample(self, sample: bytes) -> None:
+        """Give a row, an Arrow stream, to members without any."""
+        if self._link is not None:
+            self._link.give_sample(sample)
+
+    @property
+    def is_sample_given(self) -> bool:
+        """Whether the row has reached member 0."""
+        return self._link is None or self._link.is_sample_given
+
+    def ask_for_sample(self) -> None:
+        """Ask for the row of another member."""
+        if self._link is not None:
+            self._link.ask_for_sample()
+
+    @property
+    def sample(self) -> bytes | None:
+        """The row of another member, an Arrow stream; None before it has come."""
+        return self._link.sample if self._link is not None else None
+
+    def _word(self) -> OwnWord:
         with self._changed:
-            self._known.update(answer.members)
-            self.is_told = answered.phase == ENDED
-            self._changed.notify_all()
+            state = self._own_state()
+            is_urgent = self.waits or not self._known.is_formed
+        return OwnWord(state, is_urgent, stands_still(state, self._settings))
+
+    def _on_answer(self, answer: GroupState, word: OwnWord) -> None:
+        with self._changed:
+            if answer.is_all:
+                self._known.update(answer.members)
+                self._knows_progress = True
+            else:
+                self._known.update_essence(answer.members)
+                if self._knows_progress and not word.stands_still:
+                    self._known.forget_progress()
+                    self._knows_progress = False
+            is_told = word.state.phase == ENDED
+            if answer.members or is_told != self.is_told:
+                self.is_told = is_told
+                self._changed.notify_all()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from akdl.wire import ENDED, RUNNING, GroupState, MemberState
 from bridge.group.addresses import release, reserve
-from bridge.group.line import GroupLink, GroupServer
+from bridge.group.line import GroupLink, GroupServer, OwnWord
 from tests.support.leftovers import wait_until
 
 TOKEN = "secret"
@@ -31,14 +30,21 @@ def server(port: int) -> Iterator[GroupServer]:
     made.stop()
 
 
-class Answers(list[tuple[list[MemberState], MemberState]]):
-    """What a link was answered: the states of all, and its own state that was answered."""
+class Answers(list[MemberState]):
+    """The own states that member 0 has answered, and what is known of all by the answers."""
 
-    def take(self, answer: GroupState, answered: MemberState) -> None:
-        self.append((list(answer.members), answered))
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[int, MemberState] = {}
+        self.told = 0  # states in all answers
+
+    def take(self, answer: GroupState, word: OwnWord) -> None:
+        self.known.update((state.index, state) for state in answer.members)
+        self.told += len(answer.members)
+        self.append(word.state)
 
     def know(self, *indexes: int) -> bool:
-        return bool(self) and [state.index for state in self[-1][0]] == list(indexes)
+        return sorted(self.known) == list(indexes)
 
 
 @pytest.fixture
@@ -47,7 +53,7 @@ def link(port: int) -> Iterator[Callable[..., tuple[GroupLink, Answers]]]:
 
     def start(state: Callable[[], MemberState], token: str = TOKEN) -> tuple[GroupLink, Answers]:
         answers = Answers()
-        links.append(GroupLink(f"127.0.0.1:{port}", token, state, answers.take))
+        links.append(GroupLink(f"127.0.0.1:{port}", token, 2, lambda: OwnWord(state()), answers.take))
         return links[-1], answers
 
     yield start
@@ -59,34 +65,18 @@ def member(index: int, **values: Any) -> Callable[[], MemberState]:
     return lambda: MemberState(index=index, phase=RUNNING, **values)
 
 
-def test_every_member_learns_the_last_state_of_all_in_order_of_their_index(server: GroupServer, link: Any) -> None:
-    rows = {0: 5}
-    _, second = link(member(1, rows=7))
-    _, first = link(lambda: MemberState(index=0, phase=RUNNING, rows=rows[0]))
+def test_every_member_learns_what_has_changed_and_nothing_else(server: GroupServer, link: Any) -> None:
+    state = {"rows": 5}
+    asks, second = link(member(1))
+    _, first = link(lambda: MemberState(index=0, phase=RUNNING, **state))
     wait_until(lambda: first.know(0, 1) and second.know(0, 1), "both know both")
-    rows[0] = 6
-    wait_until(lambda: [state.rows for state in second[-1][0]] == [6, 7], "a newer state replaces the older one")
-
-
-def test_others_learn_for_how_long_a_member_has_been_silent(server: GroupServer, link: Any) -> None:
-    """Its process may be stopped: then it cannot say so itself."""
-    may_speak, goes_on = threading.Event(), threading.Event()
-    may_speak.set()
-
-    def state() -> MemberState:
-        if not may_speak.is_set():
-            goes_on.wait()
-        return MemberState(index=1, phase=RUNNING)
-
-    _, other = link(member(0))
-    link(state)
-    wait_until(lambda: other.know(0, 1), "both are known")
-    may_speak.clear()
-    wait_until(lambda: other[-1][0][1].silent_s > 1.0, "it has been silent for some reports")
-    assert other[-1][0][0].silent_s == 0.0
-    goes_on.set()
-    may_speak.set()
-    wait_until(lambda: other[-1][0][1].silent_s < 1.0, "it speaks again")
+    state["rows"], answered, told = 6, len(second), second.told
+    wait_until(lambda: len(first) > 3 and len(second) > answered + 3, "some more reports")
+    assert second.told == told, "rows alone are not told"
+    asks.ask_all()
+    assert second.known[0].rows == 6
+    state["input_ended"] = True
+    wait_until(lambda: second.known[0].input_ended, "the end of input is")
 
 
 def test_an_answer_comes_with_the_state_that_it_answers(server: GroupServer, link: Any) -> None:
@@ -98,8 +88,7 @@ def test_an_answer_comes_with_the_state_that_it_answers(server: GroupServer, lin
 
     _, answers = link(state)
     wait_until(lambda: len(answers) >= 2, "two answers")
-    assert [answered.rows for _, answered in answers] == list(range(len(answers)))
-    assert all(members == [answered] for members, answered in answers)
+    assert [answered.rows for answered in answers] == list(range(len(answers)))
 
 
 def test_the_last_state_is_told_on_hanging_up_and_only_once(server: GroupServer, link: Any) -> None:
@@ -109,11 +98,21 @@ def test_the_last_state_is_told_on_hanging_up_and_only_once(server: GroupServer,
     wait_until(lambda: others.know(0, 1), "both are known")
     phases.append(ENDED)
     leaving.stop()
-    assert told[-1][1].phase == ENDED
+    assert told[-1].phase == ENDED
     count = len(told)
     leaving.stop()
     assert len(told) == count
-    wait_until(lambda: others[-1][0][0].phase == ENDED, "the other knows that it has ended")
+    wait_until(lambda: others.known[0].phase == ENDED, "the other knows that it has ended")
+
+
+def test_a_sample_larger_than_a_message_may_be_reaches_who_asks(server: GroupServer, link: Any) -> None:
+    giver, _ = link(member(0))
+    taker, _ = link(member(1))
+    taker.ask_for_sample()
+    sample = bytes(range(256)) * 20_000
+    giver.give_sample(sample)
+    wait_until(lambda: giver.is_sample_given and taker.sample is not None, "it has come")
+    assert taker.sample == sample and giver.sample is None
 
 
 def test_a_stranger_is_refused_and_not_counted(server: GroupServer, link: Any) -> None:

@@ -55,7 +55,26 @@ def test_shares() -> None:
     second = state(1, rows=4, dataset_file="/b", dataset_complete=True)
     assert [(share.path, share.rows) for share in group(first, second).shares.shares] == [("/a", 3), ("/b", 4)]
     assert group(first, second).share_sizes == [3, 4]
-    assert group(first, state(1, sample=b"x")).sample == b"x" and group(first).sample is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "giver"),
+    [([3, 0], 0), ([0, 3], 1), ([3, 4], None), ([0, 0], None)],
+    ids=["first", "second", "nobody needs", "nobody"],
+)
+def test_the_first_with_rows_gives_one_where_a_share_is_empty(rows: list[int], giver: int | None) -> None:
+    assert group(*(state(index, rows=count) for index, count in enumerate(rows))).giver == giver
+
+
+def test_progress_that_goes_on_unseen_is_no_standstill() -> None:
+    made = group(state(0, idle_s=11), state(1, idle_s=11), state(2, idle_s=11))
+    assert made.lagging(10) is not None
+    made.update_essence([state(1, idle_s=11)])
+    assert made.lagging(10) is None
+    made.update([state(1, idle_s=12)])
+    assert made.lagging(10) == 1
+    made.forget_progress()
+    assert made.lagging(10) is None
 
 
 def test_files_are_made_when_one_member_wants_them() -> None:
