@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow check fmt proto stubs clean
+.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow check fmt proto stubs docs pictures clean
 
 setup: $(INSTALLED)
 
@@ -63,6 +63,13 @@ proto: setup
 
 stubs: setup
 	$(BIN)/python scripts/build_stubs.py
+
+# All pages with the API reference, as HTML; without a network.
+docs: setup
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html docs build/docs
+
+pictures: setup
+	$(BIN)/python scripts/draw_docs.py
 
 clean:
 	rm -rf .venv build dist *.egg-info

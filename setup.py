@@ -30,16 +30,19 @@ DEVELOPMENT = [
     "grpcio-tools==1.59.5",  # see scripts/build_proto.py before moving this
     "import-linter>=2",
     "proselint>=0.16; python_version >= '3.10'",
+    "furo",  # theme of docs
     "jsonschema",
     "matplotlib",  # charts of benchmarks
     "mypy>=1.10",
     "pandas-stubs<2.3",
     *MORE_FILES,
+    "myst-parser>=2",  # pages in Markdown
     "pytest>=8",
     "pytest-timeout>=2.3",
     "pytest-xdist>=3.5",
     "pyyaml",
     "ruff>=0.5",
+    "sphinx>=7",
     "types-protobuf<5",
     "types-psutil",
     "uv",  # makes environments that tests pack

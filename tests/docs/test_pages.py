@@ -1,4 +1,4 @@
-"""What the pages name is there."""
+"""What the pages name is there: files, links and the headings they lead to."""
 
 from __future__ import annotations
 
@@ -7,20 +7,49 @@ import re
 
 import pytest
 
+from scripts import draw_docs
 from tests.support.installs import ROOT
 
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("benchmarks/*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
+PAGES = [page for page in PAGES if "docs/api/" not in page.as_posix()]  # made by `make docs`
+CODE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: pathlib.Path) -> set[str]:
+    """Return the headings of a page as GitHub and Sphinx write them in addresses."""
+    headings = re.findall(r"^#+ (.*)$", CODE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_and_files(page: pathlib.Path) -> None:
     text = page.read_text(encoding="utf-8")
-    links = [target for target in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in target]
+    links = [link for link in re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"", text)]
+    missing = []
+    for target in (first or second for first, second in links):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        aim = page.parent / path if path else page
+        if not aim.exists() or (anchor and anchor not in anchors(aim)):
+            missing.append(target)
     files = re.findall(r"(?<![\w./-])((?:examples|docs|benchmarks|tests|scripts)/[\w./-]+\.\w+)", text)
-    missing = [link for link in links if not (page.parent / link).exists()] + [
-        file for file in files if not (ROOT / file).exists()
-    ]
-    assert missing == []
+    assert missing + [file for file in files if not (ROOT / file).exists()] == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^(?:[^<\n`]*<)?([\w/]+)>?$", index, re.MULTILINE))
+    pages = {page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in PAGES if ROOT / "docs" in page.parents}
+    assert pages - named == {"index"}
+
+
+def test_the_first_page_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 800
+
+
+def test_pictures_are_those_of_their_script_and_of_the_figures() -> None:
+    assert [path.name for path, text in draw_docs.pictures() if path.read_text(encoding="utf-8") != text] == []
 
 
 def test_options_of_the_example_are_those_of_the_page() -> None:

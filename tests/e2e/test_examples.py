@@ -51,11 +51,11 @@ def test_one_program_for_all_clusters_runs_on_this_machine(tmp_path: pathlib.Pat
     assert sorted(rows) == [f"{x},{2 * x}" for x in range(10)]
 
 
-def test_the_sample_is_the_one_of_the_readme() -> None:
-    """README and example show the same job; only the script's location differs."""
-    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+def test_the_sample_is_the_one_of_the_first_steps() -> None:
+    """Page and example show the same job; only the script's location differs."""
+    page = (EXAMPLES.parent / "docs" / "first_steps.md").read_text(encoding="utf-8")
     job = (EXAMPLES / "dnn_batch" / "job.py").read_text(encoding="utf-8")
-    shown = readme.split("The job:\n\n```python\n")[1].split("```")[0].replace('["tf_dnn_batch.py"]', "[script]")
+    shown = page.split("The job:\n\n```python\n")[1].split("```")[0].replace('["tf_dnn_batch.py"]', "[script]")
     shown = shown.replace('"tf_dnn_batch.py"', "script")
     lines = [line for line in shown.splitlines() if line.strip()]
     assert [line for line in lines if line.split("  #")[0] not in [text.split("  #")[0] for text in job.splitlines()]] == []

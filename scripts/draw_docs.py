@@ -1,0 +1,119 @@
+"""Draw the pictures of README and docs: `make pictures`. A test fails when script, figures and pictures differ.
+
+Each picture exists for light and for dark pages. The figures of the chart are the table "Results" of benchmarks/README.md.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Iterator
+from html import escape
+
+ROOT = pathlib.Path(__file__).parents[1]
+FOLDER = ROOT / "docs" / "_static"
+FIGURES = ROOT / "benchmarks" / "README.md"
+COLOURS = {
+    "light": {
+        "ink": "#1f2328", "soft": "#59636e", "line": "#8c959f", "flink": "#ddf4ff", "tf": "#fff1e5", "bar": "#0969da",
+        "peer": "#afb8c1",
+    },
+    "dark": {
+        "ink": "#e6edf3", "soft": "#9198a1", "line": "#6e7681", "flink": "#0c2d48", "tf": "#4a2207", "bar": "#4493f8",
+        "peer": "#57606a",
+    },
+}  # fmt: skip
+FONT = 'font-family="-apple-system,Segoe UI,Helvetica,Arial,sans-serif"'
+
+
+def results() -> list[tuple[str, str, float]]:
+    """Return the rows of the table: what was measured, beside what, and the median ratio."""
+    part = FIGURES.read_text(encoding="utf-8").split("## Results\n", 1)[1].split("\n## ", 1)[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines() if line.startswith("|")]
+    return [(what, peer, float(ratio)) for what, peer, ratio in rows[2:]]
+
+
+def pictures() -> Iterator[tuple[pathlib.Path, str]]:
+    """Return path and text of each picture."""
+    for mode, colours in COLOURS.items():
+        yield FOLDER / f"path-{mode}.svg", _path(colours)
+        yield FOLDER / f"speed-{mode}.svg", _chart(colours)
+
+
+def _svg(width: int, height: int, title: str, parts: list[str]) -> str:
+    body = "\n".join(parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'role="img" {FONT}>\n'
+        f"<title>{escape(title)}</title>\n{body}\n</svg>\n"
+    )
+
+
+def _text(x: float, y: float, text: str, fill: str, size: int = 14, anchor: str = "middle", weight: str = "normal") -> str:
+    font = f'font-size="{size}" font-weight="{weight}" text-anchor="{anchor}" fill="{fill}"'
+    return f'<text x="{x:g}" y="{y:g}" {font}>{escape(text)}</text>'
+
+
+def _box(x: float, y: float, width: float, height: float, fill: str, line: str) -> str:
+    return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="8" fill="{fill}" stroke="{line}"/>'
+
+
+def _arrow(x1: float, y1: float, x2: float, y2: float, line: str) -> str:
+    return f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{line}" stroke-width="1.5" marker-end="url(#end)"/>'
+
+
+def _path(colours: dict[str, str]) -> str:
+    """Draw a table, the processes of a group with the script in them, and the table of results."""
+    ink, soft, line = colours["ink"], colours["soft"], colours["line"]
+    parts = [
+        '<defs><marker id="end" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" orient="auto">'
+        f'<path d="M0 0L10 5L0 10z" fill="{line}"/></marker></defs>',
+        _box(10, 90, 180, 80, colours["flink"], line),
+        _text(100, 124, "Flink table", ink, 16, weight="bold"),
+        _text(100, 148, "SQL, pandas, Kafka, files", soft, 13),
+        _box(530, 90, 180, 80, colours["flink"], line),
+        _text(620, 124, "Flink table", ink, 16, weight="bold"),
+        _text(620, 148, "predictions, model, rows", soft, 13),
+        _text(360, 22, "TensorFlow processes", ink, 16, weight="bold"),
+        _text(205, 62, "rows as columns", soft, 13),
+        _text(515, 62, "rows it writes", soft, 13),
+        _text(360, 252, "TF_CONFIG is set: workers in step, or with parameter servers", soft, 13),
+    ]
+    for number, y in enumerate((40, 106, 172)):
+        parts += [
+            _box(280, y, 160, 52, colours["tf"], line),
+            _text(360, y + 22, f"worker {number}", ink, 14, weight="bold"),
+            _text(360, y + 41, "main(task_config)", soft, 13),
+            _arrow(192, 130, 276, y + 26, line),
+            _arrow(442, y + 26, 526, 130, line),
+        ]
+    return _svg(720, 266, "Rows of a Flink table go to TensorFlow processes and come back as a table", parts)
+
+
+def _chart(colours: dict[str, str]) -> str:
+    """Draw a bar for each ratio, and a line where the peer stands."""
+    ink, soft = colours["ink"], colours["soft"]
+    rows = results()
+    left, right, step, top = 330, 660, 58, 40
+    scale = (right - left) / max(ratio for *_, ratio in rows)
+    one = left + scale
+    parts = [_text(one, 22, "the peer's rate = 1", soft, 13)]
+    for number, (what, peer, ratio) in enumerate(rows):
+        y = top + number * step
+        parts += [
+            _text(left - 12, y + 17, re.sub(r"`", "", what), ink, 14, "end", "bold"),
+            _text(left - 12, y + 36, "beside " + re.sub(r"`", "", peer), soft, 12, "end"),
+            f'<rect x="{left}" y="{y + 6}" width="{ratio * scale:.1f}" height="18" rx="3" fill="{colours["bar"]}"/>',
+            _text(left + ratio * scale + 8, y + 20, f"{ratio:g}", ink, 14, "start", "bold"),
+            f'<rect x="{left}" y="{y + 27}" width="{scale:.1f}" height="8" rx="3" fill="{colours["peer"]}"/>',
+        ]
+    bottom = top + len(rows) * step
+    dashes = f'stroke="{colours["line"]}" stroke-dasharray="4 4"'
+    parts.append(f'<line x1="{one:.1f}" y1="28" x2="{one:.1f}" y2="{bottom}" {dashes}/>')
+    return _svg(720, bottom + 10, "Rates of akdl as multiples of its peers on the same machine", parts)
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for path, text in pictures():
+        path.write_text(text, encoding="utf-8")
