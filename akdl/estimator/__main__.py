@@ -1,4 +1,4 @@
-"""`python -m akdl.estimator train --module my_code.py --path data/`: training with four functions from the command line.
+"""`akdl-estimator train --module my_code.py --path data/`: training with four functions from the command line.
 
 Exit codes: 0, all went well; 1, it failed on the way, with the traceback; 2, arguments, parameters or functions are wrong and
 nothing was started; 130, interrupted from the keyboard.
@@ -72,7 +72,7 @@ def _params(options: argparse.Namespace) -> Dict[str, Any]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m akdl.estimator",
+        prog="akdl-estimator",
         description="Train an Estimator from model_fn, train_input_fn, eval_input_fn and serving_input_receiver_fn, evaluate "
         "it, and export it as a SavedModel. A second run with the same --model-dir goes on from the last checkpoint.",
     )

@@ -1,4 +1,4 @@
-"""`python -m akdl.keras train|evaluate|predict CONFIG --module user.py`: the runner from the command line.
+"""`akdl-keras train|evaluate|predict CONFIG --module user.py`: the runner from the command line.
 
 Exit codes: 0, all went well; 1, it failed on the way; 2, arguments, config or callbacks are wrong and nothing was started;
 130, interrupted from the keyboard.
@@ -78,9 +78,7 @@ def _placeholders(options: argparse.Namespace, config: Dict[str, Any]) -> Dict[s
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m akdl.keras", description="Train, evaluate or predict with awf_* callbacks."
-    )
+    parser = argparse.ArgumentParser(prog="akdl-keras", description="Train, evaluate or predict with awf_* callbacks.")
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("config", metavar="CONFIG", help="JSON file with the task config")
     parser.add_argument("--module", required=True, help="Python file with the callbacks")

@@ -2,7 +2,7 @@
 
 It writes digits into FOLDER (default: a temporary one) and then does what this command does:
 
-    python -m akdl.estimator train --module mnist.py --path FOLDER/digits.npz --params parameters.json --model-dir FOLDER/out
+    akdl-estimator train --module mnist.py --path FOLDER/digits.npz --params parameters.json --model-dir FOLDER/out
 
 With `--path mnist` the same command trains on the real digits, which TensorFlow downloads. In a group, it runs in every
 process, with TF_CONFIG. It prints

@@ -1,4 +1,4 @@
-"""A RankNet: trained on pairs of documents, served as the ranker inside it. The callbacks of `python -m akdl.keras`.
+"""A RankNet: trained on pairs of documents, served as the ranker inside it. The callbacks of `akdl-keras`.
 
 README.md lists what was repaired in the example that it follows.
 """

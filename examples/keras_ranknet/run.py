@@ -3,8 +3,8 @@
 `ranknet.py` holds the callbacks, `train.json` and `evaluate.json` are the task configs. This file makes data in FOLDER
 (default: a temporary one) and then does what these two commands do:
 
-    python -m akdl.keras train train.json --module ranknet.py --data-path FOLDER
-    python -m akdl.keras evaluate evaluate.json --module ranknet.py --data-path FOLDER
+    akdl-keras train train.json --module ranknet.py --data-path FOLDER
+    akdl-keras evaluate evaluate.json --module ranknet.py --data-path FOLDER
 
 The data are documents, and pairs of documents. A document has 8 features; the last two are noise, and the callbacks leave
 them out. Its label is -1 (skipped), 0 or 1 (listened to), or 2 (liked). The weight of a pair is the distance between its

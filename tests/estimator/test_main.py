@@ -1,4 +1,4 @@
-"""`python -m akdl.estimator`: arguments, what it prints, exit codes; alone and in a group, on the digits of the example."""
+"""`akdl-estimator`: arguments, what it prints, exit codes; alone and in a group, on the digits of the example."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def without_val(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_cli(folder: Path, workers: int, arguments: list[str], timeout_s: float = 150) -> list[str]:
-    """Run `python -m akdl.keras` in each worker of a group and return what each printed; all have to end well."""
+    """Run `akdl-keras` in each worker of a group and return what each printed; all have to end well."""
     folder.mkdir(parents=True, exist_ok=True)
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(workers)]}
     processes = []

@@ -1,4 +1,4 @@
-"""`python -m akdl.keras`: arguments, what it prints, exit codes; and the RankNet example."""
+"""`akdl-keras`: arguments, what it prints, exit codes; and the RankNet example."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def wheel() -> pathlib.Path:
     place = pathlib.Path(_place().name)
     sources = place / "sources"
     sources.mkdir()
-    for name in ("setup.py", "pyproject.toml", "README.md"):
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, sources)
     for package in ("akdl", "bridge", "operators"):
         shutil.copytree(ROOT / package, sources / package, ignore=shutil.ignore_patterns("__pycache__"))

@@ -1,0 +1,128 @@
+"""What `setup.py` declares: one version, commands that are there, and every package that our modules import."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pathlib
+import re
+import runpy
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+import setuptools
+from packaging.requirements import Requirement
+
+import akdl
+
+ROOT = pathlib.Path(__file__).parents[1]
+PACKAGES = ("akdl", "bridge", "operators")
+# The names of packages, where that of their module is another one. Flink says which versions of its own packages it takes.
+DISTRIBUTIONS = {
+    "apache_beam": "apache-flink", "dockerfile_parse": "dockerfile-parse", "google": "protobuf", "grpc": "grpcio",
+    "grpc_tools": "grpcio-tools", "keras": "tensorflow", "py4j": "apache-flink", "pyflink": "apache-flink", "yaml": "pyyaml",
+}  # fmt: skip
+PYTHONS = [f"3.{minor}" for minor in range(7, 15)]
+MACHINES = [("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64"), ("darwin", "x86_64"), ("win32", "AMD64")]
+
+
+@pytest.fixture
+def declared(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The arguments of `setup`."""
+    found: dict[str, Any] = {}
+    monkeypatch.setattr(setuptools, "setup", found.update)
+    monkeypatch.chdir(ROOT)
+    runpy.run_path(str(ROOT / "setup.py"))
+    return found
+
+
+def names(requirements: Iterable[str]) -> set[str]:
+    return {Requirement(text).name.replace("tensorflow-cpu", "tensorflow") for text in requirements}
+
+
+def imports(*folders: str) -> Iterator[tuple[str, pathlib.Path]]:
+    """The packages of others that the modules of some folders import, with the module."""
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    own = {*PACKAGES, "tests", "scripts", *(path.stem for path in paths)}
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            modules: list[str] = []
+            if isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                modules = [node.module or ""]
+            for name in (module.partition(".")[0] for module in modules):
+                if name not in own and name not in sys.stdlib_module_names:
+                    yield DISTRIBUTIONS.get(name, name), path.relative_to(ROOT)
+
+
+def test_one_version(declared: dict[str, Any]) -> None:
+    assert declared["version"] == akdl.__version__
+    assert re.fullmatch(r"\d+\.\d+\.\d+", akdl.__version__)
+
+
+def test_akdl_declares_what_it_imports(declared: dict[str, Any]) -> None:
+    extras = declared["extras_require"]
+    allowed = names([*declared["install_requires"], *extras["tf"], *extras["files"]])
+    allowed.add("pkg_resources")  # of setuptools, asked on Python 3.7, where environments have it
+    assert {(name, path) for name, path in imports("akdl") if name not in allowed} == set()
+
+
+def test_the_flink_side_declares_what_it_imports(declared: dict[str, Any]) -> None:
+    allowed = names([*declared["install_requires"], *declared["extras_require"]["flink"]])
+    assert {(name, path) for name, path in imports("bridge", "operators") if name not in allowed} == set()
+
+
+def test_development_declares_what_it_imports(declared: dict[str, Any]) -> None:
+    extras = declared["extras_require"]
+    allowed = names([*declared["install_requires"], *extras["flink"], *extras["tf"], *extras["dev"], "setuptools"])
+    assert {
+        (name, path) for name, path in imports("tests", "benchmarks", "scripts", "examples") if name not in allowed
+    } == set()
+
+
+def test_requirements_of_the_flink_side_are_used(declared: dict[str, Any]) -> None:
+    used = {name for name, _ in imports(*PACKAGES)}
+    wanted = names([*declared["install_requires"], *declared["extras_require"]["flink"], *declared["extras_require"]["files"]])
+    assert wanted - used == set()
+
+
+@pytest.mark.parametrize("extra", ["tf", "tf-gpu"])
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("machine", MACHINES, ids="-".join)
+def test_one_tensorflow_on_every_python(declared: dict[str, Any], extra: str, python: str, machine: tuple[str, str]) -> None:
+    where = {"python_version": python, "sys_platform": machine[0], "platform_machine": machine[1]}
+    chosen = [Requirement(text) for text in declared["extras_require"][extra]]
+    found = [str(one) for one in chosen if "tensorflow" in one.name and (one.marker is None or one.marker.evaluate(where))]
+    assert len(found) == 1, f"expected one requirement, got {found}"
+
+
+@pytest.mark.parametrize("module", ["operators.doctor", "akdl.estimator.__main__", "akdl.keras.__main__"])
+def test_commands_know_their_names(declared: dict[str, Any], module: str, capsys: pytest.CaptureFixture[str]) -> None:
+    commands = dict(text.split(" = ") for text in declared["entry_points"]["console_scripts"])
+    (name,) = [name for name, function in commands.items() if function == f"{module}:main"]
+    assert len(commands) == 3, "each command is tried here"
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(module).main(["--help"])
+    assert ended.value.code == 0 and capsys.readouterr().out.startswith(f"usage: {name} ")
+
+
+def test_pages_and_messages_name_commands(declared: dict[str, Any]) -> None:
+    """A command has one name."""
+    modules = [
+        text.split(" = ")[1].partition(":")[0].replace(".__main__", "") for text in declared["entry_points"]["console_scripts"]
+    ]
+    long_name = re.compile(rf"python3? -m (?:{'|'.join(map(re.escape, modules))})\b")
+    folders = ("akdl", "bridge", "operators", "docs", "examples", "benchmarks", "scripts")
+    paths = [
+        *ROOT.glob("*.md"),
+        *(path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".md", ".py")),
+    ]
+    assert [str(path.relative_to(ROOT)) for path in paths if long_name.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_the_license_is_the_declared_one(declared: dict[str, Any]) -> None:
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert declared["license"] == "Apache-2.0" and "Apache License\n" in text and "Version 2.0, January 2004" in text
