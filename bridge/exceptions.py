@@ -1,10 +1,11 @@
-"""What can go wrong on the Flink side.
+"""What can go wrong on the Flink side. `from operators import *` has all of them.
 
 BridgeError
 ├── SchemaError        a column, a type or a schema text that cannot be used; found when the job is built
 ├── RowError           a cell that cannot be encoded or decoded; found while rows move
 ├── ConfigurationError settings that cannot work: counts, files, interpreters, Java
-└── TaskError          a TensorFlow process that failed; carries the script's traceback and last log lines
+├── TaskError          a TensorFlow process that failed; carries the script's traceback and last log lines
+└── JobError           a job that Flink refused or failed for a reason that is not ours
 """
 
 
@@ -26,3 +27,7 @@ class ConfigurationError(BridgeError):
 
 class TaskError(BridgeError):
     """A TensorFlow process that failed, with its role, the script's own traceback and its last log lines."""
+
+
+class JobError(BridgeError):
+    """Flink refused or failed a job for a reason that is not ours; the message is the innermost cause."""

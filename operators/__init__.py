@@ -1,5 +1,9 @@
-"""TensorFlow scripts as operators of Flink tables: `from operators import *`."""
+"""TensorFlow scripts as operators of Flink tables: `from operators import *`.
 
+Errors that are raised on purpose are kinds of `BridgeError`; `bridge.exceptions` draws their tree.
+"""
+
+from bridge.exceptions import BridgeError, ConfigurationError, JobError, RowError, SchemaError, TaskError
 from operators.batch_operator import BatchOperator, MemSourceBatchOp, TableSourceBatchOp
 from operators.file_sources import AkSourceBatchOp, AkSourceStreamOp, ParquetSourceBatchOp, ParquetSourceStreamOp
 from operators.flink.alink_settings import AlinkGlobalConfiguration
@@ -55,9 +59,12 @@ __all__ = [
     "AlinkDataTypes",
     "AlinkGlobalConfiguration",
     "BatchOperator",
+    "BridgeError",
+    "ConfigurationError",
     "CsvSinkBatchOp",
     "CsvSourceBatchOp",
     "CsvSourceStreamOp",
+    "JobError",
     "KerasSequentialClassificationModel",
     "KerasSequentialClassifier",
     "KerasSequentialClassifierPredictBatchOp",
@@ -78,6 +85,8 @@ __all__ = [
     "PipelineModel",
     "RandomTableSourceBatchOp",
     "RandomTableSourceStreamOp",
+    "RowError",
+    "SchemaError",
     "StreamOperator",
     "TF2TableModelTrainBatchOp",
     "TF2TableModelTrainer",
@@ -92,6 +101,7 @@ __all__ = [
     "TableSinkBatchOp",
     "TableSourceBatchOp",
     "TableSourceStreamOp",
+    "TaskError",
     "TensorFlow2BatchOp",
     "TensorFlow2StreamOp",
     "TensorFlowBatchOp",

@@ -9,12 +9,7 @@ from __future__ import annotations
 import re
 
 from bridge import exceptions
-from bridge.exceptions import BridgeError
-
-
-class JobError(BridgeError):
-    """Flink refused or failed a job for a reason that is not ours; the message is the innermost cause."""
-
+from bridge.exceptions import BridgeError, JobError
 
 _OURS = {name: kind for name, kind in vars(exceptions).items() if isinstance(kind, type) and issubclass(kind, BridgeError)}
 _RAISED = re.compile(rf"^(?:bridge\.exceptions\.)?({'|'.join(_OURS)}): ", re.MULTILINE)

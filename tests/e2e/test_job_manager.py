@@ -8,7 +8,7 @@ import threading
 import psutil
 import pytest
 
-from bridge.flink.errors import JobError
+from bridge.exceptions import JobError
 from operators import getMLEnv, resetEnv, useRemoteEnv
 from tests.e2e.jobs import script_op, sequence
 from tests.support.flink_cluster import flink_cluster

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bridge import exceptions
-from bridge.exceptions import BridgeError, RowError, TaskError
-from bridge.flink.errors import JobError, readable
+from bridge.exceptions import BridgeError, JobError, RowError, TaskError
+from bridge.flink.errors import readable
 
 PYTHON = """An error occurred while calling o1.execute.
 : org.apache.flink.runtime.client.JobExecutionException: Job execution failed.
