@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow check fmt proto stubs docs pictures clean
+.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow fuzz check fmt proto stubs docs pictures clean
 
 setup: $(INSTALLED)
 
@@ -46,6 +46,11 @@ test-tf: setup
 
 test-flink: setup
 	$(PYTEST) -m 'flink and not (cluster or slow)'
+
+# Damaged messages, archives and texts, 100,000 of each kind; `make test` tries some hundreds.
+FUZZ_CASES ?= 100000
+fuzz: setup
+	AKDL_FUZZ_CASES=$(FUZZ_CASES) $(PYTEST) tests/fuzz --timeout 0 --numprocesses $(TESTS_AT_ONCE)
 
 check: setup
 	$(BIN)/ruff check .

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import IO, Any
 
+from akdl.storage.archive import ArchiveError, damage_is_named
 from akdl.wire.column_type import Kind, parse_type
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.schema import Column, Schema
@@ -45,8 +46,11 @@ def is_ak_file(path: str) -> bool:
     """Whether a path is that of an .ak file."""
     if not os.path.isfile(path) or not zipfile.is_zipfile(path):
         return False
-    with zipfile.ZipFile(path) as file:
-        return META in file.namelist()
+    try:
+        with damage_is_named(), zipfile.ZipFile(path) as file:
+            return META in file.namelist()
+    except ArchiveError:
+        return False
 
 
 def read_schema(path: str) -> Schema:
@@ -56,9 +60,9 @@ def read_schema(path: str) -> Schema:
         ConfigurationError: It is no .ak file, or has a column of a type that is not supported.
     """
     try:
-        with zipfile.ZipFile(path) as file:
+        with damage_is_named(), zipfile.ZipFile(path) as file:
             text = json.loads(file.read(META))["schemaStr"]
-    except (OSError, KeyError, ValueError, TypeError, zipfile.BadZipFile) as error:
+    except (OSError, KeyError, ValueError, TypeError) as error:
         raise ConfigurationError(f"{path} is no .ak file: {error}") from None
     try:
         schema = Schema.parse(text)
@@ -75,7 +79,14 @@ def read_rows(path: str) -> Iterator[tuple[Any, ...]]:
     Raises:
         ConfigurationError: It is no .ak file, or a damaged one.
     """
-    schema = read_schema(path)
+    try:
+        with damage_is_named():
+            yield from _rows(path, read_schema(path))
+    except ArchiveError as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+
+
+def _rows(path: str, schema: Schema) -> Iterator[tuple[Any, ...]]:
     with zipfile.ZipFile(path) as file:
         names = [name for name in file.namelist() if name.lower() != META and not name.endswith("/")]
         kind_bits = None

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from akdl.process import owned_folder
+from akdl.storage.archive import damage_is_named
 from akdl.storage.files import FileError, fetch
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Column, Schema
@@ -119,7 +120,7 @@ def read_pipeline(path: str, folder: str) -> list[dict[str, Any]]:
     if is_ak_file(path):
         return read_alink_pipeline(path)
     try:
-        with zipfile.ZipFile(path) as file:
+        with damage_is_named(), zipfile.ZipFile(path) as file:
             description = json.loads(file.read(DESCRIPTION))
             if description["version"] != 1:
                 raise ConfigurationError(f"{path}: a pipeline model of version {description['version']}, expected 1")
@@ -131,7 +132,7 @@ def read_pipeline(path: str, folder: str) -> list[dict[str, Any]]:
                     shutil.copyfileobj(source, copy)
                 stage["model"] = target
         return stages
-    except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, KeyError, TypeError, ValueError) as error:
         raise ConfigurationError(f"{path} is no saved pipeline model: {error}") from None
 
 

@@ -186,8 +186,14 @@ class _TensorColumn:
         return Cells(np.zeros(rows, self._dtype), none)
 
     def ready(self, cells: Cells) -> Cells:
-        """Return cells with the type of the tensor and without nulls; a null ARRAY is empty."""
+        """Return cells with the type of the tensor and without nulls; a null ARRAY is empty.
+
+        Raises:
+            ValueError: They are no cells of such a column.
+        """
         values, valid, cell_offsets, value_offsets = cells
+        if (value_offsets is None) is (self._dtype == STRING) or (cell_offsets is None) is self._is_array:
+            raise ValueError(f"the cells of the column {self.name!r} are not of its type")
         if value_offsets is None:
             with np.errstate(over="ignore"):  # beyond float32 is infinity, as in any conversion to float32
                 values = values.astype(self._dtype, copy=False)

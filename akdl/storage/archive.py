@@ -107,7 +107,7 @@ def unpack_archive(
     size = file.seek(0, os.SEEK_END)
     writing = _Unpacking(folder, links, copy or _plain_copy, _Counter(limits or Limits.of(os.environ), size))
     file.seek(0)
-    with _damage_is_named():
+    with damage_is_named():
         if zipfile.is_zipfile(file):
             file.seek(0)
             with zipfile.ZipFile(file) as archive:
@@ -165,7 +165,18 @@ class _Counted:
 
 
 class _TarEntry(tarfile.TarInfo):
-    """An entry whose extended headers are of a sane size."""
+    """An entry whose extended headers are of a sane size, and that is not taken for the end when it is damaged."""
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> Any:
+        try:
+            return super().fromtarfile(archive)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]  # the mark at the end
+            raise
+        except tarfile.HeaderError as error:  # tarfile itself would stop here silently, and lose what follows
+            if archive.offset:
+                raise ArchiveError(f"it is damaged, or cut off: {error} at byte {archive.offset}") from error
+            raise
 
     def _proc_member(self, archive: tarfile.TarFile) -> Any:
         if self.type in _EXTENDED and self.size > _HEADER_BYTES:
@@ -203,9 +214,13 @@ class _Unpacking:
     def add_file(self, name: str, content: IO[bytes], mode: int) -> None:
         path = self._made(name)
         with content, open(path, "xb") as target:
-            self.files[name] = self._copy(_Counted(content, self._counter), target)  # type: ignore[arg-type]
+            self.files[name] = self._copy(self.counted(content), target)  # type: ignore[arg-type]
         if mode & 0o111:
             os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) | (mode & 0o111))
+
+    def counted(self, content: IO[bytes]) -> _Counted:
+        """Return content that counts among what comes out."""
+        return _Counted(content, self._counter)
 
     def add_link(self, name: str, target: str) -> None:
         """Note a symbolic link; `make_links` makes it."""
@@ -281,6 +296,10 @@ def _unpack_tar(archive: tarfile.TarFile, writing: _Unpacking) -> None:
             if content is None:
                 raise ArchiveError(f"it has an entry that is no plain file: {name!r}")
             writing.add_file(name, content, entry.mode)
+    if archive.fileobj is not None:  # the checksum of what is compressed comes last
+        rest = writing.counted(archive.fileobj)  # type: ignore[arg-type]
+        while rest.read(_COPY_BYTES):
+            pass
 
 
 def _without_dot(name: str) -> str:
@@ -292,10 +311,19 @@ def _plain_copy(source: IO[bytes], target: IO[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def _damage_is_named() -> Iterator[None]:
+def damage_is_named() -> Iterator[None]:
+    """Name what zipfile and tarfile raise for damaged bytes.
+
+    Raises:
+        ArchiveError: In its place.
+    """
     try:
         yield
     except ArchiveError:
         raise
     except _BROKEN_ARCHIVE as error:
+        raise ArchiveError(f"it is damaged: {error}") from error
+    except OSError as error:
+        if error.errno is not None:  # of the file system; bz2 raises one without a number for damaged bytes
+            raise
         raise ArchiveError(f"it is damaged: {error}") from error

@@ -50,16 +50,20 @@ def read_cells(column: Column, rows: int) -> Cells:
     if column.type == BYTES:
         values = np.frombuffer(column.values, np.uint8)
         value_offsets = np.frombuffer(column.value_offsets, "<i4")
-        found = len(value_offsets) - 1
-        whole = found == count and int(value_offsets[-1]) == len(values)
+        whole = len(value_offsets) == count + 1 and int(value_offsets[-1]) == len(values)
     elif column.type == BOOL:
         values = unpacked_bits(column.values, count)
         whole = len(values) == count
-    else:
+    elif column.type in DTYPES:
         values = np.frombuffer(column.values, DTYPES[column.type])
         whole = len(values) == count
+    else:
+        raise ValueError(f"the column {column.name!r} has values of the unknown type {column.type}")
     if cell_offsets is not None and len(cell_offsets) != rows + 1 or valid is not None and len(valid) != rows or not whole:
         raise ValueError(f"the buffers of the column {column.name!r} do not hold {rows} rows of {count} values")
+    for offsets in (cell_offsets, value_offsets):
+        if offsets is not None and (offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any()):
+            raise ValueError(f"the offsets of the column {column.name!r} do not begin at 0, or go back")
     return Cells(values, valid, cell_offsets, value_offsets)
 
 

@@ -92,7 +92,7 @@ class _Reader:
                 self._refuse_null(0)
             return pa.nulls(rows, self._arrow_type)
         if message.type not in self._forms.accepted:
-            self._refuse_form(f"a batch of {_VALUE_NAMES[message.type]} values")
+            self._refuse_form(f"a batch of {_VALUE_NAMES.get(message.type, 'unknown')} values")
         if bool(message.cell_offsets) is not self._type.is_array:
             self._refuse_form(f"a batch {'without' if self._type.is_array else 'of'} arrays")
         bits = message.valid

@@ -51,11 +51,13 @@ class GroupServer:
         port: Port, which may be reserved with SO_REUSEPORT.
         token: The group's secret.
         attempt: Number of the Flink attempt.
+        size: How many members there are.
     """
 
-    def __init__(self, host: str, port: int, token: str, attempt: int) -> None:
+    def __init__(self, host: str, port: int, token: str, attempt: int, size: int) -> None:
         self._token = token
         self._attempt = attempt
+        self._size = size
         self._lock = threading.Lock()
         self._board = Board()
         self._sample = b""
@@ -87,6 +89,8 @@ class GroupServer:
         if state.attempt != self._attempt:
             reason = f"member {state.index} belongs to attempt {state.attempt}, this is {self._attempt}"
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason)
+        if state.index >= self._size:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"there is no member {state.index} in a group of {self._size}")
         with self._lock:
             return self._board.answer(report, time.monotonic())
 

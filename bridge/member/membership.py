@@ -60,7 +60,7 @@ class Membership:
             return
         hub, own, token = addresses[0], addresses[self._index], self._settings.token
         if self._index == 0:
-            self._server = GroupServer(own.host, own.group_port, token, self._attempt)
+            self._server = GroupServer(own.host, own.group_port, token, self._attempt, len(addresses))
         address = f"{hub.host}:{hub.group_port}"
         self._link = GroupLink(address, token, len(addresses), self._word, self._on_answer)
 

@@ -23,7 +23,7 @@ from akdl.wire import Prediction
 from bridge.codec.ipc import read_batch, write_batch
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
-from bridge.exceptions import RowError
+from bridge.exceptions import BridgeError, RowError
 from bridge.flink.arrow_operators import CHUNK, Gathering, chunks_of, column_types, logical_type, table_of
 from bridge.flink.time_attributes import PROCTIME, ROWTIME, time_attributes, with_plain_times
 from bridge.host.carried import arrived, carry, carry_own_packages
@@ -135,24 +135,40 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         batch = read_batch(arrow)
         fed = batch.select(self._settings.input_schema.names)
         prediction = self._process.predict(to_columns(fed, self._settings.input_schema))
-        cells = dict(zip(batch.schema.names, batch.columns))
-        cells.update(self._errors(prediction, batch.num_rows))
-        cells.update(zip(self._settings.output_schema.names, self._decoder.decode(prediction.rows)))
-        predicted = pa.record_batch([cells[name] for name in self._columns], names=self._columns)
+        predicted = with_outputs(batch, prediction, self._decoder, self._settings).select(self._columns)
         # PyFlink's coder takes this as it is, but asks a Row for its fields and its kind.
         yield InternalRow([kinds, write_batch(predicted)], _INSERT)
 
-    def _errors(self, prediction: Prediction, rows: int) -> dict[str, pa.Array]:
-        """Return the column of errors, if there is one."""
-        if self._settings.error_column is None:
-            if prediction.bad_rows:
-                bad = prediction.bad_rows[0]
-                raise RowError(
-                    f"{self._settings.process.operator}: row {bad.row} of a batch cannot be predicted: {bad.message}; "
-                    "errorCol names a column for such messages, if the job should go on"
-                )
-            return {}
+
+def with_outputs(
+    batch: pa.RecordBatch, prediction: Prediction, decoder: ColumnDecoder, settings: PredictionSettings
+) -> pa.RecordBatch:
+    """Return rows with the model's outputs, and with what is wrong with each row where a column is named for that.
+
+    Args:
+        batch: The rows.
+        prediction: What the model process has answered.
+        decoder: Of the output columns.
+        settings: What the predictor is told.
+
+    Raises:
+        RowError: A row that cannot be predicted, and no column is named for errors.
+        BridgeError: The answer belongs to other rows.
+    """
+    rows = batch.num_rows
+    if prediction.rows.rows != rows or any(bad.row >= rows for bad in prediction.bad_rows):
+        raise BridgeError(f"{settings.process.operator}: the model process has not answered for the {rows} rows that it got")
+    cells = dict(zip(batch.schema.names, batch.columns))
+    if settings.error_column is not None:
         errors = np.full(rows, None, object)
         for bad in prediction.bad_rows:
             errors[bad.row] = bad.message
-        return {self._settings.error_column: pa.array(errors, pa.string())}
+        cells[settings.error_column] = pa.array(errors, pa.string())
+    elif prediction.bad_rows:
+        bad = prediction.bad_rows[0]
+        raise RowError(
+            f"{settings.process.operator}: row {bad.row} of a batch cannot be predicted: {bad.message}; "
+            "errorCol names a column for such messages, if the job should go on"
+        )
+    cells.update(zip(settings.output_schema.names, decoder.decode(prediction.rows)))
+    return pa.record_batch(list(cells.values()), names=list(cells))

@@ -190,3 +190,23 @@ def test_a_link_of_megabytes_takes_no_memory(tmp_path: pathlib.Path, pack: Calla
         assert tracemalloc.get_traced_memory()[1] - before < 8 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_a_tar_file_that_is_cut_between_two_entries(tmp_path: pathlib.Path) -> None:
+    whole = tar_of(file("a"), file("b"), compression="").getvalue()
+    with pytest.raises(ArchiveError, match="damaged, or cut off: .* at byte 1024"):
+        unpack_archive(io.BytesIO(whole[:1024]), str(tmp_path))
+
+
+def test_a_tar_file_with_a_damaged_entry_in_the_middle(tmp_path: pathlib.Path) -> None:
+    whole = bytearray(tar_of(file("a"), file("b"), file("c"), compression="").getvalue())
+    whole[1030] ^= 1  # in the name of the second
+    with pytest.raises(ArchiveError, match="damaged, or cut off: bad checksum at byte 1024"):
+        unpack_archive(io.BytesIO(whole), str(tmp_path))
+
+
+def test_a_compressed_tar_file_whose_checksum_does_not_agree(tmp_path: pathlib.Path) -> None:
+    whole = bytearray(tar_of(file("a", b"content")).getvalue())
+    whole[-8] ^= 1
+    with pytest.raises(ArchiveError, match="it is damaged: CRC check failed"):
+        unpack_archive(io.BytesIO(whole), str(tmp_path))

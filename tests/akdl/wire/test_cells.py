@@ -95,6 +95,20 @@ def test_buffers_that_do_not_agree(column: Column, rows: int, values: int) -> No
         read_cells(column, rows)
 
 
+def test_offsets_that_go_back() -> None:
+    for column in (
+        Column(name="x", type=INT8, cell_offsets=offsets(0, 2, 1), values=b"a"),
+        Column(name="x", type=BYTES, value_offsets=offsets(1, 1, 1), values=b"a"),
+    ):
+        with pytest.raises(ValueError, match="^the offsets of the column 'x' do not begin at 0, or go back$"):
+            read_cells(column, 2)
+
+
+def test_values_of_a_type_that_nobody_knows() -> None:
+    with pytest.raises(ValueError, match="^the column 'x' has values of the unknown type 99$"):
+        read_cells(Column.FromString(Column(name="x").SerializeToString() + b"\x10\x63"), 0)
+
+
 def test_numbers_and_bytes_are_views_that_cannot_be_written_to() -> None:
     for column in (Column(type=INT8, values=b"\x01"), Column(type=BYTES, value_offsets=offsets(0, 1), values=b"a")):
         with pytest.raises(ValueError, match="read-only"):

@@ -25,7 +25,7 @@ def port() -> Iterator[int]:
 
 @pytest.fixture
 def server(port: int) -> Iterator[GroupServer]:
-    made = GroupServer("127.0.0.1", port, TOKEN, attempt=0)
+    made = GroupServer("127.0.0.1", port, TOKEN, attempt=0, size=3)
     yield made
     made.stop()
 
@@ -123,6 +123,13 @@ def test_a_stranger_is_refused_and_not_counted(server: GroupServer, link: Any) -
     wait_until(lambda: own.know(0), "it knows itself alone")
 
 
+def test_a_member_that_the_group_does_not_have_is_refused(server: GroupServer, link: Any) -> None:
+    unknown, answers = link(member(3))
+    expected = "INVALID_ARGUMENT: there is no member 3 in a group of 3"
+    wait_until(lambda: unknown.last_error == expected, "it is refused")
+    assert not answers
+
+
 def test_a_member_of_another_attempt_is_refused_and_not_counted(server: GroupServer, link: Any) -> None:
     stale, answers = link(member(1, attempt=7))
     expected = "FAILED_PRECONDITION: member 1 belongs to attempt 7, this is 0"
@@ -137,7 +144,7 @@ def test_a_member_that_nobody_answers_counts_the_seconds_and_goes_on_asking(port
     assert early.last_error == "no answer yet"
     wait_until(lambda: early.last_error.startswith("UNAVAILABLE: "), "nobody is there")
     assert early.unanswered_s > 0.2 and not answers
-    server = GroupServer("127.0.0.1", port, TOKEN, attempt=0)
+    server = GroupServer("127.0.0.1", port, TOKEN, attempt=0, size=3)
     try:
         wait_until(lambda: answers.know(0), "the server that has come late answers")
         wait_until(lambda: early.unanswered_s < 0.2, "an answer begins the count anew")
@@ -147,7 +154,7 @@ def test_a_member_that_nobody_answers_counts_the_seconds_and_goes_on_asking(port
 
 
 def test_the_server_listens_beside_the_reservation_of_its_port_and_lets_go_of_it(port: int) -> None:
-    server = GroupServer("127.0.0.1", port, TOKEN, attempt=0)
+    server = GroupServer("127.0.0.1", port, TOKEN, attempt=0, size=3)
     with socket.create_connection(("127.0.0.1", port)):
         pass
     server.stop()

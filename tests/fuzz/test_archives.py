@@ -1,0 +1,160 @@
+"""Damaged archives, model tables and pipelines: an error of ours, or what was packed, never a part of it."""
+
+from __future__ import annotations
+
+import io
+import pathlib
+import random
+import shutil
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from akdl.storage.archive import ArchiveError, Limits, unpack_archive
+from akdl.storage.model_archive import ModelError, pack, unpack
+from bridge.exceptions import ConfigurationError
+from bridge.schema import Schema
+from operators.ak_file import AkWriter, is_ak_file, read_rows
+from operators.local_predictor import DESCRIPTION, read_pipeline
+from tests.support.fuzzing import cases, damaged, outcomes
+
+CONTENTS = {"a.py": b"import b\n" * 200, "folder/b.py": bytes(range(256)) * 30, "empty": b"", "last.py": b"last"}
+LIMITS = Limits(members=1000, bytes=1 << 24, free_bytes=1 << 22)
+ZIPS = {
+    "zip": zipfile.ZIP_STORED, "zip, deflated": zipfile.ZIP_DEFLATED, "zip, bzip2": zipfile.ZIP_BZIP2, "zip, lzma": zipfile.ZIP_LZMA,
+}  # fmt: skip
+TARS = {"tar": "w", "tar.gz": "w:gz", "tar.bz2": "w:bz2", "tar.xz": "w:xz"}
+
+
+def archive(kind: str) -> bytes:
+    file = io.BytesIO()
+    if kind in ZIPS:
+        with zipfile.ZipFile(file, "w", ZIPS[kind]) as zip_file:
+            for name, content in CONTENTS.items():
+                zip_file.writestr(name, content)
+    else:
+        with tarfile.open(fileobj=file, mode=TARS[kind]) as tar_file:
+            for name, content in CONTENTS.items():
+                entry = tarfile.TarInfo(name)
+                entry.size = len(content)
+                tar_file.addfile(entry, io.BytesIO(content))
+    return file.getvalue()
+
+
+@pytest.fixture
+def folder() -> Iterator[Callable[[], pathlib.Path]]:
+    """Return what makes an empty folder; each takes the place of the one before."""
+    root = pathlib.Path(tempfile.mkdtemp(prefix="fuzz-", dir="/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None))
+
+    def empty() -> pathlib.Path:
+        shutil.rmtree(root)
+        root.mkdir()
+        return root
+
+    yield empty
+    shutil.rmtree(root)
+
+
+@pytest.mark.parametrize("kind", [*ZIPS, *TARS])
+def test_archives(kind: str, folder: Callable[[], pathlib.Path]) -> None:
+    whole, found = archive(kind), outcomes()
+    for rng in cases(60, len(ZIPS) + len(TARS)):
+        target = folder()
+        data = damaged(rng, whole)
+        try:
+            unpack_archive(io.BytesIO(data), str(target), limits=LIMITS)
+        except ArchiveError:
+            found["refused"] += 1
+            continue
+        got = {path.relative_to(target).as_posix(): path.read_bytes() for path in target.rglob("*") if path.is_file()}
+        # Names, and in a plain tar file contents, have no checksum of their own: they may change, but none is lost.
+        assert len(got) == len(CONTENTS), (kind, sorted(got))
+        if kind != "tar":
+            assert sorted(got.values()) == sorted(CONTENTS.values()), kind
+        found["whole"] += 1
+    assert found["refused"] > found.total() / 10, found
+
+
+def saved_model(folder: pathlib.Path) -> None:
+    (folder / "variables").mkdir(parents=True)
+    (folder / "saved_model.pb").write_bytes(b"graph" * 100)
+    (folder / "variables" / "variables.index").write_bytes(random.Random(0).randbytes(3000))
+
+
+def test_model_tables(folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path) -> None:
+    saved_model(tmp_path / "model")
+    whole, found = list(pack(str(tmp_path / "model"))), outcomes()
+    for rng in cases(150):
+        rows = list(whole)
+        place = rng.randrange(len(rows))
+        number, text = rows[place]
+        kind = rng.randrange(5)
+        if kind == 0:
+            rows[place] = (number, damaged(rng, text.encode()).decode("utf-8", "replace"))
+        elif kind == 1:
+            rows[place] = (rng.choice([-1, 0, 1, 2, 7, 2**40, 2**63 - 1]), text)
+        elif kind == 2:
+            del rows[place]
+        elif kind == 3:
+            rows.append(rows[place])
+        else:
+            rows[place] = rng.choice([(None, text), (number, None), (number, ""), (number, "AAAA"), (1.5, text)])
+        target = folder() / "model"
+        try:
+            unpack(rows, str(target))
+        except ModelError:
+            assert not target.exists()
+            found["refused"] += 1
+            continue
+        got = {path.relative_to(target).as_posix(): path.read_bytes() for path in target.rglob("*") if path.is_file()}
+        assert got["saved_model.pb"] == b"graph" * 100 and len(got["variables/variables.index"]) == 3000
+        found["whole"] += 1
+    assert found["refused"] > found.total() / 5, found
+
+
+def test_pipelines(folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path) -> None:
+    path, found = tmp_path / "pipeline", outcomes()
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("model_0.zip", archive("zip, deflated"))
+        file.writestr(
+            DESCRIPTION, '{"version": 1, "stages": [{"type": "TFTableModelPredictor", "params": {"selectedCols": null}}]}'
+        )
+    whole = path.read_bytes()
+    for rng in cases(150):
+        path.write_bytes(damaged(rng, whole))
+        try:
+            stages = read_pipeline(str(path), str(folder()))
+        except ConfigurationError:
+            found["refused"] += 1
+            continue
+        assert [pathlib.Path(stage["model"]).read_bytes() for stage in stages] == [archive("zip, deflated")] * len(stages)
+        found["stages"] += 1
+    assert found["refused"] > found.total() / 5, found
+
+
+def test_ak_files(tmp_path: pathlib.Path) -> None:
+    path, found = tmp_path / "rows.ak", outcomes()
+    schema = Schema.parse("a BIGINT, b STRING, c DOUBLE, d BYTES, e DECIMAL(10, 2), f TIMESTAMP(3)")
+    rows = [(number, "ż" * number, 0.5, b"x" * number, None, None) for number in range(20)]
+    with open(path, "wb") as file:
+        writer = AkWriter(file, schema)
+        for row in rows:
+            writer.write(row)
+        writer.close()
+    whole = path.read_bytes()
+    for rng in cases(150):
+        path.write_bytes(damaged(rng, whole))
+        try:
+            if not is_ak_file(str(path)):
+                found["no such file"] += 1
+                continue
+            got = list(read_rows(str(path)))
+        except ConfigurationError:
+            found["refused"] += 1
+            continue
+        assert len(got) == len(rows)
+        found["rows"] += 1
+    assert found["refused"] > found.total() / 10, found

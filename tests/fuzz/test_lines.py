@@ -1,0 +1,206 @@
+"""Damaged control messages: a bridge, a group and a model process refuse them and go on, and no member is lost for others."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+import pyarrow as pa
+import pytest
+from google.protobuf.message import DecodeError
+
+from akdl.wire import (
+    RUNNING,
+    BadRow,
+    Failure,
+    GroupState,
+    Hello,
+    MemberReport,
+    MemberState,
+    Outcome,
+    Output,
+    Prediction,
+    Progress,
+    Report,
+    Rows,
+    Success,
+    Task,
+    Wishes,
+)
+from akdl.wire.columns import encode_columns
+from akdl.wire.service import GROUP_SERVICE, PROTOCOL, SERVICE
+from akdl.wire.token import TOKEN
+from bridge.codec.to_arrow import ColumnDecoder
+from bridge.exceptions import BridgeError
+from bridge.group.addresses import release, reserve
+from bridge.group.line import GroupServer
+from bridge.group.states import KnownStates
+from bridge.member.diagnosis import Situation, fault_of
+from bridge.member.server import BridgeServer
+from bridge.member.session import ProtocolError, Session
+from bridge.schema import Schema, table_columns
+from bridge.serving.model_process import ModelSettings
+from bridge.serving.prediction import PredictionSettings, with_outputs
+from bridge.settings import GroupSettings
+from tests.support.fuzzing import cases, damage_message, damaged, outcomes
+
+SCHEMA = Schema.parse("id BIGINT")
+SETTINGS = GroupSettings(
+    operator="Op", kind="batch", num_workers=3, num_ps=0, input_schema=SCHEMA, output_schema=SCHEMA, main_script="s.py",
+    user_files=(), start_timeout_s=60.0, stall_timeout_s=100.0,
+)  # fmt: skip
+
+
+def spoilt(rng: random.Random, message: Any) -> Any:
+    """Return a message that a process may have sent, whole or damaged."""
+    if rng.random() < 0.3:
+        return message
+    if rng.random() < 0.5:
+        damage_message(rng, message)
+        return message
+    try:
+        return type(message).FromString(damaged(rng, message.SerializeToString()))
+    except DecodeError:
+        return message
+
+
+def test_a_session_in_any_order_loses_no_rows() -> None:
+    found = outcomes()
+    for rng in cases():
+        session = Session(attempt=1, queue_bytes=1000)
+        written, taken = 0, 0
+        for _ in range(rng.randrange(1, 12)):
+            try:
+                step = rng.randrange(8)
+                if step == 0:
+                    session.connect(spoilt(rng, Hello(pid=1, attempt=1, protocol=PROTOCOL)))
+                elif step == 1:
+                    session.report(spoilt(rng, Progress(rows_read=3, report=Report(number=1, metrics={"loss": 0.5}))))
+                elif step == 2:
+                    output = spoilt(rng, Output(rows=Rows(rows=2), committed=1))
+                    session.add_rows(output)
+                    written += output.rows.rows
+                elif step == 3:
+                    session.finish(spoilt(rng, Outcome(success=Success(rows_read=1, rows_written=written))))
+                    if session.outcome is not None and session.outcome.HasField("success"):
+                        assert session.outcome.success.rows_written == written
+                elif step == 4:
+                    session.finish(spoilt(rng, Outcome(failure=Failure(type="E", message="m"))))
+                elif step == 5:
+                    session.offer(rng.randrange(5), b"x" * rng.randrange(600))
+                elif step == 6:
+                    session.end_input()
+                else:
+                    session.next_chunk()
+                taken += sum(output.rows.rows for output in session.take_rows())
+                found["taken"] += 1
+            except ProtocolError:
+                found["refused"] += 1
+        assert taken == written == session.rows_out
+    assert min(found["taken"], found["refused"]) > found.total() / 50, found
+
+
+def test_a_bridge_refuses_what_it_cannot_read_and_goes_on(tmp_path: pathlib.Path) -> None:
+    session, changed, found = Session(attempt=1, queue_bytes=1 << 20), threading.Condition(), outcomes()
+    server = BridgeServer(session, changed, lambda: None, Wishes, Task(operator="Op"), "secret", str(tmp_path))
+    server.start()
+    channel = grpc.insecure_channel(server.address)
+    hello = Hello(pid=1, attempt=1, protocol=PROTOCOL)
+    messages = {
+        "Connect": hello,
+        "Report": Progress(rows_read=3, dataset_file="/x", report=Report(number=1, metrics={"a": 1.0})),
+    }
+    connect = channel.unary_unary(f"/{SERVICE}/Connect", response_deserializer=Task.FromString)
+    assert connect(hello.SerializeToString(), metadata=[(TOKEN, "secret")]).operator == "Op"
+    for rng in cases(150):
+        name = rng.choice(sorted(messages))
+        try:
+            call = channel.unary_unary(f"/{SERVICE}/{name}")
+            call(damaged(rng, messages[name].SerializeToString()), metadata=[(TOKEN, "secret")], timeout=30)
+            found[name] += 1
+        except grpc.RpcError as error:
+            found[error.code().name] += 1
+    assert session.hello == hello
+    assert found["Report"] and set(found) <= {"Report", "INTERNAL", "UNKNOWN", "FAILED_PRECONDITION"}, found
+    channel.close()
+    server.stop()
+
+
+def test_answers_of_a_model_process() -> None:
+    outputs, found = Schema.parse("y DOUBLE, z STRING"), outcomes()
+    batch = pa.record_batch([pa.array([1, 2, 3])], names=["id"])
+    for rng in cases():
+        error_column = rng.choice([None, "error"])
+        rows = encode_columns({"y": [0.5, None, 1.5], "z": ["a", "ż", None]}, table_columns(outputs))
+        message = spoilt(rng, Prediction(rows=rows, bad_rows=[BadRow(row=1, message="bad")]))
+        settings = PredictionSettings(
+            ModelSettings("Op", "group", "{}", "secret"), "/model", SCHEMA, outputs, (("y", True),), error_column
+        )
+        try:
+            result = with_outputs(batch, message, ColumnDecoder(outputs), settings)
+        except BridgeError:
+            found["refused"] += 1
+            continue
+        result.validate(full=True)
+        assert result.num_rows == 3
+        found["rows"] += 1
+    assert min(found["rows"], found["refused"]) > found.total() / 20, found
+
+
+@pytest.fixture
+def group_call() -> Iterator[Callable[[bytes], bytes]]:
+    """Call a real group's server with bytes."""
+    port = reserve("fuzz", 0, 0)[1]
+    server = GroupServer("127.0.0.1", port, "secret", attempt=0, size=3)
+    channel = grpc.insecure_channel(f"127.0.0.1:{port}")
+    call = channel.unary_unary(f"/{GROUP_SERVICE}/Report")
+    yield lambda data: call(data, metadata=[(TOKEN, "secret")], timeout=30)
+    channel.close()
+    server.stop()
+    release("fuzz", 0, 0)
+
+
+def test_the_group_line(group_call: Callable[[bytes], bytes]) -> None:
+    state, found = MemberState(index=1, phase=RUNNING, rows=5, dataset_file="/tmp/x"), outcomes()
+    report = MemberReport(state=state, version=1, wants_all=True)
+    for rng in cases():
+        try:
+            answer = GroupState.FromString(group_call(damaged(rng, report.SerializeToString())))
+            found["answered"] += 1
+        except grpc.RpcError as error:
+            found[error.code().name] += 1
+            continue
+        assert all(member.index < 3 for member in answer.members)
+        known = KnownStates(SETTINGS)
+        known.hosts = ["a", "b", "c"]
+        known.update(answer.members)
+        look_at(known)
+    whole = GroupState.FromString(group_call(MemberReport(state=state, wants_all=True).SerializeToString()))
+    assert state.rows in [member.rows for member in whole.members if member.index == 1]
+    assert min(found["answered"], found.total() - found["answered"]) > found.total() / 50, found
+
+
+def test_states_of_any_content_are_described() -> None:
+    for rng in cases():
+        known = KnownStates(SETTINGS)
+        known.hosts = ["a", "b", "c"]
+        for index in range(3):
+            state = MemberState(index=index, phase=RUNNING, rows=5, rows_read=1, failure="x", idle_s=20, silent_s=40)
+            damage_message(rng, state)
+            known.update([state])
+        look_at(known)
+
+
+def look_at(known: KnownStates) -> None:
+    """Ask everything that follows from states."""
+    situation = Situation(index=0, age_s=1e6, is_connected=True, has_addresses=True, is_running=True, has_outcome=True)
+    fault = fault_of(situation, known, SETTINGS)
+    assert fault is None or fault.what
+    assert known.describe()
+    assert known.shares is None or len(known.shares.shares) == 3
+    assert len(known.share_sizes) <= 3
+    assert known.can_do_without(2) in (True, False)
