@@ -6,6 +6,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from scripts import build_api  # noqa: E402
+
+build_api.main()
+
 project = "akdl"
 copyright = "the authors of akdl"
 extensions = ["myst_parser"]

@@ -1,0 +1,131 @@
+"""Blocks of code in README and docs run as they stand."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from tests.support.environment import ENVIRONMENT
+from tests.support.page_blocks import ROOT, Block, blocks, pages
+
+BLOCKS = [block for page in pages() for block in blocks(page)]
+LANGUAGES = {"bash", "json", "python", "sql", "text", "yaml", "{image}", "{include}", "{toctree}"}
+EXEMPT = 12
+# Programs of the system, of Flink, of packages that the page tells to install, and of containers.
+PROGRAMS = {
+    "cd", "cp", "export", "tar", "mkdir", "wget", "make", "pip", "python", "python3.11", "conda", "conda-pack", "uv", "docker",
+    "kubectl", "git", "ls",
+}  # fmt: skip
+# Each process runs some pages, one after the other; these take about as long as those.
+GROUPS = {
+    "start": ["README.md", "docs/first_steps.md", "docs/own_data.md", "docs/scripts.md", "docs/streams.md"],
+    "models": ["docs/training.md", "docs/models.md", "docs/keras.md", "docs/estimator.md"],
+    "others": [],
+}
+RUN = [page for group in GROUPS.values() for page in group]
+GROUPS["others"] = sorted(
+    {block.page for block in BLOCKS if block.language in ("python", "sql") and not block.page.startswith("docs/zh")} - set(RUN)
+)
+
+
+def of(*languages: str) -> list[Block]:
+    return [block for block in BLOCKS if block.language in languages]
+
+
+def test_languages_are_known() -> None:
+    assert [f"{block}: {block.language!r}" for block in BLOCKS if block.language not in LANGUAGES] == []
+
+
+def test_few_blocks_do_not_run() -> None:
+    exempt = [block for block in BLOCKS if block.exempt is not None]
+    assert len(exempt) <= EXEMPT, list(map(str, exempt))
+
+
+def test_python_and_data_can_be_read() -> None:
+    for block in of("python"):
+        ast.parse(block.text, str(block))
+    for block in of("json"):
+        json.loads(block.text)
+    for block in of("yaml"):
+        list(yaml.safe_load_all(block.text))
+
+
+def test_output_follows_what_prints_it() -> None:
+    for before, block in zip(BLOCKS, BLOCKS[1:]):
+        if block.printed:
+            assert (before.page, before.language, block.language) == (block.page, "python", "text"), str(block)
+
+
+def commands() -> list[tuple[str, list[str]]]:
+    found = []
+    for block in of("bash"):
+        for line in block.text.replace("\\\n", " ").splitlines():
+            words = shlex.split(re.sub(r"\$\(.*\)", "VALUE", line), comments=True)
+            if words:
+                found.append((f"{block}: {line}", words))
+    return found
+
+
+def test_commands_exist() -> None:
+    targets = set(re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    scripts = set(re.findall(r'"(akdl-[\w-]+) ?=', (ROOT / "setup.py").read_text()))
+    wrong = []
+    for line, words in commands():
+        program = words[0].rsplit("/", 1)[-1]
+        known = program in PROGRAMS | scripts or words[0].startswith(("$FLINK_HOME/bin/", "VALUE"))
+        if program == "make":
+            known = {word for word in words[1:] if "=" not in word} <= targets
+        if program.startswith("python") and "-m" in words:
+            known = importlib.util.find_spec(words[words.index("-m") + 1]) is not None
+        elif program.startswith("python") and len(words) > 1 and "/" in words[1]:
+            known = (ROOT / words[1]).is_file()
+        if not known:
+            wrong.append(line)
+    assert wrong == []
+
+
+def test_extras_exist() -> None:
+    extras = set(re.findall(r'"([\w-]+)": ', (ROOT / "setup.py").read_text().split("extras_require", 1)[1]))
+    named = {
+        extra
+        for page in pages()
+        for group in re.findall(r"pip install [^\n`]*(?:\.|akdl)\[([\w,-]+)\]", page.read_text(encoding="utf-8"))
+        for extra in group.split(",")
+    }
+    assert named <= extras
+
+
+def test_translated_pages_show_the_same_code() -> None:
+    """Comments may be translated; the rest of each block is on the English page, whose blocks are run."""
+
+    def plain(block: Block) -> str:
+        return re.sub(r"\s*(?:#|--).*", "", block.text).strip()
+
+    for page in (ROOT / "docs" / "zh").glob("*.md"):
+        english = {plain(block) for block in BLOCKS if block.page == f"docs/{page.name}"}
+        assert {plain(block) for block in blocks(page)} <= english
+
+
+@pytest.mark.slow
+@pytest.mark.flink
+@pytest.mark.tf
+@pytest.mark.parametrize("group", GROUPS)
+def test_blocks_run(group: str, tmp_path: pathlib.Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.page_blocks", str(tmp_path), *GROUPS[group]],
+        cwd=tmp_path, capture_output=True, text=True, timeout=500,
+        env={**ENVIRONMENT, "PYTHONPATH": os.pathsep.join([str(ROOT), ENVIRONMENT.get("PYTHONPATH", "")])},
+    )  # fmt: skip
+    problems = tmp_path / "problems.json"
+    assert problems.is_file(), done.stderr[-5000:]
+    assert json.loads(problems.read_text()) == [], done.stderr[-2000:]
