@@ -78,7 +78,7 @@ def commands() -> list[tuple[str, list[str]]]:
 
 def test_commands_exist() -> None:
     targets = set(re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    scripts = set(re.findall(r'"(akdl-[\w-]+) ?=', (ROOT / "setup.py").read_text()))
+    scripts = set(re.findall(r'"(akdl-[\w-]+)"', (ROOT / "setup.py").read_text()))
     wrong = []
     for line, words in commands():
         program = words[0].rsplit("/", 1)[-1]
