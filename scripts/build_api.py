@@ -108,11 +108,14 @@ def unit(param: Any) -> str:
 
 
 def expected(param: Any) -> str:
-    """Return what the error of a wrong value says that it expected."""
-    try:
-        param.convert(object())
-    except Exception as error:
-        return re.sub(r"^expected ", "", re.sub(r"[,;] got .*|; .* is not valid$", "", str(error), flags=re.DOTALL))
+    """Return what the error of a wrong value says that it expected: of an empty value, if that is wrong, else of any other."""
+    of_type = {"str": "", "float": 0}.get(param.annotation, [])
+    for value in (of_type, object()):
+        try:
+            param.convert(value)
+        except Exception as error:
+            text = re.sub(r"[,;] got .*|; [^;]* is not valid$|[^;]*; (?=expected )", "", str(error), flags=re.DOTALL)
+            return re.sub(r"^expected ", "", text)
     return ""
 
 
