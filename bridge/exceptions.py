@@ -10,7 +10,13 @@ BridgeError
 
 
 class BridgeError(Exception):
-    """Base of every error that the product raises on purpose."""
+    """Base of every error that the product raises on purpose.
+
+    Attributes:
+        details: All that is known of a failed job, where the message is a short form of it; else "".
+    """
+
+    details: str = ""
 
 
 class SchemaError(BridgeError):

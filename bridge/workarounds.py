@@ -7,6 +7,7 @@ packages is imported before a function needs it.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import warnings
@@ -123,6 +124,21 @@ def end_flushers_with_their_worker() -> None:
         thread._akdl_start()
 
     PeriodicThread.start = start
+
+
+def keep_copies_of_errors_off_the_console() -> None:
+    """Let a Python worker inside the driver print no traceback of a failed function, unless AKDL_TRACEBACK asks for all.
+
+    Defect: `SdkHarness._execute` of apache_beam/runners/worker/sdk_worker.py prints it to stderr, beside logging it and sending
+    it to Flink, which raises it. So each error of a local job stood on the console twice.
+    """
+    from apache_beam.runners.worker import sdk_worker
+
+    def show(*values: Any, **options: Any) -> None:
+        if os.environ.get("AKDL_TRACEBACK") == "full":
+            print(*values, **options)
+
+    sdk_worker.print = show  # found before the built-in one
 
 
 def worker_of_this_thread() -> weakref.ref[SdkHarness] | None:

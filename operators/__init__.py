@@ -15,6 +15,7 @@ from operators.flink.env import (
     useLocalEnv,
     useRemoteEnv,
 )
+from operators.flink.uncaught import show_briefly as _show_briefly
 from operators.functions import AlinkDataTypes, udf, udtf
 from operators.keras_sequential import (
     KerasSequentialClassifierPredictBatchOp,
@@ -114,3 +115,5 @@ __all__ = [
     "useLocalEnv",
     "useRemoteEnv",
 ]
+
+_show_briefly()

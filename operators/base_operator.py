@@ -13,7 +13,13 @@ from bridge.member.registry import stop_groups
 from bridge.schema import Schema, quoted
 from bridge.serving.process_folder import release
 from bridge.table_env import planning
-from bridge.workarounds import column_names, columns_of, know_planner, log_handlers_kept
+from bridge.workarounds import (
+    column_names,
+    columns_of,
+    keep_copies_of_errors_off_the_console,
+    know_planner,
+    log_handlers_kept,
+)
 from operators.flink.slots import Need, check_slots
 
 if TYPE_CHECKING:
@@ -181,6 +187,7 @@ class TableSource(Operator[Any]):
         if not hasattr(table, "get_resolved_schema"):
             raise ConfigurationError(f"{type(self).__name__}: expected a PyFlink Table, got a {type(table).__name__}")
         know_planner(environment_of(table))
+        keep_copies_of_errors_off_the_console()  # the environment may be the user's own
         self._table = table
 
 

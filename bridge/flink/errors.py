@@ -1,19 +1,26 @@
 """A failed Flink job, told in one exception.
 
 What reaches the driver is a py4j error with a chain of Java causes, around the text of the Python traceback that started
-it. Our own errors are found in that text by their class name; of others, the innermost cause is kept.
+it. Our own errors are found in that text by their class name; of others, the innermost cause is kept. The exception has a short
+form of that as its message, all of it as `details`, and Flink's log has all of it too.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import re
 
 from bridge import exceptions
 from bridge.exceptions import BridgeError, JobError
+from bridge.flink.brief import brief
+
+logger = logging.getLogger(__name__)
 
 _OURS = {name: kind for name, kind in vars(exceptions).items() if isinstance(kind, type) and issubclass(kind, BridgeError)}
 _RAISED = re.compile(rf"^(?:bridge\.exceptions\.)?({'|'.join(_OURS)}): ", re.MULTILINE)
 _JAVA_GOES_ON = re.compile(r"\n\s*(?:\tat |at org\.|at java\.|Caused by: |\.\.\. \d+ more|Suppressed: )|\n\Z")
+_IN_PYTHON = re.compile(r"^java\.lang\.RuntimeException: Error received from SDK harness for instruction \d+: ")
 _CAUSE = re.compile(r"^(?:Caused by|): (.*)$", re.MULTILINE)  # py4j puts ': ' alone before the outermost
 
 
@@ -28,13 +35,39 @@ def readable(error: Exception) -> Exception:
     text = str(error)
     raised = _RAISED.search(text)
     if raised is not None:
-        return _OURS[raised.group(1)](_JAVA_GOES_ON.split(text[raised.end() :], maxsplit=1)[0].strip())
+        return _brief(_OURS[raised.group(1)], _JAVA_GOES_ON.split(text[raised.end() :], maxsplit=1)[0].strip())
+    reason = _reason(text)
+    return error if reason is None else _brief(JobError, reason)
+
+
+def is_a_failed_script(error: BaseException) -> bool:
+    """Whether an exception of Py4J, as plain PyFlink raises it, is about an error of ours."""
+    return type(error).__name__ == "Py4JJavaError" and _RAISED.search(str(error)) is not None
+
+
+def wants_details() -> bool:
+    """Whether errors are to be shown whole."""
+    return os.environ.get("AKDL_TRACEBACK") == "full"
+
+
+def _brief(kind: type[BridgeError], text: str) -> BridgeError:
+    error = kind(text if wants_details() else brief(text))
+    error.details = text
+    logger.debug("%s: %s", kind.__name__, text)
+    return error
+
+
+def _reason(text: str) -> str | None:
+    """Return the innermost cause in the text of a Java exception, and what to do where Flink does not say it."""
     causes = _CAUSE.findall(text)
     if not causes:
-        return error
+        return None
     innermost = _JAVA_GOES_ON.split(text[text.rfind(causes[-1]) :], maxsplit=1)[0].strip()
+    in_python = _IN_PYTHON.search(innermost)
+    if in_python is not None:
+        return f"Flink: a Python function of the job failed:\n{innermost[in_python.end() :]}"
     if "OutOfMemoryError: Metaspace" in innermost:
-        return JobError(
+        return (
             "Flink: java.lang.OutOfMemoryError: Metaspace. A TaskManager has loaded Flink's Python library for each job anew, "
             "and never unloads it: put opt/flink-python-*.jar into the lib folder of the cluster"
         )
@@ -53,4 +86,4 @@ def readable(error: Exception) -> Exception:
             ". A program that collects the rows of a job cannot go on when Flink restarts it, as rows could come twice: write "
             "them to a table instead (getOutputTable().execute_insert(...)); why it restarted stands in Flink's log"
         )
-    return JobError(f"Flink: {innermost}")
+    return f"Flink: {innermost}"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from bridge.exceptions import ConfigurationError
 from bridge.host.carried import carry_own_packages
 from bridge.table_env import planning
-from bridge.workarounds import end_flushers_with_their_worker, know_planner
+from bridge.workarounds import end_flushers_with_their_worker, keep_copies_of_errors_off_the_console, know_planner
 from operators.flink.alink_settings import AlinkGlobalConfiguration, note_flink_home, port_of
 from operators.flink.java import start_java
 
@@ -350,6 +350,7 @@ def _with_table_env(env: Any, parallelism: int | None, config: dict[str, str]) -
     settings = EnvironmentSettings.in_batch_mode() if batch else EnvironmentSettings.in_streaming_mode()
     table_env = StreamTableEnvironment.create(env, environment_settings=settings)
     know_planner(table_env)
+    keep_copies_of_errors_off_the_console()
     carry_own_packages(table_env)  # for functions of the user's own that use them, in jobs without an operator of ours
     return env, table_env
 

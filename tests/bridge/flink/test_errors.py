@@ -6,7 +6,8 @@ import pytest
 
 from bridge import exceptions
 from bridge.exceptions import BridgeError, JobError, RowError, TaskError
-from bridge.flink.errors import readable
+from bridge.flink.brief import LINES
+from bridge.flink.errors import is_a_failed_script, readable
 
 PYTHON = """An error occurred while calling o1.execute.
 : org.apache.flink.runtime.client.JobExecutionException: Job execution failed.
@@ -45,7 +46,31 @@ def test_an_error_of_ours_is_found_in_the_traceback(name: str, module: str) -> N
 def test_all_lines_of_a_message_are_kept_and_none_of_java() -> None:
     message = "Op, chief 0 (s.py): the script failed: ValueError: x\nTraceback:\n  File s.py\n\n--- last lines ---\nat last"
     found = readable(Exception(PYTHON.format(error=f"bridge.exceptions.TaskError: {message}")))
-    assert type(found) is TaskError and str(found) == message
+    assert type(found) is TaskError and found.details == message and str(found).endswith("last lines:\n  at last")
+
+
+def test_the_message_is_short_unless_all_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = "Op, chief 0 (s.py): the script failed: ValueError: x\n" + "".join(f"more {number}\n" for number in range(99)) + "end"
+    error = Exception(PYTHON.format(error=f"bridge.exceptions.TaskError: {message}"))
+    monkeypatch.delenv("AKDL_TRACEBACK", raising=False)
+    assert len(str(readable(error)).splitlines()) <= LINES and readable(error).details == message
+    monkeypatch.setenv("AKDL_TRACEBACK", "full")
+    assert str(readable(error)) == readable(error).details == message
+
+
+def test_a_python_function_of_the_user_is_named_as_what_failed() -> None:
+    found = readable(Exception(PYTHON.format(error="ValueError: bad value 1")))
+    assert type(found) is JobError and str(found).startswith("Flink: a Python function of the job failed: ValueError: bad value 1")
+    assert "Error received from SDK harness" not in found.details and "org.apache" not in found.details
+
+
+def test_py4js_error_about_a_failed_script_is_known_from_others() -> None:
+    class Py4JJavaError(Exception):
+        pass
+
+    assert is_a_failed_script(Py4JJavaError(PYTHON.format(error="bridge.exceptions.TaskError: what is wrong")))
+    assert not is_a_failed_script(Py4JJavaError(JAVA.format(error="java.lang.ArithmeticException: / by zero")))
+    assert not is_a_failed_script(ValueError("bridge.exceptions.TaskError: what is wrong"))
 
 
 def test_an_error_that_is_only_spoken_of_is_not_taken_for_ours() -> None:

@@ -1,0 +1,108 @@
+"""A failure of a script is at most 15 lines on stderr, on each path that leads to one."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from operators.flink.uncaught import LINES
+from tests.e2e.jobs import SCRIPTS
+from tests.support.leftovers import DEADLINE_S
+
+pytestmark = pytest.mark.flink
+
+CALLED = 'Called from:\n  File "'
+
+
+def shown(folder: pathlib.Path, scripts: dict[str, str], *paths: str) -> dict[str, str]:
+    """Run `failing_paths.py`; return what stood on stderr for each path."""
+    for name, text in scripts.items():
+        (folder / name).write_text(text)
+    command = [sys.executable, str(SCRIPTS / "failing_paths.py"), str(folder), *paths]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=10 * DEADLINE_S)
+    assert run.returncode == 1, run.stderr
+    found = re.split(r"^===== (\w+)\n", run.stderr, flags=re.MULTILINE)
+    assert found[0] == "" and found[1::2] == list(paths), run.stderr
+    return dict(zip(found[1::2], found[2::2]))
+
+
+def check(texts: dict[str, str], expected: dict[str, str]) -> None:
+    for path, said in expected.items():
+        text = texts[path]
+        assert len(text.splitlines()) <= LINES, text
+        first, _, rest = text.partition("\n")
+        assert said in first and CALLED in rest, text
+        assert not re.search(r"org\.apache|site-packages|\.akdl|_beam", text), text
+
+
+def test_scripts_fail_in_few_lines_on_each_path(tmp_path: pathlib.Path) -> None:
+    scripts = {
+        "deep.py": "def fails(n):\n    return {}['scor'] if n == 0 else fails(n - 1)\n\ndef main(config):\n    fails(20)\n",
+        "six_megabytes.py": "def main(config):\n    raise ValueError('begin' + 'x' * 6_000_000 + 'end')\n",
+        "killed.py": "import os\n\ndef main(config):\n    print('\\n' * 50 + 'at last', flush=True)\n    os.kill(os.getpid(), 9)\n",
+    }
+    paths = ["collect", "execute", "plain_pyflink", "two_workers", "stream", "user_function", "pipeline", "printed"]
+    texts = shown(tmp_path, scripts, *paths)
+    failed = "chief 0 (deep.py): the script failed: KeyError: 'scor'"
+    check(
+        texts,
+        {
+            "collect": "TaskError: TensorFlow2BatchOp, chief 0 (six_megabytes.py): the script failed: ValueError: begin",
+            "two_workers": "(killed.py): the process killed by signal 9 (SIGKILL",
+            "stream": f"TaskError: TensorFlow2StreamOp, {failed}",
+            "user_function": "JobError: Flink: a Python function of the job failed: ValueError: bad cell",
+            "pipeline": f"TaskError: TF2TableModelTrainBatchOp, {failed}",
+            **{path: f"TaskError: TensorFlow2BatchOp, {failed}" for path in ("execute", "plain_pyflink", "printed")},
+        },
+    )
+    assert len(texts["collect"]) < 3_000 and "xend" in texts["collect"]
+    assert "\n  at last\n" in texts["two_workers"]
+    for path in ("execute", "plain_pyflink", "stream", "pipeline", "printed"):
+        assert texts[path].splitlines()[1:3] == ['  File "deep.py", line 5, in main', "    fails(20)"]
+
+
+@pytest.mark.slow
+@pytest.mark.tf
+def test_tensorflow_fails_in_few_lines_on_each_path(tmp_path: pathlib.Path) -> None:
+    model = "tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(3,))])"
+    batch = "(tf.ones([4, 2]), tf.ones([4, 1]))"
+    scripts = {
+        "keras_fit.py": f"import tensorflow as tf\n\ndef main(config):\n    model = {model}\n    model.compile('sgd', 'mse')\n    model.fit(*{batch})\n",
+        "awf.py": f"import tensorflow as tf\n\ndef awf_create_model_fn():\n    return {model}\n\n"
+        f"def awf_create_train_dataset_fn(*args, **params):\n    raise KeyError('scor')\n",
+        "estimator.py": "def model_fn(features, labels, mode, params):\n    raise KeyError('scor')\n\n"
+        "def train_input_fn():\n    raise KeyError('scor')\n",
+    }
+    export(tmp_path / "model")
+    paths = ["keras_fit", "keras_runner", "estimator_runner", "predictor", "local_predictor"]
+    check(
+        shown(tmp_path, scripts, *paths),
+        {
+            "keras_fit": 'the script failed: ValueError: Input 0 of layer "sequential" is incompatible with the layer: expected shape=(None, 3)',
+            "keras_runner": "TF2TableModelTrainBatchOp, chief 0 (awf.py): the script failed: ",
+            "estimator_runner": "TFTableModelTrainBatchOp, chief 0 (estimator.py): the script failed: ",
+            "predictor": "TFSavedModelPredictBatchOp",
+            "local_predictor": "Error: ",
+        },
+    )
+
+
+def export(folder: pathlib.Path) -> None:
+    """Write a SavedModel that refuses each row, and a pipeline file with it."""
+    import tensorflow as tf
+
+    from operators import PipelineModel, TFSavedModelPredictor
+
+    model = tf.Module()
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
+    def serve(x: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"y": tf.reshape(x, [tf.shape(x)[0] + 7])}
+
+    tf.saved_model.save(model, str(folder), {"serving_default": serve})
+    stage = TFSavedModelPredictor(modelPath=str(folder), outputSchemaStr="y FLOAT", selectedCols=["x"])
+    PipelineModel(stage).save(str(folder.with_name("pipeline.zip")))
