@@ -138,7 +138,7 @@ def keep_copies_of_errors_off_the_console() -> None:
         if os.environ.get("AKDL_TRACEBACK") == "full":
             print(*values, **options)
 
-    sdk_worker.print = show  # found before the built-in one
+    vars(sdk_worker)["print"] = show  # found before the built-in one
 
 
 def worker_of_this_thread() -> weakref.ref[SdkHarness] | None:

@@ -3,6 +3,9 @@
 Errors that are raised on purpose are kinds of `BridgeError`; `bridge.exceptions` draws their tree.
 """
 
+import operators.neighbours as _neighbours  # noqa: F401  first: it looks whether the others will be ours
+
+# isort: split
 from bridge.exceptions import BridgeError, ConfigurationError, JobError, RowError, SchemaError, TaskError
 from operators.batch_operator import BatchOperator, MemSourceBatchOp, TableSourceBatchOp
 from operators.file_sources import AkSourceBatchOp, AkSourceStreamOp, ParquetSourceBatchOp, ParquetSourceStreamOp
@@ -52,6 +55,7 @@ from operators.sources import (
     RandomTableSourceStreamOp,
 )
 from operators.stream_operator import MemSourceStreamOp, StreamOperator, TableSourceStreamOp
+from operators.waiting import waitForJob
 
 __all__ = [
     "AkSinkBatchOp",
@@ -114,6 +118,7 @@ __all__ = [
     "useCustomEnv",
     "useLocalEnv",
     "useRemoteEnv",
+    "waitForJob",
 ]
 
 _show_briefly()

@@ -21,6 +21,8 @@ from bridge.workarounds import (
     log_handlers_kept,
 )
 from operators.flink.slots import Need, check_slots
+from operators.params.param import did_you_mean
+from operators.waiting import wait_for
 
 if TYPE_CHECKING:
     from pyflink.datastream import StreamExecutionEnvironment
@@ -54,7 +56,7 @@ class Operator(Generic[_Family]):
 
         def __getattr__(self, name: str) -> Any:
             """Answer for methods of Alink that are not here."""
-            instead = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
+            instead = f": {_INSTEAD[name]}" if name in _INSTEAD else did_you_mean(name, dir(type(self)))
             raise AttributeError(f"{type(self).__name__} has no {name!r}{instead}")
 
     @staticmethod
@@ -73,6 +75,24 @@ class Operator(Generic[_Family]):
         if self._table is None:
             raise ConfigurationError(f"{type(self).__name__} has no table yet: link it to its input first")
         return self._table
+
+    def insertInto(self: _Op, table: str) -> _Op:
+        """Run the job, write all rows into a table of Flink, and wait until they are written; Ctrl-C cancels the job.
+
+        In place of `getOutputTable().execute_insert(table).wait()`, whose errors are those of Java. A stream without end is
+        waited for until it fails or is cancelled.
+
+        Args:
+            table: Name of the table, with its catalog and database where these are not the current ones.
+
+        Raises:
+            BridgeError: There is no such table, its columns are others, or the job failed.
+        """
+        with running(self):
+            with planning():
+                result = self.getOutputTable().execute_insert(table)
+            wait_for(result)
+        return self
 
     def getColNames(self) -> list[str]:
         """Return the names of the columns."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _SHOWN_ROWS = 21  # as many rows as Alink prints without leaving some out
 _SHOWN_CHARACTERS = 60  # of one cell; a row of a model table has a million
 _Result = TypeVar("_Result")
+_Op = TypeVar("_Op", bound="BatchOperator")
 
 
 class BatchOperator(ShapingOperator["BatchOperator"]):
@@ -120,6 +121,25 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
     def lazyPrint(self, n: int = 0, title: str | None = None) -> BatchOperator:
         """Print as `print` does, when the next job runs, such as by `BatchOperator.execute()`."""
         self._limited(n).lazyCollectToDataframe(lambda frame: _show(frame, n, title))
+        return self
+
+    def insertInto(self: _Op, table: str) -> _Op:
+        """Run the job, write all rows into a table of Flink, and wait until they are written.
+
+        What was put off before runs in the same job. Ctrl-C cancels it.
+
+        Args:
+            table: Name of the table, with its catalog and database where these are not the current ones.
+
+        Raises:
+            BridgeError: There is no such table, its columns are others, or the job failed.
+        """
+        if BatchOperator._deferred:
+            self._defer(None, table)
+            BatchOperator.execute()
+        else:
+            super().insertInto(table)
+        BatchOperator._has_run = True
         return self
 
     def collectToDataframe(self) -> pd.DataFrame:

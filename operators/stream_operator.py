@@ -102,8 +102,8 @@ class StreamOperator(ShapingOperator["StreamOperator"]):
         printed, StreamOperator._printed = StreamOperator._printed, []
         if not printed:
             raise ConfigurationError(
-                "StreamOperator.execute() has nothing to run: call print() on a stream first. To write a stream to a sink, use "
-                'PyFlink: getOutputTable().execute_insert("sink")'
+                "StreamOperator.execute() has nothing to run: call print() on a stream first. To write a stream into a "
+                'table of Flink, call insertInto("table") on it'
             )
         return StreamJob(printed, jobName)
 

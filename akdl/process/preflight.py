@@ -53,15 +53,26 @@ def missing(found: Dict[str, Optional[str]]) -> Dict[str, str]:
     return result
 
 
+def reason(found: Dict[str, Optional[str]]) -> str:
+    """Return why this Python cannot be used, and what to install; "" where it can.
+
+    Args:
+        found: See `versions`.
+    """
+    wrong = missing(found)
+    if not wrong:
+        return ""
+    install = " ".join([shlex.quote(sys.executable), "-m pip install", *map(shlex.quote, sorted(wrong))])
+    remedy = f"install what it needs ({install}), or choose another environment with pythonEnv"
+    return _unusable(", ".join(wrong.values()), remedy)
+
+
 def main() -> None:
     """See the module."""
     if sys.version_info < OLDEST_PYTHON:
-        _refuse("it is Python {}.{}, and 3.7 is the oldest that works".format(*sys.version_info), "take a newer one")
+        _refuse(_unusable("it is Python {}.{}, and 3.7 is the oldest that works".format(*sys.version_info), "take a newer one"))
     found = versions()
-    wrong = missing(found)
-    if wrong:
-        install = " ".join([shlex.quote(sys.executable), "-m pip install", *map(shlex.quote, sorted(wrong))])
-        _refuse(", ".join(wrong.values()), f"install what it needs ({install}), or choose another environment with pythonEnv")
+    _refuse(reason(found))
     operator = os.environ.pop(TF1_OPERATOR, "")
     if operator and not (found["tensorflow"] or "1.").startswith("1."):
         version = found["tensorflow"]
@@ -112,9 +123,14 @@ def _parsed(version: str) -> Tuple[int, ...]:
     return tuple(numbers)
 
 
-def _refuse(what: str, remedy: str) -> None:
-    _say(f"the Python environment of {sys.executable} cannot be used: {what}; {remedy}")
-    sys.exit(UNUSABLE)
+def _unusable(what: str, remedy: str) -> str:
+    return f"the Python environment of {sys.executable} cannot be used: {what}; {remedy}"
+
+
+def _refuse(why: str) -> None:
+    if why:
+        _say(why)
+        sys.exit(UNUSABLE)
 
 
 def _say(text: str) -> None:

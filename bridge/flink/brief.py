@@ -27,7 +27,8 @@ _MARKS = re.compile(r"[\s^~]*")
 # Of TensorFlow and Keras: around the one line that says what is wrong.
 _NOISE = re.compile(
     r"\s*(?:in user code:|Graph execution error:|Detected at node\b.*|Stack trace for op definition:.*|Original stack trace.*|"
-    r"\[\[\{\{node .*|\[Previous line repeated .*|(?:Call a|A)rguments received by .*|•.*|\d+ root error\(s\) found\.|\([1-9]\d*\) [A-Z_]+: .*|\d+ (?:successful|derived).*)"
+    r"\[\[\{\{node .*|\[Previous line repeated .*|(?:Call a|A)rguments received by .*|•.*|"
+    r"\d+ root error\(s\) found\.|\([1-9]\d*\) [A-Z_]+: .*|\d+ (?:successful|derived).*)"
 )
 _NOISE_AT_THE_END = re.compile(r"\s*(?:in user code:|Graph execution error:)\s*$|\s*\[Op:[^\]]*\]")
 _WORK_FOLDER = re.compile(r".*/akdl-[0-9a-f]{12}/(?!\.akdl/)")
@@ -67,11 +68,14 @@ class Frame:
     def lines(self) -> list[str]:
         """Return it as Python shows it, in one or two lines. A file of a work folder has the path that the script knows."""
         where = f'  File "{_WORK_FOLDER.sub("", self.path)}", line {self.line}'
-        return [where + (f", in {self.function}" if self.function else ""), *([f"    {_limited(self.code, _CODE_CHARACTERS)}"] if self.code else [])]
+        return [
+            where + (f", in {self.function}" if self.function else ""),
+            *([f"    {_limited(self.code, _CODE_CHARACTERS)}"] if self.code else []),
+        ]
 
 
 def brief(text: str, most: int = LINES) -> str:
-    """Return a short form of the text of an error; a text that is short already comes back with less around it.
+    """Return a short form of the text of an error; one that is short already stays.
 
     Args:
         text: Of any length.
@@ -107,12 +111,13 @@ def _sections(lines: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
     """Return the lines before the first section, and the lines of each section by its title."""
     told: list[str] = []
     sections: dict[str, list[str]] = {}
+    into = told
     for line in lines:
         found = _SECTION.fullmatch(line)
         if found:
-            sections[found.group(1)] = told_now = []
-            continue
-        (told_now if sections else told).append(line)
+            into = sections.setdefault(found.group(1), [])
+        else:
+            into.append(line)
     return told, sections
 
 
@@ -202,7 +207,7 @@ def _ends_of(sections: dict[str, list[str]]) -> list[str]:
 
 
 def _left_out(lines: Sequence[str], shown: str) -> int:
-    """Return how many lines are not shown, of those that say something."""
+    """Return how many lines are not shown, as far as they say something."""
     said = (line for line in lines if line.strip() != _TRACEBACK and not _MARKS.fullmatch(line))
     return sum(1 for line in said if not (_FRAME.fullmatch(line) or _SECTION.fullmatch(line)) and line.strip() not in shown)
 

@@ -84,6 +84,6 @@ def _reason(text: str) -> str | None:
     if innermost.endswith("RuntimeException: Job restarted"):
         innermost += (
             ". A program that collects the rows of a job cannot go on when Flink restarts it, as rows could come twice: write "
-            "them to a table instead (getOutputTable().execute_insert(...)); why it restarted stands in Flink's log"
+            "them to a table instead (insertInto(...)); why it restarted stands in Flink's log"
         )
     return f"Flink: {innermost}"

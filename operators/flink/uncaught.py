@@ -1,6 +1,6 @@
 """How errors of ours look that a program does not catch: a few lines, the user's among them, and nothing of Java or libraries.
 
-What others raise is shown as before. An error of Py4J that holds one of ours is shown as that; the exception itself stays Py4J's.
+Errors of others are shown as before. An error of Py4J that holds one of ours is shown as that one; the exception stays Py4J's.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import difflib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -61,10 +62,9 @@ class WithParams:
         by_name = {name: param for param in self.params for name in param.names}
         unknown = [name for name in values if name not in by_name]
         if unknown:
-            raise ConfigurationError(
-                f"{type(self).__name__} has no parameter {', '.join(map(repr, unknown))}; it has "
-                f"{', '.join(param.name for param in self.params)}"
-            )
+            named = ", ".join(map(repr, unknown)) + did_you_mean(unknown[0], by_name)
+            known = ", ".join(param.name for param in self.params)
+            raise ConfigurationError(f"{type(self).__name__} has no parameter {named}; it has {known}")
         for name, value in values.items():
             if value is not None and by_name[name].name in self._values:
                 raise ConfigurationError(f"{type(self).__name__}: {by_name[name].name!r} is given twice, also as {name!r}")
@@ -108,14 +108,21 @@ class WithParams:
         """Refuse names of columns that the input does not have."""
         unknown = [name for name in names or () if name not in existing]
         if unknown:
+            named = ", ".join(map(repr, unknown)) + did_you_mean(unknown[0], existing)
             raise ConfigurationError(
-                f"{type(self).__name__}: parameter {parameter!r} names {', '.join(map(repr, unknown))}; the input has "
-                f"{', '.join(map(repr, existing))}"
+                f"{type(self).__name__}: parameter {parameter!r} names {named}; the input has {', '.join(map(repr, existing))}"
             )
 
     def _fix(self) -> None:
         """Refuse further changes: a table has been built from the values."""
         self._fixed = True
+
+
+def did_you_mean(name: str, existing: Iterable[str]) -> str:
+    """Return a question with the name that is most like a wrong one; "" where none is."""
+    lowered = {each.lower(): each for each in existing}
+    close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.7)
+    return f" (did you mean {lowered[close[0]]!r}?)" if close else ""
 
 
 def with_params(name: str, doc: str, params: Sequence[Param]) -> Any:

@@ -6,12 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from akdl.storage.files import FileError, is_remote, local_path
+from akdl.storage.files import FileError, is_remote, local_path, shown
 from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, split_watermark
 from bridge.settings import OFF, PAD, GroupSettings
-from operators.prepare.python_env import find_python
+from operators.prepare.main_script import check_main
+from operators.prepare.python_env import check_python, find_python
 from operators.prepare.user_files import read_files
 
 MODEL_SCHEMA = Schema.parse("model_id BIGINT, model_info STRING")  # of every model table, as Alink has it
@@ -42,7 +43,7 @@ def plan(
         elsewhere: Whether the job runs on other hosts, where there may be paths that are not here.
 
     Raises:
-        ConfigurationError: A file, an environment or a count that cannot be used.
+        ConfigurationError: A file, a main script, an environment or a count that cannot be used.
     """
     workers, servers = counts(operator, values["numWorkers"], values["numPSs"], parallelism)
     if values["chiefCoordinates"] and not (workers > 1 and servers):
@@ -53,7 +54,12 @@ def plan(
     equal_steps = values.get("equalSteps", OFF)
     weight_column = values["weightCol"] if equal_steps == PAD else None
     _check_weight(operator, input_schema, weight_column)
+    python = find_python(operator, values["pythonEnv"] or os.environ.get(env_variable, ""), elsewhere)
+    if not elsewhere:
+        check_python(operator, python)
     files, main_script = read_files(operator, values["userFiles"], values["mainScriptFile"])
+    if main_script.endswith(".py"):  # others are refused where they are imported
+        check_main(operator, shown(values["mainScriptFile"]), next(file.content for file in files if file.path == main_script))
     return GroupSettings(
         operator=operator,
         kind=kind,
@@ -66,7 +72,7 @@ def plan(
         user_files=files,
         chief_coordinates=values["chiefCoordinates"],
         user_params=values["userParams"],
-        python=find_python(operator, values["pythonEnv"] or os.environ.get(env_variable, ""), elsewhere),
+        python=python,
         env_vars=tuple(values["envVars"]),
         intra_op_parallelism=values["intraOpParallelism"],
         exact_doubles=values["exactDoubles"],

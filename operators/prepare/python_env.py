@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import re
 import shutil
+import subprocess
 import tarfile
 import tempfile
 import zipfile
 
+from akdl.process import preflight
 from akdl.storage.archive import SUFFIXES, is_archive
 from akdl.storage.files import FileError, fetch, is_remote, local_path, shown
 from bridge.exceptions import ConfigurationError
 from bridge.host.interpreter import interpreter_in
 from bridge.settings import PythonArchive
 from operators.prepare.program_folder import named_by_content, program_folder
+
+_LOOK_S = 30.0
 
 
 def find_python(operator: str, python_env: str, elsewhere: bool = False) -> str | PythonArchive | None:
@@ -49,6 +54,36 @@ def find_python(operator: str, python_env: str, elsewhere: bool = False) -> str 
         f"{operator}: pythonEnv {python_env!r}: expected a folder with bin/python, an interpreter, or an archive of a folder "
         f"({', '.join(SUFFIXES)}); {found}"
     )
+
+
+def check_python(operator: str, python: str | PythonArchive | None) -> None:
+    """Look whether an interpreter of this host has what scripts need. An archive is looked at where it is unpacked.
+
+    Args:
+        operator: Name of the operator, for errors.
+        python: See `find_python`; None stands for the interpreter of this program.
+
+    Raises:
+        ConfigurationError: TensorFlow or another package is missing, or too old; the message says what to install.
+    """
+    if isinstance(python, PythonArchive):
+        return
+    why = preflight.reason(preflight.versions()) if python is None else _reason_of(python, os.stat(python).st_mtime_ns)
+    if why:
+        raise ConfigurationError(f"{operator}: {why}")
+
+
+@functools.cache
+def _reason_of(python: str, changed: int) -> str:
+    """Return why an interpreter cannot be used; "" where it can, or says so only when it runs a script."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    try:
+        looked = subprocess.run(
+            [python, preflight.__file__], env=environment, capture_output=True, text=True, timeout=_LOOK_S, errors="replace"
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return looked.stderr.strip().rpartition("akdl: ")[2] if looked.returncode == preflight.UNUSABLE else ""
 
 
 def _archive(address: str) -> PythonArchive:

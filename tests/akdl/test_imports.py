@@ -15,6 +15,8 @@ ALLOWED = {
     "operators": (
         "bridge",
         "akdl.process.owned_folder",
+        "akdl.process.preflight",
+        "akdl.user_code.module",
         "akdl.wire",
         "akdl.models.tf.keras_sequential.layer_text",
         "akdl.storage.archive",

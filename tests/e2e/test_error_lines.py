@@ -45,7 +45,8 @@ def test_scripts_fail_in_few_lines_on_each_path(tmp_path: pathlib.Path) -> None:
         "six_megabytes.py": "def main(config):\n    raise ValueError('begin' + 'x' * 6_000_000 + 'end')\n",
         "killed.py": "import os\n\ndef main(config):\n    print('\\n' * 50 + 'at last', flush=True)\n    os.kill(os.getpid(), 9)\n",
     }
-    paths = ["collect", "execute", "plain_pyflink", "two_workers", "stream", "user_function", "pipeline", "printed"]
+    translated = ["execute", "plain_pyflink", "statement_set", "insert_into", "printed"]
+    paths = ["collect", "two_workers", "stream", "user_function", "pipeline", *translated]
     texts = shown(tmp_path, scripts, *paths)
     failed = "chief 0 (deep.py): the script failed: KeyError: 'scor'"
     check(
@@ -56,12 +57,12 @@ def test_scripts_fail_in_few_lines_on_each_path(tmp_path: pathlib.Path) -> None:
             "stream": f"TaskError: TensorFlow2StreamOp, {failed}",
             "user_function": "JobError: Flink: a Python function of the job failed: ValueError: bad cell",
             "pipeline": f"TaskError: TF2TableModelTrainBatchOp, {failed}",
-            **{path: f"TaskError: TensorFlow2BatchOp, {failed}" for path in ("execute", "plain_pyflink", "printed")},
+            **{path: f"TaskError: TensorFlow2BatchOp, {failed}" for path in translated},
         },
     )
     assert len(texts["collect"]) < 3_000 and "xend" in texts["collect"]
     assert "\n  at last\n" in texts["two_workers"]
-    for path in ("execute", "plain_pyflink", "stream", "pipeline", "printed"):
+    for path in (*translated, "stream", "pipeline"):
         assert texts[path].splitlines()[1:3] == ['  File "deep.py", line 5, in main', "    fails(20)"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bridge.exceptions import TaskError
+from bridge.exceptions import ConfigurationError, TaskError
 from operators import AlinkGlobalConfiguration, TensorFlow2BatchOp, getMLEnv, useLocalEnv
 from tests.e2e.jobs import script_op, sequence
 from tests.support.leftovers import task_processes, wait_until
@@ -33,10 +33,12 @@ def test_main_raises() -> None:
         run(failing("raise"))
     lines = str(caught.value).splitlines()
     assert lines[0] == ("TensorFlow2BatchOp, chief 0 (fail.py): the script failed: ValueError: this script does not feel well")
-    assert lines[1] == "Traceback (most recent call last):"
-    assert "fail.py" in lines[2] and "in main" in lines[2], "the traceback begins in the script"
-    assert "about to fail: raise" in lines, "the last lines of the process are there"
-    assert len(lines) < 20 and not any("org.apache" in line for line in lines)
+    assert lines[1].startswith('  File "fail.py", line ') and lines[1].endswith(", in main"), "the frames begin in the script"
+    assert lines[-1] == '    raise ValueError("this script does not feel well")'
+    details = caught.value.details.splitlines()
+    assert details[1] == "Traceback (most recent call last):" and "fail.py" in details[2]
+    assert "about to fail: raise" in details, "the last lines of the process are there"
+    assert len(details) < 20 and not any("org.apache" in line for line in details)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def test_a_row_that_does_not_fit_the_schema_fails_in_the_script() -> None:
 
 
 def test_no_main() -> None:
-    with pytest.raises(TaskError, match="no_main.py defines no function `main`: the main script needs `def main"):
+    with pytest.raises(ConfigurationError, match="no_main.py defines no function `main`: the main script needs `def main"):
         run(script_op("no_main.py", "x INT"))
 
 

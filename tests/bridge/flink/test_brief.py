@@ -42,7 +42,7 @@ def test_an_error_of_python_has_its_message_once_and_the_lines_of_the_script() -
 
 def test_a_shape_that_keras_refuses() -> None:
     assert brief((FAILURES / "keras_fit.txt").read_text()).splitlines()[:3] == [
-        "TensorFlow2BatchOp, chief 0 (keras_fit.py): the script failed: ValueError: Input 0 of layer \"sequential\" is incompatible "
+        'TensorFlow2BatchOp, chief 0 (keras_fit.py): the script failed: ValueError: Input 0 of layer "sequential" is incompatible '
         "with the layer: expected shape=(None, 3), found shape=(None, 2)",
         '  File "keras_fit.py", line 10, in main',
         "    model.fit(x, y, verbose=0)",

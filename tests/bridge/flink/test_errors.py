@@ -50,7 +50,9 @@ def test_all_lines_of_a_message_are_kept_and_none_of_java() -> None:
 
 
 def test_the_message_is_short_unless_all_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    message = "Op, chief 0 (s.py): the script failed: ValueError: x\n" + "".join(f"more {number}\n" for number in range(99)) + "end"
+    message = (
+        "Op, chief 0 (s.py): the script failed: ValueError: x\n" + "".join(f"more {number}\n" for number in range(99)) + "end"
+    )
     error = Exception(PYTHON.format(error=f"bridge.exceptions.TaskError: {message}"))
     monkeypatch.delenv("AKDL_TRACEBACK", raising=False)
     assert len(str(readable(error)).splitlines()) <= LINES and readable(error).details == message
@@ -60,7 +62,9 @@ def test_the_message_is_short_unless_all_is_asked_for(monkeypatch: pytest.Monkey
 
 def test_a_python_function_of_the_user_is_named_as_what_failed() -> None:
     found = readable(Exception(PYTHON.format(error="ValueError: bad value 1")))
-    assert type(found) is JobError and str(found).startswith("Flink: a Python function of the job failed: ValueError: bad value 1")
+    assert type(found) is JobError and str(found).startswith(
+        "Flink: a Python function of the job failed: ValueError: bad value 1"
+    )
     assert "Error received from SDK harness" not in found.details and "org.apache" not in found.details
 
 
@@ -109,7 +113,7 @@ def test_an_error_without_a_java_cause_stays() -> None:
             ": put opt/flink-python-*.jar into the lib folder of the cluster",
         ),
         ("IllegalStateException: Cannot map checkpoint/savepoint state for operator 1", "numWorkers or numPSs"),
-        ("java.lang.RuntimeException: Job restarted", "write them to a table instead (getOutputTable().execute_insert(...))"),
+        ("java.lang.RuntimeException: Job restarted", "write them to a table instead (insertInto(...))"),
     ],
 )
 def test_what_to_do_is_said_where_flink_does_not(cause: str, advice: str) -> None:

@@ -26,6 +26,7 @@ from operators import (
     TFTableModelTrainBatchOp,
     getMLEnv,
     useLocalEnv,
+    waitForJob,
 )
 
 FOLDER = pathlib.Path(sys.argv[1])
@@ -55,6 +56,16 @@ def plain_pyflink() -> None:
     table = script_op("deep.py").getOutputTable()
     getMLEnv().btenv.execute_sql("CREATE TEMPORARY TABLE black_hole (id BIGINT) WITH ('connector' = 'blackhole')")
     table.execute_insert("black_hole").wait()
+
+
+def statement_set() -> None:
+    statements = getMLEnv().btenv.create_statement_set()
+    statements.add_insert("black_hole", script_op("deep.py").getOutputTable())
+    waitForJob(statements)
+
+
+def insert_into() -> None:
+    script_op("deep.py").insertInto("black_hole")
 
 
 def two_workers() -> None:

@@ -33,7 +33,11 @@ def failed_task() -> TaskError:
 
 
 def test_the_message_comes_first_then_where_the_program_called() -> None:
-    assert shown(failed_task())[:4] == [f"bridge.exceptions.TaskError: {FAILED}".splitlines()[0], *FAILED.splitlines()[1:], "Called from:"]
+    assert shown(failed_task())[:4] == [
+        f"bridge.exceptions.TaskError: {FAILED}".splitlines()[0],
+        *FAILED.splitlines()[1:],
+        "Called from:",
+    ]
     assert shown(failed_task())[-2:] == [
         f'  File "{__file__}", line {shown.__code__.co_firstlineno + 2}, in a_function_of_the_user', "    raise error",
     ]  # fmt: skip

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import pathlib
+import subprocess
 import sys
 
 import pytest
 
+from akdl.process import preflight
 from bridge.exceptions import ConfigurationError
 from bridge.settings import PythonArchive
-from operators.prepare.python_env import find_python
+from operators.prepare.python_env import check_python, find_python
 from tests.support.environments import make_environment, pack
 from tests.support.http import served
 
@@ -79,3 +81,26 @@ def test_paths_of_other_hosts(tmp_path: pathlib.Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigurationError, match="has no bin/python"):
         find_python("Op", str(tmp_path / "empty"), elsewhere=True)
+
+
+@pytest.mark.process
+def test_what_scripts_need_is_looked_for_before_a_job_starts(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_python("Op", None)
+    check_python("Op", sys.executable)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
+    bare = str(tmp_path / "bare" / "bin" / "python")
+    with pytest.raises(
+        ConfigurationError, match=rf"^Op: the Python environment of {bare} cannot be used: .*tensorflow is missing"
+    ):
+        check_python("Op", bare)
+    found = preflight.versions()
+    monkeypatch.setattr(preflight, "versions", lambda: {**found, "tensorflow": None})
+    with pytest.raises(ConfigurationError, match=r"^Op: .*: tensorflow is missing; install what it needs \(.*tensorflow>=1.15"):
+        check_python("Op", None)
+
+
+def test_an_interpreter_that_does_not_answer_is_left_to_its_start(tmp_path: pathlib.Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexit 3\n")
+    python.chmod(0o755)
+    check_python("Op", str(python))

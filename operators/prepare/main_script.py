@@ -1,0 +1,74 @@
+"""Whether a main script can be run: it is looked at as source, before a job starts, and not imported."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterator
+
+from akdl.user_code.module import ESTIMATOR_FUNCTIONS, MAIN
+from bridge.exceptions import ConfigurationError
+
+# With these a module makes names that its source does not show.
+_MAKES_NAMES = {"exec", "eval", "globals", "locals", "setattr", "vars", "__dict__", "__getattr__", "modules"}
+
+
+def check_main(operator: str, origin: str, source: bytes) -> None:
+    """Refuse a main script that holds nothing to run: no `main`, no callbacks of Keras, no functions of an Estimator.
+
+    Args:
+        operator: Name of the operator, for the error.
+        origin: Where the script comes from, for the error.
+        source: The script, valid Python.
+
+    Raises:
+        ConfigurationError: It holds none of these.
+    """
+    names = names_of(source)
+    if names is None or MAIN in names or any(name.startswith("awf_") for name in names):
+        return
+    if len(names & set(ESTIMATOR_FUNCTIONS)) > 1:
+        return
+    close = difflib.get_close_matches(MAIN, names, cutoff=0.7)
+    hint = f" (is it {close[0]!r}?)" if close else ""
+    raise ConfigurationError(
+        f"{operator}: {origin} defines no function `main`{hint}: the main script needs `def main(task_config)`, or `awf_*` "
+        "callbacks of Keras, or the four functions of an Estimator: " + ", ".join(ESTIMATOR_FUNCTIONS)
+    )
+
+
+def names_of(source: bytes) -> set[str] | None:
+    """Return the names that a module defines; None where its source does not show all of them."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if (isinstance(node, ast.Name) and node.id in _MAKES_NAMES) or (
+            isinstance(node, ast.Attribute) and node.attr in _MAKES_NAMES
+        ):
+            return None
+    names: set[str] = set()
+    for node in _of_module(tree.body):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            imported = {alias.asname or alias.name.split(".")[0] for alias in node.names}
+            if "*" in imported:
+                return None
+            names |= imported
+        else:
+            names |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+            # A function may assign to a name of the module.
+    names |= {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
+    return names
+
+
+def _of_module(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements of a module, also inside `if`, `try`, `with` and loops, but not inside functions and classes."""
+    for statement in body:
+        yield statement
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inner = (
+                []
+                if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+                else getattr(statement, field, [])
+            )
+            yield from _of_module(inner)

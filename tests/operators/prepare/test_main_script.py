@@ -1,0 +1,48 @@
+"""Sources of main scripts, and what they hold to run."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from operators.prepare.main_script import check_main
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def main(config): pass",
+        "async def main(config): pass",
+        "from other import main",
+        "from other import *",
+        "import other as main",
+        "import functools\nmain = functools.partial(print)",
+        "a, main = 1, print",
+        "try:\n    from fast import main\nexcept ImportError:\n    def main(config): pass",
+        "if True:\n    with open('x') as f:\n        def main(config): pass",
+        "def make():\n    global main\n    main = print\nmake()",
+        "globals()['main'] = print",
+        "import sys\nsys.modules[__name__].main = print",
+        "def awf_create_model_fn(): pass",
+        "def model_fn(): pass\ndef train_input_fn(): pass",
+        "main: object = print",
+    ],
+)
+def test_what_can_be_run(source: str) -> None:
+    check_main("Op", "s.py", source.encode())
+
+
+@pytest.mark.parametrize(
+    ("source", "hint"),
+    [
+        ("x = 1", ""),
+        ("def mian(config): pass", r" \(is it 'mian'\?\)"),
+        ("class Trainer:\n    def main(self): pass", ""),
+        ("def train():\n    main = 1", ""),
+        ("def model_fn(): pass", ""),
+    ],
+)
+def test_what_cannot(source: str, hint: str) -> None:
+    expected = f"^Op: /home/s.py defines no function `main`{hint}: the main script needs `def main"
+    with pytest.raises(ConfigurationError, match=expected):
+        check_main("Op", "/home/s.py", source.encode())
