@@ -70,9 +70,8 @@ def test_scripts_fail_in_few_lines_on_each_path(tmp_path: pathlib.Path) -> None:
 @pytest.mark.tf
 def test_tensorflow_fails_in_few_lines_on_each_path(tmp_path: pathlib.Path) -> None:
     model = "tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(3,))])"
-    batch = "(tf.ones([4, 2]), tf.ones([4, 1]))"
     scripts = {
-        "keras_fit.py": f"import tensorflow as tf\n\ndef main(config):\n    model = {model}\n    model.compile('sgd', 'mse')\n    model.fit(*{batch})\n",
+        "keras_fit.py": f"import tensorflow as tf\n\ndef main(config):\n    model = {model}\n    model.compile('sgd', 'mse')\n    model.fit(tf.ones([4, 2]), tf.ones([4, 1]))\n",
         "awf.py": f"import tensorflow as tf\n\ndef awf_create_model_fn():\n    return {model}\n\n"
         f"def awf_create_train_dataset_fn(*args, **params):\n    raise KeyError('scor')\n",
         "estimator.py": "def model_fn(features, labels, mode, params):\n    raise KeyError('scor')\n\n"
@@ -86,8 +85,8 @@ def test_tensorflow_fails_in_few_lines_on_each_path(tmp_path: pathlib.Path) -> N
             "keras_fit": 'the script failed: ValueError: Input 0 of layer "sequential" is incompatible with the layer: expected shape=(None, 3)',
             "keras_runner": "TF2TableModelTrainBatchOp, chief 0 (awf.py): the script failed: ",
             "estimator_runner": "TFTableModelTrainBatchOp, chief 0 (estimator.py): the script failed: ",
-            "predictor": "TFSavedModelPredictBatchOp",
-            "local_predictor": "Error: ",
+            "predictor": "RowError: TFSavedModelPredictBatchOp: row ",
+            "local_predictor": "akdl.serving.errors.RowsError: row 0: ",
         },
     )
 
@@ -102,7 +101,7 @@ def export(folder: pathlib.Path) -> None:
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
     def serve(x: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {"y": tf.reshape(x, [tf.shape(x)[0] + 7])}
+        return {"y": tf.ensure_shape(x, [7])}
 
     tf.saved_model.save(model, str(folder), {"serving_default": serve})
     stage = TFSavedModelPredictor(modelPath=str(folder), outputSchemaStr="y FLOAT", selectedCols=["x"])
