@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from bridge.exceptions import ConfigurationError, SchemaError
@@ -22,6 +23,7 @@ from bridge.workarounds import (
 )
 from operators.flink.slots import Need, check_slots
 from operators.params.param import did_you_mean
+from operators.params.rendering import Description, Rendered
 from operators.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ _Family = TypeVar("_Family", bound="Operator[Any]")  # BatchOperator or StreamOp
 _Op = TypeVar("_Op", bound="Operator[Any]")
 
 
-class Operator(Generic[_Family]):
+class Operator(Rendered, Generic[_Family]):
     """A table and the operators that can follow it. Nothing runs before a result is asked for."""
 
     _family: ClassVar[type[Any]]
@@ -58,6 +60,18 @@ class Operator(Generic[_Family]):
             """Answer for methods of Alink that are not here."""
             instead = f": {_INSTEAD[name]}" if name in _INSTEAD else did_you_mean(name, dir(type(self)))
             raise AttributeError(f"{type(self).__name__} has no {name!r}{instead}")
+
+    def _description(self) -> Description:
+        columns = self._known_columns()
+        note = "no table before it is linked or used" if columns is None else "collectToDataframe() or print() gives its rows"
+        return replace(super()._description(), columns=columns, note=note)
+
+    def _known_columns(self) -> list[tuple[str, str]] | None:
+        """Return names and types of the columns where they are known without making the table."""
+        if self._table is not None:
+            with suppress(Exception):  # such as a JVM that has ended: showing an operator never fails
+                return list(zip(self.getColNames(), self.getColTypes()))
+        return None
 
     @staticmethod
     def _own_environment() -> StreamTableEnvironment:

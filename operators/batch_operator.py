@@ -49,8 +49,13 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         return TableSourceBatchOp(table)
 
     @staticmethod
-    def fromDataframe(df: pd.DataFrame, schemaStr: str) -> BatchOperator:
-        """Start from a pandas DataFrame; `schemaStr` is "name type, name type" in the order of its columns."""
+    def fromDataframe(df: pd.DataFrame, schemaStr: str | None = None) -> BatchOperator:
+        """Start from a pandas DataFrame.
+
+        Args:
+            df: Its columns are taken by name. NaN and other missing values are null.
+            schemaStr: "name type, name type"; the types that hold the cells when it is not given.
+        """
         return MemSourceBatchOp(df, schemaStr)
 
     def firstN(self, n: int) -> BatchOperator:
@@ -145,8 +150,8 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
     def collectToDataframe(self) -> pd.DataFrame:
         """Run the job and return its rows. What was put off before runs in the same job.
 
-        Columns without nulls have the dtype of their type; where there are nulls, integers and booleans stay exact in a
-        column of objects with None.
+        Columns without nulls have the dtype of their type. Where there are nulls, floats have NaN, times have NaT, and all
+        others stay exact in a column of objects with None.
         """
         from operators.flink.collect import to_dataframe
 

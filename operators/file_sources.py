@@ -35,7 +35,7 @@ class _AkSource(AkSourceParams, Source):
             schema = read_schema(files[0])
             rows = [row for file in files for row in read_rows(file)]
         self._fix()
-        return table_of_rows(table_env, schema, rows)
+        return table_of_rows(table_env, schema, rows, type(self).__name__)
 
 
 class AkSourceBatchOp(_AkSource, BatchOperator):
@@ -69,11 +69,11 @@ class ParquetSourceStreamOp(_ParquetSource, StreamOperator):
     """Parquet files as a stream with an end, by Flink's own format."""
 
 
-def table_of_rows(table_env: StreamTableEnvironment, schema: Schema, rows: list[tuple[Any, ...]]) -> Table:
+def table_of_rows(table_env: StreamTableEnvironment, schema: Schema, rows: list[tuple[Any, ...]], where: str) -> Table:
     """Return rows as a table. As a DataFrame they travel to Flink by columns, which is far faster."""
     cells = zip(*rows) if rows else ([] for _ in schema)
     frame = pd.DataFrame({name: pd.Series(list(column), dtype=object) for name, column in zip(schema.names, cells)})
-    return memory_table(table_env, schema, frame)
+    return memory_table(table_env, schema, frame, where)
 
 
 def require_format(operator: str, name: str) -> None:

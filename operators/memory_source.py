@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -10,7 +11,9 @@ import pandas as pd
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.schema import Schema
 from operators.base_operator import Source
+from operators.frame_columns import schema_of_frame
 from operators.memory_table import memory_table
+from operators.params.rendering import Description
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
@@ -20,16 +23,26 @@ class MemorySource(Source):
     """Rows from memory.
 
     Args:
-        data: A list of rows (tuples or lists), or a pandas DataFrame. In a DataFrame NaN and None are null.
-        schemaStr: "name type, name type", in the order of the cells. The columns of a DataFrame with the same names are
-            taken by their names, those of one with other names in their order.
+        data: A list of rows (tuples or lists), or a pandas DataFrame. In a DataFrame NaN, NaT, NA and None are null, and the
+            index is left out.
+        schemaStr: "name type, name type". Cells of rows stand in its order. Columns of a DataFrame are taken by name, and
+            in order where they are only numbered 0, 1, 2. None, for a DataFrame: the types that hold its cells, see
+            `operators.frame_columns.schema_of_frame`.
+
+    Raises:
+        ConfigurationError: The schema is wrong, or is missing where it cannot be found. Rows that do not fit it are refused
+            when the table is first needed.
     """
 
-    def __init__(self, data: Sequence[Sequence[Any]] | pd.DataFrame, schemaStr: str) -> None:
+    def __init__(self, data: Sequence[Sequence[Any]] | pd.DataFrame, schemaStr: str | None = None) -> None:
         super().__init__()
         name = type(self).__name__
         if not isinstance(data, (pd.DataFrame, list, tuple)):
             raise ConfigurationError(f"{name}: expected a list of rows or a pandas DataFrame, got a {type(data).__name__}")
+        self._data = data
+        if schemaStr is None and isinstance(data, pd.DataFrame):
+            self._schema = schema_of_frame(name, data)
+            return
         if not isinstance(schemaStr, str):
             raise ConfigurationError(
                 f"{name}: parameter 'schemaStr': expected \"name type, name type\", got {schemaStr!r}: types are not guessed "
@@ -39,7 +52,12 @@ class MemorySource(Source):
             self._schema = Schema.parse(schemaStr)
         except SchemaError as error:
             raise ConfigurationError(f"{name}: parameter 'schemaStr': {error}") from None
-        self._data = data
+
+    def _description(self) -> Description:
+        return replace(super()._description(), settings={"rows": str(len(self._data))})
+
+    def _known_columns(self) -> list[tuple[str, str]] | None:
+        return [(column.name, column.type.sql) for column in self._schema]
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
-        return memory_table(table_env, self._schema, self._data)
+        return memory_table(table_env, self._schema, self._data, type(self).__name__)

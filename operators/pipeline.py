@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 import zipfile
+from dataclasses import replace
 from typing import Any, TypeVar, Union, cast
 
 from akdl.storage.files import FileError
@@ -15,6 +16,7 @@ from operators.batch_operator import BatchOperator
 from operators.local_predictor import DESCRIPTION, LocalPredictor, fetch_pipeline, read_pipeline
 from operators.params.accessors import PredictStreamParams, SavedModelPredictStreamParams, TrainerParams
 from operators.params.param import WithParams
+from operators.params.rendering import Description, Rendered
 from operators.predict_batch import (
     TableModelPredictBatchOp,
     TFSavedModelPredictBatchOp,
@@ -179,11 +181,14 @@ class TF2TableModelTrainer(_ScriptTrainer):
     _operator = TF2TableModelTrainBatchOp
 
 
-class Pipeline:
+class Pipeline(Rendered):
     """Stages that run one after the other; trainers among them have to be trained first."""
 
     def __init__(self, *stages: Trainer | _Predictor) -> None:
         self._stages = list(stages)
+
+    def _description(self) -> Description:
+        return replace(super()._description(), settings={str(i): repr(stage) for i, stage in enumerate(self._stages)})
 
     def add(self, *stage: Any) -> Pipeline:
         """Add a stage at the end; or, with a number in front of it, at that place."""
@@ -221,11 +226,14 @@ class Pipeline:
         return PipelineModel(*fitted)
 
 
-class PipelineModel:
+class PipelineModel(Rendered):
     """Stages that predict, one after the other."""
 
     def __init__(self, *stages: _Predictor) -> None:
         self._stages = list(stages)
+
+    def _description(self) -> Description:
+        return replace(super()._description(), settings={str(i): repr(stage) for i, stage in enumerate(self._stages)})
 
     def transform(self, data: _Op) -> _Op:
         """Return the table or stream with the outputs of all stages."""

@@ -45,7 +45,7 @@ class _CsvSource(CsvParams, Source):
         if _needs_help(path, values):
             with fetched(name, "filePath", path) as found:
                 rows = [row for file in _files(found) for row in _rows(f"{name}: {path}", file, schema, values)]
-            table = table_of_rows(table_env, schema, rows)
+            table = table_of_rows(table_env, schema, rows, name)
         elif values["ignoreFirstLine"]:
             table = self._without_first_line(table_env, path, schema)
         else:

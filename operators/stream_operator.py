@@ -46,8 +46,13 @@ class StreamOperator(ShapingOperator["StreamOperator"]):
         return TableSourceStreamOp(table)
 
     @staticmethod
-    def fromDataframe(df: pd.DataFrame, schemaStr: str) -> StreamOperator:
-        """Start from a pandas DataFrame; `schemaStr` is "name type, name type" in the order of its columns."""
+    def fromDataframe(df: pd.DataFrame, schemaStr: str | None = None) -> StreamOperator:
+        """Start from a pandas DataFrame.
+
+        Args:
+            df: Its columns are taken by name. NaN and other missing values are null.
+            schemaStr: "name type, name type"; the types that hold the cells when it is not given.
+        """
         return MemSourceStreamOp(df, schemaStr)
 
     def print(

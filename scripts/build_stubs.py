@@ -9,11 +9,12 @@ sys.path.insert(0, str(ROOT))
 from operators.params import accessors  # noqa: E402
 
 HEADER = '''"""Made by scripts/build_stubs.py from operators/params/catalog.py; do not edit."""
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from typing_extensions import Self
 
+from operators.params.function_script import FunctionScript
 from operators.params.param import WithParams
 
 ALL: tuple[type[WithParams], ...]

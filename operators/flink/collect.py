@@ -59,7 +59,7 @@ def _row_type(names: list[str], types: list[Any]) -> Any:
 
 def _series(column: pa.ChunkedArray, timezone: Any) -> Any:
     """Return the cells of a column; instants, which Arrow holds in UTC, in a time zone."""
-    if column.null_count and not pa.types.is_timestamp(column.type):
+    if column.null_count and not pa.types.is_timestamp(column.type) and not pa.types.is_floating(column.type):
         return pd.Series(column.to_pylist(), dtype=object)
     series = column.to_pandas(date_as_object=True)
     # PyFlink's tz_convert_from_internal would take them for local times, and so for other instants.

@@ -53,6 +53,7 @@ class MLEnv:
         batch: Makes the environment of batch operators and its table environment.
         stream: Makes the environment of stream operators and its table environment.
         debug_mode: Show what scripts print, even if AlinkGlobalConfiguration does not ask for it.
+        where: Where jobs run, in words.
     """
 
     def __init__(
@@ -60,7 +61,9 @@ class MLEnv:
         batch: Callable[[], tuple[StreamExecutionEnvironment, StreamTableEnvironment]],
         stream: Callable[[], tuple[StreamExecutionEnvironment, StreamTableEnvironment]],
         debug_mode: bool = False,
+        where: str = "",
     ) -> None:
+        self._where = where
         self._batch = planning()(functools.lru_cache(maxsize=None)(batch))
         self._stream = planning()(functools.lru_cache(maxsize=None)(stream))
         self.debug_mode = debug_mode
@@ -85,6 +88,9 @@ class MLEnv:
         """The table environment of stream operators."""
         return self._stream()[1]
 
+    def __repr__(self) -> str:
+        return f"MLEnv({self._where}{', debug_mode' if self.debug_mode else ''})"
+
     def __iter__(self) -> Iterator[Any]:
         return iter((self.benv, self.btenv, self.senv, self.stenv))
 
@@ -107,9 +113,11 @@ def useLocalEnv(parallelism: int, flinkHome: str | dict[str, Any] | None = None,
     flink_config, debug_mode = _checked(parallelism, config)
     if _is_submitted():
         logger.warning("useLocalEnv: this program was submitted to Flink, so its jobs run there and not inside it")
-        return _use(lambda mode: _submitted(parallelism, mode, flink_config), debug_mode)
+        where = f"where Flink started this program, parallelism {parallelism}"
+        return _use(lambda mode: _submitted(parallelism, mode, flink_config), debug_mode, where)
     _quiet_end_of_jobs()
-    return _use(lambda mode: _local(parallelism, {**_DEFAULTS, **mode, **flink_config}), debug_mode)
+    where = f"mini cluster in this program, parallelism {parallelism}"
+    return _use(lambda mode: _local(parallelism, {**_DEFAULTS, **mode, **flink_config}), debug_mode, where)
 
 
 def useRemoteEnv(
@@ -150,7 +158,8 @@ def useRemoteEnv(
     if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
         raise ConfigurationError(f"useRemoteEnv: port: expected a number from 1 to 65535, got {port!r}")
     flink_config, debug_mode = _checked(parallelism, config)
-    return _use(lambda mode: _remote(host, port, parallelism, {**_DEFAULTS, **mode, **flink_config}), debug_mode)
+    where = f"Flink cluster at {host}:{port}, parallelism {parallelism}"
+    return _use(lambda mode: _remote(host, port, parallelism, {**_DEFAULTS, **mode, **flink_config}), debug_mode, where)
 
 
 def useCustomEnv(*environments: Any) -> MLEnv:
@@ -171,7 +180,7 @@ def useCustomEnv(*environments: Any) -> MLEnv:
             f"{len(environments)} values"
         )
     batch, stream = tuple(environments[-4:-2] or environments), tuple(environments[-2:])
-    _current = MLEnv(lambda: batch, lambda: stream)
+    _current = MLEnv(lambda: batch, lambda: stream, where="environments of the caller")
     return _current
 
 
@@ -182,7 +191,7 @@ def getMLEnv() -> MLEnv:
     subtask per processor.
     """
     if _current is None and _is_submitted():
-        return _use(lambda mode: _submitted(None, mode, {}), debug_mode=False)
+        return _use(lambda mode: _submitted(None, mode, {}), False, "where Flink started this program")
     return _current or useLocalEnv(os.cpu_count() or 1)
 
 
@@ -233,9 +242,9 @@ def prepare_for_stream(table_env: StreamTableEnvironment, chunk_wait_s: float) -
     config.set(_BUNDLE_MS, str(max(1, min(wanted, int(config.get(_BUNDLE_MS, str(wanted)))))))
 
 
-def _use(make: Callable[[dict[str, str]], tuple[Any, Any]], debug_mode: bool) -> MLEnv:
+def _use(make: Callable[[dict[str, str]], tuple[Any, Any]], debug_mode: bool, where: str) -> MLEnv:
     global _current
-    _current = MLEnv(lambda: make({"execution.runtime-mode": "BATCH", **_BATCH}), lambda: make({}), debug_mode)
+    _current = MLEnv(lambda: make({"execution.runtime-mode": "BATCH", **_BATCH}), lambda: make({}), debug_mode, where)
     return _current
 
 

@@ -1,9 +1,10 @@
 """Made by scripts/build_stubs.py from operators/params/catalog.py; do not edit."""
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from typing_extensions import Self
 
+from operators.params.function_script import FunctionScript
 from operators.params.param import WithParams
 
 ALL: tuple[type[WithParams], ...]
@@ -18,7 +19,7 @@ class ScriptParams(WithParams):
         userFiles: Sequence[str] | str = ...,
         userFile: Sequence[str] | str = ...,
         scriptFiles: Sequence[str] | str = ...,
-        mainScriptFile: str = ...,
+        mainScriptFile: str | Callable[[Any], Any] = ...,
         userParams: str | dict[str, Any] = ...,
         outputSchemaStr: str = ...,
         schemaStr: str = ...,
@@ -44,28 +45,28 @@ class ScriptParams(WithParams):
         MLEnvironmentId: int = ...,
     ) -> None: ...
     def setUserFiles(self, value: Sequence[str] | str) -> Self:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
     def getUserFiles(self) -> list[str]:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
     def setUserFile(self, value: Sequence[str] | str) -> Self:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
     def getUserFile(self) -> list[str]:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
     def setScriptFiles(self, value: Sequence[str] | str) -> Self:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
     def getScriptFiles(self) -> list[str]:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
-    def setMainScriptFile(self, value: str) -> Self:
-        """Path of the script that defines `main(task_config)`. (required)"""
+    def setMainScriptFile(self, value: str | Callable[[Any], Any]) -> Self:
+        """Path of the script that defines `main(task_config)`; or a function to call so, which travels as source with the imports, functions and plain values that it uses. (required)"""
 
-    def getMainScriptFile(self) -> str:
-        """Path of the script that defines `main(task_config)`. (required)"""
+    def getMainScriptFile(self) -> str | FunctionScript:
+        """Path of the script that defines `main(task_config)`; or a function to call so, which travels as source with the imports, functions and plain values that it uses. (required)"""
 
     def setUserParams(self, value: str | dict[str, Any]) -> Self:
         """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""
@@ -214,7 +215,7 @@ class StreamParams(WithParams):
         userFiles: Sequence[str] | str = ...,
         userFile: Sequence[str] | str = ...,
         scriptFiles: Sequence[str] | str = ...,
-        mainScriptFile: str = ...,
+        mainScriptFile: str | Callable[[Any], Any] = ...,
         userParams: str | dict[str, Any] = ...,
         outputSchemaStr: str = ...,
         schemaStr: str = ...,
@@ -242,28 +243,28 @@ class StreamParams(WithParams):
         onReturn: str = ...,
     ) -> None: ...
     def setUserFiles(self, value: Sequence[str] | str) -> Self:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
     def getUserFiles(self) -> list[str]:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
     def setUserFile(self, value: Sequence[str] | str) -> Self:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
     def getUserFile(self) -> list[str]:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
     def setScriptFiles(self, value: Sequence[str] | str) -> Self:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
     def getScriptFiles(self) -> list[str]:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
-    def setMainScriptFile(self, value: str) -> Self:
-        """Path of the script that defines `main(task_config)`. (required)"""
+    def setMainScriptFile(self, value: str | Callable[[Any], Any]) -> Self:
+        """Path of the script that defines `main(task_config)`; or a function to call so, which travels as source with the imports, functions and plain values that it uses. (required)"""
 
-    def getMainScriptFile(self) -> str:
-        """Path of the script that defines `main(task_config)`. (required)"""
+    def getMainScriptFile(self) -> str | FunctionScript:
+        """Path of the script that defines `main(task_config)`; or a function to call so, which travels as source with the imports, functions and plain values that it uses. (required)"""
 
     def setUserParams(self, value: str | dict[str, Any]) -> Self:
         """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""
@@ -424,7 +425,7 @@ class TrainParams(WithParams):
         userFiles: Sequence[str] | str = ...,
         userFile: Sequence[str] | str = ...,
         scriptFiles: Sequence[str] | str = ...,
-        mainScriptFile: str = ...,
+        mainScriptFile: str | Callable[[Any], Any] = ...,
         userParams: str | dict[str, Any] = ...,
         selectedCols: Sequence[str] = ...,
         selectedColNames: Sequence[str] = ...,
@@ -446,28 +447,28 @@ class TrainParams(WithParams):
         MLEnvironmentId: int = ...,
     ) -> None: ...
     def setUserFiles(self, value: Sequence[str] | str) -> Self:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
     def getUserFiles(self) -> list[str]:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
     def setUserFile(self, value: Sequence[str] | str) -> Self:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
     def getUserFile(self) -> list[str]:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
     def setScriptFiles(self, value: Sequence[str] | str) -> Self:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
     def getScriptFiles(self) -> list[str]:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
-    def setMainScriptFile(self, value: str) -> Self:
-        """Path of the script that defines `main(task_config)`. (required)"""
+    def setMainScriptFile(self, value: str | Callable[[Any], Any]) -> Self:
+        """Path of the script that defines `main(task_config)`; or a function to call so, which travels as source with the imports, functions and plain values that it uses. (required)"""
 
-    def getMainScriptFile(self) -> str:
-        """Path of the script that defines `main(task_config)`. (required)"""
+    def getMainScriptFile(self) -> str | FunctionScript:
+        """Path of the script that defines `main(task_config)`; or a function to call so, which travels as source with the imports, functions and plain values that it uses. (required)"""
 
     def setUserParams(self, value: str | dict[str, Any]) -> Self:
         """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""
@@ -592,7 +593,7 @@ class TrainerParams(WithParams):
         userFiles: Sequence[str] | str = ...,
         userFile: Sequence[str] | str = ...,
         scriptFiles: Sequence[str] | str = ...,
-        mainScriptFile: str = ...,
+        mainScriptFile: str | Callable[[Any], Any] = ...,
         userParams: str | dict[str, Any] = ...,
         selectedCols: Sequence[str] = ...,
         selectedColNames: Sequence[str] = ...,
@@ -635,28 +636,28 @@ class TrainerParams(WithParams):
         overwriteSink: bool = ...,
     ) -> None: ...
     def setUserFiles(self, value: Sequence[str] | str) -> Self:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
     def getUserFiles(self) -> list[str]:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
     def setUserFile(self, value: Sequence[str] | str) -> Self:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
     def getUserFile(self) -> list[str]:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
     def setScriptFiles(self, value: Sequence[str] | str) -> Self:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
     def getScriptFiles(self) -> list[str]:
-        """Paths of the script and of all other files that it needs. (required)"""
+        """Paths of the files that the script needs; the script may be among them. (default ())"""
 
-    def setMainScriptFile(self, value: str) -> Self:
-        """Path of the script that defines `main(task_config)`. (required)"""
+    def setMainScriptFile(self, value: str | Callable[[Any], Any]) -> Self:
+        """Path of the script that defines `main(task_config)`; or a function to call so, which travels as source with the imports, functions and plain values that it uses. (required)"""
 
-    def getMainScriptFile(self) -> str:
-        """Path of the script that defines `main(task_config)`. (required)"""
+    def getMainScriptFile(self) -> str | FunctionScript:
+        """Path of the script that defines `main(task_config)`; or a function to call so, which travels as source with the imports, functions and plain values that it uses. (required)"""
 
     def setUserParams(self, value: str | dict[str, Any]) -> Self:
         """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""

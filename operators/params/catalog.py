@@ -16,6 +16,7 @@ from operators.params.checks import (
     fraction,
     interval,
     json_object,
+    main_script,
     names,
     network,
     one_file,
@@ -34,10 +35,15 @@ from operators.params.checks import (
 from operators.params.param import Param
 
 USER_FILES = Param(
-    "userFiles", "Sequence[str] | str", "Paths of the script and of all other files that it needs.", files,
+    "userFiles", "Sequence[str] | str", "Paths of the files that the script needs; the script may be among them.", files, (),
     aliases=("userFile", "scriptFiles"), returns="list[str]",
 )  # fmt: skip
-MAIN_SCRIPT_FILE = Param("mainScriptFile", "str", "Path of the script that defines `main(task_config)`.", filled_text)
+MAIN_SCRIPT_FILE = Param(
+    "mainScriptFile", "str | Callable[[Any], Any]",
+    "Path of the script that defines `main(task_config)`; or a function to call so, which travels as source with the imports, "
+    "functions and plain values that it uses.",
+    main_script, returns="str | FunctionScript",
+)  # fmt: skip
 USER_PARAMS = Param(
     "userParams", "str | dict[str, Any]", "What the script finds in `task_config.user_params`: a JSON object.",
     json_object, "{}", returns="str",

@@ -12,6 +12,7 @@ from typing import Any
 
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, split_watermark
+from operators.params.function_script import FunctionScript, script_of
 
 _OWN_VARIABLES = {"PATH", "PYTHONPATH", "TF_CONFIG", "TMPDIR"}
 
@@ -35,6 +36,17 @@ def filled_text(value: Any) -> str:
     if not text(value).strip():
         raise ValueError("a string that is not empty")
     return str(value)
+
+
+def main_script(value: Any) -> str | FunctionScript:
+    """Take the path of a script, or a function."""
+    if isinstance(value, FunctionScript):
+        return value
+    if callable(value):
+        return script_of(value)
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("the path of a script, or a function defined with def")
+    return value
 
 
 def texts(value: Any) -> list[str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from inspect import Parameter, Signature
 from typing import Any, ClassVar
 
 from bridge.exceptions import BridgeError, ConfigurationError
+from operators.params.rendering import Description, Rendered, value_text
 
 REQUIRED = object()  # default of a parameter that the user has to set; None is a value
 
@@ -50,7 +52,7 @@ class Param:
         return f"{self.doc} ({'required' if self.default is REQUIRED else f'default {self.default!r}'})"
 
 
-class WithParams:
+class WithParams(Rendered):
     """Base of classes that have parameters; see `with_params`. None stands for a parameter that is not set."""
 
     params: ClassVar[tuple[Param, ...]] = ()
@@ -69,6 +71,9 @@ class WithParams:
             if value is not None and by_name[name].name in self._values:
                 raise ConfigurationError(f"{type(self).__name__}: {by_name[name].name!r} is given twice, also as {name!r}")
             self._set(by_name[name], name, value)
+
+    def _description(self) -> Description:
+        return replace(super()._description(), settings={name: value_text(name, v) for name, v in self._values.items()})
 
     def _set(self, param: Param, name: str, value: Any) -> None:
         if self._fixed:
@@ -128,12 +133,28 @@ def did_you_mean(name: str, existing: Iterable[str]) -> str:
 def with_params(name: str, doc: str, params: Sequence[Param]) -> Any:
     """Make a class with a setter and a getter for each parameter and each of its aliases."""
     members: dict[str, Any] = {"params": tuple(params), "__doc__": doc, "__module__": "operators.params.accessors"}
+    members["__signature__"] = _signature(params)
     for param in params:
         for alias in param.names:
             for method in (_setter(param, alias), _getter(param, alias)):
                 method.__qualname__ = f"{name}.{method.__name__}"
                 members[method.__name__] = method
     return type(name, (WithParams,), members)
+
+
+def _signature(params: Sequence[Param]) -> Signature:
+    """Return what constructors take, for completion and help; aliases are taken too and left out here."""
+    return Signature(
+        [
+            Parameter(
+                param.name,
+                Parameter.KEYWORD_ONLY,
+                default=Parameter.empty if param.default is REQUIRED else param.default,
+                annotation=param.annotation,
+            )
+            for param in params
+        ]
+    )
 
 
 def _setter(param: Param, name: str) -> Callable[..., Any]:

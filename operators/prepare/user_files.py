@@ -14,13 +14,14 @@ import sysconfig
 import tempfile
 import urllib.parse
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from akdl.storage.archive import ArchiveError, is_archive, unpack_archive
 from akdl.storage.files import FileError, fetch, is_remote, local_path, shown
 from bridge.exceptions import ConfigurationError
 from bridge.settings import UserFile
+from operators.params.function_script import FunctionScript
 from operators.prepare.program_folder import named_by_content, program_folder
 
 logger = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class _Source:
     above: tuple[str, ...] | None = None
 
 
-def read_files(operator: str, user_files: list[str], main_script: str) -> tuple[tuple[UserFile, ...], str]:
+def read_files(operator: str, user_files: Sequence[str], main_script: str | FunctionScript) -> tuple[tuple[UserFile, ...], str]:
     """Read the user's files as they are now, and return them with the path of the main script among them.
 
     Files keep their name, folders their name and what is below; archives (`SUFFIXES` of `akdl.storage.archive`) are unpacked.
@@ -59,7 +60,7 @@ def read_files(operator: str, user_files: list[str], main_script: str) -> tuple[
     Args:
         operator: Name of the operator, for errors.
         user_files: Any addresses of `akdl.storage.files`.
-        main_script: Another one, or the path that a file among `user_files` has for the script.
+        main_script: Another one, or the path that a file among `user_files` has for the script; or a function.
 
     Raises:
         ConfigurationError: A file cannot be read, is no valid Python or would hide a module, or two files have one path.
@@ -67,13 +68,22 @@ def read_files(operator: str, user_files: list[str], main_script: str) -> tuple[
     with tempfile.TemporaryDirectory(dir=program_folder()) as folder:
         loader = _Loader(operator, folder)
         sources = [source for named in user_files for source in loader.load("userFiles", named)]
-        main = loader.find_main(main_script, sources)
+        if isinstance(main_script, FunctionScript):
+            main = _written(folder, main_script)
+        else:
+            main = loader.find_main(main_script, sources)
         placed = _place(operator, sources, main)
         files = tuple(_read(path, source.file) for path, source in placed.items())
         for read in files:
             _check_syntax(operator, read, placed[read.path].origin)
         _check_names(operator, placed, main.path)
         return files, main.path
+
+
+def _written(folder: str, script: FunctionScript) -> _Source:
+    file = pathlib.Path(folder, script.file_name)
+    file.write_text(script.text, encoding="utf-8")
+    return _Source(script.origin, file, script.file_name, ())
 
 
 def _read(path: str, file: pathlib.Path) -> UserFile:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
@@ -26,6 +28,7 @@ def test_from_what_is_no_table() -> None:
 def test_columns(people: TableSourceBatchOp) -> None:
     assert people.getColNames() == ["id", "name", "score"]
     assert people.getColTypes() == ["INT NOT NULL", "STRING", "DECIMAL(2, 1) NOT NULL"]
+    assert repr(people).startswith("TableSourceBatchOp: id INT NOT NULL, name STRING, score DECIMAL(2, 1) NOT NULL; ")
 
 
 @pytest.mark.flink
@@ -98,3 +101,23 @@ def test_the_users_log_handlers_survive_a_job(table_env: StreamTableEnvironment)
         assert handler in logging.getLogger().handlers
     finally:
         logging.getLogger().removeHandler(handler)
+
+
+def test_operators_show_themselves_without_java() -> None:
+    """In a process of its own, as others have started Java here."""
+    code = (
+        "import sys, pandas as pd\n"
+        "from operators import *\n"
+        "frame = pd.DataFrame({'a': [1], 'b': ['x']})\n"
+        "for each in (MemSourceBatchOp(frame), TensorFlow2BatchOp(numWorkers=2), useLocalEnv(2), Pipeline(TF2TableModelTrainer())):\n"
+        "    print(repr(each)); getattr(each, '_repr_html_', str)()\n"
+        "print('pyflink' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=100)
+    assert done.stdout.splitlines() == [
+        "MemSourceBatchOp(rows=1): a BIGINT, b STRING; collectToDataframe() or print() gives its rows",
+        "TensorFlow2BatchOp(numWorkers=2): no table before it is linked or used",
+        "MLEnv(mini cluster in this program, parallelism 2)",
+        "Pipeline(0=TF2TableModelTrainer)",
+        "False",
+    ]

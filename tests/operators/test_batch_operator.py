@@ -132,6 +132,6 @@ def test_an_empty_result_keeps_its_columns(people: TableSourceBatchOp, capsys: p
 @pytest.mark.flink
 def test_a_dataframe_goes_in_and_comes_out(table_env: StreamTableEnvironment) -> None:
     assert getMLEnv().btenv is table_env
-    frame = pd.DataFrame({"a": [1, 2], "b": ["x", None]})
+    frame = pd.DataFrame({"name": ["x", None], "id": [1, 2]})
     back = BatchOperator.fromDataframe(frame, "id LONG, name STRING").collectToDataframe()
     assert back.id.tolist() == [1, 2] and back.name.tolist() == ["x", None]

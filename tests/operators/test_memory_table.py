@@ -62,7 +62,7 @@ def test_a_dataframe_with_nulls(env: MLEnv) -> None:
     frame = pd.DataFrame({"i": [1.0, None], "f": [0.5, float("nan")], "s": [None, "x"], "b": [True, None]}, index=[7, 9])
     back = BatchOperator.fromDataframe(frame, "i LONG, f DOUBLE, s STRING, b BOOLEAN").collectToDataframe()
     assert back.i.tolist() == [1, None]
-    assert back.f.tolist() == [0.5, None]
+    assert back.f.dtype == "float64" and back.f[0] == 0.5 and np.isnan(back.f[1])
     assert back.s.tolist() == [None, "x"]
     assert back.b.tolist() == [True, None]
 
@@ -78,17 +78,47 @@ def test_columns_of_a_dataframe_are_taken_by_their_names(env: MLEnv, columns: li
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (pd.DataFrame({"b": [1], "c": [2]}), "has the columns b, c, the schema a, b: b would get another column's values"),
+        (
+            pd.DataFrame({"b": ["x"], "c": [2]}),
+            "DataFrame misses a and has c, which the schema has not: .*frame\\[\\['a', 'b'\\]\\]",
+        ),
+        (pd.DataFrame({"a": [1], "b": ["x"], "c": [2]}), "DataFrame has c, which the schema has not"),
         ([(1, "a"), (2,)], r"row 1 has 1 cells for a schema of 2"),
         ([(1, "a"), 5], r"row 1"),
         ([("x", "a")], r"MemSourceBatchOp: .*a"),
-        (pd.DataFrame({"a": [1]}), "1 columns for a schema of 2"),
-        (pd.DataFrame({"a": ["x"], "b": ["y"]}), "MemSourceBatchOp: "),
+        (pd.DataFrame({"a": [1]}), "MemSourceBatchOp: .*misses b: "),
+        (pd.DataFrame([[1]]), "1 columns for a schema of 2"),
+        (pd.DataFrame({"a": ["x"], "b": ["y"]}), "MemSourceBatchOp: column 'a' does not fit BIGINT: "),
     ],
 )
 def test_rows_from_memory_that_do_not_fit_the_schema(env: MLEnv, data: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         MemSourceBatchOp(data, "a LONG, b STRING").getOutputTable()
+
+
+@pytest.mark.flink
+def test_a_dataframe_without_schema_comes_back(env: MLEnv) -> None:
+    frame = pd.DataFrame(
+        {
+            "i": pd.array([2**53 + 1, None], "Int64"),
+            "s": pd.array(["żółć", None], "string"),
+            "b": pd.array([True, None], "boolean"),
+            "c": pd.Categorical(["high", None], ["low", "high"]),
+            "n": pd.Categorical([7, 9]),
+            "d": [datetime.date(2024, 2, 29), None],
+            "t": pd.to_datetime(["2024-02-29 12:00", None]),
+            "x": [0.5, None],
+            "v": [np.array([1.0, 2.0], "float32"), None],
+        }
+    )
+    source = BatchOperator.fromDataframe(frame)
+    types = "BIGINT STRING BOOLEAN STRING BIGINT DATE TIMESTAMP(6) DOUBLE ARRAY<FLOAT>".split()
+    assert source.getColTypes() == types
+    back = source.collectToDataframe()
+    assert back.i.tolist() == [2**53 + 1, None] and back.s.tolist() == ["żółć", None] and back.b.tolist() == [True, None]
+    assert back.c.tolist() == ["high", None] and back.n.tolist() == [7, 9] and back.d.tolist() == frame.d.tolist()
+    assert back.t[0] == frame.t[0] and back.t.isna().tolist() == [False, True]
+    assert back.x.isna().tolist() == [False, True] and list(back.v[0]) == [1.0, 2.0] and back.v[1] is None
 
 
 @pytest.mark.flink

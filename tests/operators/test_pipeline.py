@@ -55,7 +55,7 @@ def saved_parts(path: str | pathlib.Path) -> tuple[list[str], Any]:
 
 
 def test_mistakes_come_to_light_before_anything_is_trained() -> None:
-    with pytest.raises(ConfigurationError, match="TFTableModelTrainer: set 'userFiles', 'mainScriptFile', 'outputSchemaStr'"):
+    with pytest.raises(ConfigurationError, match="TFTableModelTrainer: set 'mainScriptFile', 'outputSchemaStr'"):
         TFTableModelTrainer().fit(None)
 
 

@@ -44,9 +44,7 @@ def op(files: dict[Any, Any]) -> TensorFlow2BatchOp:
 def test_all_missing_parameters_are_named(kind: type[Any]) -> None:
     with pytest.raises(ConfigurationError) as raised:
         kind().linkFrom(BatchOperator() if kind is TensorFlowBatchOp else StreamOperator())
-    assert str(raised.value) == (
-        f"{kind.__name__}: set 'userFiles', 'mainScriptFile', 'outputSchemaStr' before it is linked or run"
-    )
+    assert str(raised.value) == (f"{kind.__name__}: set 'mainScriptFile', 'outputSchemaStr' before it is linked or run")
 
 
 def test_stop_asks_through_the_folder_of_checkpoints(op: TensorFlow2BatchOp, tmp_path: pathlib.Path) -> None:

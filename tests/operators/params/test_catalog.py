@@ -51,7 +51,7 @@ REFUSED = [
     ("userFiles", ["a.py", None], "a path, a list of paths"),
     ("userFiles", '["a.py"', "a path, a list of paths"),
     ("userFiles", [""], "none of them empty"),
-    ("mainScriptFile", " ", "a string that is not empty"),
+    ("mainScriptFile", " ", "the path of a script, or a function defined with def"),
     ("userParams", "{", "a JSON object"),
     ("userParams", "[1]", "a JSON object"),
     ("userParams", {"a": object()}, "a dict that JSON can hold"),

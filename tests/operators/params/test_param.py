@@ -34,6 +34,16 @@ def test_an_alias_is_the_same_parameter() -> None:
     assert Thing(bigness=5).getBigness() == 5
 
 
+def test_constructors_complete() -> None:
+    signature = inspect.signature(type("Op", (Thing,), {}))
+    assert str(signature) == "(*, size: 'int', color: 'str' = 'red')"
+    assert "numWorkers" in inspect.signature(TensorFlow2BatchOp).parameters
+
+
+def test_a_thing_shows_what_was_set() -> None:
+    assert (repr(Thing()), repr(Thing(bigness=5))) == ("Thing", "Thing(size=5)")
+
+
 def test_a_default_stands_for_what_is_not_set() -> None:
     assert Thing().getColor() == "red"
 

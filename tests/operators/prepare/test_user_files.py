@@ -11,11 +11,12 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from bridge.host.work_folder import WorkFolder
+from operators.params.function_script import script_of
 from operators.prepare.user_files import LARGE_BYTES, read_files
 from tests.support.http import served
 
 
-def paths(files: list[Any], main: str = "main.py") -> list[Any]:
+def paths(files: list[Any], main: str = "main.py") -> list[Any]:  # which is a function as users have them, too
     return sorted(file.path for file in read_files("Op", files, main)[0])
 
 
@@ -34,6 +35,13 @@ def test_files_and_folders_keep_their_paths(folder: pathlib.Path) -> None:
 def test_the_main_script_is_found_among_the_files(folder: pathlib.Path, main: str) -> None:
     files, path = read_files("Op", ["main.py", "main.py"], main.format(folder=folder))
     assert [file.path for file in files] == ["main.py"] and path == "main.py"
+
+
+def test_the_main_script_may_be_a_function(folder: pathlib.Path) -> None:
+    script = script_of(paths)
+    files, path = read_files("Op", ["words.txt"], script)
+    assert path == "paths_function.py" and [file.path for file in files] == ["words.txt", path]
+    assert files[1].content.decode() == script.text and script.text.endswith("main = paths\n")
 
 
 def test_an_equal_copy_of_the_main_script_is_the_same(folder: pathlib.Path) -> None:

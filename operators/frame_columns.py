@@ -1,0 +1,158 @@
+"""Columns of a pandas DataFrame: their SQL types, and their cells as PyFlink takes them. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from akdl.wire.column_type import Kind
+from bridge.exceptions import ConfigurationError
+from bridge.schema import Schema, quoted
+
+_TYPES = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.uint8(): "SMALLINT",  # SQL has no unsigned types: the next one that holds all numbers
+    pa.uint16(): "INT",
+    pa.uint32(): "BIGINT",
+    pa.uint64(): "BIGINT",
+    pa.float16(): "FLOAT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "STRING",
+    pa.large_string(): "STRING",
+    pa.binary(): "BYTES",
+    pa.large_binary(): "BYTES",
+    pa.date32(): "DATE",
+}
+
+
+def schema_of_frame(where: str, frame: pd.DataFrame) -> Schema:
+    """Return the columns of a DataFrame with the SQL types that hold their cells.
+
+    Numbers keep their size, and unsigned ones get the next larger type. Categories have the type of their labels.
+    `datetime64` is TIMESTAMP(6), with a time zone TIMESTAMP_LTZ(6). Columns of objects have the type of their cells.
+
+    Args:
+        where: Whose data it is, for errors.
+        frame: At least one column.
+
+    Raises:
+        ConfigurationError: A column with no such type, such as one of nulls alone, or two of one name.
+    """
+    if not len(frame.columns):
+        raise ConfigurationError(f"{where}: the DataFrame has no columns")
+    _check_repeated(where, frame)
+    names = map(str, frame.columns)
+    types = [_type_of(f"{where}: column {str(name)!r}", cells) for name, cells in frame.items()]
+    return Schema.parse(", ".join(f"{quoted(name)} {sql}" for name, sql in zip(names, types)))
+
+
+def fitted(where: str, schema: Schema, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of a schema, in its order, as PyFlink takes them.
+
+    Args:
+        where: Whose data it is, for errors.
+        schema: The columns wanted.
+        frame: Columns of the same names in any order. Columns that pandas has numbered, as it does with arrays and lists,
+            are taken in their order.
+
+    Raises:
+        ConfigurationError: Names or number of columns differ, or cells do not fit their type.
+    """
+    _check_repeated(where, frame)
+    labels: list[Any] = list(frame.columns)
+    if labels == list(range(len(labels))):
+        if len(frame.columns) != len(schema.columns):
+            raise ConfigurationError(f"{where}: {len(frame.columns)} columns for a schema of {len(schema.columns)}")
+        frame = frame.set_axis(schema.names, axis=1)
+    else:
+        frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+        _check_names(where, schema.names, list(frame.columns))
+    return pd.DataFrame({c.name: _plain(c.type.kind, c.type.is_array, frame[c.name]) for c in schema})
+
+
+def misfit(where: str, schema: Schema, frame: pd.DataFrame, arrow: pa.Schema) -> ConfigurationError | None:
+    """Return an error that names the first column whose cells do not become Arrow, None if all do.
+
+    Args:
+        where: Whose data it is.
+        schema: Its columns.
+        frame: What `fitted` returned.
+        arrow: The types of PyFlink.
+    """
+    for column, field in zip(schema, arrow):
+        cells = frame[column.name]
+        try:
+            pa.Array.from_pandas(cells, mask=cells.isnull(), type=field.type)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            hint = ": round it, as with .dt.floor" if "lose data" in str(error) and column.type.sql.startswith("TIMEST") else ""
+            return ConfigurationError(f"{where}: column {column.name!r} does not fit {column.type.sql}: {error}{hint}")
+    return None
+
+
+def _check_repeated(where: str, frame: pd.DataFrame) -> None:
+    names = [str(name) for name in frame.columns]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ConfigurationError(f"{where}: the DataFrame has several columns {', '.join(repeated)}: rename them")
+
+
+def _check_names(where: str, wanted: list[str], given: list[str]) -> None:
+    missing = [name for name in wanted if name not in given]
+    unknown = [name for name in given if name not in wanted]
+    if missing or unknown:
+        problems = [f"misses {', '.join(missing)}"] if missing else []
+        problems += [f"has {', '.join(unknown)}, which the schema has not"] if unknown else []
+        raise ConfigurationError(
+            f"{where}: columns are taken by name; the DataFrame {' and '.join(problems)}: rename or select columns, "
+            f"such as frame[[{', '.join(map(repr, wanted[:2]))}{', ...' if len(wanted) > 2 else ''}]], or change schemaStr"
+        )
+
+
+def _type_of(where: str, cells: Any) -> str:
+    if isinstance(cells.dtype, pd.CategoricalDtype):
+        cells = cells.cat.categories.to_series()
+    try:
+        arrow = pa.Array.from_pandas(cells).type
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise ConfigurationError(f"{where} has cells of no common type ({error}): convert it, or give schemaStr") from None
+    sql = _sql(arrow)
+    if sql is None:
+        reason = "no cell that is not null" if pa.types.is_null(arrow) else f"cells of the type {arrow}"
+        raise ConfigurationError(f"{where} has {reason}: give schemaStr with its type, or convert it, as with .astype")
+    return sql
+
+
+def _sql(arrow: pa.DataType) -> str | None:
+    if arrow in _TYPES:
+        return _TYPES[arrow]
+    if pa.types.is_timestamp(arrow):
+        return "TIMESTAMP(6)" if arrow.tz is None else "TIMESTAMP_LTZ(6)"
+    if pa.types.is_time(arrow):
+        return "TIME(3)"
+    if pa.types.is_decimal(arrow):
+        return f"DECIMAL({arrow.precision}, {max(arrow.scale, 0)})" if 1 <= arrow.precision <= 38 else None
+    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow):
+        element = _sql(arrow.value_type)
+        return None if element is None or element.startswith("ARRAY") else f"ARRAY<{element}>"
+    return None
+
+
+def _plain(kind: Kind, is_array: bool, cells: Any) -> Any:
+    """Return a column without pandas' own types, which PyFlink refuses, and instants in UTC.
+
+    PyFlink would give Flink instants of other zones as local times, and so as other instants.
+    """
+    if isinstance(cells.dtype, pd.CategoricalDtype):
+        cells = cells.astype(cells.cat.categories.dtype if not cells.isna().any() else object)
+    if isinstance(cells.dtype, pd.DatetimeTZDtype):
+        cells = cells.dt.tz_convert("UTC").dt.tz_localize(None)
+    if kind is Kind.DATE and not is_array and cells.dtype.kind == "M":
+        return cells.dt.date
+    return cells.astype(object) if isinstance(cells.dtype, pd.api.extensions.ExtensionDtype) else cells

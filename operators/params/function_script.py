@@ -1,0 +1,213 @@
+"""A function of this program, such as one of a notebook's cells, as a script. It travels as source text."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import math
+import symtable
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FunctionType, ModuleType
+from typing import Any
+
+from bridge.exceptions import ConfigurationError
+
+_PLAIN = (bool, int, str, bytes, type(None))
+_LONGEST = 10_000  # characters of a value that travels in the script
+_REMEDY = "import or make it inside the function, or pass it in userParams"
+
+
+@dataclass(frozen=True, repr=False)
+class FunctionScript:
+    """A script made of a function.
+
+    Args:
+        name: Name of the function.
+        origin: Where it was defined, for errors.
+        text: The script: imports, values and functions that the function needs, and the function, as `main`.
+    """
+
+    name: str
+    origin: str
+    text: str
+
+    def __repr__(self) -> str:
+        return f"<function {self.name}>"
+
+    @property
+    def file_name(self) -> str:
+        """Name of the script's file."""
+        return f"{self.name}_function.py"
+
+
+def script_of(function: Any) -> FunctionScript:
+    """Return a function as a script.
+
+    What it needs of the program travels with it, as it is now: modules and their contents as imports, functions and classes
+    of the function's own module as source, and plain values: numbers, strings, None, and lists, tuples, sets and dicts of them.
+
+    Args:
+        function: A function of one argument, the task config, defined with `def` in a file or a cell of a notebook.
+
+    Raises:
+        ConfigurationError: It is something else, or needs what cannot travel.
+    """
+    if not isinstance(function, FunctionType):
+        raise ConfigurationError(f"expected a function defined with def, got a {type(function).__name__}")
+    name, inner = function.__name__, inspect.unwrap(function)
+    if name == "<lambda>":
+        raise ConfigurationError("a lambda cannot travel: write a function with def")
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigurationError(
+            f"the function {name} is called as main(task_config), so it can be neither async nor a generator"
+        )
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"the function {name} is called with one argument, the task config: {error}; other values travel in userParams"
+        ) from None
+    parts = _Parts(name, inner)
+    parts.add_function(inner)
+    main = [] if name == "main" else [f"main = {name}"]
+    lines = ["from __future__ import annotations", "", *parts.imports, "", *parts.values, "", *parts.sources, *main, ""]
+    return FunctionScript(name, f"the function {name} of {inner.__code__.co_filename}", "\n".join(lines))
+
+
+class _Parts:
+    """What stands in a script, gathered from the names that its functions use."""
+
+    def __init__(self, function: str, start: FunctionType) -> None:
+        self._function = function
+        self._module = start.__module__
+        self._globals = start.__globals__
+        self._statements = _import_statements(self._globals)
+        self._known: set[str] = set()
+        self.imports: list[str] = []
+        self.values: list[str] = []
+        self.sources: list[str] = []
+
+    def add_function(self, function: Any) -> None:
+        self._known.add(function.__name__)
+        free = getattr(getattr(function, "__code__", None), "co_freevars", ())
+        if free:
+            raise ConfigurationError(
+                f"the function {function.__name__} uses {', '.join(free)} of the function around it, which cannot travel: "
+                f"{_REMEDY}"
+            )
+        source = self._source_of(function)
+        for name in _outer_names(source):
+            if name not in self._known and (name in self._globals or not hasattr(builtins, name)):
+                self._known.add(name)
+                self._add(name)
+        self.sources += [source, ""]
+
+    def _add(self, name: str) -> None:
+        if name not in self._globals:
+            return  # an error of the script itself, or a name that it makes with `global`
+        value = self._globals[name]
+        if isinstance(value, (FunctionType, type)) and value.__module__ == self._module and value.__name__ == name:
+            self.add_function(inspect.unwrap(value) if isinstance(value, FunctionType) else value)
+        elif _is_plain(value) and len(repr(value)) <= _LONGEST:
+            self.values.append(f"{name} = {_literal(value)}")
+        elif name in self._statements:
+            self.imports.append(self._statements[name])
+        elif isinstance(value, ModuleType):
+            self.imports.append(f"import {value.__name__} as {name}")
+        elif self._is_importable(value):
+            self.imports.append(f"from {value.__module__} import {value.__name__} as {name}")
+        else:
+            kind = "value" if _is_plain(value) else f"{type(value).__name__}"
+            long = f" of more than {_LONGEST} characters" if _is_plain(value) else ""
+            raise ConfigurationError(
+                f"the function {self._function} uses {name}, a {kind}{long}, which cannot travel as source: {_REMEDY}"
+            )
+
+    def _is_importable(self, value: Any) -> bool:
+        module, name = getattr(value, "__module__", None), getattr(value, "__name__", None)
+        if not isinstance(module, str) or module == "__main__" or not isinstance(name, str):
+            return False
+        return getattr(sys.modules.get(module), name, None) is value
+
+    def _source_of(self, thing: Any) -> str:
+        try:
+            source = textwrap.dedent(inspect.getsource(thing))
+            ast.parse(source)
+        except (OSError, TypeError, SyntaxError):
+            what = "class" if isinstance(thing, type) else "function"
+            raise ConfigurationError(
+                f"the source of the {what} {thing.__name__} cannot be found: define it in a file or in a cell of a notebook"
+                + (", or inside the function" if isinstance(thing, type) else "")
+            ) from None
+        return source
+
+
+def _import_statements(module: dict[str, Any]) -> dict[str, str]:
+    """Return the statements that import names into a module or a notebook; modules themselves may have private names."""
+    cells = module.get("In")  # of IPython
+    texts = [cell for cell in cells if isinstance(cell, str)] if isinstance(cells, list) else [_text_of(module)]
+    statements = {}
+    for text in texts:
+        try:
+            tree = ast.parse(text)
+        except SyntaxError:
+            continue
+        for node in _outside_definitions(tree):
+            if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.level):
+                start = "import" if isinstance(node, ast.Import) else f"from {node.module} import"
+                for each in node.names:
+                    bound = each.asname or (each.name.partition(".")[0] if isinstance(node, ast.Import) else each.name)
+                    statements[bound] = f"{start} {each.name}" + (f" as {each.asname}" if each.asname else "")
+    return statements
+
+
+def _text_of(module: dict[str, Any]) -> str:
+    try:
+        return inspect.getsource(sys.modules[module["__name__"]])
+    except (OSError, TypeError, KeyError):
+        return ""
+
+
+def _outside_definitions(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield child
+            yield from _outside_definitions(child)
+
+
+def _outer_names(source: str) -> list[str]:
+    """Return the names that a definition takes from outside, in a fixed order; those of annotations are not evaluated."""
+    top = symtable.symtable(f"from __future__ import annotations\n{source}", "script", "exec")
+    names = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_referenced() and not symbol.is_assigned()}
+    for table in _tables(top):
+        names |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()}
+    return sorted(names - {"annotations"})
+
+
+def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+    for child in table.get_children():
+        yield child
+        yield from _tables(child)
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) in (list, tuple, set, frozenset):
+        return all(map(_is_plain, value))
+    if type(value) is dict:
+        return all(map(_is_plain, value)) and all(map(_is_plain, value.values()))
+    return type(value) is float or type(value) in _PLAIN
+
+
+def _literal(value: Any) -> str:
+    """Return a plain value as source; infinity and NaN have no literal."""
+    if type(value) is float and not math.isfinite(value):
+        return f"float({str(value)!r})"
+    if type(value) in (list, tuple, set, frozenset):
+        return f"{type(value).__name__}([{', '.join(map(_literal, value))}])"
+    if type(value) is dict:
+        return f"{{{', '.join(f'{_literal(key)}: {_literal(each)}' for key, each in value.items())}}}"
+    return repr(value)

@@ -1,0 +1,97 @@
+"""How operators, stages and environments show themselves at a prompt and in a notebook. Pure: showing starts nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+from akdl.storage.files import shown
+
+_LONGEST = 60  # characters of a value
+_COLUMNS = 12  # columns in a line of text
+_SECRET = re.compile("password|passwd|secret|token|credential|api_?key", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Description:
+    """What to show of an object.
+
+    Args:
+        title: Its class.
+        settings: Parameter to value, as `value_text` writes it; only parameters that were set.
+        columns: (name, SQL type) of each column; None where they are not known yet.
+        note: State, or what to call next; may be empty.
+    """
+
+    title: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    columns: Sequence[tuple[str, str]] | None = None
+    note: str = ""
+
+
+class Rendered:
+    """Base of classes that show themselves by a description. Showing starts no job, no Java and no process."""
+
+    def _description(self) -> Description:
+        return Description(type(self).__name__)
+
+    def __repr__(self) -> str:
+        return as_text(self._description())
+
+    def _repr_html_(self) -> str:
+        return as_html(self._description())
+
+
+def as_text(described: Description) -> str:
+    """Return a description in a line, such as "Op(numWorkers=2): id BIGINT, name STRING"."""
+    line = described.title
+    if described.settings:
+        line += f"({', '.join(f'{name}={value}' for name, value in described.settings.items())})"
+    told = []
+    if described.columns is not None:
+        more = len(described.columns) - _COLUMNS
+        columns = [f"{name} {type_}" for name, type_ in described.columns[:_COLUMNS]]
+        told.append(", ".join(columns + [f"and {more} more columns"] * (more > 0)))
+    if described.note:
+        told.append(described.note)
+    return ": ".join([line, "; ".join(told)]) if told else line
+
+
+def as_html(described: Description) -> str:
+    """Return a description as tables for a notebook, in the notebook's own colours."""
+    parts = [f"<strong>{escape(described.title)}</strong>"]
+    if described.note:
+        parts.append(f" <em>{escape(described.note)}</em>")
+    parts += [_table(("parameter", "value"), described.settings.items())] if described.settings else []
+    parts += [_table(("column", "type"), described.columns)] if described.columns is not None else []
+    return f"<div>{''.join(parts)}</div>"
+
+
+def value_text(name: str, value: Any) -> str:
+    """Return the value of a parameter as it can be shown: short, and without secrets.
+
+    Addresses lose user, password and query, `envVars` their values, and `userParams` what is called like a secret.
+    """
+    if name == "envVars":
+        value = [each.partition("=")[0] for each in value]
+    elif name == "userParams":
+        value = _params_text(value)
+    elif isinstance(value, (list, tuple)):
+        value = [shown(each) if isinstance(each, str) else each for each in value]
+    text = repr(shown(value) if isinstance(value, str) else value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _params_text(text: str) -> Any:
+    params = json.loads(text)
+    return {key: "***" if _SECRET.search(key) else value for key, value in params.items()}
+
+
+def _table(heads: Sequence[str], rows: Any) -> str:
+    cells = ["".join(f'<td style="text-align: left">{escape(cell)}</td>' for cell in row) for row in rows]
+    head = "".join(f'<th style="text-align: left">{escape(text)}</th>' for text in heads)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(f'<tr>{row}</tr>' for row in cells)}</tbody></table>"
