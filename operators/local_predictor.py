@@ -154,6 +154,7 @@ def _load(stage: dict[str, Any], columns: Sequence[Column]) -> tuple[RowPredicto
         infer_batch_size=params["inferBatchSize"],
         intra_op_parallelism=params["intraOpParallelism"],
         cells_hold_batches=params["cellsHoldBatches"],
+        defaults=json.loads(params.get("defaults", "{}")),  # pipelines of earlier versions and of Alink have none
     )
     by_name = {column.name: column for column in (*columns, *outputs)}
     return model, [by_name[name] for name in model.output_columns]

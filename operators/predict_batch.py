@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -101,6 +102,7 @@ class PredictOp(WithParams, Operator[Any]):
                 raise ConfigurationError(
                     f"{name}: outputSchemaStr: {column.name!r} is a TIMESTAMP_LTZ: take TIMESTAMP or BIGINT"
                 )
+        self._check_known("defaults", list(json.loads(values["defaults"])), selected)
         inputs, outputs = values["inputSignatureDefs"], values["outputSignatureDefs"]
         self._paired("inputSignatureDefs", inputs, "selectedCols", selected)
         self._paired("outputSignatureDefs", outputs, "outputSchemaStr", output_schema.names)
@@ -118,6 +120,7 @@ class PredictOp(WithParams, Operator[Any]):
             cells_hold_batches=values["cellsHoldBatches"],
             batch_size=values["inferBatchSize"],
             intra_op_parallelism=values["intraOpParallelism"] or 0,
+            defaults=values["defaults"],
             **_newer_models(name, values),
         )
         process = ModelSettings(

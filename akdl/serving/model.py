@@ -35,6 +35,7 @@ class ServedModel:
         intra_op_parallelism: Threads inside one operation. TensorFlow has one such pool per process, so the first use of
             TensorFlow in the process decides.
         utf8_columns: Columns of strings whose cells come as bytes in UTF-8, which TensorFlow takes as they are.
+        defaults: Column to the value that stands for null; elsewhere a null is an error of its row.
 
     Raises:
         ModelError: There is no SavedModel, or it cannot be loaded.
@@ -53,6 +54,7 @@ class ServedModel:
         batch_size: int = 256,
         intra_op_parallelism: Optional[int] = None,
         utf8_columns: Collection[str] = (),
+        defaults: Optional[Mapping[str, Any]] = None,
     ) -> None:
         if batch_size < 1:
             raise ServingError(f"inferBatchSize is {batch_size}; it must be at least 1")
@@ -60,6 +62,7 @@ class ServedModel:
         tags, self.signature = resolve(folder, tag, signature)
         self._cells_hold_batches = cells_hold_batches
         self._inputs = self._input_converters(inputs, utf8_columns)
+        self._defaults = self._checked(defaults or {})
         self._outputs = self._output_converters(outputs)
         self._fixed_batch = self._one_fixed_batch()
         self._batch_size = self._fixed_batch or batch_size
@@ -117,7 +120,7 @@ class ServedModel:
         errors: Dict[int, str] = {}
         values: Dict[str, Converted] = {}
         for converter in self._inputs:
-            converted = values[converter.key] = converter.convert(columns[converter.column])
+            converted = values[converter.key] = converter.convert(self._filled(converter.column, columns))
             for row, message in converted.errors.items():
                 errors.setdefault(row, message)
         good = [row for row in range(count) if row not in errors] if errors else range(count)
@@ -141,6 +144,31 @@ class ServedModel:
 
     def __exit__(self, *error: Any) -> None:
         self.close()
+
+    def _checked(self, defaults: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the values for nulls, which are values of their inputs."""
+        by_column = {converter.column: converter for converter in self._inputs}
+        unknown = [column for column in defaults if column not in by_column]
+        if unknown:
+            raise ServingError(
+                "defaults names {}; the columns that feed the model are {}".format(
+                    ", ".join(map(repr, unknown)), ", ".join(map(repr, by_column))
+                )
+            )
+        for column, value in defaults.items():
+            for message in by_column[column].convert([value]).errors.values():
+                raise ServingError(f"defaults: {message}")
+        return defaults
+
+    def _filled(self, column: str, columns: Mapping[str, Any]) -> Any:
+        """Return the cells of a column, with its default for nulls."""
+        cells = columns[column]
+        if column not in self._defaults:
+            return cells
+        if isinstance(cells, np.ndarray) and cells.dtype != object and not isinstance(cells, np.ma.MaskedArray):
+            return cells  # of numbers, so there is no null
+        default = self._defaults[column]
+        return [default if cell is None or cell is np.ma.masked else cell for cell in cells]
 
     def _input_converters(
         self, inputs: Union[None, Mapping[str, str], Sequence[str]], utf8_columns: Collection[str]

@@ -6,7 +6,7 @@ For example:
         predictor.map((7, [1.0, 2.0]))  # (7, [1.0, 2.0], 0.25)
 """
 
-from typing import Any, List, Optional, Sequence, Tuple, Union
+from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -36,6 +36,7 @@ class RowPredictor:
         infer_batch_size: Most rows in one call of the model.
         intra_op_parallelism: See `ServedModel`.
         cells_hold_batches: See `ServedModel`.
+        defaults: See `ServedModel`.
 
     Raises:
         ModelError: There is no usable model.
@@ -58,6 +59,7 @@ class RowPredictor:
         infer_batch_size: int = 256,
         intra_op_parallelism: Optional[int] = None,
         cells_hold_batches: bool = False,
+        defaults: Optional[Mapping[str, Any]] = None,
     ) -> None:
         self._input_columns = list(input_columns)
         selected = _known("selectedCols", selected_cols, self._input_columns)
@@ -80,6 +82,7 @@ class RowPredictor:
                 cells_hold_batches=cells_hold_batches,
                 batch_size=infer_batch_size,
                 intra_op_parallelism=intra_op_parallelism,
+                defaults=defaults,
             )
         except BaseException:
             self._folder.remove()

@@ -9,6 +9,7 @@ Another model may take over: one that appears in a folder which the server watch
 it is said in notices, which travel with the next prediction to whoever asked for that, for the log of the job.
 """
 
+import json
 import logging
 import os
 import signal
@@ -149,6 +150,7 @@ class ModelServer:
             batch_size=serving.batch_size or 256,
             intra_op_parallelism=serving.intra_op_parallelism or None,
             utf8_columns=[column.name for column in serving.input_columns if is_utf8(column)],
+            defaults=json.loads(serving.defaults or "{}"),
         )
 
     def _look(self, watch: ModelFolderWatch) -> None:

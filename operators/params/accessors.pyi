@@ -624,6 +624,7 @@ class TrainerParams(WithParams):
         graphDefTag: str = ...,
         reservedCols: Sequence[str] = ...,
         keepColNames: Sequence[str] = ...,
+        defaults: str | dict[str, Any] = ...,
         inferBatchSize: int = ...,
         errorCol: str = ...,
         cellsHoldBatches: bool = ...,
@@ -839,6 +840,12 @@ class TrainerParams(WithParams):
     def getKeepColNames(self) -> list[str] | None:
         """Input columns that stay in the result; all when it is not set. (default None)"""
 
+    def setDefaults(self, value: str | dict[str, Any]) -> Self:
+        """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
+
+    def getDefaults(self) -> str:
+        """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
+
     def setInferBatchSize(self, value: int) -> Self:
         """Most rows in one call of the model. (default 256)"""
 
@@ -917,6 +924,7 @@ class PredictParams(WithParams):
         graphDefTag: str = ...,
         reservedCols: Sequence[str] = ...,
         keepColNames: Sequence[str] = ...,
+        defaults: str | dict[str, Any] = ...,
         inferBatchSize: int = ...,
         intraOpParallelism: int = ...,
         errorCol: str = ...,
@@ -999,6 +1007,12 @@ class PredictParams(WithParams):
     def getKeepColNames(self) -> list[str] | None:
         """Input columns that stay in the result; all when it is not set. (default None)"""
 
+    def setDefaults(self, value: str | dict[str, Any]) -> Self:
+        """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
+
+    def getDefaults(self) -> str:
+        """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
+
     def setInferBatchSize(self, value: int) -> Self:
         """Most rows in one call of the model. (default 256)"""
 
@@ -1072,6 +1086,7 @@ class SavedModelPredictParams(WithParams):
         graphDefTag: str = ...,
         reservedCols: Sequence[str] = ...,
         keepColNames: Sequence[str] = ...,
+        defaults: str | dict[str, Any] = ...,
         inferBatchSize: int = ...,
         intraOpParallelism: int = ...,
         errorCol: str = ...,
@@ -1160,6 +1175,12 @@ class SavedModelPredictParams(WithParams):
     def getKeepColNames(self) -> list[str] | None:
         """Input columns that stay in the result; all when it is not set. (default None)"""
 
+    def setDefaults(self, value: str | dict[str, Any]) -> Self:
+        """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
+
+    def getDefaults(self) -> str:
+        """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
+
     def setInferBatchSize(self, value: int) -> Self:
         """Most rows in one call of the model. (default 256)"""
 
@@ -1232,6 +1253,7 @@ class PredictStreamParams(WithParams):
         graphDefTag: str = ...,
         reservedCols: Sequence[str] = ...,
         keepColNames: Sequence[str] = ...,
+        defaults: str | dict[str, Any] = ...,
         inferBatchSize: int = ...,
         intraOpParallelism: int = ...,
         errorCol: str = ...,
@@ -1319,6 +1341,12 @@ class PredictStreamParams(WithParams):
 
     def getKeepColNames(self) -> list[str] | None:
         """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def setDefaults(self, value: str | dict[str, Any]) -> Self:
+        """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
+
+    def getDefaults(self) -> str:
+        """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
 
     def setInferBatchSize(self, value: int) -> Self:
         """Most rows in one call of the model. (default 256)"""
@@ -1429,6 +1457,7 @@ class SavedModelPredictStreamParams(WithParams):
         graphDefTag: str = ...,
         reservedCols: Sequence[str] = ...,
         keepColNames: Sequence[str] = ...,
+        defaults: str | dict[str, Any] = ...,
         inferBatchSize: int = ...,
         intraOpParallelism: int = ...,
         errorCol: str = ...,
@@ -1521,6 +1550,12 @@ class SavedModelPredictStreamParams(WithParams):
 
     def getKeepColNames(self) -> list[str] | None:
         """Input columns that stay in the result; all when it is not set. (default None)"""
+
+    def setDefaults(self, value: str | dict[str, Any]) -> Self:
+        """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
+
+    def getDefaults(self) -> str:
+        """Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row. (default '{}')"""
 
     def setInferBatchSize(self, value: int) -> Self:
         """Most rows in one call of the model. (default 256)"""

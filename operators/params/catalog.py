@@ -182,6 +182,11 @@ ERROR_COL = Param(
     "Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, "
     "such a row fails the job.", filled_text, None, returns="str | None",
 )  # fmt: skip
+DEFAULTS = Param(
+    "defaults", "str | dict[str, Any]",
+    "Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row.",
+    json_object, "{}", returns="str",
+)  # fmt: skip
 CELLS_HOLD_BATCHES = Param(
     "cellsHoldBatches", "bool",
     "A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it.",
@@ -322,7 +327,7 @@ STREAM = (
 )  # fmt: skip
 PREDICT = (
     OUTPUT_SCHEMA_STR, OUTPUT_SIGNATURE_DEFS, FED_COLS, INPUT_SIGNATURE_DEFS, SIGNATURE_DEF_KEY, GRAPH_DEF_TAG,
-    RESERVED_COLS, INFER_BATCH_SIZE, MODEL_INTRA_OP_PARALLELISM, ERROR_COL, CELLS_HOLD_BATCHES, PYTHON_ENV, ENV_VARS,
+    RESERVED_COLS, DEFAULTS, INFER_BATCH_SIZE, MODEL_INTRA_OP_PARALLELISM, ERROR_COL, CELLS_HOLD_BATCHES, PYTHON_ENV, ENV_VARS,
     START_TIMEOUT, PREDICT_STALL_TIMEOUT, ML_ENVIRONMENT_ID,
 )  # fmt: skip
 KERAS_TRAIN = (

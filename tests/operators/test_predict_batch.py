@@ -72,6 +72,7 @@ def test_an_output_takes_the_place_and_the_type_of_a_column_of_its_name(
         ({"modelPath": "/nowhere"}, "modelPath: there is no /nowhere"),
         ({"selectedCols": ["x9"]}, "selectedCols' names 'x9'; the input has 'x0', 'x1', 'label'"),
         ({"reservedCols": ["x9"]}, "reservedCols' names 'x9'; the input has 'x0', 'x1', 'label'"),
+        ({"defaults": {"label": "a"}}, "parameter 'defaults' names 'label'; the input has 'x0', 'x1'"),
         ({"inputSignatureDefs": ["a"]}, "inputSignatureDefs has 1 names for the 2 columns of selectedCols: x0, x1"),
         ({"outputSignatureDefs": ["a", "b"]}, "outputSignatureDefs has 2 names for the 1 columns of outputSchemaStr: y"),
         ({"errorCol": "y"}, "errorCol 'y' is the name of another column"),

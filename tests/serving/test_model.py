@@ -381,6 +381,19 @@ def test_bad_rows_nulls_among_good_rows(batch_size: int) -> None:
     np.testing.assert_array_equal([result["logits"][1], result["logits"][3]], wanted["logits"])
 
 
+def test_defaults_stand_for_nulls() -> None:
+    x = np.ma.MaskedArray([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[False] * 3, [False] * 3], "float32")
+    with ServedModel(models.module(), defaults={"k": 7}) as model:
+        assert model.predict({"x": x, "k": [1, None]})["p"].tolist() == [1.0, 7.0]
+        assert model.predict({"x": x, "k": np.array([1, 2])})["p"].tolist() == [1.0, 2.0]
+        assert model.predict({"x": x, "k": np.ma.MaskedArray([1, 2], [True, False])})["p"].tolist() == [7.0, 2.0]
+        assert model.predict_collecting({"x": [None, x[0]], "k": [1, None]})[1][0][0] == 0, "x has none"
+    with pytest.raises(ServingError, match="defaults names 'z'; the columns that feed the model are 'k', 'x'"):
+        ServedModel(models.module(), defaults={"z": 1})
+    with pytest.raises(ServingError, match=r"defaults: input 'k' .* from column 'k': expected .*'a lot'"):
+        ServedModel(models.module(), defaults={"k": "a lot"})
+
+
 def test_bad_rows_only_nulls() -> None:
     result, bad = ServedModel(models.module()).predict_collecting({"x": [None, None], "k": [1, 2]})
     assert (result["p"], [row for row, _ in bad]) == ([None, None], [0, 1])
