@@ -11,6 +11,7 @@ from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, split_watermark
 from bridge.settings import OFF, PAD, GroupSettings
+from operators.params.function_script import FunctionScript
 from operators.prepare.main_script import check_main
 from operators.prepare.python_env import check_python, find_python
 from operators.prepare.user_files import read_files
@@ -58,7 +59,7 @@ def plan(
     if not elsewhere:
         check_python(operator, python)
     files, main_script = read_files(operator, values["userFiles"], values["mainScriptFile"])
-    if main_script.endswith(".py"):  # others are refused where they are imported
+    if main_script.endswith(".py") and not isinstance(values["mainScriptFile"], FunctionScript):  # others fail at their import
         check_main(operator, shown(values["mainScriptFile"]), next(file.content for file in files if file.path == main_script))
     return GroupSettings(
         operator=operator,
