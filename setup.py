@@ -22,6 +22,7 @@ FLINK_SIDE = [
     "psutil",
     "pyarrow",
     "pytz",
+    "rich>=12",
 ]
 
 # tensorflow-cpu has no wheels for macOS and for ARM: there, tensorflow itself is without GPUs.
@@ -58,6 +59,9 @@ MORE_FILES = ["fsspec>=2022.11"]
 
 DEVELOPMENT = [
     "build>=1",
+    "ipykernel",
+    "jupyter_client>=7",
+    "pexpect",
     "crc32c>=2.4",  # what our checksums are compared with
     "dockerfile-parse",
     "grpcio-tools==1.59.5",  # see scripts/build_proto.py before moving this

@@ -145,6 +145,7 @@ def _report_progress(channel: Channel, rows: AnyRows, reports: Reports) -> threa
 def _progress(rows: AnyRows, reports: Reports) -> Progress:
     progress = rows.progress()
     progress.report.CopyFrom(reports.latest())
+    progress.exporting = reports.is_exporting
     return progress
 
 
@@ -161,6 +162,7 @@ def _run_script(
         if leaving.code not in (None, 0):
             raise
     if isinstance(task_config, TrainTaskConfig) and task_config.task_type == "chief":
+        task_config.reports.is_exporting = True
         write_checked_model(task_config.saved_model_dir, writer, checkpoint=_latest_checkpoint(task_config))
     writer.close()
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.errors import readable
-from bridge.member.registry import stop_groups
+from bridge.host.carried import runs_elsewhere
+from bridge.member.registry import forget_groups, stop_groups
 from bridge.schema import Schema, quoted
 from bridge.serving.process_folder import release
 from bridge.table_env import planning
@@ -21,9 +22,12 @@ from bridge.workarounds import (
     know_planner,
     log_handlers_kept,
 )
-from operators.flink.slots import Need, check_slots
+from operators.flink.env import shows_process_output
+from operators.flink.slots import Need, check_slots, rest_of
 from operators.params.param import did_you_mean
 from operators.params.rendering import Description, Rendered
+from operators.progress.state import Shown
+from operators.progress.watch import shown
 from operators.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -52,6 +56,7 @@ class Operator(Rendered, Generic[_Family]):
     def __init__(self) -> None:
         self._table: Table | None = None
         self._groups: dict[str, Need] = {}  # groups of processes that a job with this table starts
+        self._shown: dict[str, Shown] = {}  # those of the groups whose progress is shown
         self._models: frozenset[str] = frozenset()  # model processes that it starts
 
     if not TYPE_CHECKING:  # for type checkers, operators have the attributes that they have
@@ -82,6 +87,7 @@ class Operator(Rendered, Generic[_Family]):
         """Note that a job with this table starts all that jobs with those tables start."""
         for op in ops:
             self._groups.update(op._groups)
+            self._shown.update(op._shown)
             self._models |= op._models
 
     def getOutputTable(self) -> Table:
@@ -238,12 +244,25 @@ def running(op: Operator[Any]) -> Iterator[None]:
                 table_env = environment_of(op.getOutputTable())
                 needs = [Need.of_parallelism(parallelism_of(table_env)), *op._groups.values()]
                 check_slots(table_env.get_config(), needs)
-            yield
+            with _shown(op):
+                yield
         except Exception as error:
             raise readable(error) from None
         finally:
             stop_groups(op._groups.keys())
+            forget_groups(op._groups.keys())
             release(op._models)
+
+
+def _shown(op: Operator[Any]) -> AbstractContextManager[None]:
+    """Surround the run of an operator's job with the progress of its groups, where that can be told."""
+    if not op._shown:
+        return nullcontext()
+    table_env = environment_of(op.getOutputTable())
+    rest = rest_of(table_env.get_config())
+    if rest is None and runs_elsewhere(table_env):
+        return nullcontext()
+    return shown(op._shown, rest, shows_process_output())
 
 
 def parallelism_of(table_env: StreamTableEnvironment) -> int:

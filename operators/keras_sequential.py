@@ -34,6 +34,7 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
 
     _kind = "train"
     _env_variable = "TF231_PYTHON_ENV_PATH"
+    _has_own_script = True
     _label_kinds: frozenset[Kind]
     _with_labels: bool
 

@@ -8,6 +8,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from bridge.table_env import planning
 from operators.ak_file import is_ak_file, read_rows
 from operators.base_operator import Operator, environment_of, inputs_of, parallelism_of, schema_of
 from operators.batch_operator import BatchOperator
+from operators.flink.interrupts import interrupts_later
 from operators.params.accessors import PredictParams, SavedModelPredictParams
 from operators.params.checks import read_time
 from operators.params.param import WithParams
@@ -275,8 +277,8 @@ class _ModelReceiver:
 
 
 def _rows(model: BatchOperator) -> Iterator[tuple[Any, Any]]:
-    with planning():
-        job = model.getOutputTable().execute()
-    with job.collect() as rows:
+    with ExitStack() as stack:
+        with interrupts_later(), planning():
+            rows = stack.enter_context(model.getOutputTable().execute().collect())  # leaving it cancels the job
         for row in rows:
             yield row[0], row[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import secrets
 from collections.abc import Callable
@@ -15,9 +16,10 @@ from bridge.host.carried import runs_elsewhere
 from operators.base_operator import Operator, environment_of, parallelism_of, schema_of
 from operators.flink.env import shows_process_output
 from operators.flink.slots import Need, check_slots
-from operators.params.catalog import CHECKPOINT_DIR
+from operators.params.catalog import CHECKPOINT_DIR, LOG_DIR, PROGRESS
 from operators.params.param import WithParams
 from operators.prepare.plan import plan
+from operators.progress.state import Shown
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment
@@ -28,6 +30,7 @@ class ScriptOp(WithParams, Operator[Any]):
 
     _kind: str
     _env_variable: str
+    _has_own_script = False  # and not one of the user's
 
     def stop(self) -> None:
         """Ask the training of this operator to end at its next step, as a success with the model so far.
@@ -89,5 +92,9 @@ class ScriptOp(WithParams, Operator[Any]):
         except Exception as error:
             raise readable(error) from None
         self._groups = {group: need}
+        shown_name = name if self._has_own_script else posixpath.basename(settings.main_script)
+        self._shown = {
+            group: Shown(shown_name, settings.size, settings.kind == "train", self._get(PROGRESS), self._get(LOG_DIR))
+        }
         self._also_starts_what(*ops)
         self._fix()

@@ -20,6 +20,7 @@ from bridge.schema import quoted
 from bridge.table_env import planning
 from operators.base_operator import TableSource, environment_of, running
 from operators.flink.env import getMLEnv
+from operators.flink.interrupts import interrupts_later
 from operators.memory_source import MemorySource
 from operators.shaping import ShapingOperator
 
@@ -146,15 +147,22 @@ class StreamJob:
         self._cancelled = False
         self._error: BaseException | None = None
         self._whole = _whole([each.op for each in printed])
+        self._result: TableResult | None = None
+        # In place of the thread's own end: CPython 3.10 to 3.12 take a thread whose join was interrupted for ended.
+        self._ended = threading.Event()
         # In the caller's thread, so that it hears what is wrong with the job; only rows are waited for in the other.
         with ExitStack() as stack:
             stack.enter_context(running(self._whole))
-            with planning():
-                self._result = _started(self._whole, name)
-            self._clean_up = stack.pop_all()
-        # In place of the thread's own end: CPython 3.10 to 3.12 take a thread whose join was interrupted for ended.
-        self._ended = threading.Event()
-        threading.Thread(target=self._run, name="akdl-print", daemon=True).start()
+            try:
+                with interrupts_later():
+                    with planning():
+                        self._result = _started(self._whole, name)
+                    self._clean_up = stack.pop_all()
+                    threading.Thread(target=self._run, name="akdl-print", daemon=True).start()
+            except KeyboardInterrupt:
+                if self._result is not None:
+                    self.cancel()
+                raise
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the job has ended, and return whether it has.
@@ -174,7 +182,7 @@ class StreamJob:
 
     def cancel(self) -> None:
         """Cancel the job, unless it has ended, and wait until it is gone. Safe to call twice."""
-        client = self._result.get_job_client()
+        client = None if self._result is None else self._result.get_job_client()
         if not self._ended.is_set() and client is not None:
             self._cancelled = True
             with suppress(Exception):  # it may have ended just now
@@ -192,6 +200,7 @@ class StreamJob:
             self._ended.set()
 
     def _show(self) -> None:
+        assert self._result is not None, "the job has been started"
         for each, names in zip(self._printed, self._names):
             _say(each, ", ".join(names))
         with self._result.collect() as rows:

@@ -11,11 +11,16 @@ from akdl.wire import Report
 
 
 class Reports:
-    """The latest value of each metric that a script has reported."""
+    """The latest value of each metric that a script has reported.
+
+    Attributes:
+        is_exporting: Whether the training is over, and the model is being exported.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._latest = Report()
+        self.is_exporting = False
 
     def add(self, step: Optional[int], metrics: Mapping[str, Any]) -> None:
         """Note values in place of older ones, see `akdl.runner.config.TaskConfig.report`."""

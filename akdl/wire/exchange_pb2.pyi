@@ -83,18 +83,20 @@ class Column(_message.Message):
     def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[ValueType, str]] = ..., valid: _Optional[bytes] = ..., cell_offsets: _Optional[bytes] = ..., value_offsets: _Optional[bytes] = ..., values: _Optional[bytes] = ...) -> None: ...
 
 class Progress(_message.Message):
-    __slots__ = ["rows_read", "waiting", "dataset_file", "dataset_complete", "report"]
+    __slots__ = ["rows_read", "waiting", "dataset_file", "dataset_complete", "report", "exporting"]
     ROWS_READ_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     DATASET_FILE_FIELD_NUMBER: _ClassVar[int]
     DATASET_COMPLETE_FIELD_NUMBER: _ClassVar[int]
     REPORT_FIELD_NUMBER: _ClassVar[int]
+    EXPORTING_FIELD_NUMBER: _ClassVar[int]
     rows_read: int
     waiting: bool
     dataset_file: str
     dataset_complete: bool
     report: Report
-    def __init__(self, rows_read: _Optional[int] = ..., waiting: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ..., report: _Optional[_Union[Report, _Mapping]] = ...) -> None: ...
+    exporting: bool
+    def __init__(self, rows_read: _Optional[int] = ..., waiting: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ..., report: _Optional[_Union[Report, _Mapping]] = ..., exporting: bool = ...) -> None: ...
 
 class Report(_message.Message):
     __slots__ = ["number", "step", "metrics"]

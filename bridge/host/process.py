@@ -121,6 +121,17 @@ class ChildProcess:
             pass
         return used
 
+    @property
+    def memory_bytes(self) -> int:
+        """Resident memory of the process and of its children; 0 when it is gone."""
+        held = 0
+        with contextlib.suppress(psutil.Error):
+            leader = psutil.Process(self.pid)
+            for process in [leader, *leader.children(recursive=True)]:
+                with contextlib.suppress(psutil.Error):
+                    held += process.memory_info().rss
+        return held
+
     def stacks(self, path: str) -> str:
         """Ask a process that has registered `faulthandler` for SIGUSR2 where its threads are; what it has written to `path`."""
         with contextlib.suppress(ProcessLookupError):

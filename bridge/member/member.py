@@ -24,10 +24,12 @@ from bridge.member import registry
 from bridge.member.diagnosis import ECHO_S, Situation, fault_of
 from bridge.member.failures import comes_from_a_peer, describe_death, describe_failure
 from bridge.member.membership import Membership
+from bridge.member.observer import Observer
 from bridge.member.progress import ProgressWatch
 from bridge.member.report_log import ReportLog
 from bridge.member.script_process import ScriptProcess
 from bridge.member.session import Session
+from bridge.member.status import MemberStatus
 from bridge.settings import DRAIN, OFF, PAD, REPEAT, UNCOMMITTED, GroupSettings
 
 logger = logging.getLogger(__name__)
@@ -56,6 +58,7 @@ class Member:
         self._process = ScriptProcess(settings, group, index, attempt, self._changed)
         self._session = Session(attempt, settings.queue_bytes, self._process.name)
         self._membership = Membership(settings, index, attempt, self._changed, self._state)
+        self._observer = Observer(settings, group, index, self._session, self._changed, lambda: self._process.resources)
         self._tail = Tail(settings.equal_steps, settings.weight_column)
         self._rows = 0  # that arrived for this member; the tail may hold some of them back
         self._input_ended = False
@@ -71,7 +74,7 @@ class Member:
         self._reports = ReportLog(self.label, attempt, self._process.log)
         registry.add(self)
         try:
-            self._process.start(self._session, self._shares, self._wishes)
+            self._process.start(self._session, self._shares, self._wishes, self._observer.note_line)
         except BaseException:
             self.stop()
             raise
@@ -105,6 +108,7 @@ class Member:
             return
         with self._changed:
             self._rows += batch.num_rows
+            self._observer.rows = self._rows
         for passed in self._tail.push(batch):
             yield from self._send(passed)
 
@@ -151,6 +155,7 @@ class Member:
                 return
             self._process.close()
             self._membership.leave()
+            self._observer.look(is_over=True)
             registry.discard(self)
             self._stopped = True
         with self._changed:
@@ -179,6 +184,15 @@ class Member:
     def report(self) -> Report:
         """What the script has last reported of its training; its `number` is 0 as long as it has reported nothing."""
         return self._session.progress.report
+
+    @property
+    def status(self) -> MemberStatus:
+        """What it did when it was last looked at."""
+        return self._observer.status
+
+    def look(self) -> None:
+        """Look at what it does, for its status."""
+        self._observer.look()
 
     @property
     def unanswered_s(self) -> float:

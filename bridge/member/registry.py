@@ -18,6 +18,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Protocol
 
 from akdl.wire import Report
+from bridge.member.status import MemberStatus
 from bridge.workarounds import has_ended, worker_of_this_thread
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ABANDONED_S = 10.0  # longer than a pause of a JVM that collects garbage under load
-LOOK_S = 1.0
+LOOK_S = 0.5
 
 
 class Owned(Protocol):
@@ -48,10 +49,18 @@ class Owned(Protocol):
     def report(self) -> Report:
         """What its script has last reported of its training."""
 
+    @property
+    def status(self) -> MemberStatus:
+        """What it did when it was last looked at."""
+
+    def look(self) -> None:
+        """Look at what it does."""
+
     def stop(self) -> None:
         """End its process. Safe to call twice."""
 
 
+_last: dict[tuple[str, str], MemberStatus] = {}  # of members that have been stopped, by group and label
 _members: dict[Owned, weakref.ref[SdkHarness] | None] = {}  # and Beam's worker that each lives in
 _lock = threading.Lock()
 _watcher: threading.Thread | None = None
@@ -68,9 +77,11 @@ def add(member: Owned) -> None:
 
 
 def discard(member: Owned) -> None:
-    """Forget a member that has been stopped."""
+    """Forget a member that has been stopped, but for its last status."""
+    status = member.status
     with _lock:
         _members.pop(member, None)
+        _last[status.group, status.label] = status
 
 
 def stop_groups(groups: Collection[str]) -> None:
@@ -78,6 +89,22 @@ def stop_groups(groups: Collection[str]) -> None:
     for member in _snapshot():
         if member.group in groups:
             member.stop()
+
+
+def forget_groups(groups: Collection[str]) -> None:
+    """Forget the last statuses of the members of these groups, whose job has ended."""
+    with _lock:
+        for key in [key for key in _last if key[0] in groups]:
+            del _last[key]
+
+
+def statuses(groups: Collection[str]) -> list[MemberStatus]:
+    """Return what the members of these groups in this Python process do, or did last."""
+    running = [member.status for member in _snapshot() if member.group in groups]
+    with _lock:
+        ended = [status for (group, _), status in _last.items() if group in groups]
+    known = {(status.group, status.label) for status in running}
+    return running + [status for status in ended if (status.group, status.label) not in known]
 
 
 def reports(groups: Collection[str]) -> dict[str, Report]:
@@ -89,6 +116,7 @@ def _stop_abandoned() -> None:
     while True:
         time.sleep(LOOK_S)
         for member in _snapshot():
+            member.look()
             if has_ended(_members.get(member)):
                 logger.warning("%s: its worker has lost its line to Flink, stopping it", member.label)
                 member.stop()

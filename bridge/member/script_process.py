@@ -52,18 +52,26 @@ class ScriptProcess:
         self._server: BridgeServer | None = None
         self._child: ChildProcess | None = None
 
-    def start(self, session: Session, shares: Callable[[], Shares | None], wishes: Callable[[], Wishes]) -> None:
+    def start(
+        self,
+        session: Session,
+        shares: Callable[[], Shares | None],
+        wishes: Callable[[], Wishes],
+        note_line: Callable[[str], None],
+    ) -> None:
         """Start the server, then the process that connects to it.
 
         Args:
             session: What the server serves.
             shares: See `BridgeServer`.
             wishes: See `BridgeServer`.
+            note_line: Takes what the process prints, where the driver shows it.
 
         Raises:
             ConfigurationError: See `launch`.
         """
         settings, token = self._settings, secrets.token_hex(16)
+        self._note_line = note_line
         task = task_of(settings, self._folder)
         self._server = BridgeServer(session, self._changed, shares, wishes, task, token, self._folder.private)
         self._server.start()
@@ -106,6 +114,11 @@ class ScriptProcess:
         return self._started.cpu_s
 
     @property
+    def resources(self) -> tuple[float, int]:
+        """Processor seconds that it has used so far, and bytes of memory that it holds; zeros before its start."""
+        return (0.0, 0) if self._child is None else (self._child.cpu_s, self._child.memory_bytes)
+
+    @property
     def last_lines(self) -> list[str]:
         """What it printed last."""
         return self._started.last_lines
@@ -143,4 +156,5 @@ class ScriptProcess:
     def _on_line(self, line: str) -> None:
         self.log(line)
         if self._settings.print_process_info:
+            self._note_line(line)
             say(f"[{self.name}] {line}")

@@ -2,36 +2,53 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
-from bridge.table_env import planning
 from bridge.workarounds import columns_of
+from operators.flink.joint_job import collect
+
+_TAKES_BACK = (1, 3)  # kinds of rows
 
 
-def to_dataframe(table: Any) -> pd.DataFrame:
-    """Run the job of a PyFlink table and return its rows.
+def to_dataframe(table: Any, name: str | None = None) -> pd.DataFrame:
+    """Run the job of a PyFlink table and return its rows; an interrupt cancels the job.
 
-    PyFlink's own `Table.to_pandas` makes floats of integers beside a null, and so rounds large ones.
+    PyFlink's own `Table.to_pandas` makes floats of integers beside a null, and so rounds large ones. Its job goes on after an
+    interrupt.
+
+    Args:
+        table: The table.
+        name: Of the job, for Flink's web page.
     """
-    from pyflink.java_gateway import get_gateway
-    from pyflink.table.serializers import ArrowSerializer
-    from pyflink.table.types import create_arrow_schema
+    return frame_of(table, still_there(*collect(table, name)))
 
-    names, types = columns_of(table)
-    java_env = table._j_table.getTableEnvironment()
-    jvm = get_gateway().jvm
-    batch_size = java_env.getConfig().get(jvm.org.apache.flink.python.PythonOptions.MAX_ARROW_BATCH_SIZE)
-    with planning():
-        table._t_env._before_execute()
-        batches = jvm.org.apache.flink.table.runtime.arrow.ArrowUtils.collectAsPandasDataFrame(table._j_table, batch_size)
-    if not batches.hasNext():
-        return frame_of(table, [])
-    serializer = ArrowSerializer(create_arrow_schema(names, types), _row_type(names, types), None)
-    return frame_of(table, list(serializer.load_from_iterator(batches)))
+
+def still_there(batches: Sequence[pa.RecordBatch], kinds: Sequence[bytes | None]) -> Sequence[pa.RecordBatch]:
+    """Return the rows that no later row takes back, in their order.
+
+    Args:
+        batches: Rows.
+        kinds: Their kinds, see `operators.flink.joint_job.collect`.
+    """
+    if not any(kinds):
+        return batches
+    places: dict[str, list[int]] = {}  # of equal rows
+    every = pa.Table.from_batches(batches)
+    flat = b"".join(kind or bytes(batch.num_rows) for batch, kind in zip(batches, kinds))
+    rows = zip(*(column.to_pylist() for column in every.columns))
+    for place, (row, kind) in enumerate(zip(rows, flat)):
+        equal = places.setdefault(repr(row), [])
+        if kind not in _TAKES_BACK:
+            equal.append(place)
+        elif equal:
+            equal.pop(0)
+    left: pa.Table = every.take(sorted(itertools.chain(*places.values())))
+    return list(left.combine_chunks().to_batches())
 
 
 def frame_of(table: Any, batches: Sequence[pa.RecordBatch]) -> pd.DataFrame:
@@ -49,12 +66,6 @@ def frame_of(table: Any, batches: Sequence[pa.RecordBatch]) -> pd.DataFrame:
         for name, type_, column in zip(names, types, arrow.columns)
     }
     return pd.DataFrame(columns)
-
-
-def _row_type(names: list[str], types: list[Any]) -> Any:
-    from pyflink.table import DataTypes
-
-    return DataTypes.ROW([DataTypes.FIELD(name, type_) for name, type_ in zip(names, types)]).not_null()
 
 
 def _series(column: pa.ChunkedArray, timezone: Any) -> Any:

@@ -7,18 +7,21 @@ of Flink's internals: StreamExecutionEnvironment.transformations and TableEnviro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from bridge.codec.ipc import read_batch
 from bridge.table_env import planning
+from operators.flink.interrupts import interrupts_later
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
 
 _DEFAULT_NAME = "akdl"
+_CANCEL_S = 10  # the processes of the job are stopped afterwards in any case
 
 
 class Receiver(Protocol):
@@ -48,15 +51,14 @@ def run_jointly(
         inserted: Tables, and names of the tables that they are written into.
         name: Of the job, for Flink's web page.
     """
-    receivers, client = [receiver for _, receiver in received], None
+    receivers = [receiver for _, receiver in received]
+    tables = [table for table, _ in received]
     try:
-        client, chunks = _started(table_env, [table for table, _ in received], inserted, name or _DEFAULT_NAME)
-        _receive(chunks, receivers)
-        client.getJobExecutionResult().get()
+        with _job(table_env, lambda: _numbered_chunks(table_env, tables) if tables else None, inserted, name) as chunks:
+            while chunks is not None and chunks.hasNext():
+                chunk = chunks.next().getField(1)
+                receivers[chunk.getField(0)].take(read_batch(bytes(chunk.getField(2))))
     except BaseException:
-        if client is not None:
-            with suppress(Exception):  # it may have ended, as where it has failed
-                client.cancel().get()
         for receiver in receivers:
             receiver.abandon()
         raise
@@ -64,9 +66,67 @@ def run_jointly(
         receiver.finish()
 
 
+def collect(table: Table, name: str | None = None) -> tuple[list[pa.RecordBatch], list[bytes | None]]:
+    """Run the job of one table, and return its rows and their kinds.
+
+    Args:
+        table: A table, with or without updates.
+        name: Of the job, for Flink's web page.
+
+    Returns:
+        Batches, and for each the kind of each row as Flink numbers them: 0 for a new row, 1 and 3 for one that is taken back,
+        2 for its newer version. None stands for a batch of new rows.
+    """
+    from bridge.flink.arrow_operators import Gathering, chunks_of
+
+    table_env = table._t_env
+    batches: list[pa.RecordBatch] = []
+    kinds: list[bytes | None] = []
+    with _job(table_env, lambda: chunks_of(table_env, table, Gathering())[0]._j_data_stream.collectAsync(), [], name) as chunks:
+        while chunks.hasNext():
+            chunk = chunks.next()
+            kind = chunk.getField(0)
+            kinds.append(None if kind is None else bytes(kind))
+            batches.append(read_batch(bytes(chunk.getField(1))))
+    return batches, kinds
+
+
+@contextmanager
+def _job(
+    table_env: StreamTableEnvironment,
+    collected: Callable[[], Any],
+    inserted: Sequence[tuple[Table, str]],
+    name: str | None,
+) -> Iterator[Any]:
+    """Surround the run of a job, which is cancelled when the block does not end well.
+
+    Args:
+        table_env: The environment of all tables.
+        collected: Adds the stream that is collected to the environment, and returns the iterator of its elements.
+        inserted: Tables, and names of the tables that they are written into.
+        name: Of the job.
+
+    Yields:
+        The iterator.
+    """
+    from pyflink.java_gateway import get_gateway
+
+    client = None
+    try:
+        with interrupts_later():
+            client, chunks = _started(table_env, collected, inserted, name or _DEFAULT_NAME)
+        yield chunks
+        client.getJobExecutionResult().get()
+    except BaseException:
+        if client is not None:
+            with suppress(Exception):  # it may have ended, as where it has failed
+                client.cancel().get(_CANCEL_S, get_gateway().jvm.java.util.concurrent.TimeUnit.SECONDS)
+        raise
+
+
 @planning()
 def _started(
-    table_env: StreamTableEnvironment, received: Sequence[Table], inserted: Sequence[tuple[Table, str]], name: str
+    table_env: StreamTableEnvironment, collected: Callable[[], Any], inserted: Sequence[tuple[Table, str]], name: str
 ) -> tuple[Any, Any]:
     """Start the job; return its client, and the iterator of the chunks that are received."""
     from pyflink.java_gateway import get_gateway
@@ -77,8 +137,8 @@ def _started(
     known = get_field_value(j_tenv.execEnv(), "transformations")
     before = known.size()
     try:
-        chunks = _collected(table_env, received) if received else None
-        sinks = [known.get(known.size() - 1)] if received else []
+        chunks = collected()
+        sinks = [] if chunks is None else [known.get(known.size() - 1)]
         if inserted:
             statements, first = table_env.create_statement_set(), known.size()
             for table, path in inserted:
@@ -95,7 +155,7 @@ def _started(
     return executor.executeAsync(executor.createPipeline(ends, configuration, name)), chunks
 
 
-def _collected(table_env: StreamTableEnvironment, tables: Sequence[Table]) -> Any:
+def _numbered_chunks(table_env: StreamTableEnvironment, tables: Sequence[Table]) -> Any:
     """Return the iterator of the chunks of all tables; it is filled by the next job."""
     from pyflink.java_gateway import get_gateway
 
@@ -111,11 +171,3 @@ def _collected(table_env: StreamTableEnvironment, tables: Sequence[Table]) -> An
         others[place] = stream
     # One iterator for all: a job whose iterators are read one after the other would wait for the reader of the next.
     return (streams[0].union(others) if len(others) else streams[0]).collectAsync()
-
-
-def _receive(chunks: Any, receivers: Sequence[Receiver]) -> None:
-    from bridge.codec.ipc import read_batch
-
-    while chunks is not None and chunks.hasNext():
-        chunk = chunks.next().getField(1)
-        receivers[chunk.getField(0)].take(read_batch(bytes(chunk.getField(2))))

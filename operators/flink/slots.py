@@ -82,14 +82,28 @@ def check_slots(config: FlinkConfiguration, needs: Sequence[Need], wait_s: float
     target = config.get("execution.target", "")
     if target == "local":
         _check_mini_cluster(config, need)
-    elif target == "remote" and not _found_otherwise(config):
-        host = config.get("rest.address", "") or config.get("jobmanager.rpc.address", "")
-        address = f"{f'[{host}]' if ':' in host else host}:{config.get('rest.port', '8081')}"
+        return
+    rest = rest_of(config)
+    if rest is not None:
         try:
-            _check_cluster(Rest(address), need, wait_s, only_total)
+            _check_cluster(rest, need, wait_s, only_total)
         except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError) as error:
             # Not our business here: a cluster that is really gone is reported by Flink when the job is sent.
-            logger.info("the slots of the Flink cluster at %s are not checked: %s: %s", address, type(error).__name__, error)
+            logger.info(
+                "the slots of the Flink cluster at %s are not checked: %s: %s", rest.address, type(error).__name__, error
+            )
+
+
+def rest_of(config: FlinkConfiguration) -> Rest | None:
+    """Return the REST endpoint of the cluster that jobs run on; None where it is not known, or there is no cluster.
+
+    Args:
+        config: The effective configuration of the jobs' environment.
+    """
+    if config.get("execution.target", "") != "remote" or _found_otherwise(config):
+        return None
+    host = config.get("rest.address", "") or config.get("jobmanager.rpc.address", "")
+    return Rest(f"{f'[{host}]' if ':' in host else host}:{config.get('rest.port', '8081')}")
 
 
 def _found_otherwise(config: FlinkConfiguration) -> bool:
@@ -129,6 +143,11 @@ class Rest:
         """Return what the endpoint says at a path; OSError and ValueError when it does not."""
         with _without_proxy.open(f"http://{self.address}{path}", timeout=_ANSWER_S) as answer:
             return json.load(answer)
+
+    def text(self, path: str) -> str:
+        """Return the file that the endpoint serves at a path; OSError when it does not."""
+        with _without_proxy.open(f"http://{self.address}{path}", timeout=_ANSWER_S) as answer:
+            return str(answer.read().decode("utf-8", "replace"))
 
 
 def _check_cluster(rest: Rest, need: Need, wait_s: float, only_total: bool) -> None:

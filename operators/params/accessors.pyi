@@ -42,6 +42,8 @@ class ScriptParams(WithParams):
         checkpoint_dir: str = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        progress: bool = ...,
+        logDir: str = ...,
         MLEnvironmentId: int = ...,
     ) -> None: ...
     def setUserFiles(self, value: Sequence[str] | str) -> Self:
@@ -200,6 +202,18 @@ class ScriptParams(WithParams):
     def getStallTimeout(self) -> float:
         """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
 
+    def setProgress(self, value: bool) -> Self:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
+    def getProgress(self) -> bool:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
+    def setLogDir(self, value: str) -> Self:
+        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+
+    def getLogDir(self) -> str | None:
+        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
 
@@ -236,6 +250,8 @@ class StreamParams(WithParams):
         checkpoint_dir: str = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        progress: bool = ...,
+        logDir: str = ...,
         MLEnvironmentId: int = ...,
         chunkWait: float = ...,
         chunkRows: int = ...,
@@ -386,6 +402,18 @@ class StreamParams(WithParams):
     def getStallTimeout(self) -> float:
         """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
 
+    def setProgress(self, value: bool) -> Self:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
+    def getProgress(self) -> bool:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
+    def setLogDir(self, value: str) -> Self:
+        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+
+    def getLogDir(self) -> str | None:
+        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
 
@@ -444,6 +472,8 @@ class TrainParams(WithParams):
         checkpoint_dir: str = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        progress: bool = ...,
+        logDir: str = ...,
         MLEnvironmentId: int = ...,
     ) -> None: ...
     def setUserFiles(self, value: Sequence[str] | str) -> Self:
@@ -578,6 +608,18 @@ class TrainParams(WithParams):
     def getStallTimeout(self) -> float:
         """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
 
+    def setProgress(self, value: bool) -> Self:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
+    def getProgress(self) -> bool:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
+    def setLogDir(self, value: str) -> Self:
+        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+
+    def getLogDir(self) -> str | None:
+        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
 
@@ -612,6 +654,8 @@ class TrainerParams(WithParams):
         checkpoint_dir: str = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        progress: bool = ...,
+        logDir: str = ...,
         MLEnvironmentId: int = ...,
         inferSelectedCols: Sequence[str] = ...,
         outputSchemaStr: str = ...,
@@ -767,6 +811,18 @@ class TrainerParams(WithParams):
 
     def getStallTimeout(self) -> float:
         """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+
+    def setProgress(self, value: bool) -> Self:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
+    def getProgress(self) -> bool:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
+    def setLogDir(self, value: str) -> Self:
+        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+
+    def getLogDir(self) -> str | None:
+        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
@@ -1671,6 +1727,8 @@ class KerasTrainParams(WithParams):
         gpusPerWorker: int = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        progress: bool = ...,
+        logDir: str = ...,
         MLEnvironmentId: int = ...,
     ) -> None: ...
     def setTensorCol(self, value: str) -> Self:
@@ -1817,6 +1875,18 @@ class KerasTrainParams(WithParams):
     def getStallTimeout(self) -> float:
         """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
 
+    def setProgress(self, value: bool) -> Self:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
+    def getProgress(self) -> bool:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
+    def setLogDir(self, value: str) -> Self:
+        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+
+    def getLogDir(self) -> str | None:
+        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
 
@@ -1853,6 +1923,8 @@ class KerasTrainerParams(WithParams):
         gpusPerWorker: int = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        progress: bool = ...,
+        logDir: str = ...,
         MLEnvironmentId: int = ...,
         predictionCol: str = ...,
         predictionDetailCol: str = ...,
@@ -2004,6 +2076,18 @@ class KerasTrainerParams(WithParams):
 
     def getStallTimeout(self) -> float:
         """Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never. (default 600.0)"""
+
+    def setProgress(self, value: bool) -> Self:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
+    def getProgress(self) -> bool:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
+    def setLogDir(self, value: str) -> Self:
+        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+
+    def getLogDir(self) -> str | None:
+        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""

@@ -132,6 +132,16 @@ STALL_TIMEOUT = Param(
     "Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never.",
     seconds, 600.0,
 )  # fmt: skip
+LOG_DIR = Param(
+    "logDir", "str",
+    "Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a "
+    "storage. None when it is not set.",
+    filled_text, None, returns="str | None",
+)  # fmt: skip
+PROGRESS = Param(
+    "progress", "bool",
+    "Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log.", flag, True,
+)  # fmt: skip
 PYTHON_ENV = Param(
     "pythonEnv", "str",
     "A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default.",
@@ -318,7 +328,7 @@ PREDICTION_DETAIL_COL = Param(
 TRAIN = (
     USER_FILES, MAIN_SCRIPT_FILE, USER_PARAMS, SELECTED_COLS, NUM_WORKERS, NUM_PSS, PYTHON_ENV, ENV_VARS,
     INTRA_OP_PARALLELISM, EXACT_DOUBLES, CHIEF_COORDINATES, EQUAL_STEPS, WEIGHT_COL, HOST_NETWORK, GPUS_PER_WORKER,
-    CHECKPOINT_DIR, START_TIMEOUT, STALL_TIMEOUT, ML_ENVIRONMENT_ID,
+    CHECKPOINT_DIR, START_TIMEOUT, STALL_TIMEOUT, PROGRESS, LOG_DIR, ML_ENVIRONMENT_ID,
 )  # fmt: skip
 SCRIPT = (*TRAIN[:3], OUTPUT_SCHEMA_STR, *TRAIN[3:])
 STREAM = (
@@ -334,7 +344,7 @@ KERAS_TRAIN = (
     TENSOR_COL, LABEL_COL, LAYERS, OPTIMIZER, LEARNING_RATE, NUM_EPOCHS, BATCH_SIZE, VALIDATION_SPLIT, SAVE_BEST_ONLY,
     BEST_METRIC, SAVE_CHECKPOINTS_EPOCHS, SAVE_CHECKPOINTS_SECS, CHECKPOINT_FILE_PATH, REMOVE_CHECKPOINT, SEED, NUM_WORKERS,
     NO_PSS, PYTHON_ENV, ENV_VARS, INTRA_OP_PARALLELISM, HOST_NETWORK, GPUS_PER_WORKER, START_TIMEOUT, STALL_TIMEOUT,
-    ML_ENVIRONMENT_ID,
+    PROGRESS, LOG_DIR, ML_ENVIRONMENT_ID,
 )  # fmt: skip
 KERAS_PREDICT = (
     PREDICTION_COL, PREDICTION_DETAIL_COL, RESERVED_COLS, INFER_BATCH_SIZE, MODEL_INTRA_OP_PARALLELISM, ERROR_COL, PYTHON_ENV,

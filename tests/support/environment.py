@@ -19,4 +19,6 @@ os.environ.setdefault(
     "-Xmx1g -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
 )
 
+os.environ.setdefault("AKDL_PROGRESS", "0")  # tests that look at what is printed want nothing beside it
+
 ENVIRONMENT = dict(os.environ)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from apache_beam.runners.worker.sdk_worker import SdkHarness
 
+from akdl.wire import Report
 from bridge.member import registry
+from bridge.member.status import MemberStatus
 from tests.support.leftovers import wait_until
 
 pytestmark = pytest.mark.process
@@ -25,6 +27,10 @@ class Member:
     """Waits for Flink to call."""
 
     group, label, unanswered_s, is_stopped = "group", "chief 0", 0.0, False
+    report, status = Report(), MemberStatus("group", 0, "chief 0", rows_in=3)
+
+    def look(self) -> None:
+        """Do nothing."""
 
     def stop(self) -> None:
         self.is_stopped = True
@@ -40,3 +46,13 @@ def test_a_member_ends_with_its_worker() -> None:
     wait_until(lambda: orphan.is_stopped, "the member of the worker that has ended is stopped")
     assert not other.is_stopped
     other.stop()
+
+
+def test_the_last_status_stays_until_the_job_has_ended() -> None:
+    member = Member()
+    registry.add(member)
+    assert registry.statuses(["group"]) == [member.status]
+    member.stop()
+    assert registry.statuses(["group"]) == [member.status] and registry.statuses(["other"]) == []
+    registry.forget_groups(["group"])
+    assert registry.statuses(["group"]) == []

@@ -7,10 +7,12 @@ import decimal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from pyflink.table import StreamTableEnvironment
 
-from operators.flink.collect import to_dataframe
+from operators import MLEnv
+from operators.flink.collect import still_there, to_dataframe
 
 pytestmark = pytest.mark.flink
 
@@ -78,3 +80,17 @@ def test_instants_are_in_the_time_zone_of_the_environment(table_env: StreamTable
         table_env.get_config().set_local_timezone(before)
     assert frame.t.dropna().tolist() == [pd.Timestamp("1970-01-01 08:00:00", tz="Asia/Shanghai")]
     assert len(frame) == 2
+
+
+def test_rows_that_are_taken_back_do_not_come() -> None:
+    batch = pa.record_batch({"id": [1, 2, 1, 1, 3], "x": ["a", None, "a", "b", "c"]})
+    kinds = bytes([0, 0, 1, 2, 0])
+    left = pa.Table.from_batches(still_there([batch, batch.slice(0, 1)], [kinds, None]))
+    assert left.to_pylist() == [{"id": 2, "x": None}, {"id": 1, "x": "b"}, {"id": 3, "x": "c"}, {"id": 1, "x": "a"}]
+    assert still_there([batch], [None]) == [batch]
+
+
+def test_a_table_with_updates_comes_as_it_is_in_the_end(env: MLEnv) -> None:
+    words = env.stenv.sql_query("SELECT w, COUNT(*) AS n FROM (VALUES ('a'), ('b'), ('a'), ('a')) AS v(w) GROUP BY w")
+    frame = to_dataframe(words)
+    assert dict(zip(frame.w, frame.n)) == {"a": 3, "b": 1}

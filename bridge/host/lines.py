@@ -1,0 +1,84 @@
+"""Lines of what a process prints, as a terminal would show them in the end. Pure.
+
+A progress bar prints its line anew, behind a carriage return or many backspaces. What is overwritten is no line: the last
+version is, and now and then one on the way.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+LINE_CHARACTERS = 1 << 16  # a script may print without end and without a line end
+EVERY_S = 5.0  # from one version of a line that is printed anew to the next that is told
+
+_MOVES = re.compile(r"(\n|\r\n|\r|\x08+)")
+
+
+class Lines:
+    """Takes what a process prints, and gives lines.
+
+    Args:
+        now: Monotonic seconds, as in all methods.
+    """
+
+    def __init__(self, now: float) -> None:
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._line = ""
+        self._place = 0  # where the next character goes
+        self._is_anew = False  # the line was overwritten since it was told
+        self._told = now
+
+    def feed(self, printed: bytes, now: float) -> list[str]:
+        """Take what was printed, and return the lines that are complete; parts of lines longer than `LINE_CHARACTERS`.
+
+        Args:
+            printed: Bytes of UTF-8; others become replacement characters.
+            now: Monotonic seconds.
+        """
+        text = self._decode(printed)
+        if not self._is_anew and "\r" not in text and "\x08" not in text:  # most scripts print no bars
+            *lines, rest = (self._line + text).split("\n")
+            self._told = now if lines else self._told
+            self._line, self._place = rest, len(rest)
+        else:
+            lines = []
+            for part in _MOVES.split(text):
+                self._take(part, lines, now)
+        return [cut for line in lines for cut in _cut(line)] + self._cut_off()
+
+    def end(self) -> list[str]:
+        """Return what was printed after the last line end."""
+        rest, self._line, self._place = self._line + self._decode(b"", True), "", 0
+        return list(_cut(rest)) if rest else []
+
+    def _take(self, part: str, lines: list[str], now: float) -> None:
+        if not part:
+            return
+        if part in ("\n", "\r\n"):
+            lines.append(self._line.rstrip(" ") if self._is_anew else self._line)
+            self._line, self._place, self._is_anew, self._told = "", 0, False, now
+        elif part[0] in "\r\x08":
+            if self._place and now - self._told >= EVERY_S:
+                self._told = now
+                lines.append(self._line.rstrip(" "))
+            self._place = 0 if part == "\r" else max(self._place - len(part), 0)
+            self._is_anew = True
+        else:
+            end = self._place + len(part)
+            self._line = self._line[: self._place] + part + self._line[end:]
+            self._place = end
+
+    def _cut_off(self) -> list[str]:
+        """Return what is too long of the line that is not complete."""
+        cut = []
+        while len(self._line) > LINE_CHARACTERS:
+            cut.append(self._line[:LINE_CHARACTERS])
+            self._line = self._line[LINE_CHARACTERS:]
+            self._place = max(self._place - LINE_CHARACTERS, 0)
+        return cut
+
+
+def _cut(line: str) -> list[str]:
+    line = line.rstrip("\r")
+    return [line[start : start + LINE_CHARACTERS] for start in range(0, len(line), LINE_CHARACTERS)] or [""]

@@ -1,0 +1,121 @@
+"""What a member does at a moment, as the driver shows it. Pure.
+
+The driver asks members in its own process for it. Members on a TaskManager write it into a small file beside Flink's logs,
+which Flink's REST serves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED = "starting", "joining", "feeding", "training", "exporting", "ended"
+PHASES = (STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED)  # in this order
+
+
+@dataclass(frozen=True)
+class MemberStatus:
+    """A member at a moment.
+
+    Args:
+        group: Unique name of its group.
+        index: Its number there.
+        label: What messages call it, such as "worker 0".
+        is_worker: Whether it is a worker, and not a parameter server.
+        attempt: Number of the Flink attempt, from 0.
+        phase: One of `PHASES`. In `FEEDING` rows still arrive; the script may train meanwhile.
+        failed: Whether its script or process has failed.
+        rows_in: Rows that have arrived for it.
+        rows_read: Rows that its script has taken.
+        rows_out: Rows that its script has written.
+        step: What the script has reported last; 0 for nothing.
+        metrics: The same, numbers by name.
+        age_s: Seconds since the member was started.
+        script_waited_s: Seconds that its script has waited for Flink to bring rows or to take them.
+        flink_waited_s: Seconds that Flink has waited for the script to take rows.
+        phase_s: Seconds in each phase so far.
+        cpu_s: Processor seconds of its process.
+        memory_bytes: Resident memory of its process.
+        lines_before: How many lines its process had printed before `lines`.
+        lines: The last lines that it printed, for a driver that shows them.
+    """
+
+    group: str
+    index: int
+    label: str
+    is_worker: bool = True
+    attempt: int = 0
+    phase: str = STARTING
+    failed: bool = False
+    rows_in: int = 0
+    rows_read: int = 0
+    rows_out: int = 0
+    step: int = 0
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    age_s: float = 0.0
+    script_waited_s: float = 0.0
+    flink_waited_s: float = 0.0
+    phase_s: Mapping[str, float] = field(default_factory=dict)
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+    lines_before: int = 0
+    lines: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """Return it as one line."""
+        return json.dumps(dataclasses.asdict(self), separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: str) -> MemberStatus:
+        """Return what a line says; unknown entries, as of a newer release, are left out.
+
+        Raises:
+            ValueError: It is no such line.
+        """
+        found: Any = json.loads(text)
+        known = {each.name for each in dataclasses.fields(MemberStatus)}
+        try:
+            status = MemberStatus(**{name: value for name, value in found.items() if name in known})
+            return dataclasses.replace(status, lines=tuple(status.lines))
+        except (AttributeError, TypeError) as error:
+            raise ValueError(f"no status of a member: {text[:100]!r}") from error
+
+
+class Clock:
+    """Adds up how long a member was in each phase, and how long each side waited for the other.
+
+    Args:
+        now: Monotonic seconds, as in all methods.
+    """
+
+    def __init__(self, now: float) -> None:
+        self._began = self._looked = now
+        self.phase = STARTING
+        self.phase_s: dict[str, float] = {}
+        self.script_waited_s = 0.0
+        self.flink_waited_s = 0.0
+
+    def look(self, now: float, phase: str, script_waits: bool, flink_waits: bool) -> None:
+        """Count the time since the last look as what is found now.
+
+        Args:
+            now: Monotonic seconds.
+            phase: The phase; one before that of the last look is taken for that one.
+            script_waits: Whether the script waits for Flink.
+            flink_waits: Whether Flink waits for the script.
+        """
+        passed, self._looked = max(now - self._looked, 0.0), now
+        self.phase = max(self.phase, phase, key=PHASES.index)
+        if self.phase != ENDED:
+            self.phase_s[self.phase] = self.phase_s.get(self.phase, 0.0) + passed
+        if script_waits:
+            self.script_waited_s += passed
+        elif flink_waits:
+            self.flink_waited_s += passed
+
+    def age_s(self) -> float:
+        """Seconds from the first to the last look."""
+        return self._looked - self._began

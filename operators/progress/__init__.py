@@ -1,0 +1,1 @@
+"""What jobs do while they run, shown to whoever has started them."""

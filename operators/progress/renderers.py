@@ -1,0 +1,130 @@
+"""How lines are shown: as bars on a terminal, as one line that changes in a notebook, as lines now and then in a log."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import IO, Any, Protocol
+
+from operators.progress.state import Line
+
+SWITCH = "AKDL_PROGRESS"  # 0 shows nothing
+FIRST_S = 4.0
+EVERY_S = 10.0
+
+
+class Renderer(Protocol):
+    """Shows lines."""
+
+    def show(self, lines: Sequence[Line]) -> None:
+        """Show what is to be seen now, in place of what was shown before."""
+
+    def end(self, lines: Sequence[Line]) -> None:
+        """Show the last lines, which stay."""
+
+
+def renderer() -> Renderer | None:
+    """Return the renderer for this program; None where the variable AKDL_PROGRESS is 0."""
+    if os.environ.get(SWITCH, "1").lower() in ("0", "false", "off", "no"):
+        return None
+    if _is_notebook():
+        return NotebookRenderer()
+    if sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        return TerminalRenderer()
+    return LogRenderer(sys.stderr)
+
+
+class TerminalRenderer:
+    """A bar for each operator at the bottom of a terminal; what is printed meanwhile goes above it. Respects NO_COLOR."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._console = Console(stderr=True, highlight=False)
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=16),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[line]}", markup=False),
+            console=self._console,
+            transient=True,
+            redirect_stdout=sys.stdout.isatty(),  # else rows that go to a file would come to the terminal
+            redirect_stderr=True,
+        )
+        self._tasks: list[Any] = []
+
+    def show(self, lines: Sequence[Line]) -> None:
+        """Draw the bars."""
+        if not self._tasks:
+            self._tasks = [self._progress.add_task(line.name, total=None, line="") for line in lines]
+            self._progress.start()
+        for task, line in zip(self._tasks, lines):
+            total = None if line.done is None else 1.0
+            self._progress.update(task, total=total, completed=line.done or 0.0, line=line.text)
+
+    def end(self, lines: Sequence[Line]) -> None:
+        """Take the bars away and leave the last lines."""
+        self._progress.stop()
+        for line in lines:
+            self._console.print(str(line), markup=False)
+
+
+class NotebookRenderer:
+    """One text below the cell, which changes."""
+
+    def __init__(self) -> None:
+        from IPython.display import display
+
+        self._shown = ""
+        self._handle: Any = display(_plain("Flink starts"), raw=True, display_id=True)  # type: ignore[no-untyped-call]
+
+    def show(self, lines: Sequence[Line]) -> None:
+        """Change the text."""
+        text = "\n".join(map(str, lines))
+        if text != self._shown:
+            self._shown = text
+            self._handle.update(_plain(text), raw=True)
+
+    def end(self, lines: Sequence[Line]) -> None:
+        """Change the text for the last time."""
+        self.show(lines)
+
+
+class LogRenderer:
+    """A line after `FIRST_S`, then one every `EVERY_S`.
+
+    Args:
+        stream: Where they are written.
+        now: Returns monotonic seconds.
+    """
+
+    def __init__(self, stream: IO[str], now: Any = time.monotonic) -> None:
+        self._stream = stream
+        self._now = now
+        self._due = now() + FIRST_S
+
+    def show(self, lines: Sequence[Line]) -> None:
+        """Write the lines, if it is time."""
+        if self._now() >= self._due:
+            self._due = self._now() + EVERY_S
+            self.end(lines)
+
+    def end(self, lines: Sequence[Line]) -> None:
+        """Write the lines."""
+        encoding = getattr(self._stream, "encoding", None) or "utf-8"
+        for line in lines:
+            self._stream.write(str(line).encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        self._stream.flush()
+
+
+def _is_notebook() -> bool:
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell is not None and type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def _plain(text: str) -> dict[str, str]:
+    return {"text/plain": text}

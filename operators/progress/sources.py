@@ -1,0 +1,90 @@
+"""Where the statuses of members come from: this Python process, or Flink's REST.
+
+A member on a TaskManager writes its status beside Flink's logs, and Flink serves these files. So no further port is needed,
+and neither is the number of the job: a file is named after the group.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import urllib.parse
+from collections.abc import Collection
+from typing import Protocol
+
+from bridge.member.observer import SUFFIX
+from bridge.member.registry import statuses
+from bridge.member.status import ENDED, MemberStatus
+from operators.flink.slots import Rest
+
+logger = logging.getLogger(__name__)
+
+_SEARCH_S = 2.0  # from one look for new files to the next, as long as members are missing
+_SEARCH_LATER_S = 15.0  # and when all are there: a restart makes other ones
+
+
+class Source(Protocol):
+    """Where statuses come from."""
+
+    def read(self) -> list[MemberStatus]:
+        """Return the latest statuses of all members that can be seen."""
+
+
+class HereSource:
+    """Members in this Python process.
+
+    Args:
+        groups: Names of their groups.
+    """
+
+    def __init__(self, groups: Collection[str]) -> None:
+        self._groups = groups
+
+    def read(self) -> list[MemberStatus]:
+        """Return the latest statuses of all members."""
+        return statuses(self._groups)
+
+
+class RestSource:
+    """Members on the TaskManagers of a cluster.
+
+    Args:
+        rest: The cluster.
+        groups: Names of their groups, and how many members each has.
+    """
+
+    def __init__(self, rest: Rest, groups: dict[str, int]) -> None:
+        self._rest = rest
+        self._groups = groups
+        self._files: dict[str, str] = {}  # name of each file and its path of REST
+        self._read: dict[str, MemberStatus] = {}
+        self._search_due = 0.0
+
+    def read(self) -> list[MemberStatus]:
+        """Return the latest statuses of all members that have written one.
+
+        Raises:
+            OSError: The cluster does not answer.
+            ValueError: It gives a strange answer.
+        """
+        now = time.monotonic()
+        if now >= self._search_due:
+            self._search()
+            is_complete = len(self._files) >= sum(self._groups.values())
+            self._search_due = now + (_SEARCH_LATER_S if is_complete else _SEARCH_S)
+        for name, path in self._files.items():
+            known = self._read.get(name)
+            if known is None or known.phase != ENDED:
+                try:
+                    self._read[name] = MemberStatus.from_json(self._rest.text(path))
+                except (OSError, ValueError) as error:  # its TaskManager may have gone
+                    logger.debug("cannot read %s: %s", path, error)
+        return list(self._read.values())
+
+    def _search(self) -> None:
+        for manager in self._rest.get("/taskmanagers")["taskmanagers"]:
+            folder = f"/taskmanagers/{manager['id']}/logs"
+            for file in self._rest.get(folder)["logs"]:
+                name = file["name"]
+                if name.endswith(SUFFIX) and any(name.startswith(f"akdl-{group}-") for group in self._groups):
+                    self._files[name] = f"{folder}/{urllib.parse.quote(name)}"

@@ -1,0 +1,226 @@
+"""From the statuses of members to one line for each operator. Pure.
+
+Rows, steps and phases of an operator are those of its workers together. Its phase is that of the worker that is furthest
+behind; its step that of the worker that is furthest ahead.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bridge.member.status import ENDED, EXPORTING, FEEDING, JOINING, PHASES, STARTING, TRAINING, MemberStatus
+
+WAITING = "waiting"  # before any member has started
+TOTAL_STEPS = "total_steps"  # a metric of this name is the number of steps that the training will have made
+_WINDOW_S = 5.0
+_SHORT = {WAITING: "wait", STARTING: "start", JOINING: "join", FEEDING: "feed", TRAINING: "train", EXPORTING: "export"}
+_WORTH_A_WORD_S = 0.5
+_BUSY = 0.5  # a side that has waited for this share of the time is not the one that limits the job
+_MOST_METRICS = 4
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An operator whose progress is shown.
+
+    Args:
+        name: What a person calls it, such as the name of its script.
+        size: Number of its processes.
+        trains: Whether it makes a model; a script that makes rows "runs".
+        visible: Whether its line is shown.
+        log_dir: Where the record of the run is to lie, see `operators.progress.record`; None for nowhere.
+    """
+
+    name: str
+    size: int = 1
+    trains: bool = False
+    visible: bool = True
+    log_dir: str | None = None
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is shown of an operator.
+
+    Args:
+        name: Of the operator.
+        text: The rest of the line.
+        done: Which part of its work is done, 0 to 1; None where the size of the work is not known.
+    """
+
+    name: str
+    text: str
+    done: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}"
+
+
+class OperatorState:
+    """The progress of one operator.
+
+    Args:
+        shown: The operator.
+        now: Monotonic seconds, as in all methods.
+        elsewhere: Whether it runs on a cluster, where it may have to wait for slots.
+    """
+
+    def __init__(self, shown: Shown, now: float, elsewhere: bool = False) -> None:
+        self._shown = shown
+        self._began = self._looked = now
+        self._elsewhere = elsewhere
+        self._phase = WAITING
+        self._phase_s: dict[str, float] = {}
+        self._members: dict[int, MemberStatus] = {}
+        self._seen: deque[tuple[float, int, int, int, int]] = deque()
+
+    @property
+    def members(self) -> list[MemberStatus]:
+        """The latest statuses, in the order of the members."""
+        return [self._members[index] for index in sorted(self._members)]
+
+    @property
+    def phase_s(self) -> dict[str, float]:
+        """Seconds in each phase so far."""
+        return dict(self._phase_s)
+
+    def look(self, now: float, statuses: Iterable[MemberStatus]) -> None:
+        """Take the latest statuses of the members.
+
+        Args:
+            now: Monotonic seconds.
+            statuses: Of some or all members; of several attempts, the last counts.
+        """
+        passed, self._looked = now - self._looked, now
+        if self._phase != ENDED:  # what passed since the last look belongs to the phase that was found then
+            self._phase_s[self._phase] = self._phase_s.get(self._phase, 0.0) + passed
+        for status in statuses:
+            known = self._members.get(status.index)
+            if known is None or status.attempt >= known.attempt:
+                self._members[status.index] = status
+        self._phase = self._found_phase()
+        rows_in, rows_read, rows_out = self._rows()
+        self._seen.append((now, rows_in, rows_read, rows_out, self._step()))
+        while len(self._seen) > 2 and self._seen[1][0] < now - _WINDOW_S:
+            self._seen.popleft()
+
+    def line(self) -> Line:
+        """Return what is to be shown now."""
+        rows_in, rows_read, rows_out = self._rows()
+        parts = [self._phase_text()]
+        if rows_in or rows_out:
+            parts.append(f"{rows_in:,} rows in, {rows_out:,} out")
+        speed = self._speed(3) or (self._speed(1) if self._phase == FEEDING else self._speed(2))
+        if speed >= 1:
+            parts.append(f"{speed:,.0f} rows/s")
+        parts += self._reported()
+        done, left_s = self._left(rows_in, rows_read)
+        if left_s is not None:
+            parts.append(f"{_duration(left_s)} left")
+        parts += self._waits()
+        return Line(self._shown.name, ", ".join(parts), done)
+
+    def last_line(self, failed: bool = False) -> Line:
+        """Return what is shown at the end of the job.
+
+        Args:
+            failed: Whether it has failed or was cancelled.
+        """
+        rows_in, _, rows_out = self._rows()
+        phases = ", ".join(
+            f"{self._word(phase)} {seconds:.0f}"
+            for phase, seconds in self._phase_s.items()
+            if seconds >= _WORTH_A_WORD_S or len(self._phase_s) == 1
+        )
+        rows = f"{rows_in:,} rows" + (f" in, {rows_out:,} out" if rows_out and not self._shown.trains else "")
+        text = f"{rows}, {self._looked - self._began:.0f} s" + (f": {phases}" if phases else "")
+        return Line(self._shown.name, f"ended early, {text}" if failed else text, None if failed else 1.0)
+
+    def _found_phase(self) -> str:
+        workers = [each for each in self._members.values() if each.is_worker]
+        if not workers:
+            return STARTING if self._members else WAITING
+        first = min((each.phase for each in workers), key=PHASES.index)
+        if len(self._members) < self._shown.size:  # the others have not begun
+            return min(first, STARTING, key=PHASES.index)
+        return first
+
+    def _rows(self) -> tuple[int, int, int]:
+        workers = [each for each in self._members.values() if each.is_worker]
+        return (
+            sum(each.rows_in for each in workers),
+            sum(each.rows_read for each in workers),
+            sum(each.rows_out for each in workers),
+        )
+
+    def _step(self) -> int:
+        return max((each.step for each in self._members.values()), default=0)
+
+    def _speed(self, place: int) -> float:
+        """Return what grew in the last seconds, each second: 1 rows in, 2 rows read, 3 rows out, 4 steps."""
+        if not self._seen:
+            return 0.0
+        first, last = self._seen[0], self._seen[-1]
+        return (last[place] - first[place]) / (last[0] - first[0]) if last[0] > first[0] else 0.0
+
+    def _phase_text(self) -> str:
+        if self._phase == WAITING:
+            return "waiting for slots" if self._elsewhere else "Flink starts"
+        if self._phase == STARTING and self._shown.size > 1:
+            here = sum(each.phase != STARTING for each in self._members.values())
+            return f"starting, {here} of {self._shown.size} processes"
+        if self._phase == TRAINING and not self._shown.trains:
+            return "running"
+        return "ending" if self._phase == ENDED else self._phase
+
+    def _word(self, phase: str) -> str:
+        return "run" if phase == TRAINING and not self._shown.trains else _SHORT[phase]
+
+    def _reported(self) -> list[str]:
+        step = self._step()
+        ahead = max(self._members.values(), key=lambda each: each.step, default=None)
+        if ahead is None:
+            return []
+        metrics = dict(ahead.metrics)
+        total = metrics.pop(TOTAL_STEPS, None)
+        parts = [f"step {step:,}" + (f" of {total:,.0f}" if total else "")] if step else []
+        shown = [(name, value) for name, value in metrics.items() if value is not None][:_MOST_METRICS]
+        return parts + [f"{name} {value:.4g}" for name, value in shown]
+
+    def _left(self, rows_in: int, rows_read: int) -> tuple[float | None, float | None]:
+        """Return which part is done, and the seconds that are left; None where that is not known."""
+        step = self._step()
+        totals = [each.metrics.get(TOTAL_STEPS) for each in self._members.values()]
+        total = max((each for each in totals if each), default=None)
+        if total and step:
+            speed = self._speed(4)
+            return min(step / total, 1.0), max(total - step, 0) / speed if speed > 0 else None
+        if self._phase == TRAINING and rows_in and rows_read < rows_in:  # all rows are here: their number is known
+            speed = self._speed(2)
+            return rows_read / rows_in, (rows_in - rows_read) / speed if speed > 0 else None
+        return None, None
+
+    def _waits(self) -> list[str]:
+        """Say how long each side has waited for the other while rows moved, and so which one limits the job."""
+        workers = [each for each in self._members.values() if each.is_worker]
+        moved = sum(each.phase_s.get(FEEDING, 0.0) for each in workers)
+        if moved < 1.0 or self._phase != FEEDING:
+            return []
+        script = min(sum(each.script_waited_s for each in workers) / moved, 1.0)
+        flink = min(sum(each.flink_waited_s for each in workers) / moved, 1.0)
+        verdict = ""
+        if script >= _BUSY:
+            verdict = " (Flink is the bottleneck)"
+        elif flink >= _BUSY:
+            verdict = " (the script is the bottleneck)"
+        return [f"script waited {script:.0%}, Flink waited {flink:.0%}{verdict}"]
+
+
+def _duration(seconds: float) -> str:
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes}:{rest:02d} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02d} h"

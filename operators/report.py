@@ -1,0 +1,195 @@
+"""`python -m operators.report RECORD [PAGE]`: one HTML page of the record of a run, which needs nothing beside itself.
+
+RECORD is a file in a `logDir`, at any address. PAGE is where the page is written, by default the name of the record with .html
+in the current folder.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+
+from akdl.storage.files import FileError, fetch, is_remote, local_path, name_of
+from bridge.member.status import ENDED, EXPORTING, FEEDING, JOINING, STARTING, TRAINING, MemberStatus
+from operators.progress.advice import advise
+from operators.progress.record import Record, read_record
+from operators.progress.state import TOTAL_STEPS
+
+_WIDTH, _HEIGHT, _LEFT, _ROW = 860, 150, 90, 22
+_COLORS = {
+    "waiting": "#c7c7c7",
+    STARTING: "#f2b134", JOINING: "#e8825a", FEEDING: "#4a90d9", TRAINING: "#3f9c6b", EXPORTING: "#8e6bbf",
+}  # fmt: skip
+_LINES = ("#4a90d9", "#e8825a", "#3f9c6b", "#8e6bbf", "#b8860b", "#5f6b7a")
+_MOST_MEMBERS = 40
+_STYLE = (
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:900px;margin:2em auto;padding:0 1em;color:#222;background:#fff}"
+    "h1{font-size:1.4em}h2{font-size:1.1em;margin-top:2em}svg{width:100%;height:auto}svg text{font:12px system-ui,sans-serif}"
+    "li{margin:.5em 0}.evidence{color:#666}.key{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 1em}"
+    "@media(prefers-color-scheme:dark){body{color:#ddd;background:#1b1b1b}svg text{fill:#ddd}.evidence{color:#aaa}}"
+)
+
+_Curve = tuple[str, list[tuple[float, float]]]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the page and return the exit status."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if len(given) not in (1, 2) or given[0].startswith("-"):
+        sys.stderr.write("usage: python -m operators.report RECORD [PAGE]\n")
+        return 2
+    try:
+        text = _read(given[0])
+        page = page_of(read_record(text))
+    except (OSError, FileError, ValueError, KeyError) as error:
+        sys.stderr.write(f"cannot read the record {name_of(given[0])}: {error}\n")
+        return 1
+    path = given[1] if len(given) == 2 else os.path.splitext(name_of(given[0]))[0] + ".html"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(page)
+    print(path)
+    return 0
+
+
+def page_of(record: Record) -> str:
+    """Return the page of a record: what the run was, advice with its evidence, the timeline of all members, and curves."""
+    end = {None: "has not ended", True: "ended early", False: "ended well"}[record.failed]
+    rows = [samples[-1][1] for samples in record.samples.values() if samples[-1][1].is_worker]
+    facts = (
+        f"Started {record.started}, {end}, {record.total_s:.0f} seconds, {record.size} processes, "
+        f"{sum(status.rows_in for status in rows):,} rows in, {sum(status.rows_out for status in rows):,} rows out."
+    )
+    advice = "".join(
+        f"<li>{html.escape(each.text)}<br><span class=evidence>{html.escape(each.evidence)}</span></li>"
+        for each in advise(record)
+    )
+    parts = [
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(record.name)}</title><style>{_STYLE}</style>",
+        f"<h1>{html.escape(record.name)}</h1><p>{html.escape(facts)}</p><h2>Advice</h2><ul>{advice}</ul>",
+        f"<h2>Phases</h2>{_timeline(record)}",
+    ]
+    for title, curves in _charts(record):
+        if any(len(points) > 1 for _, points in curves):
+            parts.append(f"<h2>{html.escape(title)}</h2>{_chart(curves, record.total_s)}")
+    return "\n".join(parts) + "\n</html>\n"
+
+
+def _charts(record: Record) -> list[tuple[str, list[_Curve]]]:
+    """Return the title and the curves of each chart."""
+    workers = {label: samples for label, samples in record.samples.items() if samples[-1][1].is_worker}
+    names = {name for samples in record.samples.values() for _, status in samples for name in status.metrics}
+    charts = [
+        (
+            "Rows in, each second",
+            [(label, _speeds(samples, lambda status: status.rows_in)) for label, samples in workers.items()],
+        ),
+        (
+            "Rows out, each second",
+            [(label, _speeds(samples, lambda status: status.rows_out)) for label, samples in workers.items()],
+        ),
+    ]
+    for name in sorted(names - {TOTAL_STEPS}):
+        curves = []
+        for label, samples in record.samples.items():
+            values = [(seconds, status.metrics.get(name)) for seconds, status in samples]
+            curves.append((label, [(seconds, value) for seconds, value in values if value is not None]))
+        charts.append((name, curves))
+    memory = [
+        (label, [(seconds, status.memory_bytes / (1 << 20)) for seconds, status in samples if status.memory_bytes])
+        for label, samples in record.samples.items()
+    ]
+    processors = [(label, _speeds(samples, lambda status: status.cpu_s)) for label, samples in record.samples.items()]
+    return [*charts, ("Memory of a process, in MB", memory), ("Processors in use", processors)]
+
+
+def _speeds(samples: list[tuple[float, MemberStatus]], count: Callable[[MemberStatus], float]) -> list[tuple[float, float]]:
+    """Return how much a count grew each second, over at least five seconds at a time."""
+    points, before = [], samples[0]
+    for sample in samples[1:]:
+        passed = sample[0] - before[0]
+        if passed >= 5 or sample is samples[-1] and passed > 0:
+            points.append((sample[0], (count(sample[1]) - count(before[1])) / passed))
+            before = sample
+    return points
+
+
+def _timeline(record: Record) -> str:
+    """Return one bar for each member, in the colors of its phases."""
+    shown = list(record.samples.items())[:_MOST_MEMBERS]
+    scale = (_WIDTH - _LEFT) / max(record.total_s, 0.1)
+    shapes = []
+    for row, (label, samples) in enumerate(shown):
+        top = row * _ROW
+        shapes.append(f'<text x="0" y="{top + 15}">{html.escape(label)}</text>')
+        # The clock of a member begins with the member, that of the record with the job.
+        place = max(samples[0][0] - samples[0][1].age_s, 0.0)
+        for phase, seconds in samples[-1][1].phase_s.items():
+            width = max(seconds * scale, 0.5)
+            title = f"<title>{html.escape(f'{phase}: {seconds:.1f} s')}</title>"
+            color = _COLORS.get(phase, "#999")
+            shapes.append(
+                f'<rect x="{_LEFT + place * scale:.1f}" y="{top + 3}" width="{width:.1f}" height="{_ROW - 6}" fill="{color}">'
+                f"{title}</rect>"
+            )
+            place += seconds
+    height = len(shown) * _ROW
+    shapes.append(_axis(record.total_s, height))
+    phases = [phase for phase in _COLORS if any(phase in samples[-1][1].phase_s for _, samples in shown)]
+    keys = "".join(f'<span class=key style="background:{_COLORS[phase]}"></span>{phase}' for phase in phases if phase != ENDED)
+    left_out = len(record.samples) - len(shown)
+    more = f"<p>{left_out} more members are left out.</p>" if left_out else ""
+    return f"{_svg(height + 20, shapes)}<p>{keys}</p>{more}"
+
+
+def _chart(curves: Sequence[_Curve], total_s: float) -> str:
+    """Return curves over the seconds of the run."""
+    shown = [curve for curve in curves if curve[1]][: len(_LINES)]
+    values = [value for _, points in shown for _, value in points]
+    low, high = min(*values, 0.0), max(*values, 0.0)
+    high = high if high > low else low + 1.0
+    scale_x, scale_y = (_WIDTH - _LEFT) / max(total_s, 0.1), (_HEIGHT - 10) / (high - low)
+    shapes = [
+        f'<line x1="{_LEFT}" y1="{_HEIGHT}" x2="{_WIDTH}" y2="{_HEIGHT}" stroke="#999"/>',
+        f'<text x="0" y="15">{high:,.4g}</text><text x="0" y="{_HEIGHT}">{low:,.4g}</text>',
+    ]
+    for (label, points), color in zip(shown, _LINES):
+        places = " ".join(f"{_LEFT + x * scale_x:.1f},{_HEIGHT - (y - low) * scale_y:.1f}" for x, y in points)
+        title = f"<title>{html.escape(label)}</title>"
+        shapes.append(f'<polyline points="{places}" fill="none" stroke="{color}" stroke-width="1.5">{title}</polyline>')
+    shapes.append(_axis(total_s, _HEIGHT))
+    keys = "".join(
+        f'<span class=key style="background:{color}"></span>{html.escape(label)}' for (label, _), color in zip(shown, _LINES)
+    )
+    return f"{_svg(_HEIGHT + 20, shapes)}<p>{keys}</p>"
+
+
+def _axis(total_s: float, top: int) -> str:
+    places = [(0.0, "start"), (total_s / 2, "middle"), (total_s, "end")]
+    scale = (_WIDTH - _LEFT) / max(total_s, 0.1)
+    return "".join(
+        f'<text x="{_LEFT + seconds * scale:.1f}" y="{top + 15}" text-anchor="{anchor}">{seconds:.0f} s</text>'
+        for seconds, anchor in places
+    )
+
+
+def _svg(height: int, shapes: Sequence[str]) -> str:
+    return f'<svg viewBox="0,0,{_WIDTH},{height}" xmlns="http://www.w3.org/2000/svg" role="img">{"".join(shapes)}</svg>'
+
+
+def _read(address: str) -> str:
+    if is_remote(address):
+        with tempfile.TemporaryDirectory(prefix="akdl_report_") as folder:
+            return _text(fetch(address, folder))
+    return _text(local_path(address))
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

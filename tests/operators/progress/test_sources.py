@@ -1,0 +1,49 @@
+"""Statuses of members on a cluster, read through Flink's REST."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bridge.member.status import ENDED, MemberStatus
+from operators.flink.slots import Rest
+from operators.progress.sources import HereSource, RestSource
+
+
+class _Cluster(Rest):
+    def __init__(self, files: dict[str, str]) -> None:
+        super().__init__("nowhere:1")
+        self.files = files
+        self.asked: list[str] = []
+
+    def get(self, path: str) -> Any:
+        if path == "/taskmanagers":
+            return {"taskmanagers": [{"id": "tm-1"}]}
+        assert path == "/taskmanagers/tm-1/logs"
+        return {"logs": [{"name": name} for name in ("flink.log", *self.files)]}
+
+    def text(self, path: str) -> str:
+        self.asked.append(path)
+        text = self.files[path.rsplit("/", 1)[1]]
+        if not text:
+            raise OSError("gone")
+        return text
+
+
+def test_files_of_the_groups_are_read() -> None:
+    here, ended = MemberStatus("a_1", 0, "chief 0"), MemberStatus("a_1", 1, "worker 1", phase=ENDED)
+    cluster = _Cluster(
+        {"akdl-a_1-chief-0-0.status": here.to_json(), "akdl-a_1-worker-1-0.status": ended.to_json(),
+         "akdl-a_2-chief-0-0.status": "{}", "akdl-a_1-chief-0-0.log": "x", "akdl-a_1-worker-2-0.status": ""}
+    )  # fmt: skip
+    source = RestSource(cluster, {"a_1": 3})
+    assert source.read() == [here, ended]
+    cluster.asked.clear()
+    assert source.read() == [here, ended]
+    assert cluster.asked == [
+        "/taskmanagers/tm-1/logs/akdl-a_1-chief-0-0.status",
+        "/taskmanagers/tm-1/logs/akdl-a_1-worker-2-0.status",
+    ]
+
+
+def test_a_member_elsewhere_is_not_here() -> None:
+    assert HereSource(["no such group"]).read() == []

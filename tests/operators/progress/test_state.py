@@ -1,0 +1,86 @@
+"""From statuses to the line of an operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bridge.member.status import ENDED, EXPORTING, FEEDING, STARTING, TRAINING, MemberStatus
+from operators.progress.state import OperatorState, Shown
+
+
+def _status(index: int = 0, **known: Any) -> MemberStatus:
+    return MemberStatus("g", index, f"worker {index}", **known)
+
+
+def _after(state: OperatorState, *looks: tuple[float, list[MemberStatus]]) -> OperatorState:
+    for now, statuses in looks:
+        state.look(now, statuses)
+    return state
+
+
+def test_before_any_member_has_started() -> None:
+    assert str(OperatorState(Shown("train.py"), 0.0).line()) == "train.py: Flink starts"
+    assert str(OperatorState(Shown("train.py"), 0.0, elsewhere=True).line()) == "train.py: waiting for slots"
+
+
+def test_a_group_that_starts_is_counted() -> None:
+    state = _after(OperatorState(Shown("a.py", 3), 0.0), (1.0, [_status(0, phase=FEEDING), _status(1, phase=STARTING)]))
+    assert str(state.line()) == "a.py: starting, 1 of 3 processes"
+
+
+def test_a_feed_says_who_waits_for_whom() -> None:
+    waits = {"phase": FEEDING, "phase_s": {FEEDING: 10.0}}
+    slow_script = _status(rows_in=2000, rows_read=1000, flink_waited_s=6.1, script_waited_s=1.0, **waits)
+    state = _after(OperatorState(Shown("a.py"), 0.0), (1.0, [_status(phase=FEEDING)]), (3.0, [slow_script]))
+    assert str(state.line()) == (
+        "a.py: feeding, 2,000 rows in, 0 out, 1,000 rows/s, script waited 10%, Flink waited 61% (the script is the bottleneck)"
+    )
+    slow_flink = _status(rows_in=2000, rows_read=2000, script_waited_s=9.0, **waits)
+    state = _after(OperatorState(Shown("a.py"), 0.0), (1.0, [slow_flink]))
+    assert state.line().text.endswith("script waited 90%, Flink waited 0% (Flink is the bottleneck)")
+
+
+def test_a_training_tells_step_metrics_and_the_time_that_is_left() -> None:
+    def at(step: int) -> MemberStatus:
+        return _status(phase=TRAINING, rows_in=10, rows_read=10, step=step, metrics={"loss": 0.25, "total_steps": 400.0})
+
+    state = _after(OperatorState(Shown("a.py", trains=True), 0.0), (1.0, [at(100)]), (3.0, [at(200)]))
+    line = state.line()
+    assert str(line) == "a.py: training, 10 rows in, 0 out, step 200 of 400, loss 0.25, 4 s left" and line.done == 0.5
+
+
+def test_rows_of_a_known_number_tell_the_time_that_is_left() -> None:
+    def at(rows_read: int) -> MemberStatus:
+        return _status(phase=TRAINING, rows_in=100_000, rows_read=rows_read)
+
+    state = _after(OperatorState(Shown("a.py"), 0.0), (1.0, [at(0)]), (3.0, [at(1000)]))
+    line = state.line()
+    assert str(line) == "a.py: running, 100,000 rows in, 0 out, 500 rows/s, 3:18 min left" and line.done == 0.01
+
+
+def test_the_phase_is_that_of_the_worker_that_is_furthest_behind() -> None:
+    server = MemberStatus("g", 2, "ps 0", is_worker=False, phase=STARTING)
+    members = [_status(0, phase=EXPORTING), _status(1, phase=TRAINING), server]
+    assert _after(OperatorState(Shown("a.py", 3, True), 0.0), (1.0, members)).line().text.startswith("training")
+
+
+def test_of_several_attempts_the_last_counts() -> None:
+    first, second = _status(phase=TRAINING, rows_in=9), _status(phase=FEEDING, rows_in=1, attempt=1)
+    state = _after(OperatorState(Shown("a.py"), 0.0), (1.0, [second]), (2.0, [first]))
+    assert state.line().text.startswith("feeding, 1 rows in") and [each.attempt for each in state.members] == [1]
+
+
+def test_the_last_line_adds_the_phases_up() -> None:
+    state = _after(
+        OperatorState(Shown("train.py", trains=True), 0.0),
+        (1.0, [_status()]),
+        (9.0, [_status(phase=FEEDING)]),
+        (12.0, [_status(phase=TRAINING, rows_in=12_000, rows_out=5)]),
+        (39.0, [_status(phase=EXPORTING, rows_in=12_000, rows_out=5)]),
+        (41.0, [_status(phase=ENDED, rows_in=12_000, rows_out=5)]),
+        (50.0, []),
+    )
+    assert str(state.last_line()) == "train.py: 12,000 rows, 50 s: wait 1, start 8, feed 3, train 27, export 2"
+    assert str(state.last_line(failed=True)).startswith("train.py: ended early, 12,000 rows, 50 s: ")
+    rows = _after(OperatorState(Shown("a.py"), 0.0), (0.1, [_status(phase=ENDED, rows_in=5, rows_out=4)]))
+    assert str(rows.last_line()) == "a.py: 5 rows in, 4 out, 0 s: wait 0"
