@@ -26,8 +26,8 @@ class Worker(SdkHarness):
 class Member:
     """Waits for Flink to call."""
 
-    group, label, unanswered_s, is_stopped = "group", "chief 0", 0.0, False
-    report, status = Report(), MemberStatus("group", 0, "chief 0", rows_in=3)
+    group, label, unanswered_s, is_stopped = "here", "chief 0", 0.0, False
+    report, status = Report(), MemberStatus("here", 0, "chief 0", rows_in=3)
 
     def look(self) -> None:
         """Do nothing."""
@@ -51,8 +51,8 @@ def test_a_member_ends_with_its_worker() -> None:
 def test_the_last_status_stays_until_the_job_has_ended() -> None:
     member = Member()
     registry.add(member)
-    assert registry.statuses(["group"]) == [member.status]
+    assert registry.statuses(["here"]) == [member.status]
     member.stop()
-    assert registry.statuses(["group"]) == [member.status] and registry.statuses(["other"]) == []
-    registry.forget_groups(["group"])
-    assert registry.statuses(["group"]) == []
+    assert registry.statuses(["here"]) == [member.status] and registry.statuses(["other"]) == []
+    registry.forget_groups(["here"])
+    assert registry.statuses(["here"]) == []
