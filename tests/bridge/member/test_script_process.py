@@ -38,7 +38,7 @@ def start(tmp_path: pathlib.Path) -> Iterator[Callable[..., tuple[ScriptProcess,
         changed = threading.Condition()
         process = ScriptProcess(settings, "group", 2, 0, changed)
         made.append(process)
-        process.start(Session(0, 100, process.name), lambda: None, Wishes, print)
+        process.start(Session(0, 100, process.name), lambda: None, Wishes, lambda line: None)
         return process, changed
 
     yield run
