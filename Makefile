@@ -23,8 +23,7 @@ bench: setup
 
 # Most of the time goes into waiting for processes to start, so more of them than cores take less of it.
 TESTS_AT_ONCE ?= 3
-# Tests on clusters would stand in each other's way.
-SLOW_TESTS_AT_ONCE ?= 2
+SLOW_TESTS_AT_ONCE ?= 3
 PYTEST := $(BIN)/python -m pytest
 
 test: setup

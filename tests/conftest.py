@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import pathlib
 import sys
 import threading
@@ -16,6 +17,10 @@ from tests.support.environment import ENVIRONMENT  # noqa: F401  read before any
 from tests.support.leftovers import nothing_left_behind
 
 ROOT = pathlib.Path(__file__).parents[1]
+
+
+# TensorFlow's objects, which stay, would be looked through again and again.
+gc.set_threshold(50_000, 20, 50)
 
 
 def _one_at_a_time(parse: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,6 +51,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         first[item.path] = min(tier(item), first.get(item.path, len(tiers)))
     items.sort(key=lambda item: first[item.path])  # stable: the order inside a file stays
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let local jobs share mini clusters, from the first test on that may run one."""
+    if item.get_closest_marker("flink") and not item.get_closest_marker("slow"):
+        from operators.flink import env
+        from tests.support.mini_clusters import share_mini_clusters
+
+        env.start_java = share_mini_clusters
+
+
+def pytest_sessionfinish() -> None:
+    """End the shared mini clusters."""
+    if "tests.support.mini_clusters" in sys.modules:
+        from tests.support.mini_clusters import close_mini_clusters
+
+        close_mini_clusters()
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ Arguments: the script, the JSON file, and where to write the rows that the scrip
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import json
 import os
@@ -12,6 +13,7 @@ import sys
 
 
 def run(script: str, task_file: str, output_file: str) -> None:
+    gc.set_threshold(50_000, 20, 20)  # see akdl.entry
     from akdl.runner.config import BatchTaskConfig
     from akdl.runner.context import Share, TFContext
     from akdl.testing import CollectingWriter, StoredRows, table_columns

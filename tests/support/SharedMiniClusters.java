@@ -1,0 +1,149 @@
+import java.lang.reflect.Field;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.Function;
+import java.util.stream.Stream;
+import java.util.stream.StreamSupport;
+import org.apache.flink.client.deployment.executors.LocalExecutor;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.core.execution.PipelineExecutor;
+import org.apache.flink.core.execution.PipelineExecutorFactory;
+import org.apache.flink.core.execution.PipelineExecutorServiceLoader;
+import org.apache.flink.runtime.minicluster.MiniCluster;
+import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
+import org.apache.flink.runtime.minicluster.RpcServiceSharing;
+import org.apache.flink.streaming.api.environment.LocalStreamEnvironment;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+
+/** Local jobs of one JVM run on the same mini cluster, where their settings are the usual ones; see mini_clusters.py. */
+public class SharedMiniClusters {
+    private static final String SLOTS_OF = "taskmanager.numberOfTaskSlots";
+    private static final int SLOTS = 16;
+    private static final int LARGEST_JOB = 4;
+    private static final String[] OF_A_CLUSTER = {
+        "execution.checkpointing.", "restart-strategy.", "jobmanager.", "taskmanager.", "rest.", "pekko.", "cluster."
+    };
+    private static final String[] OF_A_JOB = {
+        "$internal.", "__table.", "python.", "pipeline.", "table.", "execution.", "parallelism.default"
+    };
+    private static final Map clusters = new HashMap();
+
+    /** Let an environment use them, where it runs local jobs. */
+    public void share(StreamExecutionEnvironment environment) throws Exception {
+        if (environment instanceof LocalStreamEnvironment) {
+            Field executors = StreamExecutionEnvironment.class.getDeclaredField("executorServiceLoader");
+            executors.setAccessible(true);
+            executors.set(environment, new Executors());
+        }
+    }
+
+    /** End all of them. */
+    public void close() throws Exception {
+        synchronized (SharedMiniClusters.class) {
+            for (Iterator each = clusters.values().iterator(); each.hasNext(); ) {
+                ((Shared) each.next()).end();
+            }
+            clusters.clear();
+        }
+    }
+
+    static synchronized MiniCluster clusterFor(MiniClusterConfiguration wanted) {
+        Configuration configuration = new Configuration((Configuration) wanted.getConfiguration());
+        int slots = Integer.parseInt((String) configuration.toMap().get(SLOTS_OF));
+        boolean isUsual = wanted.getNumTaskManagers() == 1 && slots <= LARGEST_JOB;
+        String key = "";
+        for (Iterator entries = configuration.toMap().entrySet().iterator(); entries.hasNext(); ) {
+            Map.Entry entry = (Map.Entry) entries.next();
+            String name = (String) entry.getKey();
+            if (isOneOf(name, OF_A_CLUSTER)) {
+                key = key + (SLOTS_OF.equals(name) ? "" : entry + " ");
+            } else if (!isOneOf(name, OF_A_JOB)) {
+                isUsual = false;
+            }
+        }
+        if (!isUsual) {
+            return new MiniCluster(wanted);
+        }
+        Shared shared = (Shared) clusters.get(key);
+        if (shared == null || shared.hasEnded()) {
+            // A slot has the memory that one of a cluster with as many slots as its job needs would have.
+            configuration.setString("taskmanager.memory.managed.size", 128 / LARGEST_JOB * SLOTS + "m");
+            shared = new Shared(
+                new MiniClusterConfiguration.Builder()
+                    .setConfiguration(configuration)
+                    .setNumTaskManagers(1)
+                    .setNumSlotsPerTaskManager(SLOTS)
+                    .setRpcServiceSharing(RpcServiceSharing.SHARED)
+                    .build());
+            clusters.put(key, shared);
+        }
+        return shared;
+    }
+
+    private static boolean isOneOf(String name, String[] prefixes) {
+        for (int i = 0; i < prefixes.length; i++) {
+            if (name.startsWith(prefixes[i])) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** Runs jobs as Flink runs local ones, but for the cluster. */
+    public static class Executors implements PipelineExecutorServiceLoader, PipelineExecutorFactory, Function {
+        public PipelineExecutorFactory getExecutorFactory(Configuration configuration) {
+            return this;
+        }
+
+        public Stream getExecutorNames() {
+            return StreamSupport.stream(Collections.singleton("local").spliterator(), false);
+        }
+
+        public String getName() {
+            return "local";
+        }
+
+        public boolean isCompatibleWith(Configuration configuration) {
+            return true;
+        }
+
+        public PipelineExecutor getExecutor(Configuration configuration) {
+            return LocalExecutor.createWithFactory(configuration, this);
+        }
+
+        public Object apply(Object wanted) {
+            return clusterFor((MiniClusterConfiguration) wanted);
+        }
+    }
+
+    /** A cluster that does not end with its job. */
+    public static class Shared extends MiniCluster {
+        private volatile boolean isStarted;
+
+        public Shared(MiniClusterConfiguration configuration) {
+            super(configuration);
+        }
+
+        public synchronized void start() throws Exception {
+            if (!isRunning()) {
+                super.start();
+                isStarted = true;
+            }
+        }
+
+        public CompletableFuture closeAsync() {
+            return CompletableFuture.completedFuture(null);
+        }
+
+        boolean hasEnded() {
+            return isStarted && !isRunning();
+        }
+
+        void end() throws Exception {
+            super.closeAsync().get();
+        }
+    }
+}
