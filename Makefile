@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow fuzz check fmt proto stubs docs pictures clean
+.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow fuzz soak check fmt proto stubs docs pictures clean
 
 setup: $(INSTALLED)
 
@@ -50,6 +50,11 @@ test-flink: setup
 FUZZ_CASES ?= 100000
 fuzz: setup
 	AKDL_FUZZ_CASES=$(FUZZ_CASES) $(PYTEST) tests/fuzz --timeout 0 --numprocesses $(TESTS_AT_ONCE)
+
+# Jobs in a row in one program, each with a random fault; about ten minutes on two cores that do nothing else.
+SOAK_JOBS ?= 200
+soak: setup
+	$(BIN)/python scripts/soak.py --jobs $(SOAK_JOBS)
 
 check: setup
 	$(BIN)/ruff check .

@@ -57,6 +57,9 @@ TENSORFLOW_SIDE_WITH_GPU = [
 # For addresses such as s3://bucket/model.zip; each storage has a package of its own, which fsspec names when it is missing.
 MORE_FILES = ["fsspec>=2022.11"]
 
+# For groupTls, where jobs are made.
+GROUP_TLS = ["cryptography>=41"]
+
 DEVELOPMENT = [
     "build>=1",
     "ipykernel",
@@ -74,6 +77,7 @@ DEVELOPMENT = [
     "packaging>=22",
     "pandas-stubs<2.3",
     *MORE_FILES,
+    *GROUP_TLS,
     "myst-parser>=2",  # pages in Markdown
     "pytest>=8",
     "pytest-timeout>=2.3",
@@ -139,6 +143,7 @@ setup(
         "tf": TENSORFLOW_SIDE,
         "tf-gpu": TENSORFLOW_SIDE_WITH_GPU,
         "files": MORE_FILES,
+        "tls": GROUP_TLS,
         "dev": DEVELOPMENT,
     },
     zip_safe=False,

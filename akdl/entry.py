@@ -33,7 +33,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
 from akdl.process.channel import Channel, ChannelError
 from akdl.process.failure import failure_of
-from akdl.process.parent import REFUSED_ROWS, exit_with_parent, take_settings
+from akdl.process.parent import REFUSED_ROWS, exit_with_parent, kill_stopped_parent, take_settings
 from akdl.process.private_file import private
 from akdl.rows.file_rows import FileRows
 from akdl.rows.stream_rows import StreamRows
@@ -84,6 +84,8 @@ def main() -> int:
     """Run one task and return the exit status."""
     settings = take_settings(os.environ)
     exit_with_parent(int(settings["AKDL_PARENT_FD"]), _kill_group, ORPHANED)
+    if "AKDL_STOPPED_S" in settings:
+        kill_stopped_parent(os.getppid(), float(settings["AKDL_STOPPED_S"]))
     try:
         with open(os.path.join(settings["AKDL_WORK_DIR"], PRIVATE_FOLDER, STACKS_FILE), "w", opener=private) as stacks:
             faulthandler.register(signal.SIGUSR2, stacks)  # works even where a thread never gives up the interpreter lock

@@ -45,6 +45,17 @@ class PythonArchive:
     origin: str
 
 
+TLS_NAME = "akdl-group"  # that certificates are for: hosts of a cluster have names that nobody knows beforehand
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A key, and the certificate that it has signed for itself, as PEM; whoever has the key belongs to the group."""
+
+    key: bytes = field(repr=False)
+    certificate: bytes = field(repr=False)
+
+
 @dataclass(frozen=True)
 class GroupSettings:
     """What one operator's group of TensorFlow processes needs to know.
@@ -73,6 +84,7 @@ class GroupSettings:
         host_network: Network, such as "10.1.0.0/16", in which each host's address is looked for; None for any.
         gpus_per_worker: GPUs that each worker leases; None stands for one where one is free.
         checkpoint_dir: Where the script keeps checkpoints: a local path or an address; None for nowhere.
+        certificate: What the group's line is encrypted with; None for no encryption.
         token: The secret by which members of the group know each other.
         watermark: Column of a stream's output that is its event time, and the SQL expression of its watermark.
         replay: Rows that checkpoints of a stream keep: rows that the script has not taken, or rows that it has not committed.
@@ -107,6 +119,7 @@ class GroupSettings:
     host_network: str | None = None
     gpus_per_worker: int | None = None
     checkpoint_dir: str | None = field(default=None, repr=False)  # an address may hold a password
+    certificate: Certificate | None = None
     token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     watermark: tuple[str, str] | None = None
     replay: str = UNTAKEN

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import tempfile
 import threading
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -98,6 +99,31 @@ def columns_of(table: Any) -> tuple[list[str], list[Any]]:
     return column_names(table), types
 
 
+def keep_rows_in(folder: Callable[[], str]) -> None:
+    """Let PyFlink write the rows of this program into one folder.
+
+    Defect: `_from_elements` and `from_pandas` of pyflink/table/table_environment.py make a folder for each table by
+    `tempfile.mkdtemp`, and remove only the file in it: each table left an empty folder behind.
+
+    Args:
+        folder: Returns the folder, which goes when the program ends.
+    """
+    from pyflink.table import table_environment
+
+    if not isinstance(table_environment.tempfile, _TempFile):
+        table_environment.tempfile = _TempFile(folder)
+
+
+class _TempFile:
+    """The module `tempfile` as PyFlink sees it."""
+
+    def __init__(self, folder: Callable[[], str]) -> None:
+        self.mkdtemp = folder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(tempfile, name)
+
+
 def end_flushers_with_their_worker() -> None:
     """Let the threads end that PyFlink starts for the output of each Python function, when the worker of the function ends.
 
@@ -139,6 +165,16 @@ def keep_copies_of_errors_off_the_console() -> None:
             print(*values, **options)
 
     vars(sdk_worker)["print"] = show  # found before the built-in one
+
+
+def is_worker_process() -> bool:
+    """Whether this is a Python worker that Flink has started, and not a program in which a local job runs.
+
+    Defect: PyFlink has no call that tells. A worker with a process of its own is started by the module
+    pyflink/fn_execution/beam/beam_boot.py.
+    """
+    started_by = getattr(sys.modules["__main__"], "__spec__", None)
+    return started_by is not None and started_by.name == "pyflink.fn_execution.beam.beam_boot"
 
 
 def worker_of_this_thread() -> weakref.ref[SdkHarness] | None:

@@ -132,7 +132,7 @@ def ports() -> Iterator[Finding]:
     """Look whether processes of this host reach each other at the address that they tell others."""
     host = own_host()
     try:
-        with socket.create_server((host, 0)) as server:
+        with socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as server:
             port = server.getsockname()[1]
             socket.create_connection((host, port), timeout=_CONNECT_S).close()
     except OSError as error:

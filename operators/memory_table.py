@@ -11,7 +11,9 @@ import pandas as pd
 from akdl.wire.column_type import MEANINGS, ColumnType
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, quoted
+from bridge.workarounds import keep_rows_in
 from operators.frame_columns import fitted, misfit
+from operators.prepare.program_folder import program_folder
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
@@ -34,6 +36,7 @@ def memory_table(
     from pyflink.table import DataTypes
     from pyflink.table.types import create_arrow_schema
 
+    keep_rows_in(program_folder)
     row_type = DataTypes.ROW([DataTypes.FIELD(c.name, _data_type(c.type)) for c in schema])
     if isinstance(data, pd.DataFrame):
         data = fitted(where, schema, data)

@@ -3,13 +3,16 @@
 import contextlib
 import os
 import select
+import signal
 import sys
 import threading
+import time
 from typing import Callable, Mapping
 
 # Exit statuses that the parent tells in words, see bridge/member/failures.py.
 REFUSED_ROWS = 88  # the script's main has returned, and something else of it wanted to write rows
 LINE_CLOSED = 89  # the script has closed its process's end of the pipe, and with it perhaps the line
+STOPPED_S = 60.0  # the others of a group have said who is silent before
 _LOOK_S = 0.5
 
 
@@ -54,3 +57,36 @@ def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> No
 
     os.set_inheritable(pipe, False)
     threading.Thread(target=watch, name="akdl-parent", daemon=True).start()
+
+
+def kill_stopped_parent(parent: int, after_s: float) -> None:
+    """Kill the parent, from a thread, when it has been stopped for so many seconds, as by SIGSTOP. Linux only.
+
+    Flink waits for a stopped Python worker, also when it cancels the job. Looks are counted, not seconds: where the whole
+    machine stood still, nobody is killed. A debugger stops a process in another way.
+
+    Args:
+        parent: Its process id.
+        after_s: How long it may be stopped.
+    """
+
+    def watch() -> None:
+        looks = 0
+        while os.getppid() == parent:
+            looks = looks + 1 if _is_stopped(parent) else 0
+            if looks * _LOOK_S >= after_s:
+                sys.stderr.write(f"akdl: Flink's Python worker {parent} has been stopped for {after_s:g} s and is killed\n")
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(parent, signal.SIGKILL)
+                return
+            time.sleep(_LOOK_S)
+
+    threading.Thread(target=watch, name="akdl-stopped", daemon=True).start()
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b") ")[2].startswith(b"T")
+    except OSError:
+        return False

@@ -83,8 +83,11 @@ class RowBatches:
                 for column in self._columns
             ]
             self._refuse_nulls(cells, before)
-            yield Table(message.rows, [column.ready(each) for column, each in zip(self._columns, cells)])
+            table = Table(message.rows, [column.ready(each) for column, each in zip(self._columns, cells)])
             before += message.rows
+            del message, found, cells  # a row may have a hundred megabytes
+            yield table
+            del table
 
     def _serialized(self, batch: Table) -> List[bytes]:
         return [tensor for column, cells in zip(self._columns, batch.columns) for tensor in column.serialized(cells)]

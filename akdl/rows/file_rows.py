@@ -191,6 +191,7 @@ class FileRows:
                 with self._changed:
                     self._count += chunk.rows
                     self._changed.notify_all()
+            del chunk, columns  # a row may have a hundred megabytes, and the next one may take its time
         raise ChannelError(f"the rows of this worker stopped after {self._count} without an end mark")
 
     def _make_file(self) -> None:

@@ -202,4 +202,5 @@ class StreamRows:
                 self._held.append(_Held(chunk.rows, columns))
                 self._held_bytes += len(columns)
                 self._changed.notify_all()
+            del chunk, columns  # a row may have a hundred megabytes, and the next one may take its time
         raise ChannelError(f"the rows of this worker stopped after {count} without an end mark")

@@ -4,10 +4,11 @@ Rows are gathered to messages of about 1 MB and sent by a thread of their own; `
 too slow to take them.
 """
 
+import itertools
 import queue
 import threading
 from collections import deque
-from typing import Any, Deque, Iterator, Mapping, Optional, Sequence
+from typing import Any, Deque, Iterator, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from akdl.wire import Output, TableColumn
 from akdl.wire.columns import fill_rows
 
 MESSAGE_BYTES = 1 << 20
-BATCH_BYTES = 4 << 20  # of a message with a part of a batch: larger ones are no faster
+BATCH_BYTES = 2 << 20  # of a message with a part of a batch: larger ones are no faster
+KEPT_BYTES = 64 << 20  # of messages with parts of one batch; what comes after them is made twice, and so takes no memory
 _SAMPLED_ROWS = 16
 WAITING_MESSAGES = 8
 
@@ -35,30 +37,53 @@ def check_example(example: Any) -> None:
         )
 
 
-def _outputs(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Deque[Output]:
-    """Return messages with the rows of a batch, of a few MB each: all that they pass on their way holds whole messages."""
+def _outputs(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Iterator[Output]:
+    """Return messages with the rows of a batch, of a few MB each: all that they pass on their way holds whole messages.
+
+    All of them are made before the first is given out: a batch is written as a whole or not at all. Those beyond `KEPT_BYTES`
+    are not kept, but made again.
+    """
     values = {name: _sliceable(cells) for name, cells in values.items()}
+    kept: Deque[Output] = deque()
+    size, later = 0, None
+    for start, output in _parts(values, columns, 0):
+        if later is None and size < KEPT_BYTES:
+            kept.append(output)
+            size += output.ByteSize()
+        elif later is None:
+            later = start
+    again = (output for _, output in _parts(values, columns, later)) if later is not None else iter(())
+    return itertools.chain(_emptied(kept), again)
+
+
+def _parts(values: Mapping[str, Any], columns: Sequence[TableColumn], start: int) -> Iterator[Tuple[int, Output]]:
+    """Yield messages with the rows from `start` on, and the first row of each."""
     can_be_cut = all(isinstance(cells, (list, tuple)) or getattr(cells, "ndim", 0) for cells in values.values())
     sizes = {len(cells) for cells in values.values()} if can_be_cut else set()
     rows = max(sizes) if len(sizes) == 1 else 0
-    if rows <= _SAMPLED_ROWS:  # or something is wrong with the batch
-        return deque([_output(values, columns)])
+    if rows == 0:  # or something is wrong with the batch
+        yield 0, _output(values, columns)
+        return
 
     def part(start: int, end: int) -> Output:
         return _output({name: cells[start:end] for name, cells in values.items()}, columns)
 
-    step = max(1, BATCH_BYTES * _SAMPLED_ROWS // max(1, part(0, _SAMPLED_ROWS).ByteSize()))
-    outputs: Deque[Output] = deque()
-    start = 0
+    step = rows
+    if rows > _SAMPLED_ROWS:
+        step = max(1, BATCH_BYTES * _SAMPLED_ROWS // max(1, part(0, _SAMPLED_ROWS).ByteSize()))
     while start < rows:
         end = min(start + step, rows)
         output = part(start, end)
         if output.ByteSize() > 2 * BATCH_BYTES and end - start > 1:  # later rows are larger
             step = max(1, step // 2)
             continue
-        outputs.append(output)
+        yield start, output
         start = end
-    return outputs
+
+
+def _emptied(outputs: Deque[Output]) -> Iterator[Output]:
+    while outputs:
+        yield outputs.popleft()
 
 
 def _sliceable(cells: Any) -> Any:
@@ -149,8 +174,7 @@ class OutputWriter:
         with self._lock:
             self._check_open()
             self._flush()  # rows keep the order in which they were written
-            while outputs:
-                output = outputs.popleft()
+            for output in outputs:
                 self._rows += output.rows.rows
                 self._send(output)
 

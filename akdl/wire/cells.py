@@ -80,7 +80,8 @@ def fill_column(column: Column, name: str, cells: Cells) -> None:
     if cells.value_offsets is not None:
         column.type = BYTES
         column.value_offsets = np.asarray(cells.value_offsets, "<i4").tobytes()
-        column.values = cells.values.tobytes()
+        base = cells.values.base  # as `joined` makes them, they are bytes already, perhaps a hundred megabytes
+        column.values = base if type(base) is bytes and len(base) == len(cells.values) else cells.values.tobytes()
     elif cells.values.dtype == bool:
         column.type = BOOL
         column.values = packed_bits(cells.values)

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from bridge.exceptions import ConfigurationError
 
-_DOCUMENTATION_NET = "192.0.2.1"  # RFC 5737: nobody is there, and nothing is sent; it only asks for the way out
+# RFC 5737 and 3849: nobody is there, and nothing is sent; it only asks for the way out.
+_NOBODY = ("192.0.2.1", "2001:db8::1")
 
 
 class Address(NamedTuple):
@@ -26,14 +27,24 @@ class Address(NamedTuple):
     @property
     def tensorflow(self) -> str:
         """As TF_CONFIG has it."""
-        return f"{self.host}:{self.port}"
+        return with_port(self.host, self.port)
+
+    @property
+    def group(self) -> str:
+        """Of the group line, as gRPC has it."""
+        return with_port(self.host, self.group_port)
+
+
+def with_port(host: str, port: int) -> str:
+    """Return "host:port"; an IPv6 address stands in brackets there."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def own_host(network: str | None = None) -> str:
-    """Return an IPv4 address of this host by which other hosts can reach it.
+    """Return an address of this host by which other hosts can reach it.
 
-    That is the address of the host's own name; where this is a loopback address, or that of another host, the address on
-    the way out; where there is no way out, 127.0.0.1.
+    That is the IPv4 address of the host's own name; where this is a loopback address, or that of another host, the address on
+    the way out, of IPv4 or else of IPv6; where there is no way out, 127.0.0.1.
 
     Args:
         network: Network to take the address from, such as "10.1.0.0/16", for hosts that have several.
@@ -56,7 +67,7 @@ def own_host(network: str | None = None) -> str:
         named = "127.0.0.1"
     if not ipaddress.ip_address(named).is_loopback and _is_own(named):
         return named
-    return address_towards(_DOCUMENTATION_NET) or "127.0.0.1"
+    return next(filter(None, map(address_towards, _NOBODY)), "127.0.0.1")
 
 
 def reserve(group: str, index: int, attempt: int) -> tuple[int, int]:
@@ -120,7 +131,7 @@ def _is_own(address: str) -> bool:
 
 def address_towards(target: str) -> str | None:
     """Return the own address from which this host would reach another; nothing is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+    with socket.socket(socket.AF_INET6 if ":" in target else socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((target, 9))
         except OSError:

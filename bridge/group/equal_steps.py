@@ -41,8 +41,8 @@ class Tail:
 
     def push(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         """Take rows and return the rows that may go to the script now."""
-        self._last = batch
         if self._mode != DROP:
+            self._last = batch if self._mode != OFF else None  # it may be large
             return [batch]
         self._held.append(batch)
         self._rows_held += batch.num_rows

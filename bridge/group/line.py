@@ -19,7 +19,9 @@ from apache_beam.utils import thread_pool_executor
 from akdl.wire import Empty, GroupState, MemberReport, MemberState, SamplePiece
 from akdl.wire.service import GROUP_SERVICE
 from akdl.wire.token import TOKEN, refuse_strangers
+from bridge.group.addresses import with_port
 from bridge.group.board import REPORT_S, Board, ask_all_s, essence, report_s
+from bridge.settings import TLS_NAME, Certificate
 
 logger = logging.getLogger(__name__)
 
@@ -52,9 +54,12 @@ class GroupServer:
         token: The group's secret.
         attempt: Number of the Flink attempt.
         size: How many members there are.
+        certificate: Which all members have, if the line is encrypted.
     """
 
-    def __init__(self, host: str, port: int, token: str, attempt: int, size: int) -> None:
+    def __init__(
+        self, host: str, port: int, token: str, attempt: int, size: int, certificate: Certificate | None = None
+    ) -> None:
         self._token = token
         self._attempt = attempt
         self._size = size
@@ -76,7 +81,12 @@ class GroupServer:
             ),
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(GROUP_SERVICE, handlers),))
-        self._server.add_insecure_port(f"{host}:{port}")
+        if certificate is None:
+            self._server.add_insecure_port(with_port(host, port))
+        else:
+            pair, own = (certificate.key, certificate.certificate), certificate.certificate
+            credentials = grpc.ssl_server_credentials([pair], root_certificates=own, require_client_auth=True)
+            self._server.add_secure_port(with_port(host, port), credentials)
         self._server.start()
 
     def stop(self) -> None:
@@ -120,6 +130,7 @@ class GroupLink:
         size: Number of members.
         word: Returns what this member has to say.
         on_answer: Called with the answer, and with the word that it answers.
+        certificate: Which all members have, if the line is encrypted.
 
     Attributes:
         sample: A row of another member as an Arrow stream, after `ask_for_sample`; None before.
@@ -133,6 +144,7 @@ class GroupLink:
         size: int,
         word: Callable[[], OwnWord],
         on_answer: Callable[[GroupState, OwnWord], None],
+        certificate: Certificate | None = None,
     ) -> None:
         self.address = address
         self.sample: bytes | None = None
@@ -141,9 +153,14 @@ class GroupLink:
         self._word = word
         self._on_answer = on_answer
         self._metadata = [(TOKEN, token)]
-        options = [("grpc.enable_http_proxy", 0), ("grpc.max_reconnect_backoff_ms", 1000)]
+        options: list[tuple[str, Any]] = [("grpc.enable_http_proxy", 0), ("grpc.max_reconnect_backoff_ms", 1000)]
         options.append(("grpc.max_receive_message_length", -1))  # there may be thousands of states
-        self._channel = grpc.insecure_channel(address, options=options)
+        if certificate is None:
+            self._channel = grpc.insecure_channel(address, options=options)
+        else:
+            own = certificate.certificate
+            options.append(("grpc.ssl_target_name_override", TLS_NAME))
+            self._channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(own, certificate.key, own), options)
         self._call = self._channel.unary_unary(
             f"/{GROUP_SERVICE}/Report",
             request_serializer=MemberReport.SerializeToString,

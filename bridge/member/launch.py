@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable
 
+from akdl.process.parent import STOPPED_S
 from akdl.process.preflight import TF1_OPERATOR
 from akdl.wire import ExtraInput, Task
 from bridge.exceptions import ConfigurationError
@@ -18,6 +19,7 @@ from bridge.host.variables import variables
 from bridge.host.work_folder import WorkFolder
 from bridge.schema import table_columns
 from bridge.settings import UNCOMMITTED, GroupSettings
+from bridge.workarounds import is_worker_process
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +73,8 @@ def launch(
     try:
         environment = variables(settings.intra_op_parallelism, os.environ, python.path, folder, settings.env_vars)
         environment.update(AKDL_ADDRESS=address, AKDL_TOKEN=token, AKDL_ATTEMPT=str(attempt), AKDL_WORK_DIR=folder.path)
+        if is_worker_process():  # not this program: people stop what they have started by Ctrl-Z
+            environment["AKDL_STOPPED_S"] = str(STOPPED_S)
         if index == 0 and means_tensorflow_1(settings.operator):
             environment[TF1_OPERATOR] = settings.operator
         gpus = _lease_gpus(settings, index)

@@ -58,11 +58,10 @@ class Membership:
             self._known.hosts = [address.host for address in addresses]
         if len(addresses) == 1:
             return
-        hub, own, token = addresses[0], addresses[self._index], self._settings.token
+        hub, own, token, tls = addresses[0], addresses[self._index], self._settings.token, self._settings.certificate
         if self._index == 0:
-            self._server = GroupServer(own.host, own.group_port, token, self._attempt, len(addresses))
-        address = f"{hub.host}:{hub.group_port}"
-        self._link = GroupLink(address, token, len(addresses), self._word, self._on_answer)
+            self._server = GroupServer(own.host, own.group_port, token, self._attempt, len(addresses), tls)
+        self._link = GroupLink(hub.group, token, len(addresses), self._word, self._on_answer, tls)
 
     def group(self) -> KnownStates:
         """Return what is known of the group, this member's own state included. With the lock held."""

@@ -37,6 +37,7 @@ class ScriptParams(WithParams):
         equalSteps: str = ...,
         weightCol: str = ...,
         hostNetwork: str = ...,
+        groupTls: bool = ...,
         gpusPerWorker: int = ...,
         checkpointDir: str = ...,
         checkpoint_dir: str = ...,
@@ -172,6 +173,12 @@ class ScriptParams(WithParams):
     def getHostNetwork(self) -> str | None:
         """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
 
+    def setGroupTls(self, value: bool) -> Self:
+        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+
+    def getGroupTls(self) -> bool:
+        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+
     def setGpusPerWorker(self, value: int) -> Self:
         """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
 
@@ -245,6 +252,7 @@ class StreamParams(WithParams):
         exactDoubles: bool = ...,
         chiefCoordinates: bool = ...,
         hostNetwork: str = ...,
+        groupTls: bool = ...,
         gpusPerWorker: int = ...,
         checkpointDir: str = ...,
         checkpoint_dir: str = ...,
@@ -372,6 +380,12 @@ class StreamParams(WithParams):
     def getHostNetwork(self) -> str | None:
         """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
 
+    def setGroupTls(self, value: bool) -> Self:
+        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+
+    def getGroupTls(self) -> bool:
+        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+
     def setGpusPerWorker(self, value: int) -> Self:
         """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
 
@@ -467,6 +481,7 @@ class TrainParams(WithParams):
         equalSteps: str = ...,
         weightCol: str = ...,
         hostNetwork: str = ...,
+        groupTls: bool = ...,
         gpusPerWorker: int = ...,
         checkpointDir: str = ...,
         checkpoint_dir: str = ...,
@@ -578,6 +593,12 @@ class TrainParams(WithParams):
     def getHostNetwork(self) -> str | None:
         """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
 
+    def setGroupTls(self, value: bool) -> Self:
+        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+
+    def getGroupTls(self) -> bool:
+        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+
     def setGpusPerWorker(self, value: int) -> Self:
         """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
 
@@ -649,6 +670,7 @@ class TrainerParams(WithParams):
         equalSteps: str = ...,
         weightCol: str = ...,
         hostNetwork: str = ...,
+        groupTls: bool = ...,
         gpusPerWorker: int = ...,
         checkpointDir: str = ...,
         checkpoint_dir: str = ...,
@@ -781,6 +803,12 @@ class TrainerParams(WithParams):
 
     def getHostNetwork(self) -> str | None:
         """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+
+    def setGroupTls(self, value: bool) -> Self:
+        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+
+    def getGroupTls(self) -> bool:
+        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
 
     def setGpusPerWorker(self, value: int) -> Self:
         """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
@@ -1724,6 +1752,7 @@ class KerasTrainParams(WithParams):
         envVars: Sequence[str] = ...,
         intraOpParallelism: int = ...,
         hostNetwork: str = ...,
+        groupTls: bool = ...,
         gpusPerWorker: int = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
@@ -1857,6 +1886,12 @@ class KerasTrainParams(WithParams):
     def getHostNetwork(self) -> str | None:
         """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
 
+    def setGroupTls(self, value: bool) -> Self:
+        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+
+    def getGroupTls(self) -> bool:
+        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+
     def setGpusPerWorker(self, value: int) -> Self:
         """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
 
@@ -1920,6 +1955,7 @@ class KerasTrainerParams(WithParams):
         envVars: Sequence[str] = ...,
         intraOpParallelism: int = ...,
         hostNetwork: str = ...,
+        groupTls: bool = ...,
         gpusPerWorker: int = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
@@ -2058,6 +2094,12 @@ class KerasTrainerParams(WithParams):
 
     def getHostNetwork(self) -> str | None:
         """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+
+    def setGroupTls(self, value: bool) -> Self:
+        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+
+    def getGroupTls(self) -> bool:
+        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
 
     def setGpusPerWorker(self, value: int) -> Self:
         """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""

@@ -86,6 +86,12 @@ HOST_NETWORK = Param(
     'Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several.',
     network, None, returns="str | None",
 )  # fmt: skip
+GROUP_TLS = Param(
+    "groupTls", "bool",
+    "Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It "
+    "needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes.",
+    flag, False,
+)  # fmt: skip
 GPUS_PER_WORKER = Param(
     "gpusPerWorker", "int",
     "GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one.",
@@ -327,7 +333,7 @@ PREDICTION_DETAIL_COL = Param(
 
 TRAIN = (
     USER_FILES, MAIN_SCRIPT_FILE, USER_PARAMS, SELECTED_COLS, NUM_WORKERS, NUM_PSS, PYTHON_ENV, ENV_VARS,
-    INTRA_OP_PARALLELISM, EXACT_DOUBLES, CHIEF_COORDINATES, EQUAL_STEPS, WEIGHT_COL, HOST_NETWORK, GPUS_PER_WORKER,
+    INTRA_OP_PARALLELISM, EXACT_DOUBLES, CHIEF_COORDINATES, EQUAL_STEPS, WEIGHT_COL, HOST_NETWORK, GROUP_TLS, GPUS_PER_WORKER,
     CHECKPOINT_DIR, START_TIMEOUT, STALL_TIMEOUT, PROGRESS, LOG_DIR, ML_ENVIRONMENT_ID,
 )  # fmt: skip
 SCRIPT = (*TRAIN[:3], OUTPUT_SCHEMA_STR, *TRAIN[3:])
@@ -343,7 +349,7 @@ PREDICT = (
 KERAS_TRAIN = (
     TENSOR_COL, LABEL_COL, LAYERS, OPTIMIZER, LEARNING_RATE, NUM_EPOCHS, BATCH_SIZE, VALIDATION_SPLIT, SAVE_BEST_ONLY,
     BEST_METRIC, SAVE_CHECKPOINTS_EPOCHS, SAVE_CHECKPOINTS_SECS, CHECKPOINT_FILE_PATH, REMOVE_CHECKPOINT, SEED, NUM_WORKERS,
-    NO_PSS, PYTHON_ENV, ENV_VARS, INTRA_OP_PARALLELISM, HOST_NETWORK, GPUS_PER_WORKER, START_TIMEOUT, STALL_TIMEOUT,
+    NO_PSS, PYTHON_ENV, ENV_VARS, INTRA_OP_PARALLELISM, HOST_NETWORK, GROUP_TLS, GPUS_PER_WORKER, START_TIMEOUT, STALL_TIMEOUT,
     PROGRESS, LOG_DIR, ML_ENVIRONMENT_ID,
 )  # fmt: skip
 KERAS_PREDICT = (

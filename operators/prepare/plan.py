@@ -12,6 +12,7 @@ from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, split_watermark
 from bridge.settings import OFF, PAD, GroupSettings
 from operators.params.function_script import FunctionScript
+from operators.prepare.certificate import new_certificate
 from operators.prepare.main_script import check_main
 from operators.prepare.python_env import check_python, find_python
 from operators.prepare.user_files import read_files
@@ -81,6 +82,7 @@ def plan(
         equal_steps=equal_steps,
         weight_column=weight_column,
         host_network=values["hostNetwork"],
+        certificate=new_certificate(operator) if values["groupTls"] and workers + servers > 1 else None,
         gpus_per_worker=values["gpusPerWorker"],
         checkpoint_dir=_absolute(operator, values["checkpointDir"]),
         start_timeout_s=values["startTimeout"],

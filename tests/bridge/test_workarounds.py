@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bridge.workarounds import column_names, columns_of
+from bridge.workarounds import column_names, columns_of, is_worker_process
 from operators import resetEnv, useLocalEnv
 from operators.flink.java import start_java
 
@@ -63,3 +63,7 @@ def test_the_schema_of_a_wide_table_costs_no_calls_for_each_column(monkeypatch: 
     assert names == column_names(table) == list(resolved.get_column_names())
     assert found == list(resolved.get_column_data_types())
     resetEnv()
+
+
+def test_this_program_is_no_worker_process() -> None:
+    assert not is_worker_process()

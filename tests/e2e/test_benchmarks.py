@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -70,6 +71,14 @@ def test_the_grid(tmp_path: pathlib.Path) -> None:
 def test_memory(tmp_path: pathlib.Path) -> None:
     found = figures(tmp_path, "memory", run(tmp_path, "memory", "--scale", "0.002"))
     assert set(found) == {"driver", "jvm", "tensorflow"}
+
+
+@pytest.mark.skipif("AKDL_TEST_LARGE_ROWS" not in os.environ, reason="takes minutes: set AKDL_TEST_LARGE_ROWS")
+@pytest.mark.parametrize("case", ["500 rows", "2,000 rows", "cell", "doubles", "line end"])
+def test_large_rows_take_memory_in_bounds(tmp_path: pathlib.Path, case: str) -> None:
+    printed = run(tmp_path, "large_rows", "--only", case)
+    found = figures(tmp_path, "large_rows", printed)
+    assert len(found) == 3 and all(figure["verdict"] != "NO" for figure in found.values()), printed
 
 
 def test_a_stream_of_fifteen_seconds_takes_no_more_and_more_memory(tmp_path: pathlib.Path) -> None:

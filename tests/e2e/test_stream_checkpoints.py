@@ -44,10 +44,10 @@ def stream_env(tmp_path: pathlib.Path) -> Iterator[Callable[..., Any]]:
     resetEnv()
 
 
-def committing_op(tmp_path: pathlib.Path, **params: Any) -> tuple[TensorFlow2StreamOp, pathlib.Path]:
+def committing_op(tmp_path: pathlib.Path, workers: int = 1, **params: Any) -> tuple[TensorFlow2StreamOp, pathlib.Path]:
     """Return an operator with a script that commits each row, and the file with the id of its process."""
     params = {"commits": True, "pid_file": str(tmp_path / "pid"), **params}
-    return stream_op("without_tensorflow.py", userParams=params, replay="uncommitted"), tmp_path / "pid.0"
+    return stream_op("without_tensorflow.py", workers, userParams=params, replay="uncommitted"), tmp_path / "pid.0"
 
 
 def started_and_final(sink: Sink, pid_file: pathlib.Path) -> Any:
@@ -102,9 +102,11 @@ def test_rows_that_were_not_taken_come_when_the_script_fails(stream_env: Callabl
     assert len(missing) < int(taken.read_text())  # what came out before the checkpoint is not
 
 
-def test_a_job_goes_on_from_a_savepoint(stream_env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_job_goes_on_from_a_savepoint(stream_env: Callable[..., Any], tmp_path: pathlib.Path, workers: int) -> None:
+    """With two workers, more subtasks of the operator than of its source, which has one."""
     table_env = stream_env()
-    sink, (op, pid_file) = Sink(table_env, tmp_path), committing_op(tmp_path)
+    sink, (op, pid_file) = Sink(table_env, tmp_path), committing_op(tmp_path, workers)
     counting(table_env, ROWS, PER_SECOND).link(op)
     client = op.getOutputTable().execute_insert(sink.name).get_job_client()
     wait_until(lambda: started_and_final(sink, pid_file), "rows are final", 60)
@@ -115,7 +117,7 @@ def test_a_job_goes_on_from_a_savepoint(stream_env: Callable[..., Any], tmp_path
     assert 0 < len(before) < ROWS
     resetEnv()
     table_env = stream_env(**{"execution.state-recovery.path": savepoint})
-    rest, (op, _) = Sink(table_env, tmp_path), committing_op(tmp_path)
+    rest, (op, _) = Sink(table_env, tmp_path), committing_op(tmp_path, workers)
     counting(table_env, ROWS, PER_SECOND).link(op)
     op.getOutputTable().execute_insert(rest.name).wait()
     assert set(before) | set(rest.counts()) == set(range(ROWS))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import pathlib
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from operators import BatchOperator, MemSourceBatchOp, MLEnv, resetEnv, useLocalEnv
+from operators.prepare.program_folder import program_folder
 
 
 def test_rows_from_memory_that_do_not_fit() -> None:
@@ -49,6 +52,15 @@ def test_rows_from_memory(env: MLEnv) -> None:
 
 
 @pytest.mark.flink
+def test_tables_from_memory_leave_no_folders(env: MLEnv, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program_folder()  # goes with the program
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    rows = MemSourceBatchOp([(1, "a")], "id BIGINT, s STRING")
+    frame = BatchOperator.fromDataframe(pd.DataFrame({"id": [2]}), "id BIGINT")
+    assert [len(op.collectToDataframe()) for op in (rows, frame)] == [1, 1]
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("tmp")] == []
+
+
 def test_no_rows_from_memory(env: MLEnv) -> None:
     empty = MemSourceBatchOp([], "a LONG, b ARRAY<STRING>")
     assert empty.getColTypes() == ["BIGINT", "ARRAY<STRING>"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -205,3 +207,45 @@ def test_a_broken_line_is_an_error_of_whoever_writes() -> None:
         writer.write_batch({"x": [2]})
     with pytest.raises(ChannelError, match="broken"):
         writer.close()
+
+
+def test_a_batch_beyond_what_is_kept_is_made_twice_and_written_once(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_writer, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(output_writer, "KEPT_BYTES", 5000)
+    writer = OutputWriter(channel, COLUMNS)
+    writer.write_batch({"x": np.arange(2000)})
+    with pytest.raises(TypeError, match="column 'x'"):
+        writer.write_batch({"x": [*range(2000), "a"]})
+    writer.close()
+    assert [x for cells in channel.cells() for x in cells] == list(range(2000)) and writer.rows_written == 2000
+
+
+_MUCH = """
+import resource
+import numpy as np
+from akdl.runner.output_writer import OutputWriter
+from akdl.wire import TableColumn
+
+class Channel:
+    def write(self, outputs):
+        self.rows = sum(output.rows.rows for output in outputs if output.SerializeToString())
+
+def peak_mb():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+channel = Channel()
+writer = OutputWriter(channel, [TableColumn(name="x", type="DOUBLE")])
+values = np.arange(20_000_000, dtype="f8")
+before = peak_mb()
+writer.write_batch({"x": values})
+writer.close()
+print(channel.rows, int(peak_mb() - before))
+"""
+
+
+@pytest.mark.process
+def test_a_batch_of_millions_of_rows_takes_little_memory_beside_itself() -> None:
+    done = subprocess.run([sys.executable, "-c", _MUCH], check=True, capture_output=True, text=True)
+    rows, more_mb = map(int, done.stdout.split())
+    assert rows == 20_000_000
+    assert more_mb < 130  # as messages they have 160 MB, and were all there at once before

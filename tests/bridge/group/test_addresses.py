@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from bridge.exceptions import ConfigurationError
 from bridge.group import addresses
 from bridge.group.addresses import Address, hold, own_host, release, reserve
+from tests.support.network import why_not
 
 
 def can_bind(address: int, **options: Any) -> bool:
@@ -42,6 +45,29 @@ def test_a_host_without_a_name_and_without_a_way_out_is_alone(monkeypatch: pytes
     monkeypatch.setattr(socket, "gethostbyname", unknown)
     monkeypatch.setattr(addresses, "address_towards", lambda target: None)
     assert own_host() == "127.0.0.1"
+
+
+_WITH_IPV6_ONLY = """
+ip link add v0 type veth peer name v1
+for end in lo v0 v1; do ip link set $end up; done
+ip -6 address add fd00:5::7/64 dev v0 nodad
+ip -6 route add default dev v0
+exec "$0" -c "from bridge.group.addresses import own_host; print(own_host(), own_host('fd00:5::/32'))"
+"""
+
+
+@pytest.mark.process
+def test_a_host_with_ipv6_only_announces_that() -> None:
+    if why_not() is not None:
+        pytest.skip(str(why_not()))
+    command = ["unshare", "--net", "sh", "-ec", _WITH_IPV6_ONLY, sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.split() == ["fd00:5::7", "fd00:5::7"], done.stderr
+
+
+def test_ipv6_addresses_stand_in_brackets() -> None:
+    address = Address("fd00:5::7", 4711, 4712)
+    assert (address.tensorflow, address.group) == ("[fd00:5::7]:4711", "[fd00:5::7]:4712")
 
 
 def test_a_network_chooses_among_addresses() -> None:

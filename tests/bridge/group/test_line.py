@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import socket
+import struct
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
 
 from akdl.wire import ENDED, RUNNING, GroupState, MemberState
-from bridge.group.addresses import release, reserve
+from bridge.group.addresses import Address, release, reserve
 from bridge.group.line import GroupLink, GroupServer, OwnWord
-from tests.support.leftovers import wait_until
+from bridge.settings import Certificate
+from operators.prepare.certificate import new_certificate
+from tests.support.leftovers import DEADLINE_S, wait_until
 
 TOKEN = "secret"
 
@@ -51,9 +56,11 @@ class Answers(list[MemberState]):
 def link(port: int) -> Iterator[Callable[..., tuple[GroupLink, Answers]]]:
     links = []
 
-    def start(state: Callable[[], MemberState], token: str = TOKEN) -> tuple[GroupLink, Answers]:
+    def start(
+        state: Callable[[], MemberState], token: str = TOKEN, certificate: Certificate | None = None
+    ) -> tuple[GroupLink, Answers]:
         answers = Answers()
-        links.append(GroupLink(f"127.0.0.1:{port}", token, 2, lambda: OwnWord(state()), answers.take))
+        links.append(GroupLink(f"127.0.0.1:{port}", token, 2, lambda: OwnWord(state()), answers.take, certificate))
         return links[-1], answers
 
     yield start
@@ -121,6 +128,85 @@ def test_a_stranger_is_refused_and_not_counted(server: GroupServer, link: Any) -
     assert not answers
     _, own = link(member(0))
     wait_until(lambda: own.know(0), "it knows itself alone")
+
+
+@contextmanager
+def relay(port: int, cut_after: int) -> Iterator[tuple[int, list[int]]]:
+    """Yield a port that leads to another, and the bytes that each connection has carried; after so many it is reset."""
+    listening, carried = socket.create_server(("127.0.0.1", 0)), list[int]()
+
+    def carry(near: socket.socket, far: socket.socket, number: int) -> None:
+        with suppress(OSError):
+            while carried[number] < cut_after and (data := near.recv(4096)):
+                carried[number] += len(data)
+                far.sendall(data)
+        for each in (near, far):
+            with suppress(OSError):
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # no goodbye but a reset
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = listening.accept()
+                far = socket.create_connection(("127.0.0.1", port))
+                carried.append(0)
+                for ends in ((near, far), (far, near)):
+                    threading.Thread(target=carry, args=(*ends, len(carried) - 1), daemon=True).start()
+
+    accepting = threading.Thread(target=accept, daemon=True)
+    accepting.start()
+    yield listening.getsockname()[1], carried
+    listening.shutdown(socket.SHUT_RDWR)
+    listening.close()
+    accepting.join()
+
+
+def test_a_line_that_is_cut_again_and_again_goes_on(server: GroupServer, port: int) -> None:
+    answers = Answers()
+    with relay(port, cut_after=2000) as (through, carried):
+        link = GroupLink(f"127.0.0.1:{through}", TOKEN, 2, lambda: OwnWord(member(1)()), answers.take)
+        try:
+            wait_until(lambda: len(carried) > 3, "the connection was cut, and made again")
+            answered = len(answers)
+            wait_until(lambda: len(answers) > answered + 3, "member 0 answers again")
+        finally:
+            link.stop()
+
+
+def test_the_line_between_hosts_with_ipv6_only() -> None:
+    port = reserve("line-6", 0, 0)[1]
+    server = GroupServer("::1", port, TOKEN, attempt=0, size=2)
+    answers = Answers()
+    link = GroupLink(Address("::1", 0, port).group, TOKEN, 2, lambda: OwnWord(member(1)()), answers.take)
+    try:
+        wait_until(lambda: answers.know(1), "it is answered")
+    finally:
+        link.stop()
+        server.stop()
+        release("line-6", 0, 0)
+
+
+def test_an_encrypted_line_is_for_those_with_the_key_of_the_job(port: int, link: Any) -> None:
+    own, other = new_certificate("Op"), new_certificate("Op")
+    server = GroupServer("127.0.0.1", port, TOKEN, attempt=0, size=3, certificate=own)
+    try:
+        for stranger in (None, other):
+            refused, answers = link(member(1), certificate=stranger)
+            wait_until(lambda refused=refused: refused.last_error.startswith("UNAVAILABLE: "), "it is refused, token and all")
+            assert not answers
+        _, known = link(member(0), certificate=own)
+        wait_until(lambda: known.know(0), "who has the key is answered, and nobody else was counted")
+        with socket.create_connection(("127.0.0.1", port)) as plain:
+            plain.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+            plain.settimeout(DEADLINE_S)
+            try:
+                assert TOKEN.encode() not in plain.recv(1000)
+            except ConnectionResetError:
+                pass
+    finally:
+        server.stop()
 
 
 def test_a_member_that_the_group_does_not_have_is_refused(server: GroupServer, link: Any) -> None:

@@ -85,7 +85,7 @@ def test_parameter_servers_follow_from_the_parallelism(folder: pathlib.Path) -> 
 def test_settings_of_a_group(folder: pathlib.Path) -> None:
     op = TensorFlow2BatchOp(
         userFiles=[], mainScriptFile="main.py", outputSchemaStr="x INT", numWorkers=3, numPSs=1, chiefCoordinates=True,
-        equalSteps="pad", weightCol="w", hostNetwork="10.1.2.3/16", gpusPerWorker=2, checkpointDir="checkpoints", startTimeout=10, stallTimeout=0,
+        equalSteps="pad", weightCol="w", hostNetwork="10.1.2.3/16", gpusPerWorker=2, groupTls=True, checkpointDir="checkpoints", startTimeout=10, stallTimeout=0,
     )  # fmt: skip
     settings = _plan(op)
     assert (list(settings.fed), list(settings.deciding), settings.size) == ([1, 2], [0], 4)
@@ -93,7 +93,8 @@ def test_settings_of_a_group(folder: pathlib.Path) -> None:
     assert (settings.host_network, settings.gpus_per_worker) == ("10.1.0.0/16", 2)
     assert settings.checkpoint_dir == os.path.abspath("checkpoints"), "hosts have other working directories"
     assert (settings.start_timeout_s, settings.stall_timeout_s) == (10.0, 0.0)
-    assert settings.token not in repr(settings)
+    assert settings.certificate is not None
+    assert settings.token not in repr(settings) and "PRIVATE" not in repr(settings)
 
 
 @pytest.mark.parametrize("workers, servers", [(1, 1), (2, 0)])

@@ -1,0 +1,48 @@
+"""The certificate of one job, by which members of a group know each other and encrypt what they say."""
+
+from __future__ import annotations
+
+import datetime
+
+from bridge.exceptions import ConfigurationError
+from bridge.settings import TLS_NAME, Certificate
+
+_DAYS = 3650  # streams run for years; the key goes with the job
+_SKEW = datetime.timedelta(days=1)  # of clocks of hosts
+
+
+def new_certificate(operator: str) -> Certificate:
+    """Return a certificate that signs itself, with a key of its own; nobody else has it.
+
+    Args:
+        operator: For messages.
+
+    Raises:
+        ConfigurationError: The package `cryptography` is missing.
+    """
+    try:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes, serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.x509.oid import NameOID
+    except ImportError:
+        raise ConfigurationError(
+            f"{operator}: groupTls needs the package cryptography where the job is made: pip install 'akdl[tls]'"
+        ) from None
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, TLS_NAME)])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _SKEW)
+        .not_valid_after(now + datetime.timedelta(days=_DAYS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(TLS_NAME)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return Certificate(private, signed.public_bytes(serialization.Encoding.PEM))

@@ -1,0 +1,23 @@
+"""The certificate of a job."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from operators.prepare.certificate import new_certificate
+
+
+def test_each_job_has_its_own_and_shows_none_of_it() -> None:
+    first, second = new_certificate("Op"), new_certificate("Op")
+    assert first.key != second.key and first.certificate != second.certificate
+    assert first.key.startswith(b"-----BEGIN PRIVATE KEY") and first.certificate.startswith(b"-----BEGIN CERTIFICATE")
+    assert repr(first) == "Certificate()"
+
+
+def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(ConfigurationError, match=r"Op: groupTls needs the package cryptography .*pip install 'akdl\[tls\]'"):
+        new_certificate("Op")
