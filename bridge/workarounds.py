@@ -52,6 +52,35 @@ def know_planner(table_env: Any) -> None:
         _planner = table_env._j_tenv.getPlanner().getClass().getClassLoader()
 
 
+def translate_java_errors(translate: Callable[[str], Exception | None]) -> None:
+    """Raise an exception of ours in the place of some exceptions of Java, from now on and in the whole program.
+
+    Defect: `convert_py4j_exception` of pyflink/util/exceptions.py knows few exceptions of Flink; others reach users as a
+    page of Java. It takes its place in py4j in the same way as we do here.
+
+    Args:
+        translate: Takes the text of an exception with its causes; returns the exception to raise, or None to leave it.
+    """
+    from py4j import java_gateway
+    from pyflink.util.exceptions import JavaException
+
+    original = java_gateway.get_return_value
+    if hasattr(original, "_akdl_translates"):
+        return
+
+    def get_return_value(*arguments: Any, **named: Any) -> Any:
+        try:
+            return original(*arguments, **named)
+        except (java_gateway.Py4JJavaError, JavaException) as error:
+            translated = translate(str(error))
+            if translated is None:
+                raise
+            raise translated from None
+
+    get_return_value._akdl_translates = True  # type: ignore[attr-defined]
+    java_gateway.get_return_value = get_return_value
+
+
 @contextmanager
 def log_handlers_kept() -> Iterator[None]:
     """Give the user's log handlers back after a local job.

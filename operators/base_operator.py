@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from akdl.near_names import did_you_mean
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.errors import readable
 from bridge.host.carried import runs_elsewhere
@@ -24,7 +25,6 @@ from bridge.workarounds import (
 )
 from operators.flink.env import shows_process_output
 from operators.flink.slots import Need, check_slots, rest_of
-from operators.params.param import did_you_mean
 from operators.params.rendering import Description, Rendered
 from operators.progress.state import Shown
 from operators.progress.watch import shown

@@ -20,6 +20,7 @@ from bridge.exceptions import BridgeError
 from bridge.group.addresses import own_host
 from bridge.host.gpus import inventory
 from bridge.host.interpreter import open_interpreter, versions_of
+from operators.flink.jars import CONNECTOR, FORMAT, coordinates, in_folder, lib_folder
 from operators.flink.java import OLDEST, ensure_java, version_of
 from operators.flink.slots import Rest
 from operators.prepare.python_env import find_python
@@ -31,6 +32,7 @@ _PYTHONS = ((3, 9), (3, 12))  # the first and the last version that apache-flink
 _PACKAGES = ("apache-flink", "pandas", "pyarrow", "psutil", "grpcio", "protobuf", "numpy")
 _ENVIRONMENTS = {"TF115_PYTHON_ENV_PATH": "TensorFlow 1 operators", "TF231_PYTHON_ENV_PATH": "TensorFlow 2 operators"}
 _FLINK_FOLDERS = ("blobStore-", "flink-dist-cache-", "flink-io-", "flink-web-", "tm_", "python-dist-", "minicluster_")
+_OFTEN_WANTED = ((CONNECTOR, "kafka"), (FORMAT, "parquet"))
 _CONNECT_S = 5.0
 _RED, _PLAIN = "\033[31m", "\033[0m"
 
@@ -58,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cluster", metavar="HOST:PORT", help="look at a Flink cluster too, at its REST endpoint")
     parser.add_argument("--disk-gb", type=float, default=2.0, help="free space that temporary files should have (default 2)")
     options = parser.parse_args(arguments)
-    findings = [*python(), *java(), *environments(), *ports(), *disk(options.disk_gb), *files_in_sight(), *gpus()]
+    findings = [*python(), *java(), *jars(), *environments(), *ports(), *disk(options.disk_gb), *files_in_sight(), *gpus()]
     if options.cluster:
         findings += cluster(options.cluster)
     sys.stdout.write(as_table(findings, sys.stdout.isatty()))
@@ -106,6 +108,25 @@ def java() -> Iterator[Finding]:
     version = version_of(path)
     remedy = "" if version else f"it does not run: install Java {OLDEST} or newer"
     yield Finding(OK if version else WRONG, "Java", f"{version or 'unknown'}, {path}", remedy)
+
+
+def jars() -> Iterator[Finding]:
+    """Look which connectors and formats the Flink of this Python has."""
+    what = "Connectors"
+    try:
+        folder = lib_folder()
+    except ImportError:
+        return  # said already
+    found = in_folder(folder)
+    for title, kind in ((what, CONNECTOR), ("Formats", FORMAT)):
+        names = ", ".join(name for each, name in found if each == kind)
+        remedy = "" if names else "install apache-flink again"
+        yield Finding(OK if names else WRONG, title, names or f"none in {folder}", remedy)
+    missing = [each for each in _OFTEN_WANTED if each not in found]
+    if missing:
+        names = " and ".join(name for _, name in missing)
+        wanted = " and ".join(jar for each in missing for jar in coordinates(*each))
+        yield Finding(NOTE, "Jars", f"without {names}", f"to use them: {wanted}, in {folder} or named by pipeline.jars")
 
 
 def environments() -> Iterator[Finding]:

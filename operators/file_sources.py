@@ -13,6 +13,7 @@ from bridge.schema import Schema, quoted
 from operators.ak_file import read_rows, read_schema
 from operators.base_operator import Source
 from operators.batch_operator import BatchOperator
+from operators.flink.jars import require_format
 from operators.memory_table import memory_table
 from operators.params.accessors import AkSourceParams, ParquetParams
 from operators.prepare.fetched_file import fetched
@@ -74,21 +75,3 @@ def table_of_rows(table_env: StreamTableEnvironment, schema: Schema, rows: list[
     cells = zip(*rows) if rows else ([] for _ in schema)
     frame = pd.DataFrame({name: pd.Series(list(column), dtype=object) for name, column in zip(schema.names, cells)})
     return memory_table(table_env, schema, frame, where)
-
-
-def require_format(operator: str, name: str) -> None:
-    """Refuse to go on without the jar of a format of Flink.
-
-    Raises:
-        ConfigurationError: Names the jar and where it belongs.
-    """
-    import pyflink
-    from pyflink.java_gateway import get_gateway
-    from pyflink.version import __version__
-
-    loader = get_gateway().jvm.Thread.currentThread().getContextClassLoader()
-    if loader.getResource(f"org/apache/flink/formats/{name}") is None:
-        raise ConfigurationError(
-            f"{operator}: Flink reads such files with the jar flink-sql-{name}-{__version__}.jar, which is missing: put it "
-            f"into {os.path.join(os.path.dirname(pyflink.__file__), 'lib')}, and into the lib folder of a cluster"
-        )

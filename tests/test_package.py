@@ -71,7 +71,9 @@ def test_akdl_declares_what_it_imports(declared: dict[str, Any]) -> None:
 
 
 def test_the_flink_side_declares_what_it_imports(declared: dict[str, Any]) -> None:
-    allowed = names([*declared["install_requires"], *declared["extras_require"]["flink"]])
+    extras = declared["extras_require"]
+    allowed = names([*declared["install_requires"], *extras["flink"], *extras["tls"]])
+    allowed.add("IPython")  # asked only where it runs the program
     assert {(name, path) for name, path in imports("bridge", "operators") if name not in allowed} == set()
 
 

@@ -18,9 +18,9 @@ All other keys belong to the user's functions. A key that is nearly the name of 
 written as 1e4.
 """
 
-import difflib
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
+from akdl.near_names import near
 from akdl.user_code.config_file import ConfigError, named
 
 DEFAULTS: Mapping[str, Any] = {
@@ -83,8 +83,8 @@ def _near_names(given: Mapping[str, Any]) -> List[str]:
     found = []
     for key in given:
         if key not in DEFAULTS:
-            near = difflib.get_close_matches(key.lower().replace("-", "_"), DEFAULTS, n=1, cutoff=_NEAR)
-            found += [f"{key}: there is no such parameter; {name} is meant? Else choose another name" for name in near]
+            meant = near(key, DEFAULTS, likeness=_NEAR)
+            found += [f"{key}: there is no such parameter; {name} is meant? Else choose another name" for name in meant]
     return found
 
 

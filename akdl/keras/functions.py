@@ -1,10 +1,10 @@
 """The callbacks of the user's module: calling them by the argument names of a config."""
 
-import difflib
 import inspect
 import logging
 from typing import Any, Callable, List, Mapping, Optional
 
+from akdl.near_names import did_you_mean
 from akdl.user_code.module import UserModuleError, file_of
 
 # Callback to the config key that its arguments come from; None where the runner passes them.
@@ -41,9 +41,8 @@ class UserModule:
         self.file = file_of(module)
         for name in sorted(vars(module)):
             if name.startswith("awf_") and name not in CALLBACKS:
-                similar = difflib.get_close_matches(name, CALLBACKS, 1)
-                near = f"; the callback with a similar name is {similar[0]}" if similar else ""
-                logger.warning("%s defines %s, which is no callback, so the runner does not call it%s", self.file, name, near)
+                hint = did_you_mean(name, CALLBACKS)
+                logger.warning("%s defines %s%s, which is no callback, so the runner does not call it", self.file, name, hint)
 
     def has(self, name: str) -> bool:
         """Return whether the module defines a callback."""

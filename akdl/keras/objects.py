@@ -4,12 +4,13 @@ A name is looked up in the user's module first, then in Keras, where case and un
 "BinaryCrossentropy" and "binary_crossentropy" all do.
 """
 
-import difflib
 import inspect
 import re
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 import tensorflow as tf
+
+from akdl.near_names import near
 
 Named = Union[str, Mapping[str, Any]]
 
@@ -92,10 +93,10 @@ def find(what: str, name: str, user: Any, *places: Any) -> Any:
                     known[plain] = value
     wanted = _plain(_SHORT.get(name.lower(), name))
     if wanted not in known:
-        close = difflib.get_close_matches(wanted, known, 3)
-        near = ", ".join(str(getattr(known[one], "__name__", one)) for one in close)
+        similar = ", ".join(str(getattr(known[one], "__name__", one)) for one in near(wanted, known, 3, likeness=0.6))
         raise ObjectError(
-            f"there is no {what} {name!r}, neither in the user module nor in Keras" + (f"; similar: {near}" if near else "")
+            f"there is no {what} {name!r}, neither in the user module nor in Keras"
+            + (f"; similar: {similar}" if similar else "")
         )
     return known[wanted]
 

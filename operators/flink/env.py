@@ -334,6 +334,9 @@ def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> t
     # `execution.target=remote` in the configuration of a plain environment would still start a local cluster.
     environments = gateway.jvm.org.apache.flink.streaming.api.environment.StreamExecutionEnvironment
     env = StreamExecutionEnvironment(environments.createRemoteEnvironment(host, port, configuration._j_configuration, jars))
+    own_jars = [jar for jar in config.get("pipeline.jars", "").split(";") if jar]
+    if own_jars:  # Flink replaces those of the configuration by those of the environment
+        env.add_jars(*own_jars)
     return _with_table_env(env, parallelism, config)
 
 

@@ -10,7 +10,8 @@ import subprocess
 
 from bridge.exceptions import ConfigurationError
 from bridge.table_env import planning
-from bridge.workarounds import open_gateway
+from bridge.workarounds import open_gateway, translate_java_errors
+from operators.flink.jars import missing_jar
 
 OLDEST = 11  # Flink 2 needs it
 
@@ -25,6 +26,7 @@ def start_java() -> None:
     """
     ensure_java()
     open_gateway()
+    translate_java_errors(missing_jar)
 
 
 def ensure_java() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from inspect import Parameter, Signature
 from typing import Any, ClassVar
 
+from akdl.near_names import did_you_mean
 from bridge.exceptions import BridgeError, ConfigurationError
 from operators.params.rendering import Description, Rendered, value_text
 
@@ -121,13 +121,6 @@ class WithParams(Rendered):
     def _fix(self) -> None:
         """Refuse further changes: a table has been built from the values."""
         self._fixed = True
-
-
-def did_you_mean(name: str, existing: Iterable[str]) -> str:
-    """Return a question with the name that is most like a wrong one; "" where none is."""
-    lowered = {each.lower(): each for each in existing}
-    close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.7)
-    return f" (did you mean {lowered[close[0]]!r}?)" if close else ""
 
 
 def with_params(name: str, doc: str, params: Sequence[Param]) -> Any:

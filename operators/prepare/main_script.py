@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Iterator
 
+from akdl.near_names import near
 from akdl.user_code.module import ESTIMATOR_FUNCTIONS, MAIN
 from bridge.exceptions import ConfigurationError
 
@@ -29,7 +29,7 @@ def check_main(operator: str, origin: str, source: bytes) -> None:
         return
     if len(names & set(ESTIMATOR_FUNCTIONS)) > 1:
         return
-    close = difflib.get_close_matches(MAIN, names, cutoff=0.7)
+    close = near(MAIN, names)
     hint = f" (is it {close[0]!r}?)" if close else ""
     raise ConfigurationError(
         f"{operator}: {origin} defines no function `main`{hint}: the main script needs `def main(task_config)`, or `awf_*` "

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 ALLOWED = {
     "operators": (
         "bridge",
+        "akdl.near_names",
         "akdl.process.owned_folder",
         "akdl.process.preflight",
         "akdl.user_code.module",

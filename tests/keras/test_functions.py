@@ -66,7 +66,7 @@ def test_create_a_name_near_a_callback_is_warned_of(caplog: pytest.LogCaptureFix
     UserModule(module(awf_create_modle_fn=nothing, awf_rows=nothing, awf_create_model_fn=nothing))
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
     assert caplog.messages[0] == (
-        "user defines awf_create_modle_fn, which is no callback, so the runner does not call it; "
-        "the callback with a similar name is awf_create_model_fn"
+        "user defines awf_create_modle_fn (did you mean 'awf_create_model_fn'?), which is no callback, so the runner does not "
+        "call it"
     )
     assert caplog.messages[1] == "user defines awf_rows, which is no callback, so the runner does not call it"

@@ -175,3 +175,12 @@ def test_a_cluster_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None
         port = server.getsockname()[1]
     assert doctor.main(["--cluster", f"127.0.0.1:{port}"]) == 1
     assert "no Flink answers there: URLError" in capsys.readouterr().out
+
+
+def test_connectors_and_formats(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    connectors, formats, jars = doctor.jars()
+    assert states([connectors, formats, jars]) == [OK, OK, NOTE]
+    assert "filesystem" in connectors.found and "json" in formats.found
+    assert jars.found == "without kafka and parquet" and "flink-sql-parquet:2.3" in jars.remedy
+    monkeypatch.setattr(doctor, "lib_folder", lambda: str(tmp_path))
+    assert states(doctor.jars()) == [WRONG, WRONG, NOTE]

@@ -11,7 +11,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
-from operators import AkSourceBatchOp, AkSourceStreamOp, MLEnv, ParquetSourceBatchOp
+from operators import AkSourceBatchOp, AkSourceStreamOp, MLEnv
 from operators.ak_file import AkWriter
 from tests.support.http import served
 
@@ -52,11 +52,3 @@ def test_what_is_no_ak_file(env: MLEnv, tmp_path: pathlib.Path) -> None:
         AkSourceBatchOp(filePath="/nowhere").getColNames()
     with pytest.raises(ConfigurationError, match="AkSourceBatchOp: parameter 'filePath': the folder .* is empty"):
         AkSourceBatchOp(filePath=str(tmp_path)).getColNames()
-
-
-@pytest.mark.flink
-def test_parquet_names_the_jar_that_is_missing(env: MLEnv) -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"ParquetSourceBatchOp: .* flink-sql-parquet-2[.\d]+.jar, which is missing: put"
-    ):
-        ParquetSourceBatchOp(filePath="/data/t.parquet", schemaStr="a INT").getColNames()

@@ -9,7 +9,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from operators import BatchOperator, TensorFlow2BatchOp
-from operators.params.param import Param, did_you_mean, with_params
+from operators.params.param import Param, with_params
 
 
 def _positive(value: Any) -> int:
@@ -79,14 +79,6 @@ def test_unknown_keywords_are_listed_all_with_the_known_ones() -> None:
     with pytest.raises(ConfigurationError) as raised:
         Thing(sise=1, size=1, kolor="red")
     assert str(raised.value) == "Thing has no parameter 'sise', 'kolor' (did you mean 'size'?); it has size, color"
-
-
-@pytest.mark.parametrize(
-    ("wrong", "hint"),
-    [("numworkers", " (did you mean 'numWorkers'?)"), ("num_workers", " (did you mean 'numWorkers'?)"), ("nonsense", "")],
-)
-def test_the_name_that_is_most_like_a_wrong_one(wrong: str, hint: str) -> None:
-    assert did_you_mean(wrong, ["numPSs", "numWorkers"]) == hint
 
 
 def test_a_setter_that_is_not_there() -> None:

@@ -1,0 +1,150 @@
+"""Connectors and formats of Flink: which are there, which jar is missing, and where it belongs.
+
+Flink's own exception is a page of Java. `start_java` lets it come as one error of ours.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import zipfile
+from collections.abc import Sequence
+
+from akdl.near_names import did_you_mean
+from bridge.exceptions import ConfigurationError
+
+CONNECTOR, FORMAT, CATALOG = "connector", "format", "catalog"
+
+# Formats have the version of Flink. Connectors have releases of their own, which name the oldest Flink that they are for.
+_KAFKA = ("org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2",)
+_JARS = {
+    (CONNECTOR, "kafka"): _KAFKA,
+    (CONNECTOR, "upsert-kafka"): _KAFKA,
+    (FORMAT, "avro"): ("org.apache.flink:flink-sql-avro:{flink}",),
+    (FORMAT, "avro-confluent"): ("org.apache.flink:flink-sql-avro-confluent-registry:{flink}",),
+    (FORMAT, "orc"): ("org.apache.flink:flink-sql-orc:{flink}",),
+    (FORMAT, "parquet"): ("org.apache.flink:flink-sql-parquet:{flink}",),
+    (FORMAT, "protobuf"): ("org.apache.flink:flink-sql-protobuf:{flink}",),
+}
+# By the classes that jars announce.
+_FACTORIES = {
+    "AvroFileFormatFactory": (FORMAT, "avro"),
+    "AvroFormatFactory": (FORMAT, "avro"),
+    "BlackHoleTableSinkFactory": (CONNECTOR, "blackhole"),
+    "CanalJsonFormatFactory": (FORMAT, "canal-json"),
+    "CsvFileFormatFactory": (FORMAT, "csv"),
+    "CsvFormatFactory": (FORMAT, "csv"),
+    "DataGenTableSourceFactory": (CONNECTOR, "datagen"),
+    "DebeziumJsonFormatFactory": (FORMAT, "debezium-json"),
+    "FileSystemTableFactory": (CONNECTOR, "filesystem"),
+    "JdbcDynamicTableFactory": (CONNECTOR, "jdbc"),
+    "JsonFormatFactory": (FORMAT, "json"),
+    "KafkaDynamicTableFactory": (CONNECTOR, "kafka"),
+    "MaxwellJsonFormatFactory": (FORMAT, "maxwell-json"),
+    "OggJsonFormatFactory": (FORMAT, "ogg-json"),
+    "OrcFileFormatFactory": (FORMAT, "orc"),
+    "ParquetFileFormatFactory": (FORMAT, "parquet"),
+    "PbFormatFactory": (FORMAT, "protobuf"),
+    "PrintTableSinkFactory": (CONNECTOR, "print"),
+    "RawFormatFactory": (FORMAT, "raw"),
+    "RegistryAvroFormatFactory": (FORMAT, "avro-confluent"),
+    "UpsertKafkaDynamicTableFactory": (CONNECTOR, "upsert-kafka"),
+}
+_SERVICES = "META-INF/services/org.apache.flink.table.factories.Factory"
+_NOT_FOR_USERS = ("legacy-csv", "python-arrow-source", "python-input-format")
+_UNKNOWN = re.compile(
+    r"Could not find any (?:(?P<format>format )factory|factory) for identifier '(?P<name>[^'\n]+)'"
+    r"(?: that implements '(?P<factory>[\w.]+)')? in the classpath\."
+    r"(?:\s+Available factory identifiers are:\s+(?P<known>[\w.-]+(?:\n[\w.-]+)*))?"
+)
+
+
+def missing_jar(text: str) -> ConfigurationError | None:
+    """Return the error to show when an exception of Java says that Flink knows no such connector or format; None else.
+
+    Args:
+        text: The exception, with its causes.
+    """
+    found = _UNKNOWN.search(text)
+    if found is None:
+        return None
+    factory, name = found["factory"] or "", found["name"]
+    kind = FORMAT if found["format"] or "Format" in factory else CATALOG if "Catalog" in factory else CONNECTOR
+    known = [each for each in (found["known"] or "").split() if each not in _NOT_FOR_USERS]
+    if not known and kind == FORMAT:
+        known = [each for what, each in in_folder(lib_folder()) if what == FORMAT]
+    return ConfigurationError(_told(kind, name, sorted(known)))
+
+
+def require_format(operator: str, name: str) -> None:
+    """Refuse to go on without the jar of a format of Flink.
+
+    Args:
+        operator: The operator that reads or writes it.
+        name: The format, such as "parquet".
+
+    Raises:
+        ConfigurationError: Names the jar and where it belongs.
+    """
+    from pyflink.java_gateway import get_gateway
+
+    loader = get_gateway().jvm.Thread.currentThread().getContextClassLoader()
+    if loader.getResource(f"org/apache/flink/formats/{name}") is None:
+        raise ConfigurationError(f"{operator}: {_told(FORMAT, name, [])}")
+
+
+def coordinates(kind: str, name: str) -> Sequence[str]:
+    """Return the Maven coordinates of the jars of a connector or format, for the Flink of this program; none if unknown."""
+    from pyflink.version import __version__
+
+    return [each.format(flink=__version__) for each in _JARS.get((kind, name), ())]
+
+
+def lib_folder() -> str:
+    """Return the folder from which the Flink of this program loads jars."""
+    import pyflink
+
+    return os.path.join(os.path.dirname(pyflink.__file__), "lib")
+
+
+def in_folder(folder: str) -> list[tuple[str, str]]:
+    """Return the connectors and formats of all jars of a folder, each a kind and a name, sorted.
+
+    Args:
+        folder: Such as that of `lib_folder`. A jar that cannot be read counts as empty.
+    """
+    found = set()
+    for jar in glob.glob(os.path.join(glob.escape(folder), "*.jar")):
+        for factory in _factories(jar):
+            if factory in _FACTORIES:
+                found.add(_FACTORIES[factory])
+    return sorted(found)
+
+
+def _factories(jar: str) -> list[str]:
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            lines = archive.read(_SERVICES).decode("utf-8", "replace").splitlines()
+    except (OSError, KeyError, zipfile.BadZipFile):
+        return []
+    return [line.partition("#")[0].strip().rpartition(".")[2] for line in lines]
+
+
+def _told(kind: str, name: str, known: Sequence[str]) -> str:
+    jars = coordinates(kind, name)
+    has = f" It has {', '.join(known)}." if known else ""
+    file = "-".join(jars[0].split(":")[1:]) if jars else "NAME"
+    if jars:
+        first = f"Flink has no {kind} '{name}': its jar is missing.{has}"
+        second = f"Get {' and '.join(jars)} from a Maven repository."
+    else:
+        hint = did_you_mean(name, [*known, *(each for what, each in _JARS if what == kind)])
+        first = f"Flink has no {kind} '{name}'{hint}.{has}"
+        second = f"A {kind} that is no part of Flink comes as a jar, for Flink 2."
+    return "\n".join([
+        first,
+        second,
+        f"Put the jar into {lib_folder()}, and into the lib folder of a cluster;",
+        f"or let it travel with jobs: useLocalEnv(2, config={{'pipeline.jars': 'file:///path/to/{file}.jar'}}).",
+    ])  # fmt: skip

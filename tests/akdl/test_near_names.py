@@ -1,0 +1,30 @@
+"""Guesses of the names that were meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from akdl.near_names import did_you_mean, near
+
+KNOWN = ["numWorkers", "batch_size", "kafka", "upsert-kafka"]
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("numWorker", ["numWorkers"]),
+        ("Batch-Size", ["batch_size"]),
+        ("kafak", ["kafka"]),
+        ("num_workers", ["numWorkers"]),
+        ("epochs", []),
+        ("", []),
+    ],
+)
+def test_the_nearest_name(name: str, found: list[str]) -> None:
+    assert near(name, KNOWN) == found
+
+
+def test_several_names_and_the_words_of_messages() -> None:
+    assert near("kafka", KNOWN, most=2, likeness=0.5) == ["kafka", "upsert-kafka"]
+    assert did_you_mean("numworkers", KNOWN) == " (did you mean 'numWorkers'?)"
+    assert did_you_mean("epochs", KNOWN) == "" and did_you_mean("x", []) == ""
