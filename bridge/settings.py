@@ -11,6 +11,7 @@ OFF, PAD, REPEAT, DROP = "off", "pad", "repeat", "drop"
 EQUAL_STEP_MODES = (OFF, PAD, REPEAT, DROP)
 UNTAKEN, UNCOMMITTED = "untaken", "uncommitted"
 REPLAYS = (UNTAKEN, UNCOMMITTED)
+MAX_UNCOMMITTED = 256 << 20  # Flink writes them with each checkpoint, and keeps them in memory or in RocksDB
 DRAIN, FAIL, RESTART = "drain", "fail", "restart"
 ON_RETURNS = (DRAIN, FAIL, RESTART)
 
@@ -88,6 +89,7 @@ class GroupSettings:
         token: The secret by which members of the group know each other.
         watermark: Column of a stream's output that is its event time, and the SQL expression of its watermark.
         replay: Rows that checkpoints of a stream keep: rows that the script has not taken, or rows that it has not committed.
+        max_uncommitted: With replay "uncommitted": bytes of rows without a commit after which a process gets no more rows.
         on_return: What becomes of rows of a stream after the script has returned: drop them, fail, or start it again.
         chunk_rows: How many rows of a stream travel together at most.
         chunk_wait_s: How long rows of a stream may wait for others to travel with.
@@ -123,6 +125,7 @@ class GroupSettings:
     token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     watermark: tuple[str, str] | None = None
     replay: str = UNTAKEN
+    max_uncommitted: int = MAX_UNCOMMITTED
     on_return: str = DRAIN
     chunk_rows: int = 8000
     chunk_wait_s: float = 0.01

@@ -75,6 +75,7 @@ def rows_for_members(
     gathering: Gathering,
     input_number: int = 0,
     members: Sequence[int] | None = None,
+    uid: str | None = None,
 ) -> DataStream:
     """Return a stream of (key, ROW(input, rows, Arrow)) with the rows of a table.
 
@@ -89,6 +90,7 @@ def rows_for_members(
         gathering: When a chunk leaves.
         input_number: What stands in front of each chunk.
         members: The keys that are told of the start; `keys` if there are no others.
+        uid: See `bridge.flink.uids`; None for Flink's own.
 
     Raises:
         SchemaError: A column of a type that Arrow does not have.
@@ -99,10 +101,12 @@ def rows_for_members(
         gathering = Gathering(gathering.rows, min(gathering.bytes, share), gathering.wait_s)
     rows = table_env._j_tenv.toDataStream(table._j_table, _row_data_type(table))
     told = _longs(keys if members is None else members)
-    return _to_arrow(rows, row_type, _longs(keys), dealing, gathering, input_number, told, KEY_AND_CHUNK)
+    return _to_arrow(rows, row_type, _longs(keys), dealing, gathering, input_number, told, KEY_AND_CHUNK, uid)
 
 
-def chunks_of(table_env: StreamTableEnvironment, table: Table, gathering: Gathering) -> tuple[DataStream, bool]:
+def chunks_of(
+    table_env: StreamTableEnvironment, table: Table, gathering: Gathering, uid: str | None = None
+) -> tuple[DataStream, bool]:
     """Return a stream of ROW(kinds, Arrow) with the rows of a table, and whether any update or delete others.
 
     Rows stay on the subtasks where they are, in their order.
@@ -111,6 +115,7 @@ def chunks_of(table_env: StreamTableEnvironment, table: Table, gathering: Gather
         table_env: The environment of the table.
         table: The table.
         gathering: When a chunk leaves.
+        uid: See `bridge.flink.uids`; None for Flink's own.
 
     Raises:
         SchemaError: A column of a type that Arrow does not have.
@@ -123,7 +128,7 @@ def chunks_of(table_env: StreamTableEnvironment, table: Table, gathering: Gather
         if _UPDATES not in str(error):
             raise
         rows, updates = _translated(table_env, table, modes.all()), True
-    return _to_arrow(rows, row_type, None, Dealing.BY_CHUNK, gathering, 0, None, CHUNK), updates
+    return _to_arrow(rows, row_type, None, Dealing.BY_CHUNK, gathering, 0, None, CHUNK, uid), updates
 
 
 def table_of(
@@ -132,6 +137,7 @@ def table_of(
     columns: Sequence[tuple[str, Any]],
     schema: Any = None,
     updates: bool = False,
+    uid: str | None = None,
 ) -> Table:
     """Return the table of a stream of ROW(kinds, Arrow).
 
@@ -141,13 +147,14 @@ def table_of(
         columns: Name and logical type of each column, see `logical_type` and `column_types`.
         schema: A PyFlink schema, such as one with a watermark; None for the plain columns.
         updates: Whether rows update or delete others.
+        uid: See `bridge.flink.uids`; None for Flink's own.
     """
     jvm = get_gateway().jvm
     # As PyFlink does where it makes a table of a stream: the functions before get the job's configuration.
     jvm.org.apache.flink.python.util.PythonConfigUtil.configPythonOperator(table_env._j_tenv.execEnv())
     row_type = _new_row_type(columns)
     info = jvm.org.apache.flink.table.runtime.typeutils.InternalTypeInfo.of(row_type)
-    rows = with_operator(chunks._j_data_stream, "ArrowToRows", _text("ArrowToRows"), [row_type], info)
+    rows = with_operator(chunks._j_data_stream, "ArrowToRows", _text("ArrowToRows"), [row_type], info, uid)
     j_tenv, j_schema = table_env._j_tenv, None if schema is None else schema._j_schema
     if not updates:
         return Table(j_tenv.fromDataStream(rows) if schema is None else j_tenv.fromDataStream(rows, j_schema), table_env)
@@ -186,7 +193,7 @@ def logical_type(sql: str) -> Any:
     return jvm.org.apache.flink.table.types.logical.utils.LogicalTypeParser.parse(sql, loader)
 
 
-def with_operator(stream: Any, name: str, text: str, references: Sequence[Any], out_type: Any) -> Any:
+def with_operator(stream: Any, name: str, text: str, references: Sequence[Any], out_type: Any, uid: str | None = None) -> Any:
     """Return a Java stream with one more operator.
 
     Args:
@@ -196,6 +203,7 @@ def with_operator(stream: Any, name: str, text: str, references: Sequence[Any], 
             the service of timers.
         references: What it refers to, serializable objects of the JVM.
         out_type: Java type information of what it emits.
+        uid: See `bridge.flink.uids`; None for Flink's own.
     """
     gateway = get_gateway()
     jvm = gateway.jvm
@@ -210,17 +218,28 @@ def with_operator(stream: Any, name: str, text: str, references: Sequence[Any], 
     transformation = one_input(above, name, factory, out_type, above.getParallelism())
     if above.getMaxParallelism() > 0:
         transformation.setMaxParallelism(above.getMaxParallelism())
+    if uid is not None:
+        transformation.setUid(uid)
     environment = stream.getExecutionEnvironment()
     environment.addOperator(transformation)
     return jvm.org.apache.flink.streaming.api.datastream.DataStream(environment, transformation)
 
 
 def _to_arrow(
-    rows: Any, row_type: Any, keys: Any, dealing: Dealing, gathering: Gathering, input_number: int, members: Any, type_info: Any
+    rows: Any,
+    row_type: Any,
+    keys: Any,
+    dealing: Dealing,
+    gathering: Gathering,
+    input_number: int,
+    members: Any,
+    type_info: Any,
+    uid: str | None,
 ) -> DataStream:
     limits = [gathering.rows, gathering.bytes, int(gathering.wait_s * 1000)]
     references = [row_type, keys, dealing.value, input_number, *limits, members]
-    return DataStream(with_operator(rows, "RowsToArrow", _text("RowsToArrow"), references, type_info.get_java_type_info()))
+    java_type = type_info.get_java_type_info()
+    return DataStream(with_operator(rows, "RowsToArrow", _text("RowsToArrow"), references, java_type, uid))
 
 
 def _text(name: str) -> str:

@@ -27,7 +27,10 @@ class Pending:
     def __init__(self, chunks: Any, done: Any) -> None:
         self._chunks = chunks
         self._done_state = done
-        self._held: deque[tuple[int, int]] = deque()  # (number of the first row, rows) of each chunk in the state
+        # (number of the first row, rows, bytes) of each chunk in the state
+        self._held: deque[tuple[int, int, int]] = deque()
+        self.bytes = 0
+        """Of all chunks in the state."""
         self._done = 0
         self._base = 0  # rows that were done when the script started
         self._came = 0
@@ -41,14 +44,16 @@ class Pending:
         """Return the rows that are not done, for a script that starts now."""
         found = sorted((first, chunk[0], chunk[1]) for first, chunk in self._chunks.items())
         self._base = self._done = self._done_state.value() or 0
-        self._held = deque((first, rows) for first, rows, _ in found)
+        self._held = deque((first, rows, len(arrow)) for first, rows, arrow in found)
+        self.bytes = sum(size for _, _, size in self._held)
         self._came = found[-1][0] + found[-1][1] if found else self._done
         return [read_batch(bytes(arrow)).slice(max(0, self._done - first)) for first, _, arrow in found]
 
     def add(self, rows: int, arrow: bytes) -> None:
         """Keep rows that have come."""
         self._chunks.put(self._came, Row(rows, arrow))
-        self._held.append((self._came, rows))
+        self._held.append((self._came, rows, len(arrow)))
+        self.bytes += len(arrow)
         self._came += rows
 
     def drop(self, rows: int) -> None:
@@ -62,5 +67,7 @@ class Pending:
             return
         self._done = done
         self._done_state.update(done)
-        while self._held and sum(self._held[0]) <= done:
-            self._chunks.remove(self._held.popleft()[0])
+        while self._held and self._held[0][0] + self._held[0][1] <= done:
+            first, _, size = self._held.popleft()
+            self._chunks.remove(first)
+            self.bytes -= size

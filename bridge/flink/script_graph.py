@@ -11,7 +11,7 @@ have one subtask per member and are co-located, so both run where the member's p
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyflink.datastream.data_stream import DataStream
 from pyflink.java_gateway import get_gateway
@@ -36,12 +36,14 @@ from bridge.flink.arrow_operators import (
 from bridge.flink.exchange import Exchange
 from bridge.flink.stream_exchange import StreamExchange
 from bridge.flink.time_attributes import ROWTIME, time_attributes, with_plain_times
+from bridge.flink.uids import uids
 from bridge.host.carried import carry, carry_own_packages
 from bridge.settings import RESTART, UNCOMMITTED, GroupSettings
 from bridge.table_env import has_checkpoints, is_streaming, planning
 from bridge.workarounds import column_names
 
-MAX_PARALLELISM = 128  # keys are chosen for it, so it is set on both keyed operators
+MAX_PARALLELISM = 128  # keys are chosen for it, so it is set on both keyed operators; larger groups have a larger one
+MOST_MEMBERS = 4096  # of one group
 
 
 @planning()
@@ -58,11 +60,12 @@ def run_script(
         group: Unique name of the group, made of letters, digits and `_`.
     """
     keys = _one_key_per_subtask(settings.size)
+    uid = uids(table_env, settings.operator, settings.main_script)
     carry_own_packages(table_env)
     for path in settings.carried:
         carry(table_env, path)
     tables = [_carried(table_env, each, f"akdl_input_{group}_{number}") for number, each in enumerate([table, *extra])]
-    chunks = _chunks(table_env, tables[0], tables[1:], settings, keys)
+    chunks = _chunks(table_env, tables[0], tables[1:], settings, keys, uid)
     if settings.kind == "stream":
         exchange: Exchange = StreamExchange(settings, group, keys, _keeps_rows(table_env, settings))
     else:
@@ -74,9 +77,9 @@ def run_script(
     # It is by key only that elements find their member: batch mode would sort them, and so wait for the last one.
     announced._j_data_stream.getTransformation().setStateKeySelector(None)
     _sent_at_once(announced)
-    _place(announced, f"{settings.operator}, addresses", group, settings.size)
+    _place(announced, f"{settings.operator}, addresses", group, settings.size, uid("addresses"))
     written = starts.connect(keyed(chunks.union(announced), KEYED_CHUNK)).process(exchange, output_type=CHUNK)
-    _place(written, settings.operator, group, settings.size)
+    _place(written, settings.operator, group, settings.size, uid("exchange"))
     if not is_streaming(table_env):
         _take_chunks_unsorted(written)
     event_time = None
@@ -84,7 +87,7 @@ def run_script(
         # Those of the input do not hold here: the script may write late, and other times.
         event_time = FlinkSchema.new_builder().watermark(*settings.watermark).build()
     columns = [(column.name, logical_type(column.type.sql)) for column in settings.output_schema]
-    return table_of(table_env, written, columns, event_time)
+    return table_of(table_env, written, columns, event_time, uid=uid("result"))
 
 
 def _carried(table_env: StreamTableEnvironment, table: Table, view: str) -> Table:
@@ -95,7 +98,12 @@ def _carried(table_env: StreamTableEnvironment, table: Table, view: str) -> Tabl
 
 
 def _chunks(
-    table_env: StreamTableEnvironment, table: Table, extra: Sequence[Table], settings: GroupSettings, keys: list[int]
+    table_env: StreamTableEnvironment,
+    table: Table,
+    extra: Sequence[Table],
+    settings: GroupSettings,
+    keys: list[int],
+    uid: Callable[[str], str],
 ) -> DataStream:
     for column in settings.script_schema.columns[len(settings.input_schema.columns) :]:
         table = table.add_columns(lit(1.0).cast(DataTypes.FLOAT()).alias(column.name))
@@ -103,11 +111,13 @@ def _chunks(
     if settings.kind == "stream":
         gathering = Gathering(rows=settings.chunk_rows, wait_s=settings.chunk_wait_s)
         # Rows have waited for each other in the chunk. Flink's buffer would hold it for another 100 ms.
-        chunks = _sent_at_once(rows_for_members(table_env, table, fed, Dealing.BY_CHUNK, gathering, members=keys))
+        dealt = rows_for_members(table_env, table, fed, Dealing.BY_CHUNK, gathering, members=keys, uid=uid("rows"))
+        chunks = _sent_at_once(dealt)
     else:
-        chunks = rows_for_members(table_env, table, fed, Dealing.BY_ROW, Gathering(), members=keys)
+        chunks = rows_for_members(table_env, table, fed, Dealing.BY_ROW, Gathering(), members=keys, uid=uid("rows"))
     whole = [
-        rows_for_members(table_env, each, keys, Dealing.TO_ALL, Gathering(), number) for number, each in enumerate(extra, 1)
+        rows_for_members(table_env, each, keys, Dealing.TO_ALL, Gathering(), number, uid=uid(f"extra-{number}"))
+        for number, each in enumerate(extra, 1)
     ]
     return chunks.union(*whole) if whole else chunks
 
@@ -130,9 +140,9 @@ def _keeps_rows(table_env: StreamTableEnvironment, settings: GroupSettings) -> b
     return has_checkpoints(table_env) or settings.replay == UNCOMMITTED or settings.on_return == RESTART
 
 
-def _place(stream: DataStream, name: str, group: str, parallelism: int) -> None:
+def _place(stream: DataStream, name: str, group: str, parallelism: int, uid: str) -> None:
     """One subtask per member, each on the same TaskManager as its fellow of the other operator."""
-    stream.set_parallelism(parallelism).set_max_parallelism(MAX_PARALLELISM).name(name)
+    stream.set_parallelism(parallelism).set_max_parallelism(max(parallelism, MAX_PARALLELISM)).name(name).uid(uid)
     stream._j_data_stream.getTransformation().setCoLocationGroupKey(group)
 
 
@@ -156,15 +166,16 @@ def _take_chunks_unsorted(written: DataStream) -> None:
 
 def _one_key_per_subtask(size: int) -> list[int]:
     """Search a key that each subtask owns. PyFlink hashes a Row around the key, so Flink itself is asked."""
-    if size > MAX_PARALLELISM:
-        raise ConfigurationError(f"numWorkers + numPSs is {size}, but one group has at most {MAX_PARALLELISM} processes")
+    if size > MOST_MEMBERS:
+        raise ConfigurationError(f"numWorkers + numPSs is {size}, but one group has at most {MOST_MEMBERS} processes")
     gateway = get_gateway()
     assign = gateway.jvm.org.apache.flink.runtime.state.KeyGroupRangeAssignment.assignKeyToParallelOperator
     found: dict[int, int] = {}
+    most = max(size, MAX_PARALLELISM)
     for candidate in itertools.count():
         if len(found) == size:
             break
         fields = gateway.new_array(gateway.jvm.Object, 1)
         fields[0] = candidate
-        found.setdefault(assign(gateway.jvm.org.apache.flink.types.Row.of(fields), MAX_PARALLELISM, size), candidate)
+        found.setdefault(assign(gateway.jvm.org.apache.flink.types.Row.of(fields), most, size), candidate)
     return [found[index] for index in range(size)]

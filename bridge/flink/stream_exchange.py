@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,9 +15,11 @@ from akdl.wire import Output
 from bridge.exceptions import BridgeError
 from bridge.flink.exchange import END_OF_INPUT, Exchange
 from bridge.flink.pending import Pending
-from bridge.settings import FAIL, RESTART, GroupSettings
+from bridge.settings import FAIL, RESTART, UNCOMMITTED, GroupSettings
 
 logger = logging.getLogger(__name__)
+
+WARNING_S = 60.0  # between warnings of one process
 
 # Named, as PyFlink asks the JVM for the names otherwise, which a Python worker does not have.
 _CHUNK = Types.ROW_NAMED(["rows", "arrow"], [Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
@@ -41,6 +44,7 @@ class StreamExchange(Exchange):
         """Start the process."""
         self._pending: Pending | None = None
         self._is_restored = False
+        self._warns_next = 0.0
         if self._keeps_rows:
             chunks = runtime_context.get_map_state(MapStateDescriptor("akdl_pending", Types.LONG(), _CHUNK))
             done = runtime_context.get_state(ValueStateDescriptor("akdl_done", Types.LONG()))
@@ -65,6 +69,7 @@ class StreamExchange(Exchange):
 
     def _feed_chunk(self, extra_input: int, rows: int, arrow: bytes) -> Iterator[Row]:
         if self._pending is not None:
+            yield from self._wait_for_commits(len(arrow))
             self._pending.add(rows, arrow)
         yield from super()._feed_chunk(extra_input, rows, arrow)
         yield from self._settle()
@@ -98,6 +103,27 @@ class StreamExchange(Exchange):
             )
         while self._has_to_restart():
             yield from self._chunks(self._restart())
+            self._drop_done()
+
+    def _wait_for_commits(self, size: int) -> Iterator[Row]:
+        """Take no more rows while too many rows of the script are not committed.
+
+        Rows that come before the last address are taken: the address would wait behind them.
+        """
+        pending, member, limit = self._pending, self._member, self._settings.max_uncommitted
+        assert pending is not None
+        if self._settings.replay != UNCOMMITTED or not member.has_cluster:
+            return
+        while pending.rows and pending.bytes + size > limit and not member.has_returned:
+            if time.monotonic() >= self._warns_next:
+                self._warns_next = time.monotonic() + WARNING_S
+                logger.warning(
+                    "%s, %s: %d rows (%d bytes) are not committed, and maxUncommitted is %d bytes: the script gets no more "
+                    "rows until it calls task_config.commit(); call it when what follows from the rows is safe, or raise "
+                    "maxUncommitted",
+                    self._settings.operator, member.label, pending.rows, pending.bytes, limit,
+                )  # fmt: skip
+            yield from self._chunks(member.poll(wait=True))
             self._drop_done()
 
     def _drop_done(self) -> None:

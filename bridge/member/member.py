@@ -112,13 +112,19 @@ class Member:
         for passed in self._tail.push(batch):
             yield from self._send(passed)
 
-    def poll(self) -> Iterator[Output]:
-        """Yield what the script has written; for times when there is nothing to feed.
+    def poll(self, wait: bool = False) -> Iterator[Output]:
+        """Yield what the script has written; for times when there is nothing to feed, or nothing may be fed.
+
+        Args:
+            wait: Wait about a second for something to change first.
 
         Raises:
             TaskError: The script failed.
         """
-        yield from self._until(lambda: True)
+        with self._changed:
+            taken = self._take_rows(wait)
+        self._check()
+        yield from taken
 
     def finish(self) -> Iterator[Output]:
         """End the script's input, yield what it still writes, and return when the script and its group have ended.
@@ -170,6 +176,11 @@ class Member:
         """Whether the script has returned, without an error, and all that it wrote has been taken."""
         with self._changed:
             return self._has_succeeded and not self._session.has_rows
+
+    @property
+    def has_cluster(self) -> bool:
+        """Whether the process knows the addresses of all members, so that its script can start."""
+        return self._session.cluster is not None
 
     @property
     def rows_done(self) -> int:

@@ -26,6 +26,7 @@ from akdl.process.file_lock import try_lock
 from bridge.codec.ipc import read_batch
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.flink.arrow_operators import KEYED_CHUNK, START, Dealing, keyed, rows_for_members
+from bridge.flink.uids import uids
 from bridge.schema import quoted
 from bridge.serving.model_rows import DamagedModel, Model, ModelRow, ModelRows
 from bridge.serving.prediction import PredictionSettings, model_process
@@ -65,13 +66,17 @@ def deliver_models(
     table_env.create_temporary_view(view, models)
     query = f"SELECT {', '.join(_model_columns(operator, models))} FROM {view}"
     collect = Collect(settings, has_checkpoints(table_env))
-    rows = rows_for_members(table_env, table_env.sql_query(query), [0], Dealing.BY_CHUNK, settings.gathering)
-    collected = keyed(rows, KEYED_CHUNK).process(collect, output_type=_PIECE).set_parallelism(1).name(f"{operator}, models")
+    uid = uids(table_env, operator, "models")
+    models = table_env.sql_query(query)
+    rows = rows_for_members(table_env, models, [0], Dealing.BY_CHUNK, settings.gathering, uid=uid("rows"))
+    collected = keyed(rows, KEYED_CHUNK).process(collect, output_type=_PIECE).set_parallelism(1)
+    collected.name(f"{operator}, models").uid(uid("collected"))
     delivered = (
         collected.broadcast()
         .process(Deliver(settings), output_type=Types.ROW_NAMED(["delivered"], [Types.LONG()]))
         .set_parallelism(parallelism)
         .name(f"{operator}, models to hosts")
+        .uid(uid("delivered"))
     )
     table_env.create_temporary_view(f"akdl_result_{group}", result)
     table_env.create_temporary_view(f"akdl_delivered_{group}", table_env.from_data_stream(delivered))

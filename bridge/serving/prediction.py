@@ -26,6 +26,7 @@ from bridge.codec.to_columns import to_columns
 from bridge.exceptions import BridgeError, RowError
 from bridge.flink.arrow_operators import CHUNK, Gathering, chunks_of, column_types, logical_type, table_of
 from bridge.flink.time_attributes import PROCTIME, ROWTIME, time_attributes, with_plain_times
+from bridge.flink.uids import uids
 from bridge.host.carried import arrived, carry, carry_own_packages
 from bridge.schema import Schema, quoted
 from bridge.serving.model_process import ModelProcess, ModelSettings
@@ -77,18 +78,21 @@ def predict_table(table_env: StreamTableEnvironment, table: Table, settings: Pre
     rowtime = next((name for name in stays if times.get(name) == ROWTIME), None)
     needed = {*settings.input_schema.names, *stays} - set(proctimes)
     carried = with_plain_times(table_env, table, f"akdl_rows_{group}", needed, rowtime)
-    chunks, updates = chunks_of(table_env, carried, settings.gathering)
+    uid = uids(table_env, settings.process.operator)
+    chunks, updates = chunks_of(table_env, carried, settings.gathering, uid("rows"))
     types = dict(column_types(carried))
     types.update((column.name, logical_type(column.type.sql)) for column in settings.output_schema)
     columns = [(name, types[name]) for name, _ in settings.result if name not in proctimes]
     if settings.error_column is not None:
         columns.append((settings.error_column, logical_type("STRING")))
     predicted = chunks.process(_Predict(settings, [name for name, _ in columns]), output_type=CHUNK)
-    predicted.name(settings.process.operator).set_parallelism(chunks._j_data_stream.getTransformation().getParallelism())
+    predicted.name(settings.process.operator).uid(uid("prediction")).set_parallelism(
+        chunks._j_data_stream.getTransformation().getParallelism()
+    )
     event_time = None
     if rowtime is not None:
         event_time = FlinkSchema.new_builder().watermark(rowtime, "SOURCE_WATERMARK()").build()
-    result = table_of(table_env, predicted, columns, event_time, updates)
+    result = table_of(table_env, predicted, columns, event_time, updates, uid("result"))
     if not proctimes:
         return result
     view = f"akdl_predicted_{group}"

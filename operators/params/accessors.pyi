@@ -264,6 +264,7 @@ class StreamParams(WithParams):
         chunkWait: float = ...,
         chunkRows: int = ...,
         replay: str = ...,
+        maxUncommitted: int = ...,
         onReturn: str = ...,
     ) -> None: ...
     def setUserFiles(self, value: Sequence[str] | str) -> Self:
@@ -451,6 +452,12 @@ class StreamParams(WithParams):
 
     def getReplay(self) -> str:
         """Rows that a checkpoint keeps for the script that starts after a failure. "untaken": rows that the script had not taken from its dataset. "uncommitted": rows that it had not committed with `task_config.commit()`. (default 'untaken')"""
+
+    def setMaxUncommitted(self, value: int) -> Self:
+        """With replay "uncommitted": bytes of rows that one process may leave without a commit; then it gets no more rows until the script commits. (default 268435456)"""
+
+    def getMaxUncommitted(self) -> int:
+        """With replay "uncommitted": bytes of rows that one process may leave without a commit; then it gets no more rows until the script commits. (default 268435456)"""
 
     def setOnReturn(self, value: str) -> Self:
         """What becomes of further rows when the script returns before its input ends: "drain" drops them, "fail" fails the job, "restart" starts the script again for them. (default 'drain')"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bridge.settings import DRAIN, EQUAL_STEP_MODES, OFF, ON_RETURNS, REPLAYS, UNTAKEN
+from bridge.settings import MAX_UNCOMMITTED as DEFAULT_UNCOMMITTED
 from operators.params.checks import (
     any_text,
     character,
@@ -123,6 +124,11 @@ REPLAY = Param(
     'Rows that a checkpoint keeps for the script that starts after a failure. "untaken": rows that the script had not '
     'taken from its dataset. "uncommitted": rows that it had not committed with `task_config.commit()`.',
     one_of(*REPLAYS), UNTAKEN,
+)  # fmt: skip
+MAX_UNCOMMITTED = Param(
+    "maxUncommitted", "int",
+    'With replay "uncommitted": bytes of rows that one process may leave without a commit; then it gets no more rows until '
+    "the script commits.", count(1), DEFAULT_UNCOMMITTED,
 )  # fmt: skip
 ON_RETURN = Param(
     "onReturn", "str",
@@ -339,7 +345,7 @@ TRAIN = (
 SCRIPT = (*TRAIN[:3], OUTPUT_SCHEMA_STR, *TRAIN[3:])
 STREAM = (
     *TRAIN[:3], STREAM_SCHEMA_STR, *(param for param in TRAIN[3:] if param not in (EQUAL_STEPS, WEIGHT_COL)),
-    CHUNK_WAIT, CHUNK_ROWS, REPLAY, ON_RETURN,
+    CHUNK_WAIT, CHUNK_ROWS, REPLAY, MAX_UNCOMMITTED, ON_RETURN,
 )  # fmt: skip
 PREDICT = (
     OUTPUT_SCHEMA_STR, OUTPUT_SIGNATURE_DEFS, FED_COLS, INPUT_SIGNATURE_DEFS, SIGNATURE_DEF_KEY, GRAPH_DEF_TAG,

@@ -105,6 +105,7 @@ def _stream_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "watermark": split_watermark(values["outputSchemaStr"])[1],
         "replay": values["replay"],
+        "max_uncommitted": values["maxUncommitted"],
         "on_return": values["onReturn"],
         "chunk_rows": values["chunkRows"],
         "chunk_wait_s": values["chunkWait"],

@@ -70,3 +70,16 @@ def test_what_is_done_stays_done(states: tuple[MapState, ValueState]) -> None:
     pending.drop(2)
     pending.drop(1)
     assert pending.rows == 1 and restored(Pending(*states)) == ["c"]
+
+
+def test_the_bytes_of_rows_that_are_not_done_are_known(states: tuple[MapState, ValueState]) -> None:
+    pending, (rows, arrow) = Pending(*states), chunk("abc")
+    pending.add(rows, arrow)
+    pending.add(rows, arrow)
+    pending.drop(5)
+    assert pending.bytes == len(arrow)
+    again = Pending(*states)
+    again.restore()
+    assert again.bytes == len(arrow)
+    again.drop(1)
+    assert again.bytes == 0

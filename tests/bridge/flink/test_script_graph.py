@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from bridge.flink.script_graph import MAX_PARALLELISM, run_script
+from bridge.flink.script_graph import MAX_PARALLELISM, MOST_MEMBERS, run_script
 from bridge.flink.time_attributes import time_attributes
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
@@ -94,11 +94,23 @@ def test_the_result_has_the_columns_of_the_output_and_its_event_time(table_envs:
     assert time_attributes(table) == {"id_time": "ROWTIME"}
 
 
-def test_a_group_has_as_many_processes_as_there_are_keys(table_envs: Any) -> None:
+def test_a_group_has_at_most_so_many_processes(table_envs: Any) -> None:
     with pytest.raises(
-        ConfigurationError, match=f"numWorkers . numPSs is {MAX_PARALLELISM + 1}, but one group has at most 128"
+        ConfigurationError, match=f"numWorkers . numPSs is {MOST_MEMBERS + 1}, but one group has at most {MOST_MEMBERS}"
     ):
-        run(table_envs.btenv, settings(num_workers=MAX_PARALLELISM))
+        run(table_envs.btenv, settings(num_workers=MOST_MEMBERS))
+
+
+def test_a_large_group_has_a_key_for_each_process(table_envs: Any) -> None:
+    table, _ = run(table_envs.btenv, settings(num_workers=MAX_PARALLELISM + 7, num_ps=0))
+    (exchange,) = {node for node in transformations(table_envs.btenv, table) if node.getName() == "TestOp"}
+    assert (exchange.getParallelism(), exchange.getMaxParallelism()) == (MAX_PARALLELISM + 7, MAX_PARALLELISM + 7)
+
+
+def test_operators_have_names_of_their_own(table_env: Any) -> None:
+    table, _ = run(table_env, settings())
+    names = {node.getUid() for node in transformations(table_env, table)} - {None}
+    assert {name.rpartition("-")[2] for name in names} == {"rows", "addresses", "exchange", "result"}
 
 
 def test_rows_go_to_workers_in_turn_and_come_back(table_env: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -145,6 +147,35 @@ def main(config):
     again = start(ECHO, replay=UNCOMMITTED, subtask={"states": checkpoint, "attempt": 1})
     again.start()
     assert sum(again.end_input(), []) == [2, 3], "rows that the script has taken but not committed"
+
+
+def test_a_script_that_commits_too_little_gets_no_more_rows_and_a_warning(
+    start: Start, caplog: pytest.LogCaptureFixture, tmp_path: pathlib.Path
+) -> None:
+    may_commit = tmp_path / "may_commit"
+    script = f"""
+import time
+def main(config):
+    for columns in config.tf_context.rows.columns():
+        config.output_writer.write_batch({{"id": ids(columns)}})
+        while not os.path.exists({str(may_commit)!r}):
+            time.sleep(0.01)
+        config.commit(columns.rows)
+"""
+
+    def release_the_script() -> None:
+        wait_until(lambda: bool(caplog.records), "a warning")
+        may_commit.touch()
+
+    subtask = start(script, replay=UNCOMMITTED, max_uncommitted=1)
+    rows = subtask.start() + subtask.feed([1])
+    assert not caplog.records, "one chunk always passes"
+    releaser = threading.Thread(target=release_the_script)
+    releaser.start()
+    rows += subtask.feed([2])
+    releaser.join()
+    assert "1 rows" in caplog.text and "maxUncommitted is 1 bytes" in caplog.text and "task_config.commit()" in caplog.text
+    assert rows + sum(subtask.end_input(), []) == [1, 2] and pending(subtask) == 0
 
 
 def test_rows_kept_by_a_checkpoint_are_given_by_the_first_timer_too(start: Start) -> None:
