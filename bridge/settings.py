@@ -86,6 +86,7 @@ class GroupSettings:
         gpus_per_worker: GPUs that each worker leases; None stands for one where one is free.
         checkpoint_dir: Where the script keeps checkpoints: a local path or an address; None for nowhere.
         certificate: What the group's line is encrypted with; None for no encryption.
+        tmp_dirs: Flink's `io.tmp.dirs` where the job runs in the program itself; on clusters, hosts have their own.
         token: The secret by which members of the group know each other.
         watermark: Column of a stream's output that is its event time, and the SQL expression of its watermark.
         replay: Rows that checkpoints of a stream keep: rows that the script has not taken, or rows that it has not committed.
@@ -98,6 +99,8 @@ class GroupSettings:
         stop_timeout_s: How long a process may take to end after it was asked to, before it is killed.
         queue_bytes: How many bytes of rows may wait for one process on either way before the sender has to wait.
         log_lines: How many of the last lines a process printed are kept for its error.
+        log_file_bytes: Size at which the log file of a process is full, and a new one is begun.
+        log_files: How many log files of a process are kept; None for as many as Flink keeps of its own.
     """
 
     operator: str
@@ -122,6 +125,7 @@ class GroupSettings:
     gpus_per_worker: int | None = None
     checkpoint_dir: str | None = field(default=None, repr=False)  # an address may hold a password
     certificate: Certificate | None = None
+    tmp_dirs: str = ""
     token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     watermark: tuple[str, str] | None = None
     replay: str = UNTAKEN
@@ -134,6 +138,8 @@ class GroupSettings:
     stop_timeout_s: float = 10.0
     queue_bytes: int = 16 << 20  # a dozen chunks: enough to hide the latency of one call, too little to matter in memory
     log_lines: int = 100
+    log_file_bytes: int = 100 << 20
+    log_files: int | None = None
 
     @property
     def carried(self) -> list[str]:

@@ -6,6 +6,7 @@ import posixpath
 import re
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from akdl.storage.checkpoint_folder import ask_to_stop
@@ -13,6 +14,7 @@ from akdl.storage.files import FileError
 from bridge.exceptions import ConfigurationError
 from bridge.flink.errors import readable
 from bridge.host.carried import runs_elsewhere
+from bridge.host.temporary_places import IO_TMP_DIRS
 from operators.base_operator import Operator, environment_of, parallelism_of, schema_of
 from operators.flink.env import shows_process_output
 from operators.flink.slots import Need, check_slots
@@ -82,6 +84,8 @@ class ScriptOp(WithParams, Operator[Any]):
             shows_process_output(),
             runs_elsewhere(table_env),
         )
+        if not runs_elsewhere(table_env):
+            settings = replace(settings, tmp_dirs=table_env.get_config().get(IO_TMP_DIRS, ""))
         need = Need.of_group(name, settings.num_workers, settings.num_ps)
         check_slots(table_env.get_config(), [need], only_total=True)
         from bridge.flink.script_graph import run_script

@@ -9,6 +9,7 @@ import shutil
 import socket
 import tempfile
 import uuid
+from typing import Optional
 
 from akdl.process.file_lock import is_linked, try_lock
 
@@ -21,15 +22,16 @@ class OwnedFolder:
 
     Args:
         prefix: Of its name, one of `PREFIXES` or longer.
+        place: Where it is made; the system's place for temporary files by default.
 
     Attributes:
         path: Of the folder.
         fd: Descriptor of the lock. As long as a process has it, the folder stays.
     """
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, place: Optional[str] = None) -> None:
         while True:
-            self.path = os.path.join(tempfile.gettempdir(), f"{prefix}{uuid.uuid4().hex[:12]}")
+            self.path = os.path.join(place or tempfile.gettempdir(), f"{prefix}{uuid.uuid4().hex[:12]}")
             os.mkdir(self.path, 0o700)
             try:
                 self.fd = os.open(os.path.join(self.path, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -55,9 +57,13 @@ class OwnedFolder:
             self.fd = -1
 
 
-def sweep() -> None:
-    """Remove the folders of this user and host whose owners have ended without removing them."""
-    place = tempfile.gettempdir()
+def sweep(place: Optional[str] = None) -> None:
+    """Remove the folders of this user and host whose owners have ended without removing them.
+
+    Args:
+        place: Where they are; the system's place for temporary files by default.
+    """
+    place = place or tempfile.gettempdir()
     for name in os.listdir(place):
         if name.startswith(PREFIXES):
             _remove_unused(os.path.join(place, name))

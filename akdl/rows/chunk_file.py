@@ -1,5 +1,6 @@
 """The rows of one input on disk: its chunks as they came, and the TFRecord file of the same rows as far as it was asked for."""
 
+import errno
 import io
 import os
 import threading
@@ -63,8 +64,13 @@ class ChunkFile:
         return self._is_begun and len(self._frame_ends) > chunks
 
     def make_frames(self, chunks: int) -> None:
-        """Write the rows of so many chunks to the TFRecord file, unless they are there; many threads may ask for that."""
+        """Write the rows of so many chunks to the TFRecord file, unless they are there; many threads may ask for that.
+
+        Raises:
+            OSError: There is no room for them.
+        """
         with self._making:
+            self._check_room(chunks)
             if not self._is_begun:
                 _write_at(self.path, 0, b"")
                 self._is_begun = True
@@ -73,10 +79,31 @@ class ChunkFile:
                 _write_at(self.path, self._frame_ends[-1], frames)
                 self._frame_ends.append(self._frame_ends[-1] + len(frames))
 
-    def frames(self, start: int, end: int) -> bytes:
-        """Return the frames of the chunks from `start` to before `end`, and write them to the TFRecord file if need be."""
-        self.make_frames(end)
-        return _read(self.path, self._frame_ends[start], self._frame_ends[end])
+    def frames(self, start: int, end: int, keep: bool) -> bytes:
+        """Return the frames of the chunks from `start` to before `end`.
+
+        Args:
+            start: The first chunk.
+            end: The chunk after the last one.
+            keep: Write them to the TFRecord file, for others who will read it.
+        """
+        if keep:
+            self.make_frames(end)
+        if self.has_frames(end):
+            return _read(self.path, self._frame_ends[start], self._frame_ends[end])
+        return b"".join(self._encoder.frames(self.columns(chunk)) for chunk in range(start, end))
+
+    def _check_room(self, chunks: int) -> None:
+        """Refuse to begin what will find no room, as far as the chunks so far tell."""
+        made = len(self._frame_ends) - 1
+        if made >= chunks:
+            return
+        wanted = self._ends[chunks] - self._ends[made]  # an Example has more bytes than its cells
+        if made:
+            wanted = wanted * self._frame_ends[-1] // self._ends[made]
+        folder = os.path.dirname(self.path)
+        if wanted > free_bytes(folder):
+            raise _no_room(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), folder, wanted)
 
 
 def write_all(file: io.RawIOBase, data: Union[bytes, memoryview]) -> None:
@@ -86,11 +113,34 @@ def write_all(file: io.RawIOBase, data: Union[bytes, memoryview]) -> None:
         view = view[file.write(view) :]
 
 
+def free_bytes(folder: str) -> int:
+    """Return how many bytes this user may still write to the disk of a folder."""
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
+
+
 def _write_at(path: str, place: int, data: Union[bytes, memoryview]) -> None:
     """Write to a file from a place on, where nothing is but what an error has left."""
-    with open(path, "r+b" if place else "wb", buffering=0, opener=private) as file:
-        file.seek(place)
-        write_all(file, data)
+    try:
+        with open(path, "r+b" if place else "wb", buffering=0, opener=private) as file:
+            file.seek(place)
+            write_all(file, data)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _no_room(error, os.path.dirname(path), len(data)) from None
+        raise
+
+
+def _no_room(error: OSError, folder: str, wanted: int) -> OSError:
+    """Return the error that says what lies in a folder, and what to do."""
+    held = sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))
+    sizes = f"holds {held / 1e6:.1f} MB, {free_bytes(folder) / 1e6:.1f} MB are free"
+    return OSError(
+        error.errno,
+        f"{error.strerror}: {folder} {sizes}, and the next rows need {wanted / 1e6:.1f} MB. Make room there, "
+        "or set Flink's io.tmp.dirs (else TMPDIR) to folders on larger disks; dataset_file takes about four times the "
+        "bytes of what batches() reads",
+    )
 
 
 def _read(path: str, start: int, end: int) -> bytes:

@@ -2,7 +2,8 @@
 
 Chunks are appended to a file as they come, as columns, and no row is touched. Readers follow: `columns` gives the chunks as
 they are; `segments` lets TensorFlow's own TFRecord reader follow, by the path of a small file with the rows of the chunks that
-have arrived since, and at last nothing more. Examples are made when they are first asked for, and kept in the TFRecord file.
+have arrived since, and at last nothing more. Examples are made when they are asked for, and kept in the TFRecord file where
+a script asks for this file or reads a second time.
 """
 
 import os
@@ -155,8 +156,9 @@ class FileRows:
             yield self._input.path
             return
         with self._segment() as segment:
+            keep = self._readers > 1  # who reads once leaves nothing that is only of use for a second time
             for start, end in self._ranges():
-                _write_anew(segment, self._input.frames(start, end))
+                _write_anew(segment, self._input.frames(start, end, keep))
                 yield segment
 
     def columns(self) -> Iterator[Rows]:

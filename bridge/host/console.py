@@ -20,21 +20,28 @@ def say(text: str) -> None:
 class LogFile:
     """A file of lines, which is given up with a warning when a line cannot be written, as on a full disk.
 
+    A full file becomes `PATH.1`, and what was this becomes `PATH.2`, as with Flink's own log files.
+
     Args:
         path: Of the file, which only this user may read; an existing one is replaced.
+        most_bytes: Size at which a file is full.
+        most_files: How many there are at most; the oldest goes.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, most_bytes: int = 100 << 20, most_files: int = 10) -> None:
         self._path = path
+        self._most_bytes = most_bytes
+        self._most_files = most_files
         self._fd: int | None = None
-        try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            self._give_up(error)
+        self._size = 0
+        self._open()
 
     def write(self, line: str) -> None:
         """Write a line."""
         rest = f"{line}\n".encode("utf-8", "backslashreplace")
+        if self._size and self._size + len(rest) > self._most_bytes:
+            self._roll()
+        self._size += len(rest)
         while self._fd is not None and rest:
             try:
                 rest = rest[os.write(self._fd, rest) :]
@@ -47,6 +54,27 @@ class LogFile:
         if fd is not None:
             with contextlib.suppress(OSError):  # a network's file system may say only now that it is full
                 os.close(fd)
+
+    def _open(self) -> None:
+        try:
+            self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            self._give_up(error)
+
+    def _roll(self) -> None:
+        if self._fd is None:
+            return
+        self.close()
+        names = [self._path, *(f"{self._path}.{number}" for number in range(1, self._most_files))]
+        try:
+            for older, newer in zip(names[:0:-1], names[-2::-1]):
+                if os.path.exists(newer):
+                    os.replace(newer, older)
+        except OSError as error:
+            self._give_up(error)
+            return
+        self._size = 0
+        self._open()
 
     def _give_up(self, error: OSError) -> None:
         logger.warning("cannot write the log file %s, the job goes on without it: %s", self._path, error.strerror)

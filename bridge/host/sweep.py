@@ -5,6 +5,7 @@ Locks, and pipes that somebody reads, tell what is still used. Nothing is judged
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import tempfile
@@ -19,12 +20,16 @@ logger = logging.getLogger(__name__)
 PIPE = "alive"  # in the folder of a model process, which reads it
 
 
-def sweep() -> None:
+def sweep(place: str | None = None) -> None:
     """Remove folders of scripts, models, environments and programs that nobody uses any more.
 
     Never fails: whoever starts does not need what is in the way here, or hears of it elsewhere.
+
+    Args:
+        place: Where folders of scripts are, besides the system's place for temporary files.
     """
-    for clean in (owned_folder.sweep, sweep_environments, _sweep_models):
+    sweep_place = functools.partial(owned_folder.sweep, place)
+    for clean in (owned_folder.sweep, sweep_place, sweep_environments, _sweep_models):
         try:
             clean()
         except (OSError, ConfigurationError) as error:

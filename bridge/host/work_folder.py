@@ -34,6 +34,7 @@ class WorkFolder:
     Args:
         user_files: The user's files.
         path: An existing folder, which somebody else removes should this process be killed; by default a new one.
+        place: Where a new one is made; the system's place for temporary files by default.
 
     Raises:
         ConfigurationError: There is no room for it, or a user file does not belong into it.
@@ -44,12 +45,12 @@ class WorkFolder:
         fds: Descriptors that the process has to inherit; as long as it lives, the folder stays.
     """
 
-    def __init__(self, user_files: Sequence[UserFile], path: str | None = None) -> None:
+    def __init__(self, user_files: Sequence[UserFile], path: str | None = None, place: str | None = None) -> None:
         self.fds: tuple[int, ...] = ()
         self.path = path or ""
         try:
             if path is None:
-                owned = OwnedFolder("akdl-")
+                owned = OwnedFolder("akdl-", place)
                 self.path, self.fds = owned.path, (owned.fd,)
                 self.fds += (_remove_when_unused(self.path),)
             self.private = os.path.join(self.path, PRIVATE_FOLDER)
@@ -57,8 +58,8 @@ class WorkFolder:
         except OSError as error:
             self.remove()
             raise ConfigurationError(
-                f"no work folder can be made in {tempfile.gettempdir()}: {error.strerror}: make room there, or set TMPDIR to "
-                "another place"
+                f"no work folder can be made in {place or tempfile.gettempdir()}: {error.strerror}: make room there, or set "
+                "Flink's io.tmp.dirs, or TMPDIR, to another place"
             ) from error
         except BaseException:
             self.remove()

@@ -23,6 +23,8 @@ from bridge.workarounds import is_worker_process
 
 logger = logging.getLogger(__name__)
 
+_LOG_FILES = 10  # Flink's default
+
 
 def task_of(settings: GroupSettings, folder: WorkFolder) -> Task:
     """Return what a process is told when it has connected."""
@@ -107,9 +109,17 @@ def _lease_gpus(settings: GroupSettings, index: int) -> Lease | None:
     return leased
 
 
-def open_log_file(name: str) -> LogFile | None:
-    """Open a log file beside Flink's own where Flink says where that is, as on a TaskManager."""
+def open_log_file(name: str, most_bytes: int, most_files: int | None) -> LogFile | None:
+    """Open a log file beside Flink's own where Flink says where that is, as on a TaskManager.
+
+    Args:
+        name: Of the process.
+        most_bytes: See `LogFile`.
+        most_files: See `LogFile`; None for as many as Flink keeps of its own (`env.log.max`).
+    """
     folder = os.environ.get("FLINK_LOG_DIR", "")
     if not os.path.isdir(folder):
         return None
-    return LogFile(os.path.join(folder, f"akdl-{name}.log"))
+    flinks = os.environ.get("MAX_LOG_FILE_NUMBER", "")
+    files = most_files or (int(flinks) if flinks.isdigit() and int(flinks) else _LOG_FILES)
+    return LogFile(os.path.join(folder, f"akdl-{name}.log"), most_bytes, files)

@@ -14,6 +14,7 @@ from bridge.group.roles import label
 from bridge.host.console import say
 from bridge.host.process import ChildProcess
 from bridge.host.sweep import sweep
+from bridge.host.temporary_places import places
 from bridge.host.work_folder import STACKS_FILE, WorkFolder
 from bridge.member.failures import paragraphs
 from bridge.member.launch import launch, open_log_file, task_of
@@ -46,9 +47,12 @@ class ScriptProcess:
         self._attempt = attempt
         self._changed = changed
         self.label = label(index, settings.num_workers)
-        self._log_file = open_log_file(f"{settings.operator}-{group}-{self.label.replace(' ', '-')}-{attempt}")
-        sweep()
-        self._folder = WorkFolder(settings.user_files)
+        name = f"{settings.operator}-{group}-{self.label.replace(' ', '-')}-{attempt}"
+        self._log_file = open_log_file(name, settings.log_file_bytes, settings.log_files)
+        known = places(os.environ, settings.tmp_dirs)
+        place = known[index % len(known)]
+        sweep(place)
+        self._folder = WorkFolder(settings.user_files, place=place)
         self._server: BridgeServer | None = None
         self._child: ChildProcess | None = None
 

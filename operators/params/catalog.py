@@ -154,6 +154,14 @@ PROGRESS = Param(
     "progress", "bool",
     "Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log.", flag, True,
 )  # fmt: skip
+LOG_FILE_SIZE = Param(
+    "logFileSize", "int", "Bytes of a process's log file on a TaskManager after which a new file is begun.", count(1), 100 << 20
+)
+LOG_FILE_COUNT = Param(
+    "logFileCount", "int",
+    "Log files that are kept of a process; as many as Flink keeps of its own (env.log.max) when it is not set.", count(1), None,
+    returns="int | None",
+)  # fmt: skip
 PYTHON_ENV = Param(
     "pythonEnv", "str",
     "A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default.",
@@ -340,7 +348,7 @@ PREDICTION_DETAIL_COL = Param(
 TRAIN = (
     USER_FILES, MAIN_SCRIPT_FILE, USER_PARAMS, SELECTED_COLS, NUM_WORKERS, NUM_PSS, PYTHON_ENV, ENV_VARS,
     INTRA_OP_PARALLELISM, EXACT_DOUBLES, CHIEF_COORDINATES, EQUAL_STEPS, WEIGHT_COL, HOST_NETWORK, GROUP_TLS, GPUS_PER_WORKER,
-    CHECKPOINT_DIR, START_TIMEOUT, STALL_TIMEOUT, PROGRESS, LOG_DIR, ML_ENVIRONMENT_ID,
+    CHECKPOINT_DIR, START_TIMEOUT, STALL_TIMEOUT, PROGRESS, LOG_DIR, LOG_FILE_SIZE, LOG_FILE_COUNT, ML_ENVIRONMENT_ID,
 )  # fmt: skip
 SCRIPT = (*TRAIN[:3], OUTPUT_SCHEMA_STR, *TRAIN[3:])
 STREAM = (

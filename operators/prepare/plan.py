@@ -87,6 +87,8 @@ def plan(
         checkpoint_dir=_absolute(operator, values["checkpointDir"]),
         start_timeout_s=values["startTimeout"],
         stall_timeout_s=values["stallTimeout"],
+        log_file_bytes=values["logFileSize"],
+        log_files=values["logFileCount"],
         **({} if kind != "stream" else _stream_settings(values)),
     )
 

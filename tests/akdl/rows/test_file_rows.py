@@ -97,7 +97,9 @@ def test_segments_follow_the_rows_and_leave_nothing(feed: Feed, rows: FileRows, 
     assert ids_in(next(segments)) == [2]
     feed.end()
     assert list(segments) == []
-    assert sorted(os.listdir(tmp_path)) == ["dataset.columns", "dataset.tfrecords"]
+    assert os.listdir(tmp_path) == ["dataset.columns"], "who reads once needs no file of Examples"
+    assert [each for path in rows.segments() for each in ids_in(path)] == [1, 2]
+    assert sorted(os.listdir(tmp_path)) == ["dataset.columns", "dataset.tfrecords"], "who reads again may do so often"
 
 
 def test_two_readers_at_once_get_all_rows_each(feed: Feed, rows: FileRows) -> None:

@@ -27,6 +27,18 @@ def test_a_log_file_belongs_to_its_user_alone(tmp_path: pathlib.Path) -> None:
     file.write("nothing")
 
 
+@pytest.mark.parametrize("most_files", [1, 3])
+def test_full_log_files_are_kept_up_to_a_number(most_files: int, tmp_path: pathlib.Path) -> None:
+    file = LogFile(str(tmp_path / "log"), most_bytes=16, most_files=most_files)
+    for number in range(9):
+        file.write(f"line {number}")
+    file.write("a line longer than a file")
+    file.close()
+    lines = {path.name: path.read_text().splitlines() for path in tmp_path.iterdir()}
+    expected = {"log": ["a line longer than a file"], "log.1": ["line 8"], "log.2": ["line 6", "line 7"]}
+    assert lines == dict(list(expected.items())[:most_files])
+
+
 @pytest.mark.parametrize("path", ["/dev/full", "/proc/no/such/folder/log"])
 def test_a_log_file_that_cannot_be_written_is_given_up(path: str, caplog: pytest.LogCaptureFixture) -> None:
     file = LogFile(path)

@@ -21,11 +21,11 @@ COUNT = b"def main(config):\n    config.output_writer.write_batch({'id': [config
 PRINT = b"def main(config):\n    for number in range(1000):\n        print('line', number)\n"
 
 
-def run(script: bytes, rows: int = 0) -> int:
+def run(script: bytes, rows: int = 0, **changes: str) -> int:
     """Run a script with rows of 1 KB, and return how many messages it writes."""
     settings = GroupSettings(
         operator="TestOp", kind="batch", num_workers=1, num_ps=0, input_schema=INPUT, output_schema=OUTPUT,
-        main_script="script.py", user_files=(UserFile("script.py", script),),
+        main_script="script.py", user_files=(UserFile("script.py", script),), **changes,
     )  # fmt: skip
     member = Member(settings, "group", 0, 0, lambda: None)
     try:
@@ -46,17 +46,27 @@ def test_a_folder_that_cannot_be_made_is_refused_in_words(
     with small_disk(tmp_path / "full", option) as folder:
         fill(folder)
         monkeypatch.setattr("tempfile.tempdir", str(folder))
-        with pytest.raises(ConfigurationError, match="No space left on device: make room there, or set TMPDIR"):
+        with pytest.raises(
+            ConfigurationError, match="No space left on device: make room there, or set Flink.s io.tmp.dirs, or TMPDIR"
+        ):
             run(COUNT)
         assert [name for name in os.listdir(folder) if name.startswith("akdl-")] == []
 
 
-def test_rows_that_find_no_room_fail_the_task(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_find_no_room_fail_the_task(tmp_path: pathlib.Path) -> None:
     with small_disk(tmp_path / "small", "size=1m") as folder:
-        monkeypatch.setattr("tempfile.tempdir", str(folder))
-        with pytest.raises(TaskError, match=r"did not arrive completely: \[Errno 28\] No space left on device"):
-            run(COUNT, rows=3000)
+        words = rf"No space left on device: {folder}/akdl-\w+/\S+ holds .* MB, .* MB are free, .*Make room there"
+        with pytest.raises(TaskError, match=words):
+            run(COUNT, rows=3000, tmp_dirs=f"{folder},{folder}")
         assert [name for name in os.listdir(folder) if name.startswith("akdl-")] == []
+
+
+def test_a_file_that_will_find_no_room_is_not_begun(tmp_path: pathlib.Path) -> None:
+    """The columns fit, their Examples do not, and the first chunk tells so."""
+    script = COUNT.replace(b"config.dataset_length", b"len(open(config.dataset_file, 'rb').read()) and 1")
+    with small_disk(tmp_path / "small", "size=5m") as folder:
+        with pytest.raises(TaskError, match=r"holds 3\.\d MB, 2\.\d MB are free, and the next rows need 3\.\d MB"):
+            run(script, rows=3000, tmp_dirs=str(folder))
 
 
 def test_a_log_that_finds_no_room_does_no_harm(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,12 +140,16 @@ def test_the_task_of_a_stream(folder: WorkFolder) -> None:
 
 def test_a_log_file_lies_beside_those_of_flink(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path))
-    file = open_log_file("op-chief-0")
+    monkeypatch.setenv("MAX_LOG_FILE_NUMBER", "2")
+    file = open_log_file("op-chief-0", 10, None)
     assert file is not None
     file.write("ł")
     assert (tmp_path / "akdl-op-chief-0.log").read_text(encoding="utf-8") == "ł\n", "written line by line"
+    for _ in range(9):
+        file.write("line")
     file.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["akdl-op-chief-0.log", "akdl-op-chief-0.log.1"], "as Flink's"
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path / "missing"))
-    assert open_log_file("op-chief-0") is None
+    assert open_log_file("op-chief-0", 10, None) is None
     monkeypatch.delenv("FLINK_LOG_DIR")
-    assert open_log_file("op-chief-0") is None
+    assert open_log_file("op-chief-0", 10, None) is None
