@@ -170,7 +170,8 @@ def _run_script(
             raise
     if isinstance(task_config, TrainTaskConfig) and task_config.task_type == "chief":
         task_config.reports.is_exporting = True
-        write_checked_model(task_config.saved_model_dir, writer, checkpoint=_latest_checkpoint(task_config))
+        checkpoint, model_dir = _latest_checkpoint(task_config), task.model_dir or None
+        write_checked_model(task_config.saved_model_dir, writer, checkpoint=checkpoint, model_dir=model_dir)
     writer.close()
 
 

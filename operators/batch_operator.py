@@ -37,6 +37,7 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
 
     def __init__(self) -> None:
         super().__init__()
+        self._model_dir: str | None = None  # where the model lies that this table names
         self._packed: str | None = None  # the model that this table holds, once it was asked for, as a file
 
     @staticmethod

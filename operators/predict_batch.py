@@ -235,9 +235,9 @@ def pack_model_table(model: BatchOperator) -> str:
                 model._defer(received)
                 BatchOperator.execute()
                 BatchOperator._has_run = True
-                model._packed = packed_rows(received.rows)
+                model._packed = packed_rows(received.rows, model._model_dir)
             else:
-                model._packed = model._run(lambda: packed_rows(_rows(model)))
+                model._packed = model._run(lambda: packed_rows(_rows(model), model._model_dir))
         except ModelError as error:
             raise ConfigurationError(f"the model table that {type(model).__name__} makes: {error}") from None
     return model._packed

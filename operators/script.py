@@ -100,5 +100,6 @@ class ScriptOp(WithParams, Operator[Any]):
         self._shown = {
             group: Shown(shown_name, settings.size, settings.kind == "train", self._get(PROGRESS), self._get(LOG_DIR))
         }
+        self._model_dir = settings.model_dir
         self._also_starts_what(*ops)
         self._fix()

@@ -18,6 +18,7 @@ from akdl.serving.errors import ServingError
 from akdl.serving.runners import FunctionRunner, SessionRunner, runs_eagerly
 from akdl.serving.signature import Signature, TensorDescription, read_signatures
 from akdl.storage.model_archive import ModelError, find_saved_model, write_model
+from akdl.storage.model_place import put_model
 
 TIMEOUT_S = 600.0  # TensorFlow's start and a model of some GB from a slow disk
 _LAST_LINES = 20
@@ -92,16 +93,33 @@ def describe_in_clean_process(folder: str, timeout_s: float = TIMEOUT_S) -> Dict
 
 
 def write_checked_model(
-    folder: str, output_writer: Any, timeout_s: float = TIMEOUT_S, checkpoint: Optional[str] = None
+    folder: str,
+    output_writer: Any,
+    timeout_s: float = TIMEOUT_S,
+    checkpoint: Optional[str] = None,
+    model_dir: Optional[str] = None,
 ) -> None:
     """Check the SavedModel in `folder` in a clean process and send it as rows, see `akdl.storage.model_archive.write_model`.
 
     The manifest says what the check has found. Nothing is sent unless it is a model.
 
+    Args:
+        folder: See `describe`.
+        output_writer: See `akdl.storage.model_archive.write_model`.
+        timeout_s: See `describe_in_clean_process`.
+        checkpoint: See `akdl.storage.model_archive.pack`.
+        model_dir: Where the model is written, so that one row names it; None for rows with the model itself.
+
     Raises:
         ModelError: See `describe_in_clean_process` and `akdl.storage.model_archive.pack`.
+        FileError: The model cannot be written to `model_dir`.
     """
-    write_model(folder, output_writer, describe_in_clean_process(folder, timeout_s), checkpoint)
+    details = describe_in_clean_process(folder, timeout_s)
+    if model_dir is None:
+        write_model(folder, output_writer, details, checkpoint)
+    else:
+        row = put_model(folder, model_dir, details, checkpoint)
+        output_writer.write_batch({"model_id": [0], "model_info": [row]})
 
 
 def main(arguments: Sequence[str]) -> int:

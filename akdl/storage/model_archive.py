@@ -81,12 +81,12 @@ def pack(
     model = find_saved_model(folder)
     with contextlib.ExitStack() as stack:
         spools = [stack.enter_context(tempfile.TemporaryFile(prefix="akdl-model-"))]
-        _write_zip(model, spools[0], details or {})
+        write_zip(model, spools[0], details or {})
         names = [os.path.abspath(model) + ".zip"]
         head = os.path.basename(names[0])
         if checkpoint is not None:
             spools.append(stack.enter_context(tempfile.TemporaryFile(prefix="akdl-model-")))
-            _write_zip(checkpoint, spools[1], None)
+            write_zip(checkpoint, spools[1], None)
             names.append(os.path.abspath(checkpoint) + ".zip")
             head = json.dumps([_summary(name, spool.tell()) for name, spool in zip(names, spools)])
         yield 0, head
@@ -197,7 +197,7 @@ def _send(rows: List[Tuple[int, str]], output_writer: Any) -> None:
 # Directory to zip.
 
 
-def _write_zip(folder: str, file: IO[bytes], details: Optional[Mapping[str, Any]]) -> None:
+def write_zip(folder: str, file: IO[bytes], details: Optional[Mapping[str, Any]], compress: bool = True) -> None:
     """Write a folder as a zip file, which ends at the file's position; with a manifest unless `details` is None."""
     files: Dict[str, Dict[str, Any]] = {}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -207,6 +207,8 @@ def _write_zip(folder: str, file: IO[bytes], details: Optional[Mapping[str, Any]
                 continue
             path = os.path.join(folder, *name.split("/"))
             entry = _entry(name, os.path.getsize(path), stat.S_IFREG | 0o644)
+            if not compress:
+                entry.compress_type = zipfile.ZIP_STORED
             with open(path, "rb") as source, archive.open(entry, "w") as packed:
                 files[name] = _copy(source, packed)
         if details is not None:
@@ -300,6 +302,11 @@ def _bytes_of_model(head: Any) -> Optional[int]:
     try:
         return int(json.loads(head)[0]["size"])
     except (ValueError, TypeError, KeyError, IndexError):
+        if isinstance(head, str) and "akdl-model-" in head:
+            raise ModelError(
+                f"the table names a model that lies in the modelDir of the operator that trained it, {_shown(head)}: predict "
+                "with that operator as the model, or with the zip file there as modelPath"
+            ) from None
         raise ModelError(f"the row with model_id 0 should hold the name of a zip file, got {_shown(head)}") from None
 
 

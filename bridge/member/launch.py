@@ -41,6 +41,7 @@ def task_of(settings: GroupSettings, folder: WorkFolder) -> Task:
         chunk_wait_ms=int(settings.chunk_wait_s * 1000) if settings.kind == "stream" else 0,
         commits=settings.replay == UNCOMMITTED,
         checkpoint_dir=settings.checkpoint_dir or "",
+        model_dir=settings.model_dir or "",
         extra_inputs=[ExtraInput(columns=table_columns(schema)) for schema in settings.extra_schemas],
     )
 

@@ -497,6 +497,7 @@ class TrainParams(WithParams):
         progress: bool = ...,
         logDir: str = ...,
         MLEnvironmentId: int = ...,
+        modelDir: str = ...,
     ) -> None: ...
     def setUserFiles(self, value: Sequence[str] | str) -> Self:
         """Paths of the files that the script needs; the script may be among them. (default ())"""
@@ -654,6 +655,12 @@ class TrainParams(WithParams):
     def getMLEnvironmentId(self) -> int:
         """Always 0: a program has one environment. (default 0)"""
 
+    def setModelDir(self, value: str) -> Self:
+        """Folder, or address of a storage, that hosts and this program reach: the model is written there, and its table names it. It takes seconds per GB. When it is not set, the table carries the model, at about 10 MB/s. (default None)"""
+
+    def getModelDir(self) -> str | None:
+        """Folder, or address of a storage, that hosts and this program reach: the model is written there, and its table names it. It takes seconds per GB. When it is not set, the table carries the model, at about 10 MB/s. (default None)"""
+
 class TrainerParams(WithParams):
     """Parameters of pipeline stages that train a model."""
 
@@ -686,6 +693,7 @@ class TrainerParams(WithParams):
         progress: bool = ...,
         logDir: str = ...,
         MLEnvironmentId: int = ...,
+        modelDir: str = ...,
         inferSelectedCols: Sequence[str] = ...,
         outputSchemaStr: str = ...,
         schemaStr: str = ...,
@@ -864,6 +872,12 @@ class TrainerParams(WithParams):
 
     def getMLEnvironmentId(self) -> int:
         """Always 0: a program has one environment. (default 0)"""
+
+    def setModelDir(self, value: str) -> Self:
+        """Folder, or address of a storage, that hosts and this program reach: the model is written there, and its table names it. It takes seconds per GB. When it is not set, the table carries the model, at about 10 MB/s. (default None)"""
+
+    def getModelDir(self) -> str | None:
+        """Folder, or address of a storage, that hosts and this program reach: the model is written there, and its table names it. It takes seconds per GB. When it is not set, the table carries the model, at about 10 MB/s. (default None)"""
 
     def setInferSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns that feed the model when it predicts; all when it is not set. (default None)"""
@@ -1761,6 +1775,7 @@ class KerasTrainParams(WithParams):
         hostNetwork: str = ...,
         groupTls: bool = ...,
         gpusPerWorker: int = ...,
+        modelDir: str = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
         progress: bool = ...,
@@ -1905,6 +1920,12 @@ class KerasTrainParams(WithParams):
     def getGpusPerWorker(self) -> int | None:
         """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
 
+    def setModelDir(self, value: str) -> Self:
+        """Folder, or address of a storage, that hosts and this program reach: the model is written there, and its table names it. It takes seconds per GB. When it is not set, the table carries the model, at about 10 MB/s. (default None)"""
+
+    def getModelDir(self) -> str | None:
+        """Folder, or address of a storage, that hosts and this program reach: the model is written there, and its table names it. It takes seconds per GB. When it is not set, the table carries the model, at about 10 MB/s. (default None)"""
+
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which all processes of the group have to be connected. (default 300.0)"""
 
@@ -1964,6 +1985,7 @@ class KerasTrainerParams(WithParams):
         hostNetwork: str = ...,
         groupTls: bool = ...,
         gpusPerWorker: int = ...,
+        modelDir: str = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
         progress: bool = ...,
@@ -2113,6 +2135,12 @@ class KerasTrainerParams(WithParams):
 
     def getGpusPerWorker(self) -> int | None:
         """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
+
+    def setModelDir(self, value: str) -> Self:
+        """Folder, or address of a storage, that hosts and this program reach: the model is written there, and its table names it. It takes seconds per GB. When it is not set, the table carries the model, at about 10 MB/s. (default None)"""
+
+    def getModelDir(self) -> str | None:
+        """Folder, or address of a storage, that hosts and this program reach: the model is written there, and its table names it. It takes seconds per GB. When it is not set, the table carries the model, at about 10 MB/s. (default None)"""
 
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which all processes of the group have to be connected. (default 300.0)"""

@@ -136,6 +136,12 @@ ON_RETURN = Param(
     '"restart" starts the script again for them.',
     one_of(*ON_RETURNS), DRAIN,
 )  # fmt: skip
+MODEL_DIR = Param(
+    "modelDir", "str",
+    "Folder, or address of a storage, that hosts and this program reach: the model is written there, and its table names it. "
+    "It takes seconds per GB. When it is not set, the table carries the model, at about 10 MB/s.", filled_text, None,
+    returns="str | None",
+)  # fmt: skip
 START_TIMEOUT = Param(
     "startTimeout", "float", "Seconds within which all processes of the group have to be connected.", some_seconds, 300.0
 )
@@ -349,10 +355,11 @@ TRAIN = (
     USER_FILES, MAIN_SCRIPT_FILE, USER_PARAMS, SELECTED_COLS, NUM_WORKERS, NUM_PSS, PYTHON_ENV, ENV_VARS,
     INTRA_OP_PARALLELISM, EXACT_DOUBLES, CHIEF_COORDINATES, EQUAL_STEPS, WEIGHT_COL, HOST_NETWORK, GROUP_TLS, GPUS_PER_WORKER,
     CHECKPOINT_DIR, START_TIMEOUT, STALL_TIMEOUT, PROGRESS, LOG_DIR, LOG_FILE_SIZE, LOG_FILE_COUNT, ML_ENVIRONMENT_ID,
+    MODEL_DIR,
 )  # fmt: skip
-SCRIPT = (*TRAIN[:3], OUTPUT_SCHEMA_STR, *TRAIN[3:])
+SCRIPT = (*TRAIN[:3], OUTPUT_SCHEMA_STR, *TRAIN[3:-1])
 STREAM = (
-    *TRAIN[:3], STREAM_SCHEMA_STR, *(param for param in TRAIN[3:] if param not in (EQUAL_STEPS, WEIGHT_COL)),
+    *TRAIN[:3], STREAM_SCHEMA_STR, *(param for param in TRAIN[3:] if param not in (EQUAL_STEPS, WEIGHT_COL, MODEL_DIR)),
     CHUNK_WAIT, CHUNK_ROWS, REPLAY, MAX_UNCOMMITTED, ON_RETURN,
 )  # fmt: skip
 PREDICT = (
@@ -364,7 +371,7 @@ KERAS_TRAIN = (
     TENSOR_COL, LABEL_COL, LAYERS, OPTIMIZER, LEARNING_RATE, NUM_EPOCHS, BATCH_SIZE, VALIDATION_SPLIT, SAVE_BEST_ONLY,
     BEST_METRIC, SAVE_CHECKPOINTS_EPOCHS, SAVE_CHECKPOINTS_SECS, CHECKPOINT_FILE_PATH, REMOVE_CHECKPOINT, SEED, NUM_WORKERS,
     NO_PSS, PYTHON_ENV, ENV_VARS, INTRA_OP_PARALLELISM, HOST_NETWORK, GROUP_TLS, GPUS_PER_WORKER, START_TIMEOUT, STALL_TIMEOUT,
-    PROGRESS, LOG_DIR, ML_ENVIRONMENT_ID,
+    PROGRESS, LOG_DIR, MODEL_DIR, ML_ENVIRONMENT_ID,
 )  # fmt: skip
 KERAS_PREDICT = (
     PREDICTION_COL, PREDICTION_DETAIL_COL, RESERVED_COLS, INFER_BATCH_SIZE, MODEL_INTRA_OP_PARALLELISM, ERROR_COL, PYTHON_ENV,

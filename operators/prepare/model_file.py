@@ -10,20 +10,27 @@ from typing import Any
 
 from akdl.storage.files import fetch
 from akdl.storage.model_archive import find_saved_model, unpack
+from akdl.storage.model_place import get_model, named_model
 from operators.prepare.program_folder import named_by_content, program_folder
 
 
-def packed_rows(rows: Iterable[tuple[Any, Any]]) -> str:
+def packed_rows(rows: Iterable[tuple[Any, Any]], model_dir: str | None = None) -> str:
     """Return a file of a SavedModel that can travel with jobs.
 
     Args:
         rows: Of a model table, in any order. They are read one after the other, so a large model needs little memory.
+        model_dir: Where models lie that rows only name; None where rows may name none.
 
     Raises:
         ModelError: The rows are no model.
     """
     place = tempfile.mkdtemp(dir=program_folder())
     try:
+        if model_dir is not None:
+            rows = list(rows)
+            name = named_model(rows[0][1]) if len(rows) == 1 else None
+            if name is not None:
+                return named_by_content(get_model(name, model_dir, place), "model")[0]
         return _pack(unpack(rows, os.path.join(place, "unpacked")), place)
     finally:
         shutil.rmtree(place, ignore_errors=True)

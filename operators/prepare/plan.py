@@ -84,7 +84,8 @@ def plan(
         host_network=values["hostNetwork"],
         certificate=new_certificate(operator) if values["groupTls"] and workers + servers > 1 else None,
         gpus_per_worker=values["gpusPerWorker"],
-        checkpoint_dir=_absolute(operator, values["checkpointDir"]),
+        checkpoint_dir=_absolute(operator, "checkpointDir", values),
+        model_dir=_absolute(operator, "modelDir", values) if kind == "train" else None,
         start_timeout_s=values["startTimeout"],
         stall_timeout_s=values["stallTimeout"],
         log_file_bytes=values["logFileSize"],
@@ -93,14 +94,15 @@ def plan(
     )
 
 
-def _absolute(operator: str, address: str | None) -> str | None:
+def _absolute(operator: str, parameter: str, values: Mapping[str, Any]) -> str | None:
     """Return the address of a folder as all hosts understand it."""
+    address: str | None = values[parameter]
     if address is None or is_remote(address):
         return address
     try:
         return local_path(address)
     except FileError as error:
-        raise ConfigurationError(f"{operator}: parameter 'checkpointDir': {error}") from None
+        raise ConfigurationError(f"{operator}: parameter {parameter!r}: {error}") from None
 
 
 def _stream_settings(values: Mapping[str, Any]) -> dict[str, Any]:

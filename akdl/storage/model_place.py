@@ -1,0 +1,119 @@
+"""Models that lie in a folder, `modelDir`, while their table has one row that names them.
+
+A model table carries a model at about 10 MB/s. With `modelDir` the chief writes the model there, as a zip file named by its
+content, and the row has this name and its checksum, and no address. A reader looks in the folder that it is told, and nowhere
+else: a table cannot make it read another file. Nothing is unpickled.
+"""
+
+import contextlib
+import json
+import os
+import re
+import tempfile
+import uuid
+from typing import Any, Callable, Dict, Mapping, Optional
+
+from akdl.storage.files import FileError, fetch, is_remote, local_path, opened_with_fsspec, sha256_of, shown
+from akdl.storage.model_archive import ModelError, find_saved_model, write_zip
+
+_KEY = "akdl_model"
+_NAME = re.compile("akdl-model-([0-9a-f]{64})[.]zip")
+_UNFINISHED = ".unfinished"
+
+
+def put_model(
+    folder: str, model_dir: str, details: Optional[Mapping[str, Any]] = None, checkpoint: Optional[str] = None
+) -> str:
+    """Write the SavedModel in `folder` to `model_dir`, and return the text of the row that names it.
+
+    Args:
+        folder: See `akdl.storage.model_archive.find_saved_model`.
+        model_dir: A folder, or an address that fsspec can write to.
+        details: See `akdl.storage.model_archive.pack`.
+        checkpoint: A folder whose contents are written as a second file beside the model.
+
+    Raises:
+        ModelError: There is no SavedModel.
+        FileError: It cannot be written there.
+    """
+    named = {_KEY: _put(find_saved_model(folder), model_dir, details or {})}
+    if checkpoint is not None:
+        named["akdl_checkpoint"] = _put(checkpoint, model_dir, None)
+    return json.dumps(named, sort_keys=True)
+
+
+def named_model(text: Any) -> Optional[str]:
+    """Return the name of the file that row 0 of a model table names; None where the table holds the model itself.
+
+    Raises:
+        ModelError: The name is not one of `put_model`.
+    """
+    if not isinstance(text, str) or not text.startswith("{"):
+        return None
+    try:
+        name = json.loads(text)[_KEY]["name"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ModelError(f"the model table names the file {str(name)[:100]!r}, which is not the name of a model in modelDir")
+    return name
+
+
+def get_model(name: str, model_dir: str, folder: str) -> str:
+    """Return the path of a model that `put_model` has written, once its checksum is right.
+
+    Args:
+        name: See `named_model`.
+        model_dir: As for `put_model`.
+        folder: Where a file of a remote address is brought to; a local one stays where it is.
+
+    Raises:
+        ModelError: The file is not there, lies elsewhere, or is not the one that was written.
+    """
+    match = _NAME.fullmatch(name)
+    assert match is not None  # see `named_model`
+    try:
+        path = fetch(f"{_joined(model_dir, name)}#sha256={match.group(1)}", folder)
+    except FileError as error:
+        raise ModelError(f"the model of the table should lie in modelDir {shown(model_dir)}: {error}") from None
+    if os.path.islink(path):
+        raise ModelError(f"the model {path} is a link, which may lead out of modelDir")
+    return path
+
+
+def _put(folder: str, model_dir: str, details: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+    """Write a folder as a zip file that is named by its content. Weights hardly shrink, so nothing is compressed."""
+    try:
+        if not is_remote(model_dir):
+            target = local_path(model_dir)
+            os.makedirs(target, exist_ok=True)
+            return _put_file(folder, target, details, lambda path, name: os.replace(path, os.path.join(target, name)))
+        with tempfile.TemporaryDirectory() as work, opened_with_fsspec(model_dir) as (system, root):
+
+            def send(path: str, name: str) -> None:
+                system.makedirs(root, exist_ok=True)
+                system.put_file(path, f"{root}/{name}{_UNFINISHED}")
+                system.mv(f"{root}/{name}{_UNFINISHED}", f"{root}/{name}")
+
+            return _put_file(folder, work, details, send)
+    except OSError as error:
+        raise FileError(f"modelDir {shown(model_dir)}: the model cannot be written there: {error.strerror or error}") from None
+
+
+def _put_file(folder: str, work: str, details: Optional[Mapping[str, Any]], send: Callable[[str, str], None]) -> Dict[str, Any]:
+    """Make the zip file in the folder `work`, and let `send` give it its name when it is whole."""
+    path = os.path.join(work, f".akdl-model-{uuid.uuid4().hex}{_UNFINISHED}")
+    try:
+        with open(path, "w+b") as file:
+            write_zip(folder, file, details, compress=False)
+        sha256, size = sha256_of(path), os.path.getsize(path)
+        name = f"akdl-model-{sha256}.zip"
+        send(path, name)
+        return {"name": name, "size": size, "sha256": sha256}
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
+
+
+def _joined(model_dir: str, name: str) -> str:
+    return f"{model_dir.rstrip('/')}/{name}"
