@@ -22,6 +22,7 @@ from bridge.host.gpus import inventory
 from bridge.host.interpreter import open_interpreter, versions_of
 from operators.flink.jars import CONNECTOR, FORMAT, coordinates, in_folder, lib_folder
 from operators.flink.java import OLDEST, ensure_java, version_of
+from operators.flink.network import managers_of, shortage
 from operators.flink.slots import Rest
 from operators.prepare.python_env import find_python
 
@@ -58,11 +59,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print what was found and return the exit status."""
     parser = argparse.ArgumentParser(prog="akdl-doctor", description="Look whether jobs can run here.")
     parser.add_argument("--cluster", metavar="HOST:PORT", help="look at a Flink cluster too, at its REST endpoint")
+    parser.add_argument("--workers", type=int, help="with --cluster: reckon network buffers for so many processes")
+    parser.add_argument("--parallelism", type=int, help="of the job that feeds them (default: as many)")
     parser.add_argument("--disk-gb", type=float, default=2.0, help="free space that temporary files should have (default 2)")
     options = parser.parse_args(arguments)
     findings = [*python(), *java(), *jars(), *environments(), *ports(), *disk(options.disk_gb), *files_in_sight(), *gpus()]
     if options.cluster:
         findings += cluster(options.cluster)
+    if options.cluster and options.workers:
+        findings += network(options.cluster, options.workers, options.parallelism or options.workers)
     sys.stdout.write(as_table(findings, sys.stdout.isatty()))
     return int(any(each.state == WRONG for each in findings))
 
@@ -234,6 +239,20 @@ def cluster(address: str) -> Iterator[Finding]:
         yield Finding(WRONG, what, found, "wait for the jobs that have them, cancel one, or start more TaskManagers")
     else:
         yield Finding(OK, what, f"{found}: one for each worker and parameter server of an operator")
+
+
+def network(address: str, workers: int, parallelism: int) -> Iterator[Finding]:
+    """Reckon whether the TaskManagers have network buffers for a group of so many processes."""
+    try:
+        managers = managers_of(Rest(address))
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+        return  # see `cluster`
+    missing = shortage(workers, parallelism, managers)
+    if missing is None:
+        yield Finding(OK, "Network", f"buffers for {workers} processes, fed by {parallelism} subtasks")
+    else:
+        found, _, remedy = missing.partition(": ")
+        yield Finding(WRONG, "Network", found, remedy)
 
 
 def _look_into(python_env: str) -> tuple[str, str]:

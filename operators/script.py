@@ -17,6 +17,7 @@ from bridge.host.carried import runs_elsewhere
 from bridge.host.temporary_places import IO_TMP_DIRS
 from operators.base_operator import Operator, environment_of, parallelism_of, schema_of
 from operators.flink.env import shows_process_output
+from operators.flink.network import warn_of_shortage
 from operators.flink.slots import Need, check_slots
 from operators.params.catalog import CHECKPOINT_DIR, LOG_DIR, PROGRESS
 from operators.params.param import WithParams
@@ -88,6 +89,7 @@ class ScriptOp(WithParams, Operator[Any]):
             settings = replace(settings, tmp_dirs=table_env.get_config().get(IO_TMP_DIRS, ""))
         need = Need.of_group(name, settings.num_workers, settings.num_ps)
         check_slots(table_env.get_config(), [need], only_total=True)
+        warn_of_shortage(table_env.get_config(), need.slots, parallelism_of(table_env))
         from bridge.flink.script_graph import run_script
 
         group = re.sub(r"\W", "_", f"{name}_{secrets.token_hex(4)}")

@@ -1,16 +1,33 @@
 from __future__ import annotations
 
+import json
 import pathlib
 import subprocess
 import sys
 
 import pytest
 
+MOST_GROWTH = 16 << 20  # 20,000 chunks of 4 KB are 80 MB
+
 
 @pytest.mark.process
 def test_what_a_group_costs_is_measured_and_written(tmp_path: pathlib.Path) -> None:
     program = pathlib.Path(__file__).parents[2] / "benchmarks" / "scale.py"
-    command = [sys.executable, str(program), "--members", "3", "--seconds", "0.5", "--folder", str(tmp_path)]
+    command = [
+        sys.executable,
+        str(program),
+        "--members",
+        "3",
+        "--seconds",
+        "0.5",
+        "--chunks",
+        "20000",
+        "--folder",
+        str(tmp_path),
+    ]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert [line.split()[0] for line in printed.splitlines()] == ["members", "3"]
-    assert (tmp_path / "scale.json").exists()
+    assert [line.split()[0] for line in printed.splitlines()[:2]] == ["members", "3"]
+    found = json.loads((tmp_path / "scale.json").read_text())
+    assert [each["members"] for each in found["groups"]] == [3]
+    assert all(each["grown_bytes"] < MOST_GROWTH for each in found["chunks"]), "a process keeps nothing of a chunk"
+    assert [each["workers"] for each in found["streams"]] == [1, 10, 100]

@@ -10,7 +10,14 @@ import pytest
 
 from akdl.storage.model_archive import unpack
 from bridge.exceptions import TaskError
-from operators import BatchOperator, TF2TableModelTrainBatchOp, getMLEnv, useLocalEnv
+from operators import (
+    BatchOperator,
+    MemSourceBatchOp,
+    TF2TableModelTrainBatchOp,
+    TFTableModelPredictBatchOp,
+    getMLEnv,
+    useLocalEnv,
+)
 from tests.e2e.jobs import points, script_op, sequence
 
 pytestmark = pytest.mark.flink
@@ -53,6 +60,16 @@ def test_the_export_of_the_chief_becomes_a_table(tmp_path: pathlib.Path) -> None
     model = tf.saved_model.load(unpack(zip(rows.model_id, rows.model_info), str(tmp_path / "model")))
     (found,) = model.signatures["serving_default"](x=tf.constant([3.0]))["y"].numpy().tolist()
     assert found in (12.0, 15.0, 18.0), "3 times the rows of the chief"
+
+
+@pytest.mark.slow
+def test_a_model_in_a_folder_is_found_by_its_predictor(tmp_path: pathlib.Path) -> None:
+    train = train_op(tmp_path, SAVE, numWorkers=1, modelDir=str(tmp_path / "models"))
+    predict = TFTableModelPredictBatchOp(outputSchemaStr="y FLOAT", selectedCols=["x"])
+    data = MemSourceBatchOp([[1.0], [2.0]], "x FLOAT")
+    found = predict.linkFrom(sequence(getMLEnv().btenv, 10).link(train), data).collectToDataframe()
+    assert sorted(found.y) == [10.0, 20.0]
+    assert [path.suffix for path in (tmp_path / "models").iterdir()] == [".zip"]
 
 
 def test_a_script_without_an_export_is_an_error(tmp_path: pathlib.Path) -> None:
