@@ -90,7 +90,7 @@ class _Peer:
 def group_cost(size: int, seconds: float) -> GroupCost:
     """Measure member 0's end of a group of `size` members whose scripts all make progress."""
     port = reserve("scale", 0, 0)[1]
-    server = GroupServer(_HOST, port, TOKEN, attempt=0)
+    server = GroupServer(_HOST, port, TOKEN, attempt=0, size=size)
     command = [sys.executable, __file__, "--peers", f"{port},{size},{seconds}"]
     try:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as peers:
