@@ -112,7 +112,7 @@ class StreamExchange(Exchange):
         """
         pending, member, limit = self._pending, self._member, self._settings.max_uncommitted
         assert pending is not None
-        if self._settings.replay != UNCOMMITTED or not member.has_cluster:
+        if self._settings.replay != UNCOMMITTED or len(self._addresses) < len(self._keys):
             return
         while pending.rows and pending.bytes + size > limit and not member.has_returned:
             if time.monotonic() >= self._warns_next:

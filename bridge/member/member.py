@@ -178,11 +178,6 @@ class Member:
             return self._has_succeeded and not self._session.has_rows
 
     @property
-    def has_cluster(self) -> bool:
-        """Whether the process knows the addresses of all members, so that its script can start."""
-        return self._session.cluster is not None
-
-    @property
     def rows_done(self) -> int:
         """How many rows of a stream need not be given to the script again, should it fail later on."""
         session, settings = self._session, self._settings
@@ -266,18 +261,13 @@ class Member:
             group = membership.group()
             sizes, own = group.share_sizes, self._rows
             giver = group.giver if settings.equal_steps in (PAD, REPEAT) else None
-        if giver == self._index:
-            membership.give_sample(self._tail.sample)
-            yield from self._until(lambda: membership.is_sample_given or self._has_outcome)
-        elif giver is not None and own == 0:
-            membership.ask_for_sample()
-            yield from self._until(lambda: membership.sample is not None or self._has_outcome)
+        is_settled = membership.settle_sample(giver, self._tail.sample)
+        yield from self._until(lambda: is_settled() or self._has_outcome)
         if self._has_outcome:
             return
         membership.waits = False
         last = self._tail.finish(sizes, own, membership.sample)
-        how = (self._process.name, min(sizes), max(sizes), settings.equal_steps)
-        logger.info("%s: shares of %d to %d rows, equalSteps is %s", *how)
+        logger.info("%s: shares of %d to %d rows", self._process.name, min(sizes), max(sizes))
         for batch in last:
             yield from self._send(batch)
 
@@ -317,8 +307,7 @@ class Member:
         )
 
     def _shares(self) -> Shares | None:
-        shares = self._membership.group().shares
-        self._membership.waits = shares is None
+        self._membership.waits = (shares := self._membership.group().shares) is None
         return shares
 
     def _wishes(self) -> Wishes:

@@ -95,20 +95,26 @@ class Membership:
         if self._link is not None:
             self._link.ask_all()
 
-    def give_sample(self, sample: bytes) -> None:
-        """Give a row, an Arrow stream, to members without any."""
-        if self._link is not None:
-            self._link.give_sample(sample)
+    def settle_sample(self, giver: int | None, own: bytes) -> Callable[[], bool]:
+        """Give a row to members without any, or ask for one.
 
-    @property
-    def is_sample_given(self) -> bool:
-        """Whether the row has reached member 0."""
-        return self._link is None or self._link.is_sample_given
+        Args:
+            giver: The member that gives a row; None where none is needed.
+            own: A row of this member as an Arrow stream; empty without one.
 
-    def ask_for_sample(self) -> None:
-        """Ask for the row of another member."""
-        if self._link is not None:
-            self._link.ask_for_sample()
+        Returns:
+            Whether the row has gone to member 0, or has come from there; True where this member has nothing to do with it.
+        """
+        link = self._link
+        if link is None or giver is None:
+            return lambda: True
+        if giver == self._index:
+            link.give_sample(own)
+            return lambda: link.is_sample_given
+        if own:
+            return lambda: True
+        link.ask_for_sample()
+        return lambda: link.sample is not None
 
     @property
     def sample(self) -> bytes | None:

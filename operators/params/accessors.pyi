@@ -31,8 +31,8 @@ class ScriptParams(WithParams):
         numPSs: int = ...,
         pythonEnv: str = ...,
         envVars: Sequence[str] = ...,
-        intraOpParallelism: int = ...,
         exactDoubles: bool = ...,
+        intraOpParallelism: int = ...,
         chiefCoordinates: bool = ...,
         equalSteps: str = ...,
         weightCol: str = ...,
@@ -45,6 +45,8 @@ class ScriptParams(WithParams):
         stallTimeout: float = ...,
         progress: bool = ...,
         logDir: str = ...,
+        logFileSize: int = ...,
+        logFileCount: int = ...,
         MLEnvironmentId: int = ...,
     ) -> None: ...
     def setUserFiles(self, value: Sequence[str] | str) -> Self:
@@ -137,17 +139,17 @@ class ScriptParams(WithParams):
     def getEnvVars(self) -> list[str]:
         """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
-    def setIntraOpParallelism(self, value: int) -> Self:
-        """Threads of one TensorFlow operation. (default 4)"""
-
-    def getIntraOpParallelism(self) -> int:
-        """Threads of one TensorFlow operation. (default 4)"""
-
     def setExactDoubles(self, value: bool) -> Self:
         """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
 
     def getExactDoubles(self) -> bool:
         """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+
+    def setIntraOpParallelism(self, value: int) -> Self:
+        """Threads of one TensorFlow operation. (default 4)"""
+
+    def getIntraOpParallelism(self) -> int:
+        """Threads of one TensorFlow operation. (default 4)"""
 
     def setChiefCoordinates(self, value: bool) -> Self:
         """For tf.distribute.ParameterServerStrategy: the chief gets no rows, and the group ends when its script does. (default False)"""
@@ -221,6 +223,18 @@ class ScriptParams(WithParams):
     def getLogDir(self) -> str | None:
         """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
 
+    def setLogFileSize(self, value: int) -> Self:
+        """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
+
+    def getLogFileSize(self) -> int:
+        """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
+
+    def setLogFileCount(self, value: int) -> Self:
+        """Log files of a process; by default as many as Flink keeps. (default None)"""
+
+    def getLogFileCount(self) -> int | None:
+        """Log files of a process; by default as many as Flink keeps. (default None)"""
+
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
 
@@ -248,8 +262,8 @@ class StreamParams(WithParams):
         numPSs: int = ...,
         pythonEnv: str = ...,
         envVars: Sequence[str] = ...,
-        intraOpParallelism: int = ...,
         exactDoubles: bool = ...,
+        intraOpParallelism: int = ...,
         chiefCoordinates: bool = ...,
         hostNetwork: str = ...,
         groupTls: bool = ...,
@@ -260,6 +274,8 @@ class StreamParams(WithParams):
         stallTimeout: float = ...,
         progress: bool = ...,
         logDir: str = ...,
+        logFileSize: int = ...,
+        logFileCount: int = ...,
         MLEnvironmentId: int = ...,
         chunkWait: float = ...,
         chunkRows: int = ...,
@@ -357,17 +373,17 @@ class StreamParams(WithParams):
     def getEnvVars(self) -> list[str]:
         """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
-    def setIntraOpParallelism(self, value: int) -> Self:
-        """Threads of one TensorFlow operation. (default 4)"""
-
-    def getIntraOpParallelism(self) -> int:
-        """Threads of one TensorFlow operation. (default 4)"""
-
     def setExactDoubles(self, value: bool) -> Self:
         """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
 
     def getExactDoubles(self) -> bool:
         """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+
+    def setIntraOpParallelism(self, value: int) -> Self:
+        """Threads of one TensorFlow operation. (default 4)"""
+
+    def getIntraOpParallelism(self) -> int:
+        """Threads of one TensorFlow operation. (default 4)"""
 
     def setChiefCoordinates(self, value: bool) -> Self:
         """For tf.distribute.ParameterServerStrategy: the chief gets no rows, and the group ends when its script does. (default False)"""
@@ -429,6 +445,18 @@ class StreamParams(WithParams):
     def getLogDir(self) -> str | None:
         """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
 
+    def setLogFileSize(self, value: int) -> Self:
+        """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
+
+    def getLogFileSize(self) -> int:
+        """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
+
+    def setLogFileCount(self, value: int) -> Self:
+        """Log files of a process; by default as many as Flink keeps. (default None)"""
+
+    def getLogFileCount(self) -> int | None:
+        """Log files of a process; by default as many as Flink keeps. (default None)"""
+
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
 
@@ -454,10 +482,10 @@ class StreamParams(WithParams):
         """Rows that a checkpoint keeps for the script that starts after a failure. "untaken": rows that the script had not taken from its dataset. "uncommitted": rows that it had not committed with `task_config.commit()`. (default 'untaken')"""
 
     def setMaxUncommitted(self, value: int) -> Self:
-        """With replay "uncommitted": bytes of rows that one process may leave without a commit; then it gets no more rows until the script commits. (default 268435456)"""
+        """With replay "uncommitted": bytes of rows that a process may have without a commit, before it gets no more. (default 268435456)"""
 
     def getMaxUncommitted(self) -> int:
-        """With replay "uncommitted": bytes of rows that one process may leave without a commit; then it gets no more rows until the script commits. (default 268435456)"""
+        """With replay "uncommitted": bytes of rows that a process may have without a commit, before it gets no more. (default 268435456)"""
 
     def setOnReturn(self, value: str) -> Self:
         """What becomes of further rows when the script returns before its input ends: "drain" drops them, "fail" fails the job, "restart" starts the script again for them. (default 'drain')"""
@@ -482,8 +510,8 @@ class TrainParams(WithParams):
         numPSs: int = ...,
         pythonEnv: str = ...,
         envVars: Sequence[str] = ...,
-        intraOpParallelism: int = ...,
         exactDoubles: bool = ...,
+        intraOpParallelism: int = ...,
         chiefCoordinates: bool = ...,
         equalSteps: str = ...,
         weightCol: str = ...,
@@ -496,6 +524,8 @@ class TrainParams(WithParams):
         stallTimeout: float = ...,
         progress: bool = ...,
         logDir: str = ...,
+        logFileSize: int = ...,
+        logFileCount: int = ...,
         MLEnvironmentId: int = ...,
         modelDir: str = ...,
     ) -> None: ...
@@ -565,17 +595,17 @@ class TrainParams(WithParams):
     def getEnvVars(self) -> list[str]:
         """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
-    def setIntraOpParallelism(self, value: int) -> Self:
-        """Threads of one TensorFlow operation. (default 4)"""
-
-    def getIntraOpParallelism(self) -> int:
-        """Threads of one TensorFlow operation. (default 4)"""
-
     def setExactDoubles(self, value: bool) -> Self:
         """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
 
     def getExactDoubles(self) -> bool:
         """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+
+    def setIntraOpParallelism(self, value: int) -> Self:
+        """Threads of one TensorFlow operation. (default 4)"""
+
+    def getIntraOpParallelism(self) -> int:
+        """Threads of one TensorFlow operation. (default 4)"""
 
     def setChiefCoordinates(self, value: bool) -> Self:
         """For tf.distribute.ParameterServerStrategy: the chief gets no rows, and the group ends when its script does. (default False)"""
@@ -649,6 +679,18 @@ class TrainParams(WithParams):
     def getLogDir(self) -> str | None:
         """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
 
+    def setLogFileSize(self, value: int) -> Self:
+        """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
+
+    def getLogFileSize(self) -> int:
+        """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
+
+    def setLogFileCount(self, value: int) -> Self:
+        """Log files of a process; by default as many as Flink keeps. (default None)"""
+
+    def getLogFileCount(self) -> int | None:
+        """Log files of a process; by default as many as Flink keeps. (default None)"""
+
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
 
@@ -656,10 +698,10 @@ class TrainParams(WithParams):
         """Always 0: a program has one environment. (default 0)"""
 
     def setModelDir(self, value: str) -> Self:
-        """Folder, or address of a storage, that hosts and this program reach: the model is written there, and its table names it. It takes seconds per GB. When it is not set, the table carries the model, at about 10 MB/s. (default None)"""
+        """Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s. (default None)"""
 
     def getModelDir(self) -> str | None:
-        """Folder, or address of a storage, that hosts and this program reach: the model is written there, and its table names it. It takes seconds per GB. When it is not set, the table carries the model, at about 10 MB/s. (default None)"""
+        """Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s. (default None)"""
 
 class TrainerParams(WithParams):
     """Parameters of pipeline stages that train a model."""
@@ -678,8 +720,8 @@ class TrainerParams(WithParams):
         numPSs: int = ...,
         pythonEnv: str = ...,
         envVars: Sequence[str] = ...,
-        intraOpParallelism: int = ...,
         exactDoubles: bool = ...,
+        intraOpParallelism: int = ...,
         chiefCoordinates: bool = ...,
         equalSteps: str = ...,
         weightCol: str = ...,
@@ -692,6 +734,8 @@ class TrainerParams(WithParams):
         stallTimeout: float = ...,
         progress: bool = ...,
         logDir: str = ...,
+        logFileSize: int = ...,
+        logFileCount: int = ...,
         MLEnvironmentId: int = ...,
         modelDir: str = ...,
         inferSelectedCols: Sequence[str] = ...,
@@ -783,17 +827,17 @@ class TrainerParams(WithParams):
     def getEnvVars(self) -> list[str]:
         """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
-    def setIntraOpParallelism(self, value: int) -> Self:
-        """Threads of one TensorFlow operation. (default 4)"""
-
-    def getIntraOpParallelism(self) -> int:
-        """Threads of one TensorFlow operation. (default 4)"""
-
     def setExactDoubles(self, value: bool) -> Self:
         """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
 
     def getExactDoubles(self) -> bool:
         """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
+
+    def setIntraOpParallelism(self, value: int) -> Self:
+        """Threads of one TensorFlow operation. (default 4)"""
+
+    def getIntraOpParallelism(self) -> int:
+        """Threads of one TensorFlow operation. (default 4)"""
 
     def setChiefCoordinates(self, value: bool) -> Self:
         """For tf.distribute.ParameterServerStrategy: the chief gets no rows, and the group ends when its script does. (default False)"""
@@ -867,6 +911,18 @@ class TrainerParams(WithParams):
     def getLogDir(self) -> str | None:
         """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
 
+    def setLogFileSize(self, value: int) -> Self:
+        """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
+
+    def getLogFileSize(self) -> int:
+        """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
+
+    def setLogFileCount(self, value: int) -> Self:
+        """Log files of a process; by default as many as Flink keeps. (default None)"""
+
+    def getLogFileCount(self) -> int | None:
+        """Log files of a process; by default as many as Flink keeps. (default None)"""
+
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
 
@@ -874,10 +930,10 @@ class TrainerParams(WithParams):
         """Always 0: a program has one environment. (default 0)"""
 
     def setModelDir(self, value: str) -> Self:
-        """Folder, or address of a storage, that hosts and this program reach: the model is written there, and its table names it. It takes seconds per GB. When it is not set, the table carries the model, at about 10 MB/s. (default None)"""
+        """Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s. (default None)"""
 
     def getModelDir(self) -> str | None:
-        """Folder, or address of a storage, that hosts and this program reach: the model is written there, and its table names it. It takes seconds per GB. When it is not set, the table carries the model, at about 10 MB/s. (default None)"""
+        """Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s. (default None)"""
 
     def setInferSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns that feed the model when it predicts; all when it is not set. (default None)"""
@@ -1775,11 +1831,11 @@ class KerasTrainParams(WithParams):
         hostNetwork: str = ...,
         groupTls: bool = ...,
         gpusPerWorker: int = ...,
-        modelDir: str = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
         progress: bool = ...,
         logDir: str = ...,
+        modelDir: str = ...,
         MLEnvironmentId: int = ...,
     ) -> None: ...
     def setTensorCol(self, value: str) -> Self:
@@ -1920,12 +1976,6 @@ class KerasTrainParams(WithParams):
     def getGpusPerWorker(self) -> int | None:
         """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
 
-    def setModelDir(self, value: str) -> Self:
-        """Folder, or address of a storage, that hosts and this program reach: the model is written there, and its table names it. It takes seconds per GB. When it is not set, the table carries the model, at about 10 MB/s. (default None)"""
-
-    def getModelDir(self) -> str | None:
-        """Folder, or address of a storage, that hosts and this program reach: the model is written there, and its table names it. It takes seconds per GB. When it is not set, the table carries the model, at about 10 MB/s. (default None)"""
-
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which all processes of the group have to be connected. (default 300.0)"""
 
@@ -1949,6 +1999,12 @@ class KerasTrainParams(WithParams):
 
     def getLogDir(self) -> str | None:
         """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+
+    def setModelDir(self, value: str) -> Self:
+        """Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s. (default None)"""
+
+    def getModelDir(self) -> str | None:
+        """Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s. (default None)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
@@ -1985,11 +2041,11 @@ class KerasTrainerParams(WithParams):
         hostNetwork: str = ...,
         groupTls: bool = ...,
         gpusPerWorker: int = ...,
-        modelDir: str = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
         progress: bool = ...,
         logDir: str = ...,
+        modelDir: str = ...,
         MLEnvironmentId: int = ...,
         predictionCol: str = ...,
         predictionDetailCol: str = ...,
@@ -2136,12 +2192,6 @@ class KerasTrainerParams(WithParams):
     def getGpusPerWorker(self) -> int | None:
         """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
 
-    def setModelDir(self, value: str) -> Self:
-        """Folder, or address of a storage, that hosts and this program reach: the model is written there, and its table names it. It takes seconds per GB. When it is not set, the table carries the model, at about 10 MB/s. (default None)"""
-
-    def getModelDir(self) -> str | None:
-        """Folder, or address of a storage, that hosts and this program reach: the model is written there, and its table names it. It takes seconds per GB. When it is not set, the table carries the model, at about 10 MB/s. (default None)"""
-
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which all processes of the group have to be connected. (default 300.0)"""
 
@@ -2165,6 +2215,12 @@ class KerasTrainerParams(WithParams):
 
     def getLogDir(self) -> str | None:
         """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+
+    def setModelDir(self, value: str) -> Self:
+        """Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s. (default None)"""
+
+    def getModelDir(self) -> str | None:
+        """Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s. (default None)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""

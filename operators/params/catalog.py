@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bridge.settings import DRAIN, EQUAL_STEP_MODES, OFF, ON_RETURNS, REPLAYS, UNTAKEN
-from bridge.settings import MAX_UNCOMMITTED as DEFAULT_UNCOMMITTED
+from bridge.settings import DRAIN, EQUAL_STEP_MODES, OFF, ON_RETURNS, REPLAYS, UNTAKEN, GroupSettings
 from operators.params.checks import (
     any_text,
     character,
@@ -127,8 +126,8 @@ REPLAY = Param(
 )  # fmt: skip
 MAX_UNCOMMITTED = Param(
     "maxUncommitted", "int",
-    'With replay "uncommitted": bytes of rows that one process may leave without a commit; then it gets no more rows until '
-    "the script commits.", count(1), DEFAULT_UNCOMMITTED,
+    'With replay "uncommitted": bytes of rows that a process may have without a commit, before it gets no more.', count(1),
+    GroupSettings.max_uncommitted,
 )  # fmt: skip
 ON_RETURN = Param(
     "onReturn", "str",
@@ -138,9 +137,8 @@ ON_RETURN = Param(
 )  # fmt: skip
 MODEL_DIR = Param(
     "modelDir", "str",
-    "Folder, or address of a storage, that hosts and this program reach: the model is written there, and its table names it. "
-    "It takes seconds per GB. When it is not set, the table carries the model, at about 10 MB/s.", filled_text, None,
-    returns="str | None",
+    "Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s.",
+    filled_text, None, returns="str | None",
 )  # fmt: skip
 START_TIMEOUT = Param(
     "startTimeout", "float", "Seconds within which all processes of the group have to be connected.", some_seconds, 300.0
@@ -160,14 +158,10 @@ PROGRESS = Param(
     "progress", "bool",
     "Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log.", flag, True,
 )  # fmt: skip
-LOG_FILE_SIZE = Param(
-    "logFileSize", "int", "Bytes of a process's log file on a TaskManager after which a new file is begun.", count(1), 100 << 20
-)
+LOG_FILE_SIZE = Param("logFileSize", "int", "Bytes of a process's log file; then a new one is begun.", count(1), 100 << 20)
 LOG_FILE_COUNT = Param(
-    "logFileCount", "int",
-    "Log files that are kept of a process; as many as Flink keeps of its own (env.log.max) when it is not set.", count(1), None,
-    returns="int | None",
-)  # fmt: skip
+    "logFileCount", "int", "Log files of a process; by default as many as Flink keeps.", count(1), None, returns="int | None"
+)
 PYTHON_ENV = Param(
     "pythonEnv", "str",
     "A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default.",
@@ -352,10 +346,9 @@ PREDICTION_DETAIL_COL = Param(
 )  # fmt: skip
 
 TRAIN = (
-    USER_FILES, MAIN_SCRIPT_FILE, USER_PARAMS, SELECTED_COLS, NUM_WORKERS, NUM_PSS, PYTHON_ENV, ENV_VARS,
-    INTRA_OP_PARALLELISM, EXACT_DOUBLES, CHIEF_COORDINATES, EQUAL_STEPS, WEIGHT_COL, HOST_NETWORK, GROUP_TLS, GPUS_PER_WORKER,
-    CHECKPOINT_DIR, START_TIMEOUT, STALL_TIMEOUT, PROGRESS, LOG_DIR, LOG_FILE_SIZE, LOG_FILE_COUNT, ML_ENVIRONMENT_ID,
-    MODEL_DIR,
+    USER_FILES, MAIN_SCRIPT_FILE, USER_PARAMS, SELECTED_COLS, NUM_WORKERS, NUM_PSS, PYTHON_ENV, ENV_VARS, EXACT_DOUBLES,
+    INTRA_OP_PARALLELISM, CHIEF_COORDINATES, EQUAL_STEPS, WEIGHT_COL, HOST_NETWORK, GROUP_TLS, GPUS_PER_WORKER, CHECKPOINT_DIR,
+    START_TIMEOUT, STALL_TIMEOUT, PROGRESS, LOG_DIR, LOG_FILE_SIZE, LOG_FILE_COUNT, ML_ENVIRONMENT_ID, MODEL_DIR,
 )  # fmt: skip
 SCRIPT = (*TRAIN[:3], OUTPUT_SCHEMA_STR, *TRAIN[3:-1])
 STREAM = (
