@@ -69,11 +69,14 @@ DEVELOPMENT = [
     "dockerfile-parse",
     "grpcio-tools==1.59.5",  # see scripts/build_proto.py before moving this
     "import-linter>=2",
+    "ipykernel",  # the kernel of the notebook among the examples
     "proselint>=0.16; python_version >= '3.10'",
     "furo",  # theme of docs
     "jsonschema",
     "matplotlib",  # charts of benchmarks
     "mypy>=1.10",
+    "nbclient>=0.8",
+    "nbformat>=5.7",
     "packaging>=22",
     "pandas-stubs<2.3",
     *MORE_FILES,

@@ -4,12 +4,12 @@
 
 prints
 
-    1600 customers to learn from, 47 of them without an age
+    1600 customers to learn from, 40 of them without an age
     predicted 400 customers, more than 85 % of them right
-        id     plan  calls churned predicted
-    0 1600    basic      1      no        no
-    1 1601    basic      2     yes       yes
-    2 1602 business      0      no        no
+         id      plan  calls churned predicted
+    0  1600     basic      2     yes       yes
+    1  1601  business      2     yes       yes
+    2  1602    family      0      no        no
 """
 
 import pathlib

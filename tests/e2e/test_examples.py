@@ -28,7 +28,19 @@ def run(name: str, folder: pathlib.Path, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", ["filter_rows", "sql_to_sql", "train_together", "online_training", "estimator_mnist", "estimator_two_tower"]
+    "name",
+    [
+        "filter_rows",
+        "sql_to_sql",
+        "train_together",
+        "online_training",
+        "own_data",
+        "parquet_scoring",
+        "wide_and_deep",
+        "forecasting",
+        "estimator_mnist",
+        "estimator_two_tower",
+    ],
 )
 def test_output_is_that_of_the_docstring(name: str, tmp_path: pathlib.Path) -> None:
     docstring = ast.get_docstring(ast.parse((EXAMPLES / name / "job.py").read_text(encoding="utf-8")))
@@ -59,3 +71,11 @@ def test_the_sample_is_the_one_of_the_first_steps() -> None:
     shown = shown.replace('"tf_dnn_batch.py"', "script")
     lines = [line for line in shown.splitlines() if line.strip()]
     assert [line for line in lines if line.split("  #")[0] not in [text.split("  #")[0] for text in job.splitlines()]] == []
+
+
+def test_the_index_lists_every_example_and_scripts_are_short() -> None:
+    index = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert [
+        path.name for path in EXAMPLES.iterdir() if path.is_dir() and path.name[0] != "_" and f"]({path.name}/" not in index
+    ] == []
+    assert {str(path): n for path in EXAMPLES.glob("*/job.py") if (n := len(path.read_text("utf-8").splitlines())) >= 100} == {}
