@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
 import signal
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from akdl import testing
+from tests.support.leftovers import wait_until
 from tests.support.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
@@ -76,32 +79,60 @@ class Member:
         self._log = work_dir / "log"
         task_file = work_dir / "task.json"
         task_file.write_text(json.dumps(task), encoding="utf-8")
-        command = [sys.executable, str(ROOT / "tests" / "children" / "group_member.py"), script, task_file, self.output]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "1"}
-        with open(self._log, "wb") as log:
-            self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, env=environment, cwd=work_dir, start_new_session=True
-            )
+        arguments = [str(each) for each in (script, task_file, self.output)]
+        self._log.touch()
+        self._pid: int = _ask({"arguments": arguments, "folder": str(work_dir), "log": str(self._log)})
+        self._returncode: int | None = None
 
     def wait(self, deadline: float, group: list[Member]) -> None:
         """Wait until the process has ended well; fail when another one of the group fails first."""
-        while self._process.poll() is None:
+        while self.poll() is None:
             for member in group:
-                assert member._process.poll() in (None, 0), member
+                assert member.poll() in (None, 0), member
             assert time.monotonic() < deadline, f"still running: {self}"
             time.sleep(0.05)
-        assert self._process.returncode == 0, self
+        assert self._returncode == 0, self
+
+    def poll(self) -> int | None:
+        """Return the exit status; None while it runs."""
+        if self._returncode is None:
+            self._returncode = _ask(self._pid)
+        return self._returncode
 
     def kill(self) -> None:
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(10)
+        if self.poll() is None:
+            os.kill(self._pid, signal.SIGKILL)
+        wait_until(lambda: self.poll() is not None, f"process {self._pid} has ended")
 
     def __str__(self) -> str:
         log = self._log.read_text(encoding="utf-8", errors="replace")
-        return f"{self._log.parent.name}, status {self._process.poll()}, last words:\n{log[-6000:]}"
+        return f"{self._log.parent.name}, status {self.poll()}, last words:\n{log[-6000:]}"
 
     __repr__ = __str__
+
+
+def _ask(request: Any) -> Any:
+    """Ask the process that forks members, see tests/children/group_members.py."""
+    process = _forking()
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(json.dumps(request) + "\n")
+    process.stdin.flush()
+    return json.loads(process.stdout.readline())
+
+
+@functools.cache
+def _forking() -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.children.group_members"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=environment, cwd=ROOT, start_new_session=True,
+    )  # fmt: skip
+
+    def end() -> None:
+        process.communicate(timeout=10)
+
+    atexit.register(end)
+    return process
 
 
 def write_table(folder: Path, table: Any, types: dict[str, str]) -> tuple[str, int]:
