@@ -150,8 +150,14 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         """Yield the next rows; the timer at the end of time is set again, and fires again, as long as there are more."""
         size = 0
         for message in messages:
-            yield from self._chunks([message])
+            self._gauges.look()
             size += message.ByteSize()
+            batch = self._batch(message)
+            del message  # a row may have a hundred megabytes
+            if batch is not None:
+                chunk = _chunk(batch)
+                del batch
+                yield chunk
             if size >= SLICE_BYTES:
                 ctx.timer_service().register_event_time_timer(END_OF_INPUT)
                 return
@@ -165,10 +171,18 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
     def _chunks(self, messages: Iterable[Output]) -> Iterator[InternalRow]:
         self._gauges.look()
         for message in messages:
-            if message.rows.rows:
-                batch = pa.record_batch(self._decoder.decode(message.rows), schema=self._decoder.arrow_schema)
-                # PyFlink's coder takes this as it is, but asks a Row for its fields and its kind.
-                yield InternalRow([None, write_batch(batch)], _INSERT)
+            batch = self._batch(message)
+            del message
+            if batch is not None:
+                chunk = _chunk(batch)
+                del batch
+                yield chunk
+
+    def _batch(self, message: Output) -> pa.RecordBatch | None:
+        """Return the rows of a message; None where it has none."""
+        if not message.rows.rows:
+            return None
+        return pa.record_batch(self._decoder.decode(message.rows), schema=self._decoder.arrow_schema)
 
     def _check_key(self, ctx: Any) -> None:
         key = ctx.get_current_key()
@@ -191,3 +205,8 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
     def _ask_flink(self) -> None:
         """Read a state that cannot be cached, which only a living Flink task answers."""
         self._beats.contains(time.monotonic_ns())
+
+
+def _chunk(batch: pa.RecordBatch) -> InternalRow:
+    # PyFlink's coder takes this as it is, but asks a Row for its fields and its kind.
+    return InternalRow([None, write_batch(batch)], _INSERT)

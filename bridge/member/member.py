@@ -224,7 +224,7 @@ class Member:
                 done = condition()  # before the rows are taken: none can come after the outcome
                 taken = self._take_rows(wait=not done)
             self._check()
-            yield from taken
+            yield from map(taken.pop, [0] * len(taken))  # nobody but the caller holds them: a row may be large
 
     def _take_rows(self, wait: bool) -> list[Output]:
         """Take what the script wrote, with the lock held; if that is nothing and `wait`, let any change happen first."""
