@@ -123,7 +123,7 @@ def test_translated_pages_show_the_same_code() -> None:
 def test_blocks_run(group: str, tmp_path: pathlib.Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.page_blocks", str(tmp_path), *GROUPS[group]],
-        cwd=tmp_path, capture_output=True, text=True, timeout=500,
+        cwd=tmp_path, capture_output=True, text=True, timeout=580,
         env={**ENVIRONMENT, "PYTHONPATH": os.pathsep.join([str(ROOT), ENVIRONMENT.get("PYTHONPATH", "")])},
     )  # fmt: skip
     problems = tmp_path / "problems.json"
