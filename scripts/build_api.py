@@ -45,6 +45,8 @@ _UNITS = (
     (r"[Ss]econds", "seconds"),
     (r"^(Most rows|Number of rows|Rows in)", "rows"),
     (r"^Number of (TensorFlow processes|parameter servers)", "processes"),
+    (r"\b[Bb]ytes\b", "bytes"),
+    (r"^Log files", "files"),
     (r"^GPUs", "GPUs"),
     (r"^Threads", "threads"),
     (r"^(Passes|Epochs)", "epochs"),

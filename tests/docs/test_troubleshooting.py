@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 
-import operators
 from tests.support.installs import ROOT
 
 PAGE = ROOT / "docs" / "troubleshooting.md"
@@ -38,8 +37,3 @@ def test_each_error_is_one_of_the_code() -> None:
     patterns = {row: re.compile(".*".join(map(re.escape, row.split("…"))), re.DOTALL) for row in rows}
     assert [row for row, pattern in patterns.items() if not any(pattern.search(text) for text in known)] == []
     assert len(set(rows)) == len(rows)
-
-
-def test_classes_are_those_of_the_code() -> None:
-    named = set(re.findall(r"^\| `(\w+Error)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
-    assert named == {name for name in operators.__all__ if name.endswith("Error")} - {"BridgeError"}
