@@ -69,7 +69,7 @@ def test_the_sample_is_the_one_of_the_first_steps() -> None:
     job = (EXAMPLES / "dnn_batch" / "job.py").read_text(encoding="utf-8")
     shown = page.split("The job:\n\n```python\n")[1].split("```")[0].replace('["tf_dnn_batch.py"]', "[script]")
     shown = shown.replace('"tf_dnn_batch.py"', "script")
-    lines = [line for line in shown.splitlines() if line.strip()]
+    lines = [line for line in shown.splitlines() if line.strip() and not line.startswith("#")]
     assert [line for line in lines if line.split("  #")[0] not in [text.split("  #")[0] for text in job.splitlines()]] == []
 
 
