@@ -40,6 +40,20 @@ if sys.version_info < (3, 13):
     ast.parse = _one_at_a_time(ast.parse)
 
 
+# Files that take more than a minute, the longest first.
+LONG = (
+    "e2e/test_training_cluster.py",
+    "keras/test_newest.py",
+    "e2e/test_examples.py",
+    "e2e/test_versions.py",
+    "e2e/test_keras_callbacks.py",
+    "e2e/test_hosts.py",
+    "e2e/test_cluster.py",
+    "e2e/test_pipeline.py",
+    "e2e/test_predict.py",
+)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put files that take long first, so that no process is left with one of them at the end."""
     tiers = ("cluster", "flink", "tf", "process")
@@ -50,7 +64,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     first: dict[pathlib.Path, int] = {}
     for item in items:
         first[item.path] = min(tier(item), first.get(item.path, len(tiers)))
-    items.sort(key=lambda item: first[item.path])  # stable: the order inside a file stays
+
+    def place(item: pytest.Item) -> tuple[int, int]:
+        name = "/".join(item.path.parts[-2:])
+        return LONG.index(name) if name in LONG else len(LONG), first[item.path]
+
+    items.sort(key=place)  # stable: the order inside a file stays
 
 
 @pytest.hookimpl(tryfirst=True)

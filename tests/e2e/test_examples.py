@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import os
 import pathlib
+import runpy
 import subprocess
 import sys
 
 import pytest
 
+from operators import resetEnv
 from tests.support.environment import ENVIRONMENT
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
@@ -27,26 +29,33 @@ def run(name: str, folder: pathlib.Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "filter_rows",
-        "sql_to_sql",
-        "train_together",
-        "online_training",
-        "own_data",
-        "parquet_scoring",
-        "wide_and_deep",
-        "forecasting",
-        "estimator_mnist",
-        "estimator_two_tower",
-    ],
-)
-def test_output_is_that_of_the_docstring(name: str, tmp_path: pathlib.Path) -> None:
+def check_output(name: str, printed: str) -> None:
     docstring = ast.get_docstring(ast.parse((EXAMPLES / name / "job.py").read_text(encoding="utf-8")))
     promised = [line.strip() for line in docstring.split("prints\n", 1)[1].splitlines() if line.strip()]
-    printed = [line.strip() for line in run(name, tmp_path).splitlines() if line.strip()]
-    assert printed == promised
+    assert [line.strip() for line in printed.splitlines() if line.strip()] == promised
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["sql_to_sql", "train_together", "own_data", "parquet_scoring", "wide_and_deep", "forecasting", "estimator_two_tower"],
+)
+def test_output_is_that_of_the_docstring(name: str, tmp_path: pathlib.Path) -> None:
+    check_output(name, run(name, tmp_path))
+
+
+@pytest.mark.parametrize("name", ["filter_rows", "online_training", "estimator_mnist"])
+def test_output_in_this_process_is_that_of_the_docstring(
+    name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Programs of their own would prove no more than those above, and each would start Java."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(EXAMPLES / name)
+    try:
+        runpy.run_path(str(EXAMPLES / name / "job.py"), run_name="__main__")
+    finally:
+        resetEnv()
+    check_output(name, capsys.readouterr().out)
+    assert os.listdir(tmp_path) == [], "nothing is left in the current folder"
 
 
 def test_the_sample_prints_its_model_table(tmp_path: pathlib.Path) -> None:
