@@ -22,6 +22,7 @@ FLINK_SIDE = [
     "psutil",
     "pyarrow",
     "pytz",
+    "requests>=2.25",
     "rich>=12",
 ]
 
@@ -92,6 +93,7 @@ DEVELOPMENT = [
     "types-protobuf<5",
     "types-psutil",
     "types-pytz",
+    "types-requests",
     "uv",  # makes environments that tests pack
 ]
 

@@ -6,7 +6,6 @@ Exit codes: 0, nothing is in the way; 1, something is, and is shown in red.
 from __future__ import annotations
 
 import argparse
-import http.client
 import importlib.metadata
 import os
 import shutil
@@ -23,7 +22,7 @@ from bridge.host.interpreter import open_interpreter, versions_of
 from operators.flink.jars import CONNECTOR, FORMAT, coordinates, in_folder, lib_folder
 from operators.flink.java import OLDEST, ensure_java, version_of
 from operators.flink.network import managers_of, shortage
-from operators.flink.slots import Rest
+from operators.flink.rest import Rest
 from operators.prepare.python_env import find_python
 
 OK, NOTE, WRONG = "ok", "note", "WRONG"
@@ -58,16 +57,21 @@ class Finding:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print what was found and return the exit status."""
     parser = argparse.ArgumentParser(prog="akdl-doctor", description="Look whether jobs can run here.")
-    parser.add_argument("--cluster", metavar="HOST:PORT", help="look at a Flink cluster too, at its REST endpoint")
+    parser.add_argument(
+        "--cluster", metavar="HOST:PORT", help="look at a Flink cluster too, at its REST endpoint, or https://HOST:PORT"
+    )
+    parser.add_argument("--ca-file", metavar="FILE", help="certificates (PEM) to check that of the cluster with")
+    parser.add_argument("--insecure", action="store_true", help="do not check the certificate of the cluster")
     parser.add_argument("--workers", type=int, help="with --cluster: reckon network buffers for so many processes")
     parser.add_argument("--parallelism", type=int, help="of the job that feeds them (default: as many)")
     parser.add_argument("--disk-gb", type=float, default=2.0, help="free space that temporary files should have (default 2)")
     options = parser.parse_args(arguments)
     findings = [*python(), *java(), *jars(), *environments(), *ports(), *disk(options.disk_gb), *files_in_sight(), *gpus()]
     if options.cluster:
-        findings += cluster(options.cluster)
-    if options.cluster and options.workers:
-        findings += network(options.cluster, options.workers, options.parallelism or options.workers)
+        verify = options.ca_file or not options.insecure
+        findings += cluster(options.cluster, verify)
+        if options.workers:
+            findings += network(options.cluster, options.workers, options.parallelism or options.workers, verify)
     sys.stdout.write(as_table(findings, sys.stdout.isatty()))
     return int(any(each.state == WRONG for each in findings))
 
@@ -218,14 +222,16 @@ def gpus() -> Iterator[Finding]:
         yield Finding(NOTE, "GPU", "none, scripts run on the processor")
 
 
-def cluster(address: str) -> Iterator[Finding]:
+def cluster(address: str, verify: bool | str = True) -> Iterator[Finding]:
     """Look at a Flink cluster: does it answer, is it of our release, and has it slots?"""
-    what = f"Cluster {address}"
+    what = "Cluster"
     try:
-        overview = Rest(address).get("/overview")
+        rest = Rest(address, verify, proxies=True)
+        what = f"Cluster {rest.address}"
+        overview = rest.get("/overview")
         total, free, managers = (int(overview[key]) for key in ("slots-total", "slots-available", "taskmanagers"))
         version = str(overview["flink-version"])
-    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+    except (BridgeError, OSError, ValueError, KeyError, TypeError) as error:
         found = f"no Flink answers there: {type(error).__name__}: {error}"
         yield Finding(WRONG, what, found, "start the cluster, or give host and port of its REST endpoint, often 8081")
         return
@@ -241,11 +247,11 @@ def cluster(address: str) -> Iterator[Finding]:
         yield Finding(OK, what, f"{found}: one for each worker and parameter server of an operator")
 
 
-def network(address: str, workers: int, parallelism: int) -> Iterator[Finding]:
+def network(address: str, workers: int, parallelism: int, verify: bool | str = True) -> Iterator[Finding]:
     """Reckon whether the TaskManagers have network buffers for a group of so many processes."""
     try:
-        managers = managers_of(Rest(address))
-    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+        managers = managers_of(Rest(address, verify, proxies=True))
+    except (BridgeError, OSError, ValueError, KeyError, TypeError):
         return  # see `cluster`
     missing = shortage(workers, parallelism, managers)
     if missing is None:

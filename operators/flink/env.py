@@ -9,7 +9,6 @@ import os
 import socket
 import sys
 import threading
-import urllib.request
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from bridge.table_env import planning
 from bridge.workarounds import end_flushers_with_their_worker, keep_copies_of_errors_off_the_console, know_planner
 from operators.flink.alink_settings import AlinkGlobalConfiguration, note_flink_home, port_of
 from operators.flink.java import start_java
+from operators.flink.slots import rest_of
 
 if TYPE_CHECKING:
     from pyflink.datastream import StreamExecutionEnvironment
@@ -95,7 +95,6 @@ class MLEnv:
         return iter((self.benv, self.btenv, self.senv, self.stenv))
 
 
-_without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _current: MLEnv | None = None
 
 
@@ -326,7 +325,7 @@ def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> t
     # The cluster needs Flink's Python library; sent along, it does not have to be in the cluster's lib folder. There it is
     # loaded once, though, and not for every job again, and never unloaded: TaskManagers failed after a dozen jobs.
     found = []
-    if not _has_python_library(host, port):
+    if not _has_python_library({**config, "execution.target": "remote", "rest.address": host, "rest.port": str(port)}):
         found = glob.glob(os.path.join(os.path.dirname(pyflink.__file__), "opt", "flink-python*.jar"))
     jars = gateway.new_array(gateway.jvm.String, len(found))
     for index, jar in enumerate(found):
@@ -340,11 +339,11 @@ def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> t
     return _with_table_env(env, parallelism, config)
 
 
-def _has_python_library(host: str, port: int) -> bool:
+def _has_python_library(config: dict[str, str]) -> bool:
     """Whether Flink's Python library lies in the lib folder of the cluster, as far as its JobManager tells."""
+    rest = rest_of(config)
     try:
-        with _without_proxy.open(f"http://{host}:{port}/jobmanager/environment", timeout=_CONNECT_S) as answer:
-            return b"flink-python" in answer.read()
+        return rest is not None and "flink-python" in rest.text("/jobmanager/environment")
     except OSError:
         return False
 

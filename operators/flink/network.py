@@ -12,7 +12,8 @@ import logging
 import math
 from dataclasses import dataclass
 
-from operators.flink.slots import FlinkConfiguration, Rest, rest_of
+from operators.flink.rest import Rest
+from operators.flink.slots import FlinkConfiguration, rest_of
 
 logger = logging.getLogger(__name__)
 

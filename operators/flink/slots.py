@@ -7,26 +7,21 @@ demand (Kubernetes, YARN, the mini cluster as it is by default) or where the clu
 
 from __future__ import annotations
 
-import http.client
-import json
 import logging
 import time
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from bridge.exceptions import ConfigurationError
+from operators.flink.rest import Rest
 
 logger = logging.getLogger(__name__)
 
 WAIT_S = 5.0  # the slots of a job that had just ended were free again after 0.2 s on two busy cores
 _POLL_S = 0.1
-_ANSWER_S = 5.0
 _NAME_LENGTH = 60
 _ENDED = {"FINISHED", "CANCELED", "FAILED", "SUSPENDED"}
-
-_without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class FlinkConfiguration(Protocol):
@@ -87,7 +82,7 @@ def check_slots(config: FlinkConfiguration, needs: Sequence[Need], wait_s: float
     if rest is not None:
         try:
             _check_cluster(rest, need, wait_s, only_total)
-        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             # Not our business here: a cluster that is really gone is reported by Flink when the job is sent.
             logger.info(
                 "the slots of the Flink cluster at %s are not checked: %s: %s", rest.address, type(error).__name__, error
@@ -100,17 +95,12 @@ def rest_of(config: FlinkConfiguration) -> Rest | None:
     Args:
         config: The effective configuration of the jobs' environment.
     """
-    if config.get("execution.target", "") != "remote" or _found_otherwise(config):
+    high_availability = config.get("high-availability.type", "NONE").upper() != "NONE"  # another JobManager may lead
+    if config.get("execution.target", "") != "remote" or high_availability:
         return None
+    tls = any(config.get(key, "false").lower() == "true" for key in ("security.ssl.rest.enabled", "security.ssl.enabled"))
     host = config.get("rest.address", "") or config.get("jobmanager.rpc.address", "")
-    return Rest(f"{f'[{host}]' if ':' in host else host}:{config.get('rest.port', '8081')}")
-
-
-def _found_otherwise(config: FlinkConfiguration) -> bool:
-    """Whether REST is not simply at its address: another JobManager may lead, or it speaks TLS."""
-    return config.get("high-availability.type", "NONE").upper() != "NONE" or any(
-        config.get(key, "false").lower() == "true" for key in ("security.ssl.rest.enabled", "security.ssl.enabled")
-    )
+    return Rest(f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{config.get('rest.port', '8081')}")
 
 
 def _check_mini_cluster(config: FlinkConfiguration, need: Need) -> None:
@@ -127,27 +117,6 @@ def _check_mini_cluster(config: FlinkConfiguration, need: Need) -> None:
             f"{_needs(need)}, but the local environment has {slots}: taskmanager.numberOfTaskSlots is set to {chosen}. "
             f"Leave it unset, raise it, or {need.remedy}."
         )
-
-
-class Rest:
-    """The REST endpoint of a cluster.
-
-    Args:
-        address: Its host and port.
-    """
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-
-    def get(self, path: str) -> Any:
-        """Return what the endpoint says at a path; OSError and ValueError when it does not."""
-        with _without_proxy.open(f"http://{self.address}{path}", timeout=_ANSWER_S) as answer:
-            return json.load(answer)
-
-    def text(self, path: str) -> str:
-        """Return the file that the endpoint serves at a path; OSError when it does not."""
-        with _without_proxy.open(f"http://{self.address}{path}", timeout=_ANSWER_S) as answer:
-            return str(answer.read().decode("utf-8", "replace"))
 
 
 def _check_cluster(rest: Rest, need: Need, wait_s: float, only_total: bool) -> None:

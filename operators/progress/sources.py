@@ -15,7 +15,7 @@ from typing import Protocol
 from bridge.member.observer import SUFFIX
 from bridge.member.registry import statuses
 from bridge.member.status import ENDED, MemberStatus
-from operators.flink.slots import Rest
+from operators.flink.rest import Rest
 
 logger = logging.getLogger(__name__)
 

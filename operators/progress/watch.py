@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from bridge.host.console import say
 from bridge.member.status import MemberStatus
-from operators.flink.slots import Rest
+from operators.flink.rest import Rest
 from operators.progress.record import Recorder
 from operators.progress.renderers import Renderer, renderer
 from operators.progress.sources import HereSource, RestSource, Source

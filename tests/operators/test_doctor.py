@@ -182,7 +182,7 @@ def test_a_cluster_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     assert doctor.main(["--cluster", f"127.0.0.1:{port}"]) == 1
-    assert "no Flink answers there: URLError" in capsys.readouterr().out
+    assert "no Flink answers there: RestError" in capsys.readouterr().out
 
 
 def test_connectors_and_formats(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from operators.flink.network import BUFFER_BYTES, Manager, buffer_bytes, managers_of, shortage, warn_of_shortage
-from operators.flink.slots import Rest
+from operators.flink.rest import Rest
 
 
 def test_channels_within_a_taskmanager_need_no_buffers_to_arrive_in() -> None:

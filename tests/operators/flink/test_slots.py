@@ -145,7 +145,6 @@ def test_http_errors_and_dead_ends_are_one_log_line(caplog: pytest.LogCaptureFix
         {"execution.target": "kubernetes-session"},
         {"execution.target": "yarn-session"},
         {"execution.target": "remote", "high-availability.type": "zookeeper", "rest.address": "127.0.0.1"},
-        {"execution.target": "remote", "security.ssl.rest.enabled": "true", "rest.address": "127.0.0.1"},
         {"execution.target": "local"},
         {"execution.target": "local", "taskmanager.numberOfTaskSlots": "4"},
         {"execution.target": "local", "taskmanager.numberOfTaskSlots": "2", "minicluster.number-of-taskmanagers": "2"},

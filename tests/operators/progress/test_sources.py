@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bridge.member.status import ENDED, MemberStatus
-from operators.flink.slots import Rest
+from operators.flink.rest import Rest
 from operators.progress.sources import HereSource, RestSource
 
 

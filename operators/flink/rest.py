@@ -1,0 +1,149 @@
+"""The REST endpoint of a Flink cluster, also of a secured one. All questions to clusters go through here.
+
+- **TLS**: an address with `https://`. Certificates are checked with the file that `REQUESTS_CA_BUNDLE` names, else with the
+  usual ones (package certifi).
+- **Tokens**: the headers in the variable `FLINK_REST_CLIENT_HEADERS`, which Flink's own client sends too: lines such as
+  `Authorization:Bearer TOKEN`. Or a login in the address, `https://user:password@flink.example:8443`.
+- **Proxies**: questions about jobs take none, as Flink's own client knows none. The doctor takes those of the environment.
+
+No error and no line of a log has a header, or the login of an address.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from bridge.exceptions import ConfigurationError
+
+if TYPE_CHECKING:
+    import requests
+
+HEADERS = "FLINK_REST_CLIENT_HEADERS"
+_ANSWER_S = 5.0
+
+
+class RestError(OSError):
+    """The endpoint did not answer, or not as Flink does; the message says why."""
+
+
+class Rest:
+    """The REST endpoint of a cluster.
+
+    Args:
+        address: Host and port, or a URL, such as "flink.example:8081" or "https://flink.example:8443/cluster".
+        verify: Whether to check certificates, or the path of a file with trusted ones.
+        proxies: Whether to go through the proxies of the environment.
+        timeout_s: Seconds to wait for a connection, and for each part of an answer.
+
+    Raises:
+        ConfigurationError: The address is none, or a header in `FLINK_REST_CLIENT_HEADERS` is none.
+    """
+
+    def __init__(self, address: str, verify: bool | str = True, proxies: bool = False, timeout_s: float = _ANSWER_S) -> None:
+        self.address, self._url, self._login = _taken_apart(address)
+        self._headers = headers_of(os.environ.get(HEADERS, ""))
+        self._verify = verify
+        self._proxies = proxies
+        self._timeout_s = timeout_s
+
+    def __repr__(self) -> str:
+        """Return it without the login."""
+        return f"Rest({self.address!r})"
+
+    def get(self, path: str) -> Any:
+        """Return the JSON that the endpoint has at a path.
+
+        Raises:
+            RestError: It did not answer, or with an error.
+            ValueError: The answer is no JSON.
+        """
+        return self._ask(path).json()
+
+    def text(self, path: str) -> str:
+        """Return the text that the endpoint has at a path.
+
+        Raises:
+            RestError: It did not answer, or with an error.
+        """
+        return self._ask(path).content.decode("utf-8", "replace")
+
+    def _ask(self, path: str) -> requests.Response:
+        import requests  # a tenth of a second, for programs that ask no cluster
+
+        with requests.Session() as session:
+            session.trust_env = self._proxies
+            session.headers.update(self._headers)
+            session.auth = self._login
+            verify = os.environ.get("REQUESTS_CA_BUNDLE", True) if self._verify is True else self._verify
+            try:
+                # A redirect would be one to the page of a login.
+                answer = session.get(self._url + path, timeout=self._timeout_s, verify=verify, allow_redirects=False)
+            except requests.exceptions.SSLError as error:
+                raise RestError(f"{self.address}: {_of_tls(error)}") from None
+            except requests.exceptions.ProxyError:
+                raise RestError(f"{self.address}: the proxy of the environment does not let it through; see no_proxy") from None
+            except requests.exceptions.Timeout:
+                raise RestError(f"{self.address}: no answer within {self._timeout_s:g} s") from None
+            except requests.exceptions.RequestException as error:
+                raise RestError(f"{self.address}: {_cause(error)}") from None
+        if answer.status_code in (401, 403):
+            raise RestError(
+                f"{self.address}: it wants other credentials (HTTP {answer.status_code}); give a header in {HEADERS}, such as "
+                "'Authorization:Bearer TOKEN', or a login in the address"
+            )
+        if answer.status_code != 200:
+            raise RestError(f"{self.address}{path}: HTTP {answer.status_code}, {answer.reason}")
+        return answer
+
+
+def headers_of(text: str) -> dict[str, str]:
+    """Return the headers in the text of `FLINK_REST_CLIENT_HEADERS`, a line `Name:value` for each.
+
+    Raises:
+        ConfigurationError: A line is no header. The message says which line, and does not show it.
+    """
+    headers = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        name, colon, value = line.partition(":")
+        if not line.strip():
+            continue
+        if not colon or not name.strip() or not value.strip():
+            raise ConfigurationError(f"{HEADERS}: line {number}: expected Name:value, got a line of {len(line)} characters")
+        headers[name.strip()] = value.strip()
+    return headers
+
+
+def _taken_apart(address: str) -> tuple[str, str, tuple[str, str] | None]:
+    """Return an address without its login, its URL without it, and the login."""
+    with_scheme = address if "://" in address else f"http://{address}"
+    try:
+        parts = urlsplit(with_scheme)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError("the address of Flink's REST: expected HOST:PORT or https://HOST:PORT, got another text")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    place = host + (f":{port}" if port else "") + parts.path.rstrip("/")
+    login = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
+    return (place if parts.scheme == "http" else f"https://{place}"), f"{parts.scheme}://{place}", login
+
+
+def _of_tls(error: Exception) -> str:
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return "its certificate is not trusted; name a file with the certificate of who signed it in REQUESTS_CA_BUNDLE"
+    return f"TLS failed ({_cause(error)}); does it speak https?"
+
+
+def _cause(error: BaseException) -> str:
+    """Return the innermost cause, which holds no address."""
+    inner: BaseException = error
+    while True:
+        reason = getattr(inner, "reason", None) or next((each for each in inner.args if isinstance(each, BaseException)), None)
+        if not isinstance(reason, BaseException):
+            break
+        inner = reason
+    text = str(inner).rpartition(": ")[2] or "no answer"
+    return f"{type(inner).__name__}: {text}"

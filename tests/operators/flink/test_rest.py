@@ -1,0 +1,151 @@
+"""Questions to a cluster's REST: plain, with tokens and logins, over TLS, through proxies; what errors say and do not say."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.server
+import json
+import logging
+import pathlib
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from operators.flink.rest import Rest, RestError, headers_of
+from tests.operators.flink.test_slots import serving
+
+SECRET = "s3cr3t-t0ken"
+
+
+@contextlib.contextmanager
+def secured(expected: str, context: ssl.SSLContext | None = None, status: int = 200) -> Iterator[tuple[int, list[str]]]:
+    """Serve JSON to who sends the header `Authorization`; yield the port and the paths that were asked for."""
+    asked: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(status if self.headers.get("Authorization", "") == expected else 401)
+            body = json.dumps({"path": self.path}).encode()
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        if context is not None:
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server.server_port, asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "REQUESTS_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("FLINK_REST_CLIENT_HEADERS", raising=False)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ssl.SSLContext]:
+    """A file with a certificate for 127.0.0.1 that signs itself, and a server's side of it."""
+    import datetime
+    import ipaddress
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "flink")])
+    now, day = datetime.datetime.now(datetime.timezone.utc), datetime.timedelta(days=1)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - day, now + day)
+    alternative = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    signed = builder.add_extension(alternative, critical=False).sign(key, hashes.SHA256())
+    folder: pathlib.Path = tmp_path_factory.mktemp("tls")
+    (folder / "cert.pem").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "key.pem").write_bytes(pem)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(str(folder / "cert.pem"), str(folder / "key.pem"))
+    return str(folder / "cert.pem"), context
+
+
+def test_json_and_text_without_the_proxies_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    with serving(lambda path: {"asked": path}) as config:
+        rest = Rest(f"127.0.0.1:{config['rest.port']}")
+        assert rest.get("/overview") == {"asked": "/overview"} and rest.text("/x") == '{"asked": "/x"}'
+
+
+def test_a_token_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLINK_REST_CLIENT_HEADERS", f"X-Team:a\nAuthorization:Bearer {SECRET}\n")
+    with secured(f"Bearer {SECRET}") as (port, _):
+        assert Rest(f"127.0.0.1:{port}").get("/overview") == {"path": "/overview"}
+
+
+def test_a_login_in_the_address_shows_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+    login = base64.b64encode(f"ada:{SECRET}/".encode()).decode()
+    with secured(f"Basic {login}") as (port, asked), caplog.at_level(logging.DEBUG):
+        rest = Rest(f"http://ada:{SECRET}%2F@127.0.0.1:{port}/cluster/")
+        assert rest.get("/overview") == {"path": "/cluster/overview"}
+        assert rest.address == f"127.0.0.1:{port}/cluster" and SECRET not in repr(rest)
+        with pytest.raises(RestError, match=r"it wants other credentials \(HTTP 401\); give a header") as refused:
+            Rest(f"http://ada:wrong-{SECRET}@127.0.0.1:{port}").get("/overview")
+    with pytest.raises(RestError) as gone:
+        rest.get("/overview")
+    assert "ConnectionRefusedError" in str(gone.value) or "NewConnectionError" in str(gone.value)
+    assert SECRET not in f"{refused.value!r} {gone.value!r} {caplog.text}" and len(asked) == 2
+
+
+def test_other_answers() -> None:
+    with secured("", status=302) as (port, _), pytest.raises(RestError, match=rf"^127.0.0.1:{port}/x: HTTP 302, Found$"):
+        Rest(f"127.0.0.1:{port}").get("/x")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        with pytest.raises(RestError, match=r"no answer within 0.2 s$"):
+            Rest(f"127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.2).get("/x")
+
+
+def test_certificates(certificate: tuple[str, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch) -> None:
+    file, context = certificate
+    with secured("", context) as (port, _):
+        address = f"https://127.0.0.1:{port}"
+        with pytest.raises(RestError, match=rf"^{address}: its certificate is not trusted; name a file"):
+            Rest(address).get("/x")
+        assert Rest(address, verify=file).get("/x") == {"path": "/x"}
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", file)
+        assert Rest(address).get("/x") == {"path": "/x"}
+    with secured("") as (port, _), pytest.raises(RestError, match="does it speak https"):
+        Rest(f"https://127.0.0.1:{port}").get("/x")
+
+
+def test_proxies_of_the_environment_where_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with secured("") as (port, asked):
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
+        Rest("flink.example:8081", proxies=True).get("/overview")
+    assert asked == ["http://flink.example:8081/overview"]
+
+
+@pytest.mark.parametrize("address", ["", "ftp://host:1", "http://", "host:port"])
+def test_what_is_no_address(address: str) -> None:
+    with pytest.raises(ConfigurationError, match="expected HOST:PORT"):
+        Rest(address)
+
+
+def test_headers() -> None:
+    assert headers_of("") == {} and headers_of("a: b:c \n\nd:e") == {"a": "b:c", "d": "e"}
+    with pytest.raises(ConfigurationError, match="line 2: expected Name:value, got a line of 12 characters") as raised:
+        headers_of(f"a:b\n{SECRET}")
+    assert SECRET not in str(raised.value)
