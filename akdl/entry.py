@@ -58,6 +58,7 @@ from akdl.user_code.module import (
     kind_of,
     kinds_in,
 )
+from akdl.user_code.oversights import Oversights
 from akdl.wire import Cluster, Failure, Hello, Outcome, Progress, Success, Task
 from akdl.wire.service import PROTOCOL
 
@@ -65,6 +66,7 @@ ORPHANED = 86
 LEFT_THREADS_GRACE_S = 5.0
 PROGRESS_S = 0.5
 STACKS_FILE = "stacks.txt"  # in the private folder: where the threads are, written when SIGUSR2 asks for it
+SAVED_MODEL, LATEST_CHECKPOINT = "savedmodel", "latest_ckpt"  # in the work folder
 PRIVATE_FOLDER = ".akdl"  # inside the work folder; the rest of it belongs to the script
 
 # Thresholds of the garbage collector while a script is imported. Nearly all objects that imports make stay: to look through
@@ -119,14 +121,16 @@ def _run_task(settings: Mapping[str, str]) -> int:
     reports = Reports()
     over = _report_progress(channel, rows, reports)
     surroundings = {"attempt": int(settings["AKDL_ATTEMPT"]), "reports": reports}
-    failure = _failure_of(lambda: _run_script(task, cluster, rows, writer, channel, surroundings))
+    oversights = Oversights(task.work_dir)
+    failure = _failure_of(lambda: _run_script(task, cluster, rows, writer, channel, surroundings, oversights))
     over.set()
     if reports.latest().number:  # what the thread has not sent yet
         channel.report(_progress(rows, reports))
     if failure is not None:
         channel.finish(Outcome(failure=failure))
         return 1
-    channel.finish(Outcome(success=Success(rows_read=rows.progress().rows_read, rows_written=writer.rows_written)))
+    success = Success(rows_read=rows.progress().rows_read, rows_written=writer.rows_written, oversights=oversights.told())
+    channel.finish(Outcome(success=success))
     _leave_threads_behind(writer)
     return 0
 
@@ -157,12 +161,20 @@ def _progress(rows: AnyRows, reports: Reports) -> Progress:
 
 
 def _run_script(
-    task: Task, cluster: Cluster, rows: AnyRows, writer: OutputWriter, channel: Channel, surroundings: Mapping[str, Any]
+    task: Task,
+    cluster: Cluster,
+    rows: AnyRows,
+    writer: OutputWriter,
+    channel: Channel,
+    surroundings: Mapping[str, Any],
+    oversights: Oversights,
 ) -> None:
     # TF_CONFIG has to be there before the script's first line: a strategy built at module level reads it.
     os.environ["TF_CONFIG"] = cluster.tf_config
     user_main = find_main(task.main_script, task.work_dir, json.loads(task.user_params).get("runner"))
     task_config = _task_config(task, json.loads(cluster.tf_config), rows, writer, channel, surroundings)
+    if not isinstance(user_main, functools.partial):  # runners keep files of their own there
+        oversights.watch_files([SAVED_MODEL, LATEST_CHECKPOINT])
     try:
         user_main(task_config)
     except SystemExit as leaving:
@@ -268,9 +280,9 @@ def _task_config(
     if task.kind == "train":
         checkpoint = None
         if user_params.get("ALINK:save_latest_checkpoint", False) not in (False, None, "", "false"):
-            checkpoint = os.path.join(task.work_dir, "latest_ckpt")
+            checkpoint = os.path.join(task.work_dir, LATEST_CHECKPOINT)
             os.makedirs(checkpoint, exist_ok=True)
-        return TrainTaskConfig(saved_model_dir=os.path.join(task.work_dir, "savedmodel"), latest_ckpt_dir=checkpoint, **common)
+        return TrainTaskConfig(saved_model_dir=os.path.join(task.work_dir, SAVED_MODEL), latest_ckpt_dir=checkpoint, **common)
     if isinstance(rows, StreamRows):
         return StreamTaskConfig(output_writer=writer, rows=rows if task.commits else None, **common)
     return BatchTaskConfig(output_writer=writer, **common)

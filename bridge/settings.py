@@ -82,6 +82,7 @@ class GroupSettings:
         print_process_info: Show what the processes print on the driver's console.
         equal_steps: How shares of different size are made equal: "off", "pad", "repeat" or "drop", see `group.equal_steps`.
         weight_column: Name of the feature that is 0 in rows that only fill up a share; None unless equal_steps is "pad".
+        trains_apart: Workers that nobody asked for train each on its share, and only the chief's model stays.
         host_network: Network, such as "10.1.0.0/16", in which each host's address is looked for; None for any.
         gpus_per_worker: GPUs that each worker leases; None stands for one where one is free.
         checkpoint_dir: Where the script keeps checkpoints: a local path or an address; None for nowhere.
@@ -123,6 +124,7 @@ class GroupSettings:
     print_process_info: bool = False
     equal_steps: str = "off"
     weight_column: str | None = None
+    trains_apart: bool = False
     host_network: str | None = None
     gpus_per_worker: int | None = None
     checkpoint_dir: str | None = field(default=None, repr=False)  # an address may hold a password

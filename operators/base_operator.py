@@ -24,6 +24,7 @@ from bridge.workarounds import (
     log_handlers_kept,
 )
 from operators.flink.env import shows_process_output
+from operators.flink.forgotten import note_run
 from operators.flink.slots import Need, check_slots, rest_of
 from operators.params.rendering import Description, Rendered
 from operators.progress.state import Shown
@@ -238,6 +239,7 @@ def running(op: Operator[Any]) -> Iterator[None]:
     Raises:
         BridgeError: The job failed; the message is written for the user.
     """
+    note_run(op._groups)
     with log_handlers_kept():
         try:
             if op._groups:

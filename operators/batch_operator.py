@@ -15,6 +15,7 @@ from bridge.host.console import say
 from bridge.table_env import planning
 from operators.base_operator import TableSource, environment_of, running
 from operators.flink.env import getMLEnv
+from operators.flink.forgotten import look_at_exit
 from operators.flink.joint_job import Receiver, run_jointly
 from operators.memory_source import MemorySource
 from operators.shaping import ShapingOperator, refuse_replacement
@@ -231,6 +232,13 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
 
 
 BatchOperator._family = BatchOperator
+look_at_exit(
+    lambda: (
+        "lazyPrint() or its kin was called, or a sink was linked, and BatchOperator.execute() was not: nothing came of them"
+        if BatchOperator._deferred
+        else ""
+    )
+)
 
 
 @dataclass(frozen=True)

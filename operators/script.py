@@ -17,6 +17,7 @@ from bridge.host.carried import runs_elsewhere
 from bridge.host.temporary_places import IO_TMP_DIRS
 from operators.base_operator import Operator, environment_of, parallelism_of, schema_of
 from operators.flink.env import shows_process_output
+from operators.flink.forgotten import note_linked
 from operators.flink.network import warn_of_shortage
 from operators.flink.slots import Need, check_slots
 from operators.params.catalog import CHECKPOINT_DIR, LOG_DIR, PROGRESS
@@ -74,6 +75,7 @@ class ScriptOp(WithParams, Operator[Any]):
         if any(environment_of(each) is not table_env for each in extra):
             raise ConfigurationError(f"{name}: all inputs must belong to one environment")
         prepare(table_env)
+        elsewhere = runs_elsewhere(table_env)
         settings = plan(
             name,
             self._kind,
@@ -83,9 +85,9 @@ class ScriptOp(WithParams, Operator[Any]):
             parallelism_of(table_env),
             self._env_variable,
             shows_process_output(),
-            runs_elsewhere(table_env),
+            elsewhere,
         )
-        if not runs_elsewhere(table_env):
+        if not elsewhere:
             settings = replace(settings, tmp_dirs=table_env.get_config().get(IO_TMP_DIRS, ""))
         need = Need.of_group(name, settings.num_workers, settings.num_ps)
         check_slots(table_env.get_config(), [need], only_total=True)
@@ -103,5 +105,7 @@ class ScriptOp(WithParams, Operator[Any]):
             group: Shown(shown_name, settings.size, settings.kind == "train", self._get(PROGRESS), self._get(LOG_DIR))
         }
         self._model_dir = settings.model_dir
+        if not elsewhere:
+            note_linked(group, name)
         self._also_starts_what(*ops)
         self._fix()

@@ -20,6 +20,7 @@ from bridge.schema import quoted
 from bridge.table_env import planning
 from operators.base_operator import TableSource, environment_of, running
 from operators.flink.env import getMLEnv
+from operators.flink.forgotten import look_at_exit
 from operators.flink.interrupts import interrupts_later
 from operators.memory_source import MemorySource
 from operators.shaping import ShapingOperator
@@ -115,6 +116,11 @@ class StreamOperator(ShapingOperator["StreamOperator"]):
 
 
 StreamOperator._family = StreamOperator
+look_at_exit(
+    lambda: (
+        "print() was called on a stream, and StreamOperator.execute() was not: nothing ran" if StreamOperator._printed else ""
+    )
+)
 
 
 class TableSourceStreamOp(TableSource, StreamOperator):

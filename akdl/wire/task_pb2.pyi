@@ -70,12 +70,14 @@ class Cluster(_message.Message):
     def __init__(self, tf_config: _Optional[str] = ...) -> None: ...
 
 class Success(_message.Message):
-    __slots__ = ["rows_read", "rows_written"]
+    __slots__ = ["rows_read", "rows_written", "oversights"]
     ROWS_READ_FIELD_NUMBER: _ClassVar[int]
     ROWS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    OVERSIGHTS_FIELD_NUMBER: _ClassVar[int]
     rows_read: int
     rows_written: int
-    def __init__(self, rows_read: _Optional[int] = ..., rows_written: _Optional[int] = ...) -> None: ...
+    oversights: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, rows_read: _Optional[int] = ..., rows_written: _Optional[int] = ..., oversights: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Failure(_message.Message):
     __slots__ = ["type", "message", "traceback"]

@@ -17,6 +17,15 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
+def warn(text: str) -> None:
+    """Tell the user something on stderr, and in the log of Flink: in a local run a function's log is not on the console."""
+    logger.warning("%s", text)
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or replaced
+        encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+        sys.stderr.write("akdl: " + text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        sys.stderr.flush()
+
+
 class LogFile:
     """A file of lines, which is given up with a warning when a line cannot be written, as on a full disk.
 

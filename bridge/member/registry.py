@@ -62,6 +62,7 @@ class Owned(Protocol):
 
 _last: dict[tuple[str, str], MemberStatus] = {}  # of members that have been stopped, by group and label
 _members: dict[Owned, weakref.ref[SdkHarness] | None] = {}  # and Beam's worker that each lives in
+_seen: set[str] = set()  # groups that have had a member here
 _lock = threading.Lock()
 _watcher: threading.Thread | None = None
 
@@ -71,6 +72,7 @@ def add(member: Owned) -> None:
     global _watcher
     with _lock:
         _members[member] = worker_of_this_thread()
+        _seen.add(member.group)
         if _watcher is None:
             _watcher = threading.Thread(target=_stop_abandoned, name="akdl-abandoned", daemon=True)
             _watcher.start()
@@ -105,6 +107,17 @@ def statuses(groups: Collection[str]) -> list[MemberStatus]:
         ended = [status for (group, _), status in _last.items() if group in groups]
     known = {(status.group, status.label) for status in running}
     return running + [status for status in ended if (status.group, status.label) not in known]
+
+
+def running() -> list[tuple[str, str]]:
+    """Return group and label of each member in this Python process."""
+    return [(member.group, member.label) for member in _snapshot()]
+
+
+def seen() -> set[str]:
+    """Return the groups that have had a member in this Python process."""
+    with _lock:
+        return set(_seen)
 
 
 def reports(groups: Collection[str]) -> dict[str, Report]:

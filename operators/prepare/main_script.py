@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from akdl.near_names import near
 from akdl.user_code.module import ESTIMATOR_FUNCTIONS, MAIN
 from bridge.exceptions import ConfigurationError
+from bridge.settings import UserFile
 
 # With these a module makes names that its source does not show.
 _MAKES_NAMES = {"exec", "eval", "globals", "locals", "setattr", "vars", "__dict__", "__getattr__", "modules"}
+
+_TOGETHER = re.compile(
+    rb"(?i)strategy|distribute|horovod|sync_optimizer|train_and_evaluate|TF_CONFIG|task_type|task_index|num_workers|\bcluster\b|akdl\.engine"
+)
 
 
 def check_main(operator: str, origin: str, source: bytes) -> None:
@@ -35,6 +41,18 @@ def check_main(operator: str, origin: str, source: bytes) -> None:
         f"{operator}: {origin} defines no function `main`{hint}: the main script needs `def main(task_config)`, or `awf_*` "
         "callbacks of Keras, or the four functions of an Estimator: " + ", ".join(ESTIMATOR_FUNCTIONS)
     )
+
+
+def trains_apart(files: Sequence[UserFile], main_script: str) -> bool:
+    """Whether a script with a `main` shows no sign that its workers train together, or that it knows of others.
+
+    Args:
+        files: All files of the user.
+        main_script: Path of the main script among them.
+    """
+    sources = {file.path: file.content for file in files if file.path.endswith(".py")}
+    names = names_of(sources.get(main_script, b""))
+    return names is not None and MAIN in names and not any(_TOGETHER.search(source) for source in sources.values())
 
 
 def names_of(source: bytes) -> set[str] | None:

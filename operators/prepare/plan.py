@@ -13,7 +13,7 @@ from bridge.schema import Schema, split_watermark
 from bridge.settings import OFF, PAD, GroupSettings
 from operators.params.function_script import FunctionScript
 from operators.prepare.certificate import new_certificate
-from operators.prepare.main_script import check_main
+from operators.prepare.main_script import check_main, trains_apart
 from operators.prepare.python_env import check_python, find_python
 from operators.prepare.user_files import read_files
 
@@ -81,6 +81,7 @@ def plan(
         print_process_info=print_process_info,
         equal_steps=equal_steps,
         weight_column=weight_column,
+        trains_apart=kind == "train" and workers > 1 and values["numWorkers"] is None and trains_apart(files, main_script),
         host_network=values["hostNetwork"],
         certificate=new_certificate(operator) if values["groupTls"] and workers + servers > 1 else None,
         gpus_per_worker=values["gpusPerWorker"],

@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-from bridge.host.console import LogFile, say
+from bridge.host.console import LogFile, say, warn
 
 
 def test_a_console_without_the_letters_shows_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,6 +15,11 @@ def test_a_console_without_the_letters_shows_escapes(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("sys.stdout", console)
     say("grün \ud800")
     assert console.buffer.getvalue() == b"gr\\xfcn \\ud800\n"
+
+
+def test_a_warning_is_on_stderr_and_in_the_log(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+    warn("grün")
+    assert capsys.readouterr().err == "akdl: grün\n" and caplog.messages == ["grün"]
 
 
 def test_a_log_file_belongs_to_its_user_alone(tmp_path: pathlib.Path) -> None:

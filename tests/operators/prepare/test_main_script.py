@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from operators.prepare.main_script import check_main
+from bridge.settings import UserFile
+from operators.prepare.main_script import check_main, trains_apart
 
 
 @pytest.mark.parametrize(
@@ -46,3 +47,19 @@ def test_what_cannot(source: str, hint: str) -> None:
     expected = f"^Op: /home/s.py defines no function `main`{hint}: the main script needs `def main"
     with pytest.raises(ConfigurationError, match=expected):
         check_main("Op", "/home/s.py", source.encode())
+
+
+@pytest.mark.parametrize(
+    ("main", "other", "apart"),
+    [
+        ("def main(config): pass", "", True),
+        ("def main(config): pass", "import tensorflow as tf\ntf.distribute.get_strategy()", False),
+        ("from akdl.engine.strategy import choose_strategy\ndef main(config): choose_strategy(config)", "", False),
+        ("def main(config):\n    if config.task_index == 0: pass", "", False),
+        ("def awf_create_model_fn(): pass", "", False),
+        ("from other import *", "def main(config): pass", False),
+    ],
+)
+def test_workers_that_train_apart(main: str, other: str, apart: bool) -> None:
+    files = [UserFile("s.py", main.encode()), UserFile("lib/other.py", other.encode()), UserFile("data.csv", b"strategy")]
+    assert trains_apart(files, "s.py") is apart

@@ -1,0 +1,81 @@
+"""What a script that has succeeded may have overlooked: errors of its threads, and files that go with its work folder."""
+
+import os
+import threading
+import traceback
+from typing import Any, List, Optional, Sequence, Set
+
+_SHOWN = 5
+_LOOKED_AT = 100  # source files
+
+
+class Oversights:
+    """Watches the threads of a script from now on, and its files where that is asked for.
+
+    Args:
+        folder: The work folder.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._known: Optional[Set[str]] = None
+        self._raised: List[str] = []
+        show = getattr(threading, "excepthook", None)  # new in Python 3.8
+        if show is not None:
+
+            def hook(arguments: Any) -> None:
+                if arguments.exc_type is not SystemExit:
+                    self._raised.append(_described(arguments))
+                show(arguments)
+
+            threading.excepthook = hook
+
+    def watch_files(self, kept: Sequence[str] = ()) -> None:
+        """Take further files in the work folder for the script's.
+
+        Args:
+            kept: Names in it whose content is delivered.
+        """
+        self._known = {*os.listdir(self._folder), *kept}
+
+    def told(self) -> List[str]:
+        """Return what the user should know, in sentences."""
+        result = [f"a thread of the script has raised, and main did not hear of it: {text}" for text in self._raised[:_SHOWN]]
+        if len(self._raised) > _SHOWN:
+            result.append(f"{len(self._raised) - _SHOWN} more threads of the script have raised")
+        left = self._left()
+        if left:
+            more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
+            result.append(
+                f"the script has written {', '.join(left[:_SHOWN])}{more} to a relative path, in its work folder, which is "
+                "removed now: write to an absolute path to keep it, and models to saved_model_dir"
+            )
+        return result
+
+    def _left(self) -> List[str]:
+        """Return what is new in the work folder, unless the script knows the folder and so its end."""
+        if self._known is None:
+            return []
+        new = sorted(name for name in set(os.listdir(self._folder)) - self._known if not name.startswith((".", "__")))
+        if not new or self._mentions("work_dir"):
+            return []
+        return [name + "/" if os.path.isdir(os.path.join(self._folder, name)) else name for name in new]
+
+    def _mentions(self, word: str) -> bool:
+        looked_at = 0
+        for place, _, names in os.walk(self._folder):
+            for name in names:
+                if name.endswith(".py") and "/." not in place and looked_at < _LOOKED_AT:
+                    looked_at += 1
+                    with open(os.path.join(place, name), encoding="utf-8", errors="replace") as file:
+                        if word in file.read():
+                            return True
+        return False
+
+
+def _described(arguments: Any) -> str:
+    frames = traceback.extract_tb(arguments.exc_traceback)
+    where = f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
+    name = arguments.thread.name if arguments.thread is not None else "unknown"
+    text = str(arguments.exc_value)[:300]
+    return f"{name}: {arguments.exc_type.__name__}: {text}{where}"
