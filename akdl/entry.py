@@ -29,7 +29,7 @@ import sys
 import threading
 import traceback
 from types import ModuleType
-from typing import Any, Callable, Dict, List, Mapping, Optional, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 from akdl.process.channel import Channel, ChannelError
 from akdl.process.failure import failure_of
@@ -59,6 +59,7 @@ from akdl.user_code.module import (
     kinds_in,
 )
 from akdl.user_code.oversights import Oversights
+from akdl.user_code.remedies import missing_column, missing_export
 from akdl.wire import Cluster, Failure, Hello, Outcome, Progress, Success, Task
 from akdl.wire.service import PROTOCOL
 
@@ -122,7 +123,8 @@ def _run_task(settings: Mapping[str, str]) -> int:
     over = _report_progress(channel, rows, reports)
     surroundings = {"attempt": int(settings["AKDL_ATTEMPT"]), "reports": reports}
     oversights = Oversights(task.work_dir)
-    failure = _failure_of(lambda: _run_script(task, cluster, rows, writer, channel, surroundings, oversights))
+    columns = [column.name for column in task.input_columns]
+    failure = _failure_of(lambda: _run_script(task, cluster, rows, writer, channel, surroundings, oversights), columns)
     over.set()
     if reports.latest().number:  # what the thread has not sent yet
         channel.report(_progress(rows, reports))
@@ -181,6 +183,9 @@ def _run_script(
         if leaving.code not in (None, 0):
             raise
     if isinstance(task_config, TrainTaskConfig) and task_config.task_type == "chief":
+        missing = missing_export(task_config.saved_model_dir, task.work_dir)
+        if missing:
+            raise ScriptError(missing)
         task_config.reports.is_exporting = True
         checkpoint, model_dir = _latest_checkpoint(task_config), task.model_dir or None
         write_checked_model(task_config.saved_model_dir, writer, checkpoint=checkpoint, model_dir=model_dir)
@@ -300,7 +305,7 @@ def _make_checkpoint_dir(address: str) -> None:
         raise ScriptError(f"checkpointDir {address}: this host's user may not write into the folder")
 
 
-def _failure_of(run: Callable[[], None]) -> Optional[Failure]:
+def _failure_of(run: Callable[[], None], columns: Sequence[str]) -> Optional[Failure]:
     """Run the script and return what it raised, as data, with our own frames cut off the traceback."""
     try:
         run()
@@ -309,7 +314,9 @@ def _failure_of(run: Callable[[], None]) -> Optional[Failure]:
     except SystemExit as leaving:
         return _as_failure(leaving, f"the script called sys.exit({_shown_code(leaving)})")
     except BaseException as error:  # KeyboardInterrupt too: any way out of the script has to be reported
-        return _as_failure(error)
+        failure = _as_failure(error)
+        failure.message += missing_column(error, columns)
+        return failure
     return None
 
 

@@ -20,6 +20,11 @@ def say(text: str) -> None:
 def warn(text: str) -> None:
     """Tell the user something on stderr, and in the log of Flink: in a local run a function's log is not on the console."""
     logger.warning("%s", text)
+    tell(text)
+
+
+def tell(text: str) -> None:
+    """Tell the user something on stderr."""
     with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or replaced
         encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
         sys.stderr.write("akdl: " + text.encode(encoding, "backslashreplace").decode(encoding) + "\n")

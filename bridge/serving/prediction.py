@@ -170,9 +170,10 @@ def with_outputs(
         cells[settings.error_column] = pa.array(errors, pa.string())
     elif prediction.bad_rows:
         bad = prediction.bad_rows[0]
+        remedy = "defaults, or COALESCE in the query before, give nulls a value; " if "null" in bad.message else ""
         raise RowError(
             f"{settings.process.operator}: row {bad.row} of a batch cannot be predicted: {bad.message}; "
-            "errorCol names a column for such messages, if the job should go on"
+            f"{remedy}errorCol names a column for such messages, if the job should go on"
         )
     cells.update(zip(settings.output_schema.names, decoder.decode(prediction.rows)))
     return pa.record_batch(list(cells.values()), names=list(cells))

@@ -6,7 +6,7 @@ import atexit
 import sys
 from collections.abc import Callable, Collection
 
-from bridge.host.console import warn
+from bridge.host.console import tell
 from bridge.member import registry
 
 _looks: list[Callable[[], str]] = []
@@ -53,4 +53,4 @@ def _tell() -> None:
     if hasattr(sys, "last_value"):  # an error has ended the program, and is told
         return
     for text in forgotten():
-        warn(text)
+        tell(text)

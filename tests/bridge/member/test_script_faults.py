@@ -143,3 +143,12 @@ def test_variables_that_are_too_large(start: Start) -> None:
     with pytest.raises(Exception, match="its variables are larger than the system allows"):
         start("forks", env_vars=(f"LARGE={'x' * 200_000}",))
     assert not os.environ.get("LARGE")
+
+
+def test_what_a_script_has_overlooked_is_told(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ids(start("overlooks")) == list(range(1000))
+    (said,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("akdl: ")]
+    assert said.startswith(
+        "akdl: TestOp, chief 0 (faults.py): a thread of the script has raised, and main did not hear of it: "
+    )
+    assert "reader: KeyError: 'scor' (faults.py, line " in said

@@ -254,3 +254,14 @@ def returns_early(config: Any) -> None:
 def prints_letters(config: Any) -> None:
     print("grün")
     write_all(config)
+
+
+def overlooks(config: Any) -> None:
+    write_all(config)
+
+    def reads() -> None:
+        raise KeyError("scor")
+
+    thread = threading.Thread(target=reads, name="reader")
+    thread.start()
+    thread.join()

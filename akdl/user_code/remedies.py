@@ -1,0 +1,57 @@
+"""What to do about errors that scripts often raise, where the message of Python or TensorFlow does not say it."""
+
+import difflib
+import os
+import re
+from typing import Optional, Sequence
+
+_SHOWN = 20
+_OF_A_SAVED_MODEL = {"saved_model.pb", "saved_model.pbtxt"}
+_MISSING_FEATURE = re.compile(r"Feature: (\S+) \(data type: [^)]*\) is required but could not be found")
+
+
+def missing_column(error: BaseException, columns: Sequence[str]) -> str:
+    """Return what to add to an error about a column that the rows do not have; "" for other errors.
+
+    Args:
+        error: What the script raised.
+        columns: Names of the columns that it has.
+    """
+    name: Optional[str] = None
+    close = None
+    if isinstance(error, KeyError) and len(error.args) == 1 and isinstance(error.args[0], str):
+        name = error.args[0]
+        lowered = {column.lower(): column for column in columns}
+        found = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.6)
+        if name in columns or not found:
+            return ""  # a key of something else
+        close = lowered[found[0]]
+    elif type(error).__name__ == "InvalidArgumentError":
+        feature = _MISSING_FEATURE.search(str(error))
+        name = feature.group(1) if feature is not None and feature.group(1) not in columns else None
+    if name is None:
+        return ""
+    question = f"did you mean {close!r}? " if close is not None else ""
+    listed = ", ".join(map(repr, columns[:_SHOWN])) + (f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else "")
+    return f" ({question}the rows have {listed})"
+
+
+def missing_export(folder: str, work_dir: str) -> str:
+    """Return what to say of a training that has left no SavedModel where it belongs; "" where there is something.
+
+    Args:
+        folder: `saved_model_dir` of the script.
+        work_dir: Where the script may have left one by mistake.
+    """
+    if os.path.isdir(folder) and os.listdir(folder):
+        return ""
+    elsewhere = ""
+    for place, folders, names in os.walk(work_dir):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if _OF_A_SAVED_MODEL & set(names):
+            elsewhere = f"; there is one in {os.path.relpath(place, work_dir)}, which nobody gets"
+            break
+    return (
+        "the script has left no SavedModel in task_config.saved_model_dir: export the trained model there, as with "
+        f"tf.saved_model.save(model, task_config.saved_model_dir){elsewhere}"
+    )
