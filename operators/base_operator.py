@@ -29,7 +29,7 @@ from operators.flink.slots import Need, check_slots, rest_of
 from operators.params.rendering import Description, Rendered
 from operators.progress.state import Shown
 from operators.progress.watch import shown
-from operators.waiting import wait_for
+from operators.waiting import run_and_wait
 
 if TYPE_CHECKING:
     from pyflink.datastream import StreamExecutionEnvironment
@@ -110,9 +110,7 @@ class Operator(Rendered, Generic[_Family]):
             BridgeError: There is no such table, its columns are others, or the job failed.
         """
         with running(self):
-            with planning():
-                result = self.getOutputTable().execute_insert(table)
-            wait_for(result)
+            run_and_wait(planning()(lambda: self.getOutputTable().execute_insert(table)))
         return self
 
     def getColNames(self) -> list[str]:

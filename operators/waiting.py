@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Union
 
@@ -9,6 +10,7 @@ from bridge.exceptions import ConfigurationError
 from bridge.flink.errors import readable
 from bridge.table_env import planning
 from bridge.workarounds import log_handlers_kept
+from operators.flink.interrupts import interrupts_later
 
 if TYPE_CHECKING:
     from pyflink.table import StatementSet, TableResult
@@ -35,28 +37,28 @@ def waitForJob(job: Job) -> None:
         raise ConfigurationError(f"waitForJob: expected a TableResult or a StatementSet of PyFlink, got a {name}")
     with log_handlers_kept():
         try:
-            wait_for(_started(job) if name != "TableResult" else job)
+            run_and_wait((lambda: job) if name == "TableResult" else planning()(job.execute))
         except Exception as error:
             raise readable(error) from None
 
 
-def wait_for(result: TableResult) -> None:
-    """Wait until a job has ended, and cancel it where the wait is interrupted.
+def run_and_wait(start: Callable[[], TableResult]) -> None:
+    """Start a job and wait until it has ended; cancel it where that is interrupted.
 
     The one place where a program waits for a job whose rows it does not read.
+
+    Args:
+        start: Starts the job.
     """
-    client = result.get_job_client()
-    if client is None:
-        raise ConfigurationError("waitForJob: the result has no job, as that of a statement that inserts nothing")
+    result: TableResult | None = None
     try:
+        with interrupts_later():
+            result = start()
+        if result.get_job_client() is None:
+            raise ConfigurationError("waitForJob: the result has no job, as that of a statement that inserts nothing")
         result.wait()
     except BaseException as error:
-        if not isinstance(error, Exception):  # Ctrl-C
+        if result is not None and not isinstance(error, Exception):  # Ctrl-C
             with suppress(Exception):  # it may have ended just now
-                client.cancel().result()
+                result.get_job_client().cancel().result()
         raise
-
-
-@planning()
-def _started(statements: StatementSet) -> TableResult:
-    return statements.execute()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bridge.group.board import LOST_S, report_s
@@ -87,19 +86,6 @@ def fault_of(member: Situation, group: KnownStates, settings: GroupSettings) -> 
             "servers, set numPSs to 0"
         )
     return _standstill(member, group, settings)
-
-
-def trained_apart(sizes: Sequence[int]) -> str:
-    """Say what became of a training whose workers nobody asked for.
-
-    Args:
-        sizes: Rows of each worker, the chief's first.
-    """
-    return (
-        f"the model of the chief has seen {sizes[0]} of {sum(sizes)} rows: numWorkers was left to the parallelism, so "
-        f"{len(sizes)} workers share them, and the script trains each apart. Set numWorkers to 1, or let them train together, "
-        "as with akdl.engine.strategy"
-    )
 
 
 def _not_formed(member: Situation, group: KnownStates, settings: GroupSettings) -> Fault:

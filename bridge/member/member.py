@@ -20,9 +20,9 @@ from bridge.exceptions import TaskError
 from bridge.group.addresses import Address
 from bridge.group.equal_steps import Tail
 from bridge.group.roles import tf_config
-from bridge.host.console import warn
 from bridge.member import registry
-from bridge.member.diagnosis import ECHO_S, Situation, fault_of, trained_apart
+from bridge.member.diagnosis import ECHO_S, Situation, fault_of
+from bridge.member.ending import tell_end
 from bridge.member.failures import comes_from_a_peer, describe_death, describe_failure
 from bridge.member.membership import Membership
 from bridge.member.observer import Observer
@@ -142,7 +142,9 @@ class Member:
         yield from self._until(
             lambda: self._has_succeeded if decides else self._membership.group().have_ended(self._settings.deciding)
         )
-        self._log_end(decides)
+        with self._changed:
+            sizes = self._membership.group().share_sizes
+        tell_end(self._process.name, self._session, self._settings, decides, sizes if self._index == 0 else ())
         self._reports.look(time.monotonic(), self.report, is_last=True)
         self._process.stop(self._settings.stop_timeout_s if self._has_outcome else 0.0)
         if self._has_outcome:
@@ -271,28 +273,6 @@ class Member:
         logger.info("%s: shares of %d to %d rows", self._process.name, min(sizes), max(sizes))
         for batch in last:
             yield from self._send(batch)
-
-    def _log_end(self, decides: bool) -> None:
-        self._tell_oversights()
-        if decides and self._session.rows_discarded:
-            logger.info(
-                "%s: the script ended before it had read all; %d of %d rows were dropped",
-                self._process.name, self._session.rows_discarded, self._session.rows_in,
-            )  # fmt: skip
-        if not decides and self._has_outcome:
-            failure = self._session.failure
-            how = "the script returned" if failure is None else describe_failure(failure).splitlines()[0]
-            logger.warning("%s: no worker has used it (%s): numPSs=0 frees its slot", self._process.name, how)
-        elif not decides:
-            logger.info("%s: all that it served have ended; it is stopped", self._process.name)
-
-    def _tell_oversights(self) -> None:
-        """Tell the user what a script that has succeeded may have overlooked."""
-        for text in self._session.outcome.success.oversights if self._session.outcome is not None else ():
-            warn(f"{self._process.name} ({self._settings.main_script}): {text}")
-        if self._index == 0 and self._settings.trains_apart:
-            with self._changed:
-                warn(f"{self._settings.operator}: {trained_apart(self._membership.group().share_sizes)}")
 
     # The group.
 

@@ -17,7 +17,7 @@ from bridge.exceptions import BridgeError
 from bridge.flink.brief import Frame, brief, shortened
 from bridge.flink.errors import is_a_failed_script, readable, wants_details
 
-LINES = 15
+LINES = 14  # with the last line of the progress above them 15
 _CALLS = 2
 _PACKAGES = ("akdl", "bridge", "operators")
 

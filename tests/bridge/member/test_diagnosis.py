@@ -10,7 +10,7 @@ import pytest
 
 from akdl.wire import ENDED, RUNNING, STARTING, MemberState
 from bridge.group.states import LEFT_ALONE_S, KnownStates
-from bridge.member.diagnosis import ECHO_S, LOST_S, Fault, Situation, fault_of, trained_apart
+from bridge.member.diagnosis import ECHO_S, LOST_S, Fault, Situation, fault_of
 from bridge.schema import Schema
 from bridge.settings import GroupSettings
 
@@ -94,8 +94,3 @@ def test_the_one_that_lags_behind_speaks_first() -> None:
     fault = found(later, index=1)
     assert fault is not None and "and chief 0 lags behind" in fault.what
     assert found(states, stall_timeout_s=0.0) is None, "no limit was asked for"
-
-
-def test_a_training_whose_workers_nobody_asked_for() -> None:
-    said = trained_apart([4, 3, 3])
-    assert said.startswith("the model of the chief has seen 4 of 10 rows: numWorkers was left to the parallelism, so 3 workers")
