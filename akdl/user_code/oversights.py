@@ -54,7 +54,7 @@ class Oversights:
 
     def _left(self) -> List[str]:
         """Return what is new in the work folder, unless the script knows the folder and so its end."""
-        if self._known is None:
+        if self._known is None or not os.path.isdir(self._folder):  # the script may have removed it
             return []
         new = sorted(name for name in set(os.listdir(self._folder)) - self._known if not name.startswith((".", "__")))
         if not new or self._mentions("work_dir"):
