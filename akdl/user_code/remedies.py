@@ -1,9 +1,10 @@
 """What to do about errors that scripts often raise, where the message of Python or TensorFlow does not say it."""
 
-import difflib
 import os
 import re
 from typing import Optional, Sequence
+
+from akdl.near_names import near
 
 _SHOWN = 20
 _OF_A_SAVED_MODEL = {"saved_model.pb", "saved_model.pbtxt"}
@@ -21,11 +22,10 @@ def missing_column(error: BaseException, columns: Sequence[str]) -> str:
     close = None
     if isinstance(error, KeyError) and len(error.args) == 1 and isinstance(error.args[0], str):
         name = error.args[0]
-        lowered = {column.lower(): column for column in columns}
-        found = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.6)
+        found = near(name, columns)
         if name in columns or not found:
             return ""  # a key of something else
-        close = lowered[found[0]]
+        close = found[0]
     elif type(error).__name__ == "InvalidArgumentError":
         feature = _MISSING_FEATURE.search(str(error))
         name = feature.group(1) if feature is not None and feature.group(1) not in columns else None
