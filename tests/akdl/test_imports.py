@@ -24,6 +24,7 @@ ALLOWED = {
         "akdl.storage.checkpoint_folder",
         "akdl.storage.files",
         "akdl.storage.model_archive",
+        "akdl.storage.model_place",
         "akdl.serving",
     ),
     "bridge": (
