@@ -15,7 +15,7 @@ from akdl.wire import Rows
 class ChunkFile:
     """Chunks of columns, written by one thread and read by many.
 
-    Per chunk it holds three numbers of 8 bytes in memory: there may be millions of chunks.
+    Per chunk it holds two or three numbers of 8 bytes in memory: there may be millions of chunks.
 
     Args:
         folder: Where the files go.
