@@ -62,6 +62,7 @@ def in_fresh_interpreter(code: str) -> str:
         "akdl.keras.__main__",
         "akdl.keras.operator",
         "akdl.storage.model_archive",
+        "akdl.storage.model_place",
         "akdl.runner.config",
         "akdl.serving.check",
         "akdl.serving.row_predictor",

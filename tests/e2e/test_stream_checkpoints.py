@@ -131,7 +131,7 @@ def test_a_job_goes_on_from_a_savepoint(stream_env: Callable[..., Any], tmp_path
 def test_a_changed_program_goes_on_from_a_savepoint(stream_env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     table_env = stream_env()
     sink, (op, pid_file) = Sink(table_env, tmp_path), committing_op(tmp_path, commits=False)
-    counting(table_env, ROWS, PER_SECOND).link(op)
+    counting(table_env, ROWS, PER_SECOND // 2).link(op)
     client = op.getOutputTable().execute_insert(sink.name).get_job_client()
     wait_until(lambda: started_and_final(sink, pid_file), "rows are final", 60)
     kind = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL
@@ -142,7 +142,7 @@ def test_a_changed_program_goes_on_from_a_savepoint(stream_env: Callable[..., An
     ignoring = {"execution.state-recovery.path": savepoint, "execution.state-recovery.ignore-unclaimed-state": "true"}
     table_env = stream_env(**ignoring)
     rest, (op, _) = Sink(table_env, tmp_path), committing_op(tmp_path, commits=False)
-    counting(table_env, ROWS, PER_SECOND).filter("id >= 0").link(op)
+    counting(table_env, ROWS, PER_SECOND // 2).filter("id >= 0").link(op)
     op.filter("worker < 9").getOutputTable().execute_insert(rest.name).wait()
     assert set(rest.counts()) == set(range(ROWS)), "rows before the savepoint come again, as none was committed"
 
