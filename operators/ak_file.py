@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import IO, Any
 
-from akdl.storage.archive import ArchiveError, damage_is_named
+from akdl.storage.archive import ArchiveError, check_directory, damage_is_named
 from akdl.wire.column_type import Kind, parse_type
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.schema import Column, Schema
@@ -88,7 +88,10 @@ def read_rows(path: str) -> Iterator[tuple[Any, ...]]:
 
 def _rows(path: str, schema: Schema) -> Iterator[tuple[Any, ...]]:
     with zipfile.ZipFile(path) as file:
+        check_directory(file)
         names = [name for name in file.namelist() if name.lower() != META and not name.endswith("/")]
+        if not names:
+            raise ConfigurationError(f"{path}: it has no entry with rows")
         kind_bits = None
         for name in names:
             with file.open(name) as data:

@@ -5,6 +5,7 @@ a small archive may hold more than a disk does.
 """
 
 import contextlib
+import errno
 import gzip
 import lzma
 import os
@@ -21,6 +22,7 @@ SUFFIXES = (".zip", ".tar.gz", ".tgz")  # of files that are unpacked without bei
 
 _COPY_BYTES = 1 << 20
 _NAME_BYTES = 255  # of one part of a path, in all usual file systems
+_END_BYTES = 22 + 65535  # of a zip file: the record at its end, with the longest comment
 _TARGET_BYTES = 4096  # of a link
 _HEADER_BYTES = 1 << 20  # of a tar file's extended headers, which are read as a whole
 _EXTENDED = {tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE}
@@ -261,7 +263,26 @@ class _Unpacking:
             raise ArchiveError(f"it has an entry that is no plain file: {name!r}")
 
 
+def check_directory(archive: zipfile.ZipFile) -> None:
+    """Check that a zip file has as many entries as it says at its end; zipfile itself does not look.
+
+    Raises:
+        ArchiveError: It has more or fewer.
+    """
+    file = archive.fp
+    assert file is not None
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _END_BYTES))
+    end = file.read()
+    place = end.rfind(b"PK\5\6")
+    found = len(archive.infolist())
+    expected = struct.unpack_from("<H", end, place + 10)[0] if place >= 0 else found
+    if expected not in (found, 0xFFFF):  # the latter stands for a number elsewhere, of a large file
+        raise ArchiveError(f"it is damaged: it has {found} entries, and should have {expected}")
+
+
 def _unpack_zip(archive: zipfile.ZipFile, writing: _Unpacking) -> None:
+    check_directory(archive)
     entries = archive.infolist()
     for entry in entries:  # all of them before anything is written
         writing.check(entry.filename)
@@ -269,6 +290,8 @@ def _unpack_zip(archive: zipfile.ZipFile, writing: _Unpacking) -> None:
         mode = entry.external_attr >> 16
         kind = stat.S_IFMT(mode)
         if entry.is_dir():
+            if entry.file_size:
+                raise ArchiveError(f"it is damaged: the folder {entry.filename!r} has content")
             writing.add_folder(entry.filename)
         elif kind == stat.S_IFLNK:
             with archive.open(entry) as content:
@@ -298,8 +321,9 @@ def _unpack_tar(archive: tarfile.TarFile, writing: _Unpacking) -> None:
             writing.add_file(name, content, entry.mode)
     if archive.fileobj is not None:  # the checksum of what is compressed comes last
         rest = writing.counted(archive.fileobj)  # type: ignore[arg-type]
-        while rest.read(_COPY_BYTES):
-            pass
+        for data in iter(lambda: rest.read(_COPY_BYTES), b""):
+            if data.strip(b"\0"):
+                raise ArchiveError("it is damaged: something follows the mark at its end")
 
 
 def _without_dot(name: str) -> str:
@@ -324,6 +348,7 @@ def damage_is_named() -> Iterator[None]:
     except _BROKEN_ARCHIVE as error:
         raise ArchiveError(f"it is damaged: {error}") from error
     except OSError as error:
-        if error.errno is not None:  # of the file system; bz2 raises one without a number for damaged bytes
+        # Of the file system. For damaged bytes bz2 raises one without a number, and zipfile seeks to places before the file.
+        if error.errno not in (None, errno.EINVAL):
             raise
         raise ArchiveError(f"it is damaged: {error}") from error

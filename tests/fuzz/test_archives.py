@@ -116,9 +116,9 @@ def test_model_tables(folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path
 
 
 def test_pipelines(folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path) -> None:
-    path, found = tmp_path / "pipeline", outcomes()
+    path, model, found = tmp_path / "pipeline", archive("zip, deflated"), outcomes()
     with zipfile.ZipFile(path, "w") as file:
-        file.writestr("model_0.zip", archive("zip, deflated"))
+        file.writestr("model_0.zip", model)
         file.writestr(
             DESCRIPTION, '{"version": 1, "stages": [{"type": "TFTableModelPredictor", "params": {"selectedCols": null}}]}'
         )
@@ -130,7 +130,7 @@ def test_pipelines(folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path) -
         except ConfigurationError:
             found["refused"] += 1
             continue
-        assert [pathlib.Path(stage["model"]).read_bytes() for stage in stages] == [archive("zip, deflated")] * len(stages)
+        assert [pathlib.Path(stage["model"]).read_bytes() for stage in stages] == [model] * len(stages)
         found["stages"] += 1
     assert found["refused"] > found.total() / 5, found
 
