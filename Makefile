@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow fuzz soak check fmt proto stubs docs pictures clean
+.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow fuzz soak check fmt proto stubs docs pictures dist clean
 
 setup: $(INSTALLED)
 
@@ -79,6 +79,12 @@ docs: setup
 
 pictures: setup
 	$(BIN)/python scripts/draw_docs.py
+
+# The wheel and the sources of a release, as files in dist/.
+dist: setup
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
 
 clean:
 	rm -rf .venv build dist *.egg-info
