@@ -113,6 +113,11 @@ class Operator(Rendered, Generic[_Family]):
             run_and_wait(planning()(lambda: self.getOutputTable().execute_insert(table)))
         return self
 
+    @property
+    def _job_name(self) -> str | None:
+        """What a person calls a job with this table: the names of its scripts; None without any."""
+        return ", ".join(dict.fromkeys(each.name for each in self._shown.values())) or None
+
     def getColNames(self) -> list[str]:
         """Return the names of the columns."""
         return column_names(self.getOutputTable())

@@ -164,7 +164,7 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
             BatchOperator._has_run = True
             return frames[0]
         table = self.getOutputTable()
-        frame: pd.DataFrame = self._run(lambda: to_dataframe(table))
+        frame: pd.DataFrame = self._run(lambda: to_dataframe(table, self._job_name))
         return frame
 
     def lazyCollectToDataframe(self, *callbacks: Callable[[pd.DataFrame], Any]) -> BatchOperator:
@@ -264,7 +264,7 @@ def _run_deferred(deferred: Sequence[Deferred], name: str | None) -> None:
     inserted = [(each.op.getOutputTable(), each.into) for each in deferred if each.receiver is None]
     table_env = environment_of(whole._table)
     with running(whole):
-        run_jointly(table_env, received, inserted, name)
+        run_jointly(table_env, received, inserted, name or whole._job_name)
 
 
 class _FrameReceiver:

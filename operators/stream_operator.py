@@ -220,10 +220,11 @@ class StreamJob:
 def _started(whole: StreamOperator, name: str | None) -> TableResult:
     """Start the job of a stream, under a name."""
     table = whole.getOutputTable()
-    if name is None:
-        return table.execute()
     config = environment_of(table).get_config().get_configuration()
     before = config.get_string(_JOB_NAME, "")
+    name = name or before or whole._job_name
+    if name is None:
+        return table.execute()
     config.set_string(_JOB_NAME, name)
     try:
         return table.execute()

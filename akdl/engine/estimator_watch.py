@@ -66,6 +66,7 @@ class EstimatorWatch:
                 + ("valid_raw_dataset_fn, to evaluate on" if valid_fn is None else "a group that does not train in step")
             )
         watch = Watch(task_config, None if in_step else self._folder)
+        watch.total_steps = train_config.get("max_steps")
         self.hooks: List[Any] = [_WatchHook(watch)]
         self.listeners: List[Any] = []
         if is_chief(config) and (best is not None or self._folder is not None):

@@ -92,6 +92,8 @@ class _Fit:
         if not self._is_alone:
             progress.batch = 0
         watch = Watch(self._task_config, self._folder, self._is_chief, self._total)
+        if self._plan.steps is not None:
+            watch.total_steps = self._plan.epochs * self._plan.steps
         every = self._plan.train_config.get("save_checkpoints_steps") if self._is_alone else None
         kind = _EpochCallback if self._by_servers else _StepCallback
         callback = kind(progress, watch, saved, self._best if self._is_chief else None, every, self._plan.steps)

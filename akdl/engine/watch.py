@@ -28,6 +28,7 @@ class Watch:
             ends its training when it finds the request itself.
 
     Attributes:
+        total_steps: Steps that the training will have made, which each report tells; None where that is not known.
         stop: Whether the training has to end now; in step, all workers find it at the same step.
     """
 
@@ -42,6 +43,7 @@ class Watch:
         self._look_s = REMOTE_LOOK_S if folder is not None and folder.is_remote else LOOK_S
         self._report_due = self._looked = time.monotonic()
         self._steps_to_look, self._steps_since_look = 1, 0
+        self.total_steps: Optional[int] = None
         self.stop = False
 
     def step_end(self, step: int, metrics: Callable[[], Mapping[str, Any]]) -> None:
@@ -69,7 +71,8 @@ class Watch:
         """Report now."""
         self._report_due = time.monotonic() + REPORT_S
         if self._task_config is not None:
-            self._task_config.report(step, **metrics)
+            known = {} if self.total_steps is None else {"total_steps": self.total_steps}
+            self._task_config.report(step, **{**metrics, **known})
 
     def _look(self) -> None:
         """Look for the request, and find the step of the next look: in step, the same for all workers."""

@@ -6,7 +6,9 @@ import org.apache.flink.api.python.shaded.org.apache.arrow.vector.ValueVector;
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.complex.ListVector;
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.complex.MapVector;
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.ipc.ArrowStreamReader;
+import org.apache.flink.metrics.Counter;
 import org.apache.flink.metrics.Gauge;
+import org.apache.flink.metrics.MetricGroup;
 import org.apache.flink.streaming.api.graph.StreamConfig;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.api.operators.Output;
@@ -34,6 +36,8 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
   private final RowType type;
   private BufferAllocator allocator;
   private StreamRecord out;
+  private Counter rowsIn;
+  private Counter bytesIn;
 
   public ArrowToRows(
       Object[] references, StreamTask task, StreamConfig config, Output output, ProcessingTimeService service)
@@ -49,16 +53,22 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
     ArrowUtils.checkArrowUsable(); // sets what others who use Arrow in this JVM depend on, if it comes first
     allocator = ArrowUtils.getRootAllocator().newChildAllocator("akdl", 0, Long.MAX_VALUE);
     getMetricGroup().gauge("arrowBytes", this);
+    MetricGroup own = getMetricGroup().addGroup("akdl");
+    rowsIn = own.counter("rows");
+    bytesIn = own.counter("bytes");
   }
 
   public void processElement(StreamRecord element) throws Exception {
     Row chunk = (Row) element.getValue();
     byte[] kinds = (byte[]) chunk.getField(0);
-    ArrowStreamReader stream = new ArrowStreamReader(new ByteArrayInputStream((byte[]) chunk.getField(1)), allocator);
+    byte[] arrow = (byte[]) chunk.getField(1);
+    bytesIn.inc(arrow.length);
+    ArrowStreamReader stream = new ArrowStreamReader(new ByteArrayInputStream(arrow), allocator);
     try {
       ArrowReader reader = new ArrowReader(columns(stream.getVectorSchemaRoot().getFieldVectors()));
       while (stream.loadNextBatch()) {
         int rows = stream.getVectorSchemaRoot().getRowCount();
+        rowsIn.inc(rows);
         for (int i = 0; i < rows; i++) {
           RowData row = reader.read(i);
           if (kinds != null) {

@@ -7,7 +7,9 @@ import org.apache.flink.api.python.shaded.org.apache.arrow.vector.VectorSchemaRo
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.complex.ListVector;
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.complex.MapVector;
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.ipc.ArrowStreamWriter;
+import org.apache.flink.metrics.Counter;
 import org.apache.flink.metrics.Gauge;
+import org.apache.flink.metrics.MetricGroup;
 import org.apache.flink.streaming.api.graph.StreamConfig;
 import org.apache.flink.streaming.api.operators.BoundedOneInput;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
@@ -57,6 +59,10 @@ public class RowsToArrow extends TableStreamOperator
   private boolean timerIsSet = false;
   private boolean hasSaidStart;
   private StreamRecord out;
+  private Counter rowsOut;
+  private Counter bytesOut;
+  private Counter waitedMs;
+  private long waitedNs = 0;
 
   public RowsToArrow(
       Object[] references, StreamTask task, StreamConfig config, Output output, ProcessingTimeService service)
@@ -83,6 +89,10 @@ public class RowsToArrow extends TableStreamOperator
       chunks[i] = new Chunk(type, allocator);
     }
     getMetricGroup().gauge("arrowBytes", this);
+    MetricGroup own = getMetricGroup().addGroup("akdl");
+    rowsOut = own.counter("rows");
+    bytesOut = own.counter("bytes");
+    waitedMs = own.counter("waitedMs");
     hasSaidStart = members == null;
     if (!hasSaidStart) { // at once, but not before all operators are open
       getProcessingTimeService().registerTimer(getProcessingTimeService().getCurrentProcessingTime(), this);
@@ -172,6 +182,8 @@ public class RowsToArrow extends TableStreamOperator
     int rows = chunk.rows;
     byte[] kinds = chunk.takeKinds();
     byte[] arrow = chunk.take(mostBytes);
+    rowsOut.inc(rows);
+    bytesOut.inc(arrow.length);
     if (keys == null) {
       emit(Row.of(new Object[] {kinds, arrow}));
       return;
@@ -194,8 +206,13 @@ public class RowsToArrow extends TableStreamOperator
     return owner;
   }
 
+  /** Hand a chunk on. That waits while the receivers are too slow. */
   private void emit(Row row) {
+    long begun = System.nanoTime();
     output.collect(out.replace(row));
+    waitedNs += System.nanoTime() - begun;
+    waitedMs.inc(waitedNs / 1000000L);
+    waitedNs %= 1000000L;
   }
 
   /** Rows that wait to leave together. */

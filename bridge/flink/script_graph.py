@@ -11,6 +11,7 @@ have one subtask per member and are co-located, so both run where the member's p
 from __future__ import annotations
 
 import itertools
+import posixpath
 from collections.abc import Callable, Sequence
 
 from pyflink.datastream.data_stream import DataStream
@@ -77,9 +78,10 @@ def run_script(
     # It is by key only that elements find their member: batch mode would sort them, and so wait for the last one.
     announced._j_data_stream.getTransformation().setStateKeySelector(None)
     _sent_at_once(announced)
-    _place(announced, f"{settings.operator}, addresses", group, settings.size, uid("addresses"))
+    name = f"{settings.operator}, {posixpath.basename(settings.main_script)}"  # what a person looks for on Flink's page
+    _place(announced, f"{name}, addresses", group, settings.size, uid("addresses"))
     written = starts.connect(keyed(chunks.union(announced), KEYED_CHUNK)).process(exchange, output_type=CHUNK)
-    _place(written, settings.operator, group, settings.size, uid("exchange"))
+    _place(written, name, group, settings.size, uid("exchange"))
     if not is_streaming(table_env):
         _take_chunks_unsorted(written)
     event_time = None

@@ -12,7 +12,6 @@ Shutdown rules:
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import os
 import secrets
@@ -25,10 +24,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import psutil
 
+from bridge.host.lines import Lines
+
 TERM_GRACE_S = 2.0
 STACKS_S = 2.0
 STACKS_LIMIT = 20_000  # characters
-LINE_BYTES = 8192  # longer lines are cut into several: a script may print without end and without a line end
+_READ_BYTES = 1 << 16
 _LOOK_S = 0.5
 _MARK = "_AKDL_CHILD"  # not among the variables that our processes take out of their environment
 _LOOKS = 10  # for what has left the group, and may fork meanwhile
@@ -49,7 +50,7 @@ class ChildProcess:
         command: Argument list.
         environment: All variables the child gets; the number of its end of the life line is added as AKDL_PARENT_FD.
         folder: Its working directory.
-        on_line: Called with each line it prints, without the line end, from a thread.
+        on_line: Called with each line it prints, see `bridge.host.lines.Lines`, from a thread.
         on_exit: Called once when it has exited and its group is gone, from a thread.
         kept_lines: How many of the last lines to keep for `last_lines`.
         pass_fds: Further file descriptors that the child inherits.
@@ -165,14 +166,19 @@ class ChildProcess:
 
     def _read_lines(self) -> None:
         assert self._process.stdout is not None
+        lines = Lines(time.monotonic())
         with self._process.stdout as stream:
-            for raw in iter(functools.partial(stream.readline, LINE_BYTES), b""):
-                line = raw.decode("utf-8", "replace").rstrip("\r\n")
-                self._lines.append(line)
-                try:
-                    self._on_line(line)
-                except Exception:  # a broken console must not stop the reading: the child would block on a full pipe
-                    logging.getLogger(__name__).exception("cannot pass on a line of process %d", self.pid)
+            while printed := os.read(stream.fileno(), _READ_BYTES):
+                self._pass_on(lines.feed(printed, time.monotonic()))
+        self._pass_on(lines.end())
+
+    def _pass_on(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self._lines.append(line)
+            try:
+                self._on_line(line)
+            except Exception:  # a broken console must not stop the reading: the child would block on a full pipe
+                logging.getLogger(__name__).exception("cannot pass on a line of process %d", self.pid)
 
     def _reap(self) -> None:
         os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)

@@ -7,7 +7,9 @@ All other columns pass it untouched.
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +31,7 @@ from bridge.flink.time_attributes import PROCTIME, ROWTIME, time_attributes, wit
 from bridge.flink.uids import uids
 from bridge.host.carried import arrived, carry, carry_own_packages
 from bridge.schema import Schema, quoted
+from bridge.serving.metrics import PredictionMetrics
 from bridge.serving.model_process import ModelProcess, ModelSettings
 from bridge.settings import PythonArchive
 from bridge.table_env import planning
@@ -127,6 +130,7 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         """Take hold of the process with the model."""
         self._decoder = ColumnDecoder(self._settings.output_schema, "the model")
         self._process = model_process(self._settings)
+        self._metrics = PredictionMetrics(runtime_context.get_metrics_group(), self._process.description.load_s)
 
     def close(self) -> None:
         """Let go of the process."""
@@ -138,7 +142,10 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         kinds, arrow = value
         batch = read_batch(arrow)
         fed = batch.select(self._settings.input_schema.names)
-        prediction = self._process.predict(to_columns(fed, self._settings.input_schema))
+        columns, begun = to_columns(fed, self._settings.input_schema), time.monotonic()
+        prediction = self._process.predict(columns)
+        newer = sum(notice.level == logging.INFO for notice in prediction.notices)  # of nothing else
+        self._metrics.add(batch.num_rows, len(prediction.bad_rows), time.monotonic() - begun, newer)
         predicted = with_outputs(batch, prediction, self._decoder, self._settings).select(self._columns)
         # PyFlink's coder takes this as it is, but asks a Row for its fields and its kind.
         yield InternalRow([kinds, write_batch(predicted)], _INSERT)

@@ -26,8 +26,12 @@ _SEARCH_LATER_S = 15.0  # and when all are there: a restart makes other ones
 class Source(Protocol):
     """Where statuses come from."""
 
-    def read(self) -> list[MemberStatus]:
-        """Return the latest statuses of all members that can be seen."""
+    def read(self, is_last: bool = False) -> list[MemberStatus]:
+        """Return the latest statuses of all members that can be seen.
+
+        Args:
+            is_last: The job has ended: no later call makes up for what is not found now.
+        """
 
 
 class HereSource:
@@ -40,7 +44,7 @@ class HereSource:
     def __init__(self, groups: Collection[str]) -> None:
         self._groups = groups
 
-    def read(self) -> list[MemberStatus]:
+    def read(self, is_last: bool = False) -> list[MemberStatus]:
         """Return the latest statuses of all members."""
         return statuses(self._groups)
 
@@ -60,15 +64,18 @@ class RestSource:
         self._read: dict[str, MemberStatus] = {}
         self._search_due = 0.0
 
-    def read(self) -> list[MemberStatus]:
+    def read(self, is_last: bool = False) -> list[MemberStatus]:
         """Return the latest statuses of all members that have written one.
+
+        Args:
+            is_last: Look for new files in any case.
 
         Raises:
             OSError: The cluster does not answer.
             ValueError: It gives a strange answer.
         """
         now = time.monotonic()
-        if now >= self._search_due:
+        if is_last or now >= self._search_due:
             self._search()
             is_complete = len(self._files) >= sum(self._groups.values())
             self._search_due = now + (_SEARCH_LATER_S if is_complete else _SEARCH_S)

@@ -167,7 +167,8 @@ class OperatorState:
 
     def _phase_text(self) -> str:
         if self._phase == WAITING:
-            return "waiting for slots" if self._elsewhere else "Flink starts"
+            waited = f"{self._looked - self._began:.0f} s"  # a sign of life, as nothing else moves
+            return f"waiting for slots, {waited}" if self._elsewhere else f"Flink starts, {waited}"
         if self._phase == STARTING and self._shown.size > 1:
             here = sum(each.phase != STARTING for each in self._members.values())
             return f"starting, {here} of {self._shown.size} processes"

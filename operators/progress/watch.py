@@ -105,7 +105,7 @@ class Watch:
         """
         found: list[MemberStatus] = []
         try:
-            found = self._source.read()
+            found = self._source.read(is_last)
         except Exception as error:  # nothing that is shown may fail a job
             logger.debug("cannot tell the progress: %s: %s", type(error).__name__, error)
         now = time.monotonic()

@@ -23,6 +23,7 @@ from operators import (
     resetEnv,
     useRemoteEnv,
 )
+from operators.progress.record import read_record
 from tests.e2e.jobs import points, script_op, sequence, shares
 from tests.e2e.test_predict import SCRIPT, no_model_process_is_left
 from tests.e2e.test_rows import check
@@ -32,6 +33,13 @@ from tests.support.http import served
 from tests.support.leftovers import wait_until
 
 pytestmark = pytest.mark.cluster
+
+SAYS = """
+def main(config):
+    print(config.dataset_length, "rows", flush=True)
+    config.report(3, loss=0.5)
+    config.output_writer.write_batch({"id": [0] * config.dataset_length})
+"""
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +66,30 @@ def task_managers_of_last_job(cluster: FlinkCluster, operator: str) -> set[Any]:
     return {
         tm["taskmanager-id"] for tm in cluster.rest(f"/jobs/{newest['jid']}/vertices/{vertex}/taskmanagers")["taskmanagers"]
     }
+
+
+def test_progress_and_output_come_from_the_cluster(
+    cluster: FlinkCluster, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AKDL_PROGRESS", "1")
+    useRemoteEnv(cluster.host, cluster.rest_port, 3, config={"debug_mode": True})
+    script = tmp_path / "says.py"
+    script.write_text(SAYS)
+    op = TensorFlow2BatchOp(
+        userFiles=[str(script)], mainScriptFile=str(script), outputSchemaStr="id BIGINT", numWorkers=2, numPSs=0,
+        logDir=str(tmp_path / "runs"),
+    )  # fmt: skip
+    frame = sequence(getMLEnv().btenv, 300).link(op).collectToDataframe()
+    out, err = capfd.readouterr()
+    useRemoteEnv(cluster.host, cluster.rest_port, 3)
+    assert len(frame) == 300
+    assert re.search(r"^says.py: 300 rows in, 300 out, \d+ s: ", err, re.MULTILINE), err
+    (record,) = (read_record(path.read_text()) for path in (tmp_path / "runs").iterdir())
+    assert sorted(record.samples) == ["chief 0", "worker 1"] and record.failed is False
+    newest = max(cluster.rest("/jobs/overview")["jobs"], key=lambda job: job["start-time"])
+    assert newest["name"] == "says.py"
+    assert "[says.py, chief 0] 150 rows\n" in out and "[says.py, worker 1] 150 rows\n" in out, out
+    assert record.samples["chief 0"][-1][1].metrics == {"loss": 0.5}
 
 
 def test_a_table_of_the_cluster_goes_on_in_sql(cluster: FlinkCluster) -> None:

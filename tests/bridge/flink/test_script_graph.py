@@ -60,7 +60,7 @@ def keyed_functions(table_env: Any, table: Any) -> dict[str, Any]:
 def test_both_functions_have_a_subtask_per_member_in_the_same_place(table_env: Any) -> None:
     table, group = run(table_env, settings())
     found = keyed_functions(table_env, table)
-    assert set(found) == {"TestOp", "TestOp, addresses"}
+    assert set(found) == {"TestOp, echo_ids.py", "TestOp, echo_ids.py, addresses"}
     for node in found.values():
         assert (node.getParallelism(), node.getMaxParallelism()) == (3, MAX_PARALLELISM)
         assert node.getCoLocationGroupKey() == group
@@ -69,14 +69,17 @@ def test_both_functions_have_a_subtask_per_member_in_the_same_place(table_env: A
 def test_batch_mode_sorts_neither_chunks_nor_addresses(table_envs: Any) -> None:
     table, _ = run(table_envs.btenv, settings())
     found = keyed_functions(table_envs.btenv, table)
-    assert found["TestOp, addresses"].getStateKeySelector() is None
-    assert found["TestOp, addresses"].getBufferTimeout() == 0
-    assert found["TestOp"].getStateKeySelector1() is not None and found["TestOp"].getStateKeySelector2() is None
+    assert found["TestOp, echo_ids.py, addresses"].getStateKeySelector() is None
+    assert found["TestOp, echo_ids.py, addresses"].getBufferTimeout() == 0
+    assert (
+        found["TestOp, echo_ids.py"].getStateKeySelector1() is not None
+        and found["TestOp, echo_ids.py"].getStateKeySelector2() is None
+    )
 
 
 def test_a_stream_keeps_the_keys_of_its_chunks(table_envs: Any) -> None:
     table, _ = run(table_envs.stenv, settings(kind="stream"))
-    assert keyed_functions(table_envs.stenv, table)["TestOp"].getStateKeySelector2() is not None
+    assert keyed_functions(table_envs.stenv, table)["TestOp, echo_ids.py"].getStateKeySelector2() is not None
 
 
 def test_chunks_of_a_stream_wait_in_no_buffer(table_envs: Any) -> None:

@@ -43,6 +43,10 @@ def test_files_of_the_groups_are_read() -> None:
         "/taskmanagers/tm-1/logs/akdl-a_1-chief-0-0.status",
         "/taskmanagers/tm-1/logs/akdl-a_1-worker-2-0.status",
     ]
+    late = MemberStatus("a_1", 2, "worker 2")
+    cluster.files["akdl-a_1-worker-2-0.status"] = late.to_json()
+    cluster.files["akdl-a_1-worker-2-1.status"] = late.to_json()
+    assert len(source.read()) == 3 and len(source.read(is_last=True)) == 4
 
 
 def test_a_member_elsewhere_is_not_here() -> None:

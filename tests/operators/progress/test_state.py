@@ -19,8 +19,8 @@ def _after(state: OperatorState, *looks: tuple[float, list[MemberStatus]]) -> Op
 
 
 def test_before_any_member_has_started() -> None:
-    assert str(OperatorState(Shown("train.py"), 0.0).line()) == "train.py: Flink starts"
-    assert str(OperatorState(Shown("train.py"), 0.0, elsewhere=True).line()) == "train.py: waiting for slots"
+    assert str(OperatorState(Shown("train.py"), 0.0).line()) == "train.py: Flink starts, 0 s"
+    assert str(OperatorState(Shown("train.py"), 0.0, elsewhere=True).line()) == "train.py: waiting for slots, 0 s"
 
 
 def test_a_group_that_starts_is_counted() -> None:

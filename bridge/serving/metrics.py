@@ -1,0 +1,50 @@
+"""Metrics of a predictor, as Flink shows them for its task.
+
+Flink asks a Python function for its metrics when a bundle of elements ends; a predictor ends one at least every second.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyflink.metrics import MetricGroup
+
+
+class PredictionMetrics:
+    """Counters `akdl.inferences` and `akdl.failedRows`, distributions `akdl.batchRows` and `akdl.batchMillis`, gauges.
+
+    The gauges are `akdl.loadMillis`, how long the model took to load, and `akdl.modelVersion`, 1 for the first model and
+    one more for each that took over, on the task that was told of it.
+
+    Args:
+        group: The metric group of the task; None where `python.metric.enabled` is false, and nothing is shown.
+        load_s: Seconds that the model took to load.
+    """
+
+    def __init__(self, group: MetricGroup | None, load_s: float) -> None:
+        self._is_shown = group is not None
+        self._version = 1
+        if group is None:
+            return
+        own = group.add_group("akdl")
+        self._inferences, self._failed = own.counter("inferences"), own.counter("failedRows")
+        self._rows, self._millis = own.distribution("batchRows"), own.distribution("batchMillis")
+        own.gauge("loadMillis", lambda: int(load_s * 1000))
+        own.gauge("modelVersion", lambda: self._version)
+
+    def add(self, rows: int, failed: int, seconds: float, newer_models: int = 0) -> None:
+        """Count a batch.
+
+        Args:
+            rows: Rows in it.
+            failed: Rows of them that could not be predicted.
+            seconds: From the call of the model process to its answer.
+            newer_models: How many models have taken over since the last batch.
+        """
+        if self._is_shown:
+            self._inferences.inc(rows)
+            self._failed.inc(failed)
+            self._rows.update(rows)
+            self._millis.update(int(seconds * 1000))
+            self._version += newer_models
