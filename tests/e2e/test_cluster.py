@@ -85,10 +85,10 @@ def test_progress_and_output_come_from_the_cluster(
     assert len(frame) == 300
     assert re.search(r"^says.py: 300 rows in, 300 out, \d+ s: ", err, re.MULTILINE), err
     (record,) = (read_record(path.read_text()) for path in (tmp_path / "runs").iterdir())
-    assert sorted(record.samples) == ["chief 0", "worker 1"] and record.failed is False
+    assert sorted(record.samples) == ["chief 0", "worker 0"] and record.failed is False
     newest = max(cluster.rest("/jobs/overview")["jobs"], key=lambda job: job["start-time"])
     assert newest["name"] == "says.py"
-    assert "[says.py, chief 0] 150 rows\n" in out and "[says.py, worker 1] 150 rows\n" in out, out
+    assert "[says.py, chief 0] 150 rows\n" in out and "[says.py, worker 0] 150 rows\n" in out, out
     assert record.samples["chief 0"][-1][1].metrics == {"loss": 0.5}
 
 
