@@ -106,7 +106,7 @@ def test_a_group_has_at_most_so_many_processes(table_envs: Any) -> None:
 
 def test_a_large_group_has_a_key_for_each_process(table_envs: Any) -> None:
     table, _ = run(table_envs.btenv, settings(num_workers=MAX_PARALLELISM + 7, num_ps=0))
-    (exchange,) = {node for node in transformations(table_envs.btenv, table) if node.getName() == "TestOp"}
+    (exchange,) = {node for node in transformations(table_envs.btenv, table) if node.getName() == "TestOp, echo_ids.py"}
     assert (exchange.getParallelism(), exchange.getMaxParallelism()) == (MAX_PARALLELISM + 7, MAX_PARALLELISM + 7)
 
 
