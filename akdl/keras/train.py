@@ -180,8 +180,7 @@ class _Trainer:
     def _epoch(self, batches: Iterator[List[Optional[Part]]]) -> None:
         training, place, epoch = self._training, self._place, len(self._history)
         steps_per_epoch = self._config.get("steps_per_epoch")
-        if steps_per_epoch is not None:
-            self._watch.total_steps = training.epochs * steps_per_epoch
+        self._watch.total_steps = training.epochs * steps_per_epoch if steps_per_epoch else None
         if not place.steps_in_epoch:
             for callback in self._callbacks:
                 callback.epoch_begin(training, epoch)
