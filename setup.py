@@ -9,6 +9,7 @@ COMMANDS = {
     "akdl-doctor": "operators.doctor:main",
     "akdl-estimator": "akdl.estimator.__main__:main",
     "akdl-keras": "akdl.keras.__main__:main",
+    "akdl-report": "operators.report:main",
 }
 
 # The messages of the process line are needed on both sides. protobuf's floor is that of the generated code.

@@ -1,4 +1,4 @@
-"""`python -m operators.report RECORD [PAGE]`: one HTML page of the record of a run, which needs nothing beside itself.
+"""`akdl-report RECORD [PAGE]`: one HTML page of the record of a run, which needs nothing beside itself.
 
 RECORD is a file in a `logDir`, at any address. PAGE is where the page is written, by default the name of the record with .html
 in the current folder.
@@ -6,6 +6,7 @@ in the current folder.
 
 from __future__ import annotations
 
+import argparse
 import html
 import os
 import sys
@@ -37,17 +38,19 @@ _Curve = tuple[str, list[tuple[float, float]]]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page and return the exit status."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    if len(given) not in (1, 2) or given[0].startswith("-"):
-        sys.stderr.write("usage: python -m operators.report RECORD [PAGE]\n")
-        return 2
+    parser = argparse.ArgumentParser(prog="akdl-report", description="Make one HTML page of the record of a run.")
+    parser.add_argument("record", metavar="RECORD", help="a file in a logDir, at any address")
+    parser.add_argument(
+        "page", metavar="PAGE", nargs="?", help="where the page is written (default: the record's name with .html, here)"
+    )
+    given = parser.parse_args(arguments)
     try:
-        text = _read(given[0])
+        text = _read(given.record)
         page = page_of(read_record(text))
     except (OSError, FileError, ValueError, KeyError) as error:
-        sys.stderr.write(f"cannot read the record {name_of(given[0])}: {error}\n")
+        sys.stderr.write(f"cannot read the record {name_of(given.record)}: {error}\n")
         return 1
-    path = given[1] if len(given) == 2 else os.path.splitext(name_of(given[0]))[0] + ".html"
+    path = given.page or os.path.splitext(name_of(given.record))[0] + ".html"
     with open(path, "w", encoding="utf-8") as file:
         file.write(page)
     print(path)

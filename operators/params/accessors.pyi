@@ -218,10 +218,10 @@ class ScriptParams(WithParams):
         """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
 
     def setLogDir(self, value: str) -> Self:
-        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def getLogDir(self) -> str | None:
-        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def setLogFileSize(self, value: int) -> Self:
         """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
@@ -440,10 +440,10 @@ class StreamParams(WithParams):
         """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
 
     def setLogDir(self, value: str) -> Self:
-        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def getLogDir(self) -> str | None:
-        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def setLogFileSize(self, value: int) -> Self:
         """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
@@ -674,10 +674,10 @@ class TrainParams(WithParams):
         """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
 
     def setLogDir(self, value: str) -> Self:
-        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def getLogDir(self) -> str | None:
-        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def setLogFileSize(self, value: int) -> Self:
         """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
@@ -906,10 +906,10 @@ class TrainerParams(WithParams):
         """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
 
     def setLogDir(self, value: str) -> Self:
-        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def getLogDir(self) -> str | None:
-        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def setLogFileSize(self, value: int) -> Self:
         """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
@@ -1995,10 +1995,10 @@ class KerasTrainParams(WithParams):
         """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
 
     def setLogDir(self, value: str) -> Self:
-        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def getLogDir(self) -> str | None:
-        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def setModelDir(self, value: str) -> Self:
         """Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s. (default None)"""
@@ -2211,10 +2211,10 @@ class KerasTrainerParams(WithParams):
         """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
 
     def setLogDir(self, value: str) -> Self:
-        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def getLogDir(self) -> str | None:
-        """Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def setModelDir(self, value: str) -> Self:
         """Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s. (default None)"""

@@ -150,7 +150,7 @@ STALL_TIMEOUT = Param(
 )  # fmt: skip
 LOG_DIR = Param(
     "logDir", "str",
-    "Where the record of a run stays, which `python -m operators.report` makes a page of: a folder, or an address of a "
+    "Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a "
     "storage. None when it is not set.",
     filled_text, None, returns="str | None",
 )  # fmt: skip
