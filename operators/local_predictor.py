@@ -38,6 +38,7 @@ class LocalPredictor:
     def __init__(self, path: str, inputSchemaStr: str) -> None:
         owned_folder.sweep()
         self._owned = owned_folder.OwnedFolder("akdl_local_")
+        self._owned.remove_at_exit()
         self._folder = self._owned.path
         self._models: list[RowPredictor] = []
         try:

@@ -3,6 +3,7 @@
 A lock counts on the host whose name is in it only, as file systems that hosts share may not pass locks on.
 """
 
+import atexit
 import contextlib
 import os
 import shutil
@@ -49,8 +50,17 @@ class OwnedFolder:
             self.remove()
             raise
 
+    def remove_at_exit(self) -> None:
+        """Let the folder go at the latest when this program ends, also where nobody calls `remove`."""
+        atexit.register(self._remove_in, os.getpid())
+
+    def _remove_in(self, pid: int) -> None:
+        if os.getpid() == pid:  # a forked process ends earlier
+            self.remove()
+
     def remove(self) -> None:
         """Delete the folder and all in it. Safe to call twice."""
+        atexit.unregister(self._remove_in)
         if self.fd >= 0:
             shutil.rmtree(self.path, ignore_errors=True)
             os.close(self.fd)

@@ -30,6 +30,7 @@ class ModelFolder:
             self.path = model
             return
         self._temporary = OwnedFolder("akdl-model-")
+        self._temporary.remove_at_exit()
         try:
             self.path = self._brought(model, self._temporary.path)
         except BaseException:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import os
 
@@ -16,7 +15,7 @@ def program_folder() -> str:
     """Return the folder; it goes when the program ends."""
     sweep()
     folder = OwnedFolder("akdl_packed_")
-    atexit.register(folder.remove)
+    folder.remove_at_exit()
     return folder.path
 
 

@@ -6,6 +6,7 @@ A local job of PyFlink changes it, so that programs started from there cannot ru
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # tests beside these must not see their files, and find what is left behind
@@ -22,3 +23,6 @@ os.environ.setdefault(
 os.environ.setdefault("AKDL_PROGRESS", "0")  # tests that look at what is printed want nothing beside it
 
 ENVIRONMENT = dict(os.environ)
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell lets programs in its background ignore it, and so theirs too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
