@@ -97,14 +97,29 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
 
 
 class KerasSequentialClassifierTrainBatchOp(_KerasTrainBatchOp):
-    """Trains a classifier; the result is its model table."""
+    """Trains a classifier of Keras layers; the result is its model table.
+
+    `tensorCol` is an ARRAY column of numbers; its cells become float tensors of shape [batch, length]. The label is a number, a
+    string or a boolean; the model table keeps the labels.
+
+    Example:
+        train = KerasSequentialClassifierTrainBatchOp(tensorCol="x", labelCol="label", layers=["Dense(8, activation='relu')"])
+        model = data.link(train)
+
+    Raises:
+        ConfigurationError: A parameter or a layer is wrong, or a column is not of a type that fits.
+        TaskError: The training failed; raised by the call that runs the job.
+    """
 
     _label_kinds = frozenset({*_NUMBERS, Kind.BOOLEAN, Kind.STRING})
     _with_labels = True
 
 
 class KerasSequentialRegressorTrainBatchOp(_KerasTrainBatchOp):
-    """Trains a model that predicts a number; the result is its model table."""
+    """Trains a model of Keras layers that predicts a number; the result is its model table.
+
+    Features and errors are those of `KerasSequentialClassifierTrainBatchOp`. The label is a number.
+    """
 
     _label_kinds = frozenset(_NUMBERS)
     _with_labels = False

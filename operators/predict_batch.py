@@ -183,14 +183,33 @@ class TableModelPredictBatchOp(PredictOp, BatchOperator):
 class TFTableModelPredictBatchOp(PredictParams, TableModelPredictBatchOp):
     """Predicts with a model table: `linkFrom(model, data)`.
 
-    The job of the model's operator runs when this operator is linked, once for all that use the model.
+    A row is one element without the batch dimension: a number feeds an input of shape [batch], an array one of shape
+    [batch, ...]. Numbers are converted to the dtype of the input. Outputs become the columns of `outputSchemaStr`. The job
+    of the model's operator runs when this operator is linked, once for all that use the model.
+
+    Example:
+        predict = TFTableModelPredictBatchOp(outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
+        predictions = predict.linkFrom(model, data)
+
+    Raises:
+        ConfigurationError: A parameter is wrong, or the first input is no model table.
+        RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs the job.
     """
 
 
 class TFSavedModelPredictBatchOp(SavedModelPredictParams, PredictOp, BatchOperator):
     """Predicts with a SavedModel: a folder, or a zip or tar file, at any address.
 
-    What this program can read travels with the job. Other paths are those of the hosts.
+    What this program can read travels with the job. Other paths are those of the hosts. Rows, shapes and dtypes are those of
+    `TFTableModelPredictBatchOp`.
+
+    Example:
+        predict = TFSavedModelPredictBatchOp(modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
+        predictions = data.link(predict)
+
+    Raises:
+        ConfigurationError: A parameter is wrong, or nothing can be read at `modelPath`.
+        RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs the job.
     """
 
     def linkFrom(self, *ops: BatchOperator) -> BatchOperator:

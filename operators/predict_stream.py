@@ -70,16 +70,37 @@ class TableModelPredictStreamOp(_PredictStreamOp):
 class TFTableModelPredictStreamOp(PredictStreamParams, TableModelPredictStreamOp):
     """Predicts a stream with a model table.
 
-    The job of the model's operator runs when this operator is linked, once for all that use the model.
+    The job of the model's operator runs when this operator is linked, once for all that use the model. Rows, shapes and dtypes
+    are those of `TFTableModelPredictBatchOp`. A row waits at most `chunkWait` seconds for others of its batch.
 
     Args:
         model: The operator whose table holds the model.
         params: Values of parameters.
+
+    Example:
+        predict = TFTableModelPredictStreamOp(model, outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
+        predictions = stream.link(predict)
+
+    Raises:
+        ConfigurationError: A parameter is wrong, or `model` has no model table.
+        RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs the job.
     """
 
 
 class TFSavedModelPredictStreamOp(SavedModelPredictStreamParams, _PredictStreamOp):
-    """Predicts a stream with a SavedModel: a folder, or a zip or tar file, at any address."""
+    """Predicts a stream with a SavedModel: a folder, or a zip or tar file, at any address.
+
+    Rows, shapes and dtypes are those of `TFTableModelPredictBatchOp`. With `modelStreamFilePath`, or a second input, newer
+    models take over while the job runs.
+
+    Example:
+        predict = TFSavedModelPredictStreamOp(modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
+        predictions = stream.link(predict)
+
+    Raises:
+        ConfigurationError: A parameter is wrong, or nothing can be read at `modelPath`.
+        RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs the job.
+    """
 
     def linkFrom(self, *ops: StreamOperator) -> StreamOperator:
         """Predict the rows of a stream.

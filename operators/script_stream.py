@@ -32,12 +32,31 @@ class _ScriptStreamOp(ScriptOp, StreamOperator):
 
 
 class TensorFlowStreamOp(StreamParams, _ScriptStreamOp):
-    """Runs a TensorFlow 1 style script on a stream; `pythonEnv` falls back to the variable TF115_PYTHON_ENV_PATH."""
+    """Runs a TensorFlow 1 style script on a stream; what it writes is a stream.
+
+    `pythonEnv` falls back to the variable TF115_PYTHON_ENV_PATH. Else this is `TensorFlow2StreamOp`.
+    """
 
     _env_variable = "TF115_PYTHON_ENV_PATH"
 
 
 class TensorFlow2StreamOp(StreamParams, _ScriptStreamOp):
-    """Runs a TensorFlow 2 script on a stream; `pythonEnv` falls back to the variable TF231_PYTHON_ENV_PATH."""
+    """Runs a TensorFlow 2 script on a stream; what it writes is a stream.
+
+    The script defines `main(task_config)`, which runs as long as the stream. `task_config.tf_context.batches(n)` gives
+    dicts from column name to a tensor of shape [at most n]: a batch waits at most `chunkWait` seconds for more rows.
+    `dataset_fn()` gives them as a dataset of serialized Examples. `output_writer.write_batch` sends rows on, one array of
+    shape [rows] per column of `outputSchemaStr`. `pythonEnv` falls back to the variable TF231_PYTHON_ENV_PATH.
+
+    Example:
+        op = TensorFlow2StreamOp(userFiles=["score.py"], mainScriptFile="score.py", outputSchemaStr="id BIGINT, score FLOAT",
+                                 numWorkers=1, numPSs=0)
+        StreamOperator.fromTable(table).link(op).print()
+        StreamOperator.execute()
+
+    Raises:
+        ConfigurationError: A parameter is missing or wrong, a file is not there, or the script has no `main`.
+        TaskError: The script failed; raised by the call that runs the job, or by `wait()` of its handle.
+    """
 
     _env_variable = "TF231_PYTHON_ENV_PATH"
