@@ -12,6 +12,7 @@ import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.PipelineExecutor;
 import org.apache.flink.core.execution.PipelineExecutorFactory;
 import org.apache.flink.core.execution.PipelineExecutorServiceLoader;
+import org.apache.flink.runtime.messages.webmonitor.ClusterOverview;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.runtime.minicluster.RpcServiceSharing;
@@ -50,7 +51,7 @@ public class SharedMiniClusters {
         }
     }
 
-    static synchronized MiniCluster clusterFor(MiniClusterConfiguration wanted) {
+    static synchronized MiniCluster clusterFor(MiniClusterConfiguration wanted) throws Exception {
         Configuration configuration = new Configuration((Configuration) wanted.getConfiguration());
         int slots = Integer.parseInt((String) configuration.toMap().get(SLOTS_OF));
         boolean isUsual = wanted.getNumTaskManagers() == 1 && slots <= LARGEST_JOB;
@@ -115,7 +116,11 @@ public class SharedMiniClusters {
         }
 
         public Object apply(Object wanted) {
-            return clusterFor((MiniClusterConfiguration) wanted);
+            try {
+                return clusterFor((MiniClusterConfiguration) wanted);
+            } catch (Exception error) {
+                throw new RuntimeException(error);
+            }
         }
     }
 
@@ -138,8 +143,16 @@ public class SharedMiniClusters {
             return CompletableFuture.completedFuture(null);
         }
 
-        boolean hasEnded() {
-            return isStarted && !isRunning();
+        /** Whether jobs would wait in vain: it has ended, a failure took its TaskManager, or an earlier job holds its slots. */
+        boolean hasEnded() throws Exception {
+            if (!isStarted) {
+                return false;
+            }
+            if (!isRunning()) {
+                return true;
+            }
+            ClusterOverview overview = (ClusterOverview) requestClusterOverview().get();
+            return overview.getNumSlotsAvailable() < LARGEST_JOB;
         }
 
         void end() throws Exception {

@@ -70,6 +70,7 @@ def collecting() -> None:
 
 
 def without_script() -> None:
+    ENVIRONMENTS.btenv.drop_temporary_function("begin_")
     ENVIRONMENTS.btenv.create_temporary_function("begin_", udf(_begin, result_type="BIGINT"))
     BatchOperator.fromTable(_ids(ENVIRONMENTS.btenv, 1_000_000, 100)).select("begin_(id) AS id").collectToDataframe()
 
