@@ -185,7 +185,8 @@ def keep_copies_of_errors_off_the_console() -> None:
     """Let a Python worker inside the driver print no traceback of a failed function, unless AKDL_TRACEBACK asks for all.
 
     Defect: `SdkHarness._execute` of apache_beam/runners/worker/sdk_worker.py prints it to stderr, beside logging it and sending
-    it to Flink, which raises it. So each error of a local job stood on the console twice.
+    it to Flink, which raises it. So each error of a local job stood on the console twice. Where the job has ended
+    meanwhile, with its handler of logs, Python itself would print what was logged.
     """
     from apache_beam.runners.worker import sdk_worker
 
@@ -194,6 +195,9 @@ def keep_copies_of_errors_off_the_console() -> None:
             print(*values, **options)
 
     vars(sdk_worker)["print"] = show  # found before the built-in one
+    logger = logging.getLogger(sdk_worker.__name__)
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
 
 
 def is_worker_process() -> bool:

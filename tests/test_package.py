@@ -122,6 +122,7 @@ def test_pages_and_messages_name_commands(declared: dict[str, Any]) -> None:
         *ROOT.glob("*.md"),
         *(path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".md", ".py")),
     ]
+    paths = [path for path in paths if ROOT / "docs" / "api" not in path.parents]  # made when pages are built, perhaps long ago
     assert [str(path.relative_to(ROOT)) for path in paths if long_name.search(path.read_text(encoding="utf-8"))] == []
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -67,3 +69,17 @@ def test_the_schema_of_a_wide_table_costs_no_calls_for_each_column(monkeypatch: 
 
 def test_this_program_is_no_worker_process() -> None:
     assert not is_worker_process()
+
+
+@pytest.mark.process
+def test_what_a_worker_logs_after_the_end_of_its_job_is_not_on_the_console() -> None:
+    program = (
+        "import logging\n"
+        "from bridge.workarounds import keep_copies_of_errors_off_the_console as keep\n"
+        "keep(); keep()\n"
+        "logger = logging.getLogger('apache_beam.runners.worker.sdk_worker')\n"
+        "logger.error('Error processing instruction')\n"
+        "print(len(logger.handlers))\n"
+    )
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True)
+    assert (run.stdout, run.stderr) == ("1\n", "")
