@@ -53,11 +53,11 @@ class Oversights:
         return result
 
     def _left(self) -> List[str]:
-        """Return what is new in the work folder, unless the script knows the folder and so its end."""
+        """Return what is new in the work folder, unless the script knows the folder, or our models write there."""
         if self._known is None or not os.path.isdir(self._folder):  # the script may have removed it
             return []
         new = sorted(name for name in set(os.listdir(self._folder)) - self._known if not name.startswith((".", "__")))
-        if not new or self._mentions("work_dir"):
+        if not new or self._mentions("work_dir") or self._mentions("akdl.models"):
             return []
         return [name + "/" if os.path.isdir(os.path.join(self._folder, name)) else name for name in new]
 

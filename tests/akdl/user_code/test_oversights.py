@@ -31,8 +31,11 @@ def test_files_in_the_work_folder_are_named(folder: pathlib.Path) -> None:
     assert unasked.told() == []
 
 
-def test_a_script_that_knows_its_folder_knows_its_end(folder: pathlib.Path) -> None:
-    (folder / "main.py").write_text("def main(config): open(config.work_dir + '/x', 'w')")
+@pytest.mark.parametrize(
+    "script", ["def main(config): open(config.work_dir + '/x', 'w')", "from akdl.models.tf.dnn.dnn_batch import main"]
+)
+def test_a_script_that_knows_its_folder_knows_its_end(folder: pathlib.Path, script: str) -> None:
+    (folder / "main.py").write_text(script)
     watch = Oversights(str(folder))
     watch.watch_files()
     (folder / "x").write_text("1")
