@@ -57,19 +57,20 @@ class Oversights:
         if self._known is None or not os.path.isdir(self._folder):  # the script may have removed it
             return []
         new = sorted(name for name in set(os.listdir(self._folder)) - self._known if not name.startswith((".", "__")))
-        if not new or self._mentions("work_dir") or self._mentions("akdl.models"):
+        if not new or self._mentions("work_dir", "akdl.models"):
             return []
         return [name + "/" if os.path.isdir(os.path.join(self._folder, name)) else name for name in new]
 
-    def _mentions(self, word: str) -> bool:
+    def _mentions(self, *words: str) -> bool:
         looked_at = 0
         for place, _, names in os.walk(self._folder):
             for name in names:
                 if name.endswith(".py") and "/." not in place and looked_at < _LOOKED_AT:
                     looked_at += 1
                     with open(os.path.join(place, name), encoding="utf-8", errors="replace") as file:
-                        if word in file.read():
-                            return True
+                        text = file.read()
+                    if any(word in text for word in words):
+                        return True
         return False
 
 
