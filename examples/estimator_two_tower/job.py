@@ -17,7 +17,7 @@ import pandas as pd
 from operators import MemSourceBatchOp, TFTableModelPredictBatchOp, TFTableModelTrainBatchOp, useLocalEnv
 
 here = pathlib.Path(__file__).parent
-scripts = [str(here / "on_table.py"), str(here / "two_tower.py")]
+scripts = [str(here / name) for name in ("on_table.py", "two_tower.py", "click_model.py")]
 inputs = ["user_keyword", "user_gender", "user_age", "item_keyword", "item_price", "item_published"]
 schema = (
     "user_keyword STRING, user_gender STRING, user_age FLOAT, item_keyword STRING, item_price FLOAT, item_published FLOAT, "

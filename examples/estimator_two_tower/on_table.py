@@ -5,7 +5,8 @@ The model that it exports takes and gives columns, so a table can be predicted w
 
 import os
 
-from two_tower import eval_spec, make_estimator, train_spec
+from click_model import make_estimator
+from two_tower import eval_spec, train_spec
 
 from akdl.engine.estimator_group import is_chief
 from akdl.engine.export import served_by_default

@@ -1,7 +1,7 @@
 """Train a RankNet from callbacks, without Flink: `python examples/keras_ranknet/run.py [FOLDER]`.
 
-`ranknet.py` holds the callbacks, `train.json` and `evaluate.json` are the task configs. This file makes data in FOLDER
-(default: a temporary one) and then does what these two commands do:
+`ranknet.py` holds the callbacks, `ranknet_model.py` the model, `train.json` and `evaluate.json` the task configs. This file
+makes data in FOLDER (default: a temporary one) and then does what these two commands do:
 
     akdl-keras train train.json --module ranknet.py --data-path FOLDER
     akdl-keras evaluate evaluate.json --module ranknet.py --data-path FOLDER

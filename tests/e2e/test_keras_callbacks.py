@@ -38,6 +38,7 @@ pytestmark = [
 SCRIPT = str(SCRIPTS / "rows.py")
 FILE = {"file": "${DATASET_FILE}$"}
 RANKNET = ROOT / "examples" / "keras_ranknet" / "ranknet.py"
+RANKNET_MODEL = RANKNET.with_name("ranknet_model.py")
 CONFIG = {
     "train_data_args": FILE,
     "batch_size": 20,
@@ -209,7 +210,7 @@ def test_ranknet_on_pairs_with_weights_serves_its_ranker(tmp_path: pathlib.Path)
             {"name": "checkpoint", "args": {"path": str(tmp_path / "checkpoints")}},
         ],
     }
-    train = callbacks_op(TF2TableModelTrainBatchOp, "ranknet_rows.py", RANKNET, config=config)
+    train = callbacks_op(TF2TableModelTrainBatchOp, "ranknet_rows.py", RANKNET, RANKNET_MODEL, config=config)
     documents = table({"id": np.arange(200), "digits": x}, {"id": "BIGINT", "digits": "ARRAY<FLOAT>"})
     predict = TFTableModelPredictBatchOp(outputSchemaStr="predictions FLOAT", selectedCols=["digits"])
     found = predict.linkFrom(table(values, types).link(train), documents).collectToDataframe().sort_values("id")

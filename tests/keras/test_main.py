@@ -159,7 +159,7 @@ def test_ranknet(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, done.stderr[-3000:]
-    first = done.stdout.splitlines()[0]
+    first = next(line for line in done.stdout.splitlines() if line.endswith("steps/s)"))  # slow machines print steps before
     assert all(f" {name} " in first for name in ("val_loss(0)", "val_auc(0)", "val_loss(1)", "val_auc(1)"))
     (row,) = json.loads((tmp_path / "result.json").read_text())
     assert row["model"] == "ranker"
