@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 
 from bridge.codec.types import arrow_type
@@ -19,6 +21,19 @@ def write_batch(batch: pa.RecordBatch) -> bytes:
     """Return a stream of one batch."""
     # `serialize` allocates once, as much as it takes; a growing buffer would be copied again and again.
     return b"".join([batch.schema.serialize(), batch.serialize(), _END])
+
+
+def write_parts(batch: pa.RecordBatch, size: int) -> Iterator[bytes]:
+    """Yield a stream of one batch in parts of at most about so many bytes. The batch is not held once the first is out."""
+    head, body = batch.schema.serialize(), batch.serialize()
+    del batch
+    if len(body) <= size:
+        yield b"".join([head, body, _END])
+        return
+    yield head.to_pybytes()
+    for start in range(0, len(body), size):
+        yield body.slice(start, min(size, len(body) - start)).to_pybytes()
+    yield _END
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:

@@ -29,15 +29,23 @@ import org.apache.flink.table.types.logical.RowType;
 import org.apache.flink.types.Row;
 import org.apache.flink.types.RowKind;
 import java.io.ByteArrayInputStream;
+import java.io.InputStream;
+import java.io.SequenceInputStream;
 import java.util.List;
+import java.util.Vector;
 
-/** Turns ROW(kinds, Arrow), see RowsToArrow, into rows. */
+/**
+ * Turns ROW(kinds, Arrow), see RowsToArrow, into rows.
+ *
+ * <p>A large chunk comes in pieces: all but the last have kinds of no length.
+ */
 public class ArrowToRows extends TableStreamOperator implements OneInputStreamOperator, Gauge {
   private final RowType type;
   private BufferAllocator allocator;
   private StreamRecord out;
   private Counter rowsIn;
   private Counter bytesIn;
+  private Vector pieces = new Vector(); // streams of what has come of a chunk
 
   public ArrowToRows(
       Object[] references, StreamTask task, StreamConfig config, Output output, ProcessingTimeService service)
@@ -63,7 +71,17 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
     byte[] kinds = (byte[]) chunk.getField(0);
     byte[] arrow = (byte[]) chunk.getField(1);
     bytesIn.inc(arrow.length);
-    ArrowStreamReader stream = new ArrowStreamReader(new ByteArrayInputStream(arrow), allocator);
+    if (kinds != null && kinds.length == 0) {
+      pieces.add(new ByteArrayInputStream(arrow));
+      return;
+    }
+    InputStream bytes = new ByteArrayInputStream(arrow);
+    if (!pieces.isEmpty()) {
+      pieces.add(bytes);
+      bytes = new SequenceInputStream(pieces.elements());
+      pieces = new Vector();
+    }
+    ArrowStreamReader stream = new ArrowStreamReader(bytes, allocator);
     try {
       ArrowReader reader = new ArrowReader(columns(stream.getVectorSchemaRoot().getFieldVectors()));
       while (stream.loadNextBatch()) {

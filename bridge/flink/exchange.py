@@ -17,11 +17,12 @@ from pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from pyflink.fn_execution.coder_impl_fast import InternalRow
 
 from akdl.wire import Output
-from bridge.codec.ipc import read_batch, write_batch
+from bridge.codec.ipc import read_batch
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import BridgeError
 from bridge.flink.announce import ADDRESS, announced_address
 from bridge.flink.arrow_operators import START
+from bridge.flink.pieces import pieces
 from bridge.flink.report_gauges import ReportGauges
 from bridge.group.addresses import Address, hold, release
 from bridge.group.roles import label
@@ -31,7 +32,6 @@ from bridge.settings import GroupSettings
 END_OF_INPUT = 2**63 - 1  # the watermark that follows the last row of a bounded input
 # Of output in one call at the end of input. What a call yields, the JVM keeps in memory until the call returns.
 SLICE_BYTES = 4 << 20
-_INSERT = 0  # the kind of a row that is new, for PyFlink
 LOOK_MS = 500  # how often a streaming job looks after a process while no rows come
 
 
@@ -62,7 +62,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._addresses: dict[int, Address] = {}
         self._has_timers = False
         self._ended = False
-        self._last_output: Iterator[Output] | None = None  # what the script writes after the end of input
+        self._last_output: Iterator[InternalRow] | None = None  # what the script writes after the end of input
         self._beats = runtime_context.get_map_state(MapStateDescriptor("akdl_heartbeat", Types.LONG(), Types.LONG()))
         self._rows = 0  # handed to this process
         self._rows_ever = runtime_context.get_state(ValueStateDescriptor("akdl_rows", Types.LONG()))
@@ -125,7 +125,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
             self._look_again(ctx)
             return self._chunks(self._member.poll())
         if self._last_output is None:
-            self._last_output = self._end_input()
+            self._last_output = self._chunks(self._end_input())
         return self._slice(self._last_output, ctx)
 
     def _start_member(self) -> None:
@@ -146,18 +146,12 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
             )
         return self._member.finish()
 
-    def _slice(self, messages: Iterator[Output], ctx: Any) -> Iterator[InternalRow]:
+    def _slice(self, chunks: Iterator[InternalRow], ctx: Any) -> Iterator[InternalRow]:
         """Yield the next rows; the timer at the end of time is set again, and fires again, as long as there are more."""
         size = 0
-        for message in messages:
-            self._gauges.look()
-            size += message.ByteSize()
-            batch = self._batch(message)
-            del message  # a row may have a hundred megabytes
-            if batch is not None:
-                chunk = _chunk(batch)
-                del batch
-                yield chunk
+        for piece in chunks:
+            size += len(piece[1])
+            yield piece
             if size >= SLICE_BYTES:
                 ctx.timer_service().register_event_time_timer(END_OF_INPUT)
                 return
@@ -171,12 +165,13 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
     def _chunks(self, messages: Iterable[Output]) -> Iterator[InternalRow]:
         self._gauges.look()
         for message in messages:
+            self._gauges.look()
             batch = self._batch(message)
-            del message
+            del message  # a row may have a hundred megabytes
             if batch is not None:
-                chunk = _chunk(batch)
+                chunk = pieces(batch)
                 del batch
-                yield chunk
+                yield from chunk
 
     def _batch(self, message: Output) -> pa.RecordBatch | None:
         """Return the rows of a message; None where it has none."""
@@ -205,8 +200,3 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
     def _ask_flink(self) -> None:
         """Read a state that cannot be cached, which only a living Flink task answers."""
         self._beats.contains(time.monotonic_ns())
-
-
-def _chunk(batch: pa.RecordBatch) -> InternalRow:
-    # PyFlink's coder takes this as it is, but asks a Row for its fields and its kind.
-    return InternalRow([None, write_batch(batch)], _INSERT)

@@ -22,11 +22,12 @@ from pyflink.table import Schema as FlinkSchema
 from pyflink.table import StreamTableEnvironment, Table
 
 from akdl.wire import Prediction
-from bridge.codec.ipc import read_batch, write_batch
+from bridge.codec.ipc import read_batch
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
 from bridge.exceptions import BridgeError, RowError
 from bridge.flink.arrow_operators import CHUNK, Gathering, chunks_of, column_types, logical_type, table_of
+from bridge.flink.pieces import pieces
 from bridge.flink.time_attributes import PROCTIME, ROWTIME, time_attributes, with_plain_times
 from bridge.flink.uids import uids
 from bridge.host.carried import arrived, carry, carry_own_packages
@@ -35,8 +36,6 @@ from bridge.serving.metrics import PredictionMetrics
 from bridge.serving.model_process import ModelProcess, ModelSettings
 from bridge.settings import PythonArchive
 from bridge.table_env import planning
-
-_INSERT = 0  # the kind of a row that is new, for PyFlink
 
 
 @dataclass(frozen=True)
@@ -147,8 +146,7 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         newer = sum(notice.level == logging.INFO for notice in prediction.notices)  # of nothing else
         self._metrics.add(batch.num_rows, len(prediction.bad_rows), time.monotonic() - begun, newer)
         predicted = with_outputs(batch, prediction, self._decoder, self._settings).select(self._columns)
-        # PyFlink's coder takes this as it is, but asks a Row for its fields and its kind.
-        yield InternalRow([kinds, write_batch(predicted)], _INSERT)
+        yield from pieces(predicted, kinds)
 
 
 def with_outputs(

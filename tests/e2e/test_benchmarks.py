@@ -74,7 +74,7 @@ def test_memory(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.skipif("AKDL_TEST_LARGE_ROWS" not in os.environ, reason="takes minutes: set AKDL_TEST_LARGE_ROWS")
-@pytest.mark.parametrize("case", ["500 rows", "2,000 rows", "cell", "doubles", "line end"])
+@pytest.mark.parametrize("case", ["500 rows", "2,500 rows", "cell", "doubles", "line end"])
 def test_large_rows_take_memory_in_bounds(tmp_path: pathlib.Path, case: str) -> None:
     printed = run(tmp_path, "large_rows", "--only", case)
     found = figures(tmp_path, "large_rows", printed)

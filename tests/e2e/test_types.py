@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import hashlib
 import math
 from typing import Any
 
@@ -124,6 +125,18 @@ def test_exact_doubles() -> None:
     op = script_op("echo_cells.py", "x DOUBLE, y DOUBLE, z ARRAY<DOUBLE>", exactDoubles=True)
     frame = BatchOperator.fromTable(table).link(op).collectToDataframe()
     assert (frame.x[0], list(frame.z[0])) == (0.1, [0.1, 1e300]) and math.isnan(frame.y[0])
+
+
+def test_a_cell_of_ten_megabytes() -> None:
+    """It comes back in pieces."""
+    useLocalEnv(1)
+    table = getMLEnv().btenv.sql_query(
+        "SELECT id, REPEAT(CONCAT('0123456', id), 1300000) AS text FROM (VALUES ('7'), ('8')) AS t (id)"
+    )
+    result = BatchOperator.fromTable(table).link(script_op("echo_cells.py", "id STRING, text STRING"))
+    with result.select("id, MD5(text) AS text").getOutputTable().execute().collect() as rows:
+        found = {row[0]: row[1] for row in rows}
+    assert found == {id: hashlib.md5(f"0123456{id}".encode() * 1_300_000).hexdigest() for id in ("7", "8")}
 
 
 def test_a_null_inside_an_array_is_refused() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from bridge.codec.ipc import arrow_schema, read_batch, write_batch
+from bridge.codec.ipc import arrow_schema, read_batch, write_batch, write_parts
 from bridge.schema import Schema
 
 SCHEMA = arrow_schema(Schema.parse("`größe` BIGINT NOT NULL, s STRING, a ARRAY<FLOAT>"))
@@ -36,6 +36,14 @@ def test_a_stream_as_pyarrow_itself_reads_it() -> None:
 
 def test_a_stream_without_an_end_as_flink_makes_it() -> None:
     assert read_batch(write_batch(BATCH)[:-8]).equals(BATCH)
+
+
+def test_the_same_stream_in_parts() -> None:
+    whole = write_batch(BATCH)
+    assert list(write_parts(BATCH, 10_000)) == [whole]
+    parts = list(write_parts(BATCH, 100))
+    assert b"".join(parts) == whole and len(parts) > 3
+    assert max(map(len, parts[1:])) <= 100
 
 
 def test_nothing_is_copied() -> None:

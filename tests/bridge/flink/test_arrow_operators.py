@@ -29,6 +29,7 @@ from bridge.flink.arrow_operators import (
     table_of,
     with_operator,
 )
+from bridge.flink.pieces import MORE
 from operators import MLEnv, useLocalEnv
 from tests.support.leftovers import wait_until
 
@@ -263,6 +264,21 @@ def test_updates_stay_updates(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
     updating = table_env.sql_query(f"SELECT MOD(id, 2) AS k, COUNT(*) AS n FROM {numbers(table_env, 4)} GROUP BY MOD(id, 2)")
     with _there_and_back(table_env, updating).execute().collect() as rows:
+        found = [(str(row.get_row_kind()), *row) for row in rows]
+    assert found == [("+I", 0, 1), ("+I", 1, 1), ("-U", 0, 1), ("+U", 0, 2), ("-U", 1, 1), ("+U", 1, 2)]
+
+
+def test_chunks_in_pieces_are_put_together(table_envs: MLEnv) -> None:
+    table_env = table_envs.stenv
+    updating = table_env.sql_query(f"SELECT MOD(id, 2) AS k, COUNT(*) AS n FROM {numbers(table_env, 4)} GROUP BY MOD(id, 2)")
+    chunks, updates = chunks_of(table_env, updating, Gathering())
+
+    def cut(chunk: Any) -> Iterator[Row]:
+        kinds, arrow = chunk
+        yield from (Row(MORE, arrow[:100]), Row(MORE, arrow[100:101]), Row(kinds, arrow[101:]))
+
+    table = table_of(table_env, chunks.flat_map(cut, CHUNK), column_types(updating), None, updates)
+    with table.execute().collect() as rows:
         found = [(str(row.get_row_kind()), *row) for row in rows]
     assert found == [("+I", 0, 1), ("+I", 1, 1), ("-U", 0, 1), ("+U", 0, 2), ("-U", 1, 1), ("+U", 1, 2)]
 

@@ -1,0 +1,39 @@
+"""Chunks as they leave Python functions, ROW(kinds, Arrow): a large one leaves in pieces, which ArrowToRows puts together.
+
+PyFlink and Beam copy each element that a function yields several times, and keep the buffers of the largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyflink.fn_execution.coder_impl_fast import InternalRow
+
+from bridge.codec.ipc import write_parts
+
+PIECE_BYTES = 4 << 20
+MORE = b""  # in place of kinds: the next element goes on where this one ends
+_INSERT = 0  # the kind of a row that is new, for PyFlink
+
+
+def pieces(batch: pa.RecordBatch, kinds: bytes | None = None) -> Iterator[InternalRow]:
+    """Yield a chunk, in pieces if it is large: rows of their kinds, or `MORE`, and of a part of the Arrow stream.
+
+    Once the first is out, the batch is no longer held here.
+
+    Args:
+        batch: The rows.
+        kinds: Their kinds, None if all are new.
+    """
+    parts = write_parts(batch, PIECE_BYTES)
+    del batch  # it may have a hundred megabytes
+    last = next(parts)
+    for part in parts:
+        yield _piece(MORE, last)
+        last = part
+    yield _piece(kinds, last)
+
+
+def _piece(kinds: bytes | None, arrow: bytes) -> InternalRow:
+    return InternalRow([kinds, arrow], _INSERT)  # PyFlink's coder takes it as it is, but asks a Row for its fields and its kind
