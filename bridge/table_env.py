@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from bridge.interrupts import interrupts_later
+
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment
 
@@ -17,9 +19,9 @@ _planning = threading.RLock()
 def planning() -> Iterator[None]:
     """Surround, also as a decorator, what makes tables or starts jobs: Flink's environments are not safe for several threads.
 
-    Nobody waits for a job in here, so jobs of several threads run at once.
+    Nobody waits for a job in here, so jobs of several threads run at once, and an interrupt can wait for the end.
     """
-    with _planning:
+    with interrupts_later(), _planning:
         yield
 
 

@@ -15,6 +15,8 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
+from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +39,7 @@ def open_gateway() -> Any:
         warnings.simplefilter("ignore", ResourceWarning)
         gateway = get_gateway()
     _keep_threads_apart(gateway._gateway_client)
+    _free_objects_elsewhere()
     return gateway
 
 
@@ -278,6 +281,40 @@ class _Connections(threading.local):
                 self._is_preparing = False
             self._can_plan = True
         return self._free.pop()
+
+
+def _free_objects_elsewhere() -> None:
+    """Let a thread of its own tell the JVM which of its objects this program has freed.
+
+    Defect: `JavaObject` of py4j/java_gateway.py does it in the callback of a weak reference, in the thread that frees the
+    object. Where an interrupt comes meanwhile, Python drops it: a job in a notebook ran on. What is called back here is no
+    Python code, in which alone interrupts are raised.
+    """
+    from py4j import java_gateway
+
+    if isinstance(java_gateway.weakref, _WeakReferences):
+        return
+    freed: SimpleQueue[Callable[[Any], None]] = SimpleQueue()
+    java_gateway.weakref = _WeakReferences(freed)
+
+    def tell() -> None:
+        while True:
+            freed.get()(None)
+
+    threading.Thread(target=tell, name="akdl-frees", daemon=True).start()
+
+
+class _WeakReferences:
+    """The module `weakref` as py4j sees it."""
+
+    def __init__(self, freed: SimpleQueue[Any]) -> None:
+        self._freed = freed
+
+    def ref(self, target: Any, callback: Callable[[Any], None]) -> weakref.ref[Any]:
+        return weakref.ref(target, partial(self._freed.put, callback))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(weakref, name)
 
 
 class _ClosedInTheEnd(list[Any]):

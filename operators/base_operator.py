@@ -12,6 +12,7 @@ from akdl.near_names import did_you_mean
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.errors import readable
 from bridge.host.carried import runs_elsewhere
+from bridge.interrupts import interrupts_later, waited_for
 from bridge.member.registry import forget_groups, stop_groups
 from bridge.schema import Schema, quoted
 from bridge.serving.process_folder import release
@@ -109,7 +110,7 @@ class Operator(Rendered, Generic[_Family]):
         Raises:
             BridgeError: There is no such table, its columns are others, or the job failed.
         """
-        with running(self):
+        with interrupts_later(), running(self):
             run_and_wait(planning()(lambda: self.getOutputTable().execute_insert(table)))
         return self
 
@@ -248,7 +249,7 @@ def running(op: Operator[Any]) -> Iterator[None]:
             if op._groups:
                 table_env = environment_of(op.getOutputTable())
                 needs = [Need.of_parallelism(parallelism_of(table_env)), *op._groups.values()]
-                check_slots(table_env.get_config(), needs)
+                waited_for(lambda: check_slots(table_env.get_config(), needs))
             with _shown(op):
                 yield
         except Exception as error:

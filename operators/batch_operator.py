@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from bridge.exceptions import ConfigurationError
 from bridge.host.console import say
+from bridge.interrupts import interrupts_later
 from bridge.table_env import planning
 from operators.base_operator import TableSource, environment_of, running
 from operators.flink.env import getMLEnv
@@ -155,7 +156,8 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         Columns without nulls have the dtype of their type. Where there are nulls, floats have NaN, times have NaT, and all
         others stay exact in a column of objects with None.
         """
-        from operators.flink.collect import to_dataframe
+        from operators.flink.collect import frame_of, still_there
+        from operators.flink.joint_job import collect
 
         if BatchOperator._deferred:
             frames: list[pd.DataFrame] = []
@@ -164,8 +166,7 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
             BatchOperator._has_run = True
             return frames[0]
         table = self.getOutputTable()
-        frame: pd.DataFrame = self._run(lambda: to_dataframe(table, self._job_name))
-        return frame
+        return frame_of(table, still_there(*self._run(lambda: collect(table, self._job_name))))
 
     def lazyCollectToDataframe(self, *callbacks: Callable[[pd.DataFrame], Any]) -> BatchOperator:
         """Call functions with the rows, see `collectToDataframe`, when the next job runs."""
@@ -225,7 +226,7 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         return self.firstN(n) if n > 0 else self
 
     def _run(self, job: Callable[[], _Result]) -> _Result:
-        with running(self):
+        with interrupts_later(), running(self):
             result = job()
         BatchOperator._has_run = True
         return result
@@ -263,8 +264,10 @@ def _run_deferred(deferred: Sequence[Deferred], name: str | None) -> None:
     received = [(each.op.getOutputTable(), each.receiver) for each in deferred if each.receiver is not None]
     inserted = [(each.op.getOutputTable(), each.into) for each in deferred if each.receiver is None]
     table_env = environment_of(whole._table)
-    with running(whole):
+    with interrupts_later(), running(whole):
         run_jointly(table_env, received, inserted, name or whole._job_name)
+    for _, receiver in received:
+        receiver.finish()
 
 
 class _FrameReceiver:

@@ -22,13 +22,13 @@ from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.errors import readable
 from bridge.host.carried import runs_elsewhere
+from bridge.interrupts import elsewhere
 from bridge.schema import Schema, table_columns
 from bridge.serving.model_process import ModelSettings
 from bridge.table_env import planning
 from operators.ak_file import is_ak_file, read_rows
 from operators.base_operator import Operator, environment_of, inputs_of, parallelism_of, schema_of
 from operators.batch_operator import BatchOperator
-from operators.flink.interrupts import interrupts_later
 from operators.params.accessors import PredictParams, SavedModelPredictParams
 from operators.params.checks import read_time
 from operators.params.param import WithParams
@@ -297,7 +297,8 @@ class _ModelReceiver:
 
 def _rows(model: BatchOperator) -> Iterator[tuple[Any, Any]]:
     with ExitStack() as stack:
-        with interrupts_later(), planning():
+        with planning():
             rows = stack.enter_context(model.getOutputTable().execute().collect())  # leaving it cancels the job
-        for row in rows:
+        thread = stack.enter_context(elsewhere())
+        while (row := thread.wait_for(lambda: next(rows, None))) is not None:
             yield row[0], row[1]

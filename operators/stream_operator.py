@@ -16,12 +16,12 @@ import pandas as pd
 
 from bridge.exceptions import ConfigurationError
 from bridge.host.console import say
+from bridge.interrupts import interrupts_later, waited_for
 from bridge.schema import quoted
 from bridge.table_env import planning
 from operators.base_operator import TableSource, environment_of, running
 from operators.flink.env import getMLEnv
 from operators.flink.forgotten import look_at_exit
-from operators.flink.interrupts import interrupts_later
 from operators.memory_source import MemorySource
 from operators.shaping import ShapingOperator
 
@@ -97,11 +97,12 @@ class StreamOperator(ShapingOperator["StreamOperator"]):
             ConfigurationError: `print` was not called, or for streams of different environments.
             BridgeError: The job failed.
         """
-        job = StreamOperator.executeAsync(jobName)
-        try:
-            job.wait()
-        finally:
-            job.cancel()
+        with interrupts_later():
+            job = StreamOperator.executeAsync(jobName)
+            try:
+                waited_for(job.wait)
+            finally:
+                job.cancel()
 
     @staticmethod
     def executeAsync(jobName: str | None = None) -> StreamJob:
@@ -157,18 +158,17 @@ class StreamJob:
         # In place of the thread's own end: CPython 3.10 to 3.12 take a thread whose join was interrupted for ended.
         self._ended = threading.Event()
         # In the caller's thread, so that it hears what is wrong with the job; only rows are waited for in the other.
-        with ExitStack() as stack:
-            stack.enter_context(running(self._whole))
-            try:
-                with interrupts_later():
-                    with planning():
-                        self._result = _started(self._whole, name)
-                    self._clean_up = stack.pop_all()
-                    threading.Thread(target=self._run, name="akdl-print", daemon=True).start()
-            except KeyboardInterrupt:
-                if self._result is not None:
-                    self.cancel()
-                raise
+        try:
+            with interrupts_later(), ExitStack() as stack:
+                stack.enter_context(running(self._whole))
+                with planning():
+                    self._result = _started(self._whole, name)
+                self._clean_up = stack.pop_all()
+                threading.Thread(target=self._run, name="akdl-print", daemon=True).start()
+        except KeyboardInterrupt:
+            if self._result is not None:
+                self.cancel()
+            raise
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the job has ended, and return whether it has.

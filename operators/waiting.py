@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Union
 
 from bridge.exceptions import ConfigurationError
 from bridge.flink.errors import readable
+from bridge.interrupts import interrupts_later, waited_for
 from bridge.table_env import planning
 from bridge.workarounds import log_handlers_kept
-from operators.flink.interrupts import interrupts_later
 
 if TYPE_CHECKING:
     from pyflink.table import StatementSet, TableResult
@@ -35,7 +35,7 @@ def waitForJob(job: Job) -> None:
     name = type(job).__name__
     if name not in ("StatementSet", "StreamStatementSet", "TableResult"):
         raise ConfigurationError(f"waitForJob: expected a TableResult or a StatementSet of PyFlink, got a {name}")
-    with log_handlers_kept():
+    with interrupts_later(), log_handlers_kept():
         try:
             run_and_wait((lambda: job) if name == "TableResult" else planning()(job.execute))
         except Exception as error:
@@ -45,18 +45,17 @@ def waitForJob(job: Job) -> None:
 def run_and_wait(start: Callable[[], TableResult]) -> None:
     """Start a job and wait until it has ended; cancel it where that is interrupted.
 
-    The one place where a program waits for a job whose rows it does not read.
+    The one place where a program waits for a job whose rows it does not read. Called where interrupts are kept.
 
     Args:
         start: Starts the job.
     """
     result: TableResult | None = None
     try:
-        with interrupts_later():
-            result = start()
+        result = start()
         if result.get_job_client() is None:
             raise ConfigurationError("waitForJob: the result has no job, as that of a statement that inserts nothing")
-        result.wait()
+        waited_for(result.wait)
     except BaseException as error:
         if result is not None and not isinstance(error, Exception):  # Ctrl-C
             with suppress(Exception):  # it may have ended just now

@@ -10,22 +10,8 @@ import pandas as pd
 import pyarrow as pa
 
 from bridge.workarounds import columns_of
-from operators.flink.joint_job import collect
 
 _TAKES_BACK = (1, 3)  # kinds of rows
-
-
-def to_dataframe(table: Any, name: str | None = None) -> pd.DataFrame:
-    """Run the job of a PyFlink table and return its rows; an interrupt cancels the job.
-
-    PyFlink's own `Table.to_pandas` makes floats of integers beside a null, and so rounds large ones. Its job goes on after an
-    interrupt.
-
-    Args:
-        table: The table.
-        name: Of the job, for Flink's web page.
-    """
-    return frame_of(table, still_there(*collect(table, name)))
 
 
 def still_there(batches: Sequence[pa.RecordBatch], kinds: Sequence[bytes | None]) -> Sequence[pa.RecordBatch]:
@@ -52,7 +38,10 @@ def still_there(batches: Sequence[pa.RecordBatch], kinds: Sequence[bytes | None]
 
 
 def frame_of(table: Any, batches: Sequence[pa.RecordBatch]) -> pd.DataFrame:
-    """Return the rows of a PyFlink table that have come as Arrow batches."""
+    """Return the rows of a PyFlink table that have come as Arrow batches.
+
+    PyFlink's own `Table.to_pandas` makes floats of integers beside a null, and so rounds large ones.
+    """
     import pytz
     from pyflink.table.types import LocalZonedTimestampType
 

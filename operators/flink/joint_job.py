@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from bridge.codec.ipc import read_batch
+from bridge.interrupts import Elsewhere, elsewhere, interrupts_later
 from bridge.table_env import planning
-from operators.flink.interrupts import interrupts_later
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
@@ -47,7 +47,8 @@ def run_jointly(
 
     Args:
         table_env: The environment of all tables.
-        received: Tables without updates, and who takes their rows.
+        received: Tables without updates, and who takes their rows. The caller lets them finish, since they call the user's
+            functions, which an interrupt may end.
         inserted: Tables, and names of the tables that they are written into.
         name: Of the job, for Flink's web page.
     """
@@ -55,15 +56,13 @@ def run_jointly(
     tables = [table for table, _ in received]
     try:
         with _job(table_env, lambda: _numbered_chunks(table_env, tables) if tables else None, inserted, name) as chunks:
-            while chunks is not None and chunks.hasNext():
-                chunk = chunks.next().getField(1)
+            for element in chunks:
+                chunk = element.getField(1)
                 receivers[chunk.getField(0)].take(read_batch(bytes(chunk.getField(2))))
     except BaseException:
         for receiver in receivers:
             receiver.abandon()
         raise
-    for receiver in receivers:
-        receiver.finish()
 
 
 def collect(table: Table, name: str | None = None) -> tuple[list[pa.RecordBatch], list[bytes | None]]:
@@ -83,8 +82,7 @@ def collect(table: Table, name: str | None = None) -> tuple[list[pa.RecordBatch]
     batches: list[pa.RecordBatch] = []
     kinds: list[bytes | None] = []
     with _job(table_env, lambda: chunks_of(table_env, table, Gathering())[0]._j_data_stream.collectAsync(), [], name) as chunks:
-        while chunks.hasNext():
-            chunk = chunks.next()
+        for chunk in chunks:
             kind = chunk.getField(0)
             kinds.append(None if kind is None else bytes(kind))
             batches.append(read_batch(bytes(chunk.getField(1))))
@@ -107,21 +105,26 @@ def _job(
         name: Of the job.
 
     Yields:
-        The iterator.
+        An iterator of the elements, which hears interrupts while it waits.
     """
     from pyflink.java_gateway import get_gateway
 
     client = None
     try:
-        with interrupts_later():
+        with interrupts_later(), elsewhere() as thread:
             client, chunks = _started(table_env, collected, inserted, name or _DEFAULT_NAME)
-        yield chunks
-        client.getJobExecutionResult().get()
+            yield iter(()) if chunks is None else _elements(chunks, thread)
+            thread.wait_for(lambda: client.getJobExecutionResult().get())
     except BaseException:
         if client is not None:
             with suppress(Exception):  # it may have ended, as where it has failed
                 client.cancel().get(_CANCEL_S, get_gateway().jvm.java.util.concurrent.TimeUnit.SECONDS)
         raise
+
+
+def _elements(chunks: Any, thread: Elsewhere) -> Iterator[Any]:
+    while (element := thread.wait_for(lambda: chunks.next() if chunks.hasNext() else None)) is not None:
+        yield element
 
 
 @planning()

@@ -12,6 +12,7 @@ import pytest
 from bridge.workarounds import column_names, columns_of, is_worker_process
 from operators import resetEnv, useLocalEnv
 from operators.flink.java import start_java
+from tests.support.leftovers import wait_until
 
 pytestmark = pytest.mark.flink
 
@@ -34,6 +35,18 @@ def test_a_thread_stays_in_its_thread_of_the_jvm() -> None:
         for found in threads.map(meanwhile, range(40)):
             assert found != before
             assert own_thread() == before
+
+
+def test_java_objects_are_freed_in_another_thread() -> None:
+    start_java()
+    from py4j.java_gateway import ThreadSafeFinalizer
+    from pyflink.java_gateway import get_gateway
+
+    target = get_gateway().jvm.java.lang.Object()
+    number = target._target_id
+    assert any(key.endswith(number) for key in list(ThreadSafeFinalizer.finalizers))
+    del target
+    wait_until(lambda: not any(key.endswith(number) for key in list(ThreadSafeFinalizer.finalizers)), "it is freed")
 
 
 def test_every_thread_can_plan_and_run() -> None:

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from pyflink.table import StreamTableEnvironment
+from pyflink.table import StreamTableEnvironment, Table
 
 from operators import MLEnv
-from operators.flink.collect import still_there, to_dataframe
+from operators.flink.collect import frame_of, still_there
+from operators.flink.joint_job import collect
 
 pytestmark = pytest.mark.flink
 
@@ -33,6 +34,10 @@ TYPES = {
     "TIMESTAMP(3)": ("TIMESTAMP '2024-02-29 01:02:03.004'", pd.Timestamp("2024-02-29 01:02:03.004"), "datetime64[ms]"),
     "ARRAY<BIGINT>": ("ARRAY[9007199254740993]", [9007199254740993], "object"),
 }
+
+
+def to_dataframe(table: Table) -> pd.DataFrame:
+    return frame_of(table, still_there(*collect(table)))
 
 
 def test_cells_and_dtypes_of_every_type(table_env: StreamTableEnvironment) -> None:

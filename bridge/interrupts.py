@@ -1,0 +1,132 @@
+"""Ctrl-C, and the interrupt of a notebook, while an operator is at work: none is lost, and none comes where it does harm.
+
+Python raises an interrupt in the main thread, wherever that is. Where it is in a call of the JVM, the call goes on there: a job
+whose sending was interrupted would run, and nobody could cancel it. Where it is in `__del__`, or in the callback of a weak
+reference, as py4j has one for each Java object, Python drops the exception. So interrupts are kept, and raised where that is
+safe: while the main thread waits for another one, and at the end.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
+from types import FrameType
+from typing import Any, Optional, TypeVar
+
+_Result = TypeVar("_Result")
+_Call = Optional[Callable[[], None]]
+_IMPATIENT = 3  # who interrupts so often wants out at once, even if the job goes on
+
+
+class _Keeper:
+    """Keeps interrupts of the main thread; its `note` takes the place of the signal's handler."""
+
+    def __init__(self, handler: Callable[[int, FrameType | None], Any]) -> None:
+        self._handler = handler
+        self._noted = 0
+        self._count = 0
+        self.news: SimpleQueue[Any] = SimpleQueue()  # its `put` may be called in a handler
+
+    def note(self, number: int, frame: FrameType | None) -> None:
+        self._noted = number
+        self._count += 1
+        if self._count >= _IMPATIENT:
+            self.raise_noted()
+        self.news.put(None)
+
+    def raise_noted(self) -> None:
+        noted, self._noted = self._noted, 0
+        if noted:
+            self._handler(noted, None)
+
+
+_keeper: _Keeper | None = None  # only the main thread sets it
+
+
+@contextmanager
+def interrupts_later() -> Iterator[None]:
+    """Keep interrupts that come in the block; they are raised in `waited_for`, else at the end, as if they came then.
+
+    In a block within a block the outer one raises them. Python delivers interrupts to the main thread only, so in other
+    threads this does nothing.
+    """
+    global _keeper
+    before = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    if not callable(before) or _keeper is not None:
+        yield
+        return
+    keeper = _keeper = _Keeper(before)
+    signal.signal(signal.SIGINT, keeper.note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        _keeper = None
+        keeper.raise_noted()
+
+
+class Elsewhere:
+    """A thread that makes long calls in the place of this one, which hears interrupts meanwhile; see `elsewhere`."""
+
+    def __init__(self) -> None:
+        self._keeper = _keeper if threading.current_thread() is threading.main_thread() else None
+        self._calls: SimpleQueue[_Call] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def wait_for(self, function: Callable[[], _Result]) -> _Result:
+        """Call a function and return what it returns.
+
+        Raises:
+            KeyboardInterrupt: It came before or while the function ran, which goes on in its thread.
+            BaseException: The function raised it.
+        """
+        keeper = self._keeper
+        if keeper is None:  # nobody can interrupt
+            return function()
+        keeper.raise_noted()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="akdl-waits", daemon=True)
+            self._thread.start()
+        news = keeper.news = SimpleQueue()
+
+        def call() -> None:
+            try:
+                news.put((function(), None))
+            except BaseException as error:
+                news.put((None, error))
+
+        self._calls.put(call)
+        while (outcome := news.get()) is None:
+            keeper.raise_noted()
+        result, error = outcome
+        if error is not None:
+            raise error
+        return result  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """Let the thread end after its call."""
+        self._calls.put(None)
+
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
+            del call  # with what it holds, while this waits
+
+
+@contextmanager
+def elsewhere() -> Iterator[Elsewhere]:
+    """Give a thread for the long calls of a block."""
+    thread = Elsewhere()
+    try:
+        yield thread
+    finally:
+        thread.close()
+
+
+def waited_for(function: Callable[[], _Result]) -> _Result:
+    """Call a function that may take long, so that interrupts are heard meanwhile; see `Elsewhere.wait_for`."""
+    with elsewhere() as thread:
+        return thread.wait_for(function)
