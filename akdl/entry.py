@@ -36,6 +36,7 @@ from akdl.process.failure import failure_of
 from akdl.process.parent import REFUSED_ROWS, exit_with_parent, kill_stopped_parent, take_settings
 from akdl.process.private_file import private
 from akdl.rows.file_rows import FileRows
+from akdl.rows.once_rows import OnceRows
 from akdl.rows.stream_rows import StreamRows
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, TrainTaskConfig
 from akdl.runner.context import Share, TFContext
@@ -111,8 +112,9 @@ def _run_task(settings: Mapping[str, str]) -> int:
         )
     )
     folder = os.path.join(task.work_dir, PRIVATE_FOLDER)
-    if task.kind == "stream":
-        rows: AnyRows = StreamRows(folder, channel.read(), task.input_columns, task.exact_doubles)
+    if task.kind == "stream" or task.read_once:
+        of_kind = OnceRows if task.read_once else StreamRows
+        rows: AnyRows = of_kind(folder, channel.read(), task.input_columns, task.exact_doubles)
     else:
         extra_columns = [each.columns for each in task.extra_inputs]
         rows = FileRows(folder, channel.read(), task.input_columns, task.exact_doubles, extra_columns)
@@ -266,13 +268,13 @@ def _task_config(
         extra_inputs = open_extra_inputs(rows.extra_files(), columns, task.exact_doubles)
         for number, each in enumerate(columns, 1):
             write_text(text_path(task.work_dir, number), rows.extra_columns(number), each)
-    if isinstance(rows, FileRows) and tf_config["task"]["type"] != "ps":
+    if isinstance(rows, (FileRows, OnceRows)) and tf_config["task"]["type"] != "ps":
         write_tensor_shapes(rows, task.input_columns, task.work_dir)
     for number in range(1, len(columns) + 1):
         user_params[f"ALINK:bc_{number}"] = text_path(task.work_dir, number)
     common: Dict[str, Any] = {
         "extra_inputs": extra_inputs,
-        "tf_context": TFContext(rows, task.input_columns, task.exact_doubles, None if task.kind == "stream" else shares),
+        "tf_context": TFContext(rows, task.input_columns, task.exact_doubles, shares if isinstance(rows, FileRows) else None),
         "num_workers": task.num_workers,
         "cluster": tf_config["cluster"],
         "task_type": tf_config["task"]["type"],
@@ -288,7 +290,7 @@ def _task_config(
             checkpoint = os.path.join(task.work_dir, LATEST_CHECKPOINT)
             os.makedirs(checkpoint, exist_ok=True)
         return TrainTaskConfig(saved_model_dir=os.path.join(task.work_dir, SAVED_MODEL), latest_ckpt_dir=checkpoint, **common)
-    if isinstance(rows, StreamRows):
+    if isinstance(rows, StreamRows) and not rows.is_once:
         return StreamTaskConfig(output_writer=writer, rows=rows if task.commits else None, **common)
     return BatchTaskConfig(output_writer=writer, **common)
 

@@ -97,6 +97,7 @@ class StoredRows:
     """
 
     is_stream = False
+    is_once = False
 
     def __init__(self, path: str, count: int, columns: Sequence[TableColumn]) -> None:
         self._path = path

@@ -78,6 +78,7 @@ class GroupSettings:
         env_vars: Variables that the processes get besides the ones that are always passed on. "NAME" passes the host's value
             on, "NAME=value" sets another value.
         intra_op_parallelism: Threads of one TensorFlow operation in one process.
+        read_once: The script reads its rows once, so they are not kept on disk.
         exact_doubles: DOUBLE columns keep all 8 bytes, as a bytes feature, instead of becoming float32.
         print_process_info: Show what the processes print on the driver's console.
         equal_steps: How shares of different size are made equal: "off", "pad", "repeat" or "drop", see `group.equal_steps`.
@@ -120,6 +121,7 @@ class GroupSettings:
     python: str | PythonArchive | None = None
     env_vars: tuple[str, ...] = field(default=(), repr=False)
     intra_op_parallelism: int = 4
+    read_once: bool = False
     exact_doubles: bool = False
     print_process_info: bool = False
     equal_steps: str = "off"

@@ -34,6 +34,7 @@ class FileRows:
     """
 
     is_stream = False
+    is_once = False
 
     def __init__(
         self,

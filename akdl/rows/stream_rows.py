@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 HELD_BYTES = 4 << 20  # rows that wait here for the script; one chunk always may. About 15 % faster than 1 MB
 
 
-class _Held(NamedTuple):
+class Held(NamedTuple):
     """A chunk."""
 
     rows: int
@@ -41,6 +41,7 @@ class StreamRows:
     """
 
     is_stream = True
+    is_once = False
 
     def __init__(
         self, folder: str, chunks: Iterable[Chunk], columns: Sequence[TableColumn], exact_doubles: bool = False
@@ -48,7 +49,7 @@ class StreamRows:
         self._folder = folder
         self._encoder = ExampleEncoder(columns, exact_doubles)
         self._changed = threading.Condition()
-        self._held: List[_Held] = []
+        self._held: List[Held] = []
         self._held_bytes = 0
         self._taken = 0
         self._passed = 0
@@ -132,26 +133,31 @@ class StreamRows:
             for chunk in chunks:
                 yield Rows.FromString(chunk.columns)
 
-    def _scan(self) -> Iterator[List[_Held]]:
+    def _scan(self) -> Iterator[List[Held]]:
         """Yield all chunks, those together that are there at the same time."""
         with self._changed:
-            if self._scanned:
-                if not self._warned:
-                    self._warned = True
-                    logger.warning(
-                        "the rows of a stream can be scanned once, and a further scan gives none: take one iterator and go on "
-                        "with it, `rows = iter(dataset)`"
-                    )
-                return
-            self._scanned = True
+            is_first, self._scanned = not self._scanned, True
+        if not is_first:
+            yield from self._read_again()
+            return
         while True:
             chunks = self._take()
             if not chunks:
                 return
             yield chunks
 
+    def _read_again(self) -> Iterator[List[Held]]:
+        """Yield what a further scan gives."""
+        if not self._warned:
+            self._warned = True
+            logger.warning(
+                "the rows of a stream can be scanned once, and a further scan gives none: take one iterator and go on "
+                "with it, `rows = iter(dataset)`"
+            )
+        return iter(())
+
     @contextmanager
-    def _file(self, number: int, chunks: Iterable[_Held]) -> Iterator[str]:
+    def _file(self, number: int, chunks: Iterable[Held]) -> Iterator[str]:
         # A new file each time: TensorFlow may still hold the former one open.
         path = os.path.join(self._folder, f"rows-{number}.tfrecords")
         try:
@@ -163,7 +169,7 @@ class StreamRows:
             if os.path.exists(path):
                 os.remove(path)
 
-    def _take(self) -> List[_Held]:
+    def _take(self) -> List[Held]:
         """Wait for chunks and take all that are there; none when there will be no more."""
         with self._changed:
             self._passed = self._taken
@@ -199,7 +205,7 @@ class StreamRows:
             checksum = zlib.crc32(columns, checksum)
             with self._changed:
                 self._changed.wait_for(lambda: not self._held or self._held_bytes < HELD_BYTES)
-                self._held.append(_Held(chunk.rows, columns))
+                self._held.append(Held(chunk.rows, columns))
                 self._held_bytes += len(columns)
                 self._changed.notify_all()
             del chunk, columns  # a row may have a hundred megabytes, and the next one may take its time

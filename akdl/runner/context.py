@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, Callable, List, Mapping, NamedTuple, Opti
 
 from akdl.features import feature_spec, unsharded
 from akdl.rows.batches import RowBatches, dataset_of_strings
+from akdl.rows.once_rows import second_pass
 from akdl.wire import TableColumn
 
 if TYPE_CHECKING:
@@ -94,14 +95,18 @@ class TFContext:
             columns: Names of the columns to read; None for all.
             shuffle_rows: Rows are shuffled within a buffer of this many; 0 keeps their order. Half of them leave the buffer
                 at once, so this should be some times `batch_size`.
-            num_epochs: Passes over the rows, without a break between batches; None for no end. A stream has one.
+            num_epochs: Passes over the rows, without a break between batches; None for no end. A stream has one, and so has an
+                operator with `readOnce`.
 
         Returns:
             Each element maps column names to tensors of shape [batch], see `akdl.features.parse_examples`.
 
         Raises:
-            ValueError: A column in `columns` does not exist, or see `akdl.features.feature_spec`.
+            ValueError: A column in `columns` does not exist, or see `akdl.features.feature_spec`; with `readOnce`, more than
+                one pass, and while iterating, a second one.
         """
+        if self.rows.is_once and num_epochs != 1:
+            raise second_pass(num_epochs)
         known = [column.name for column in self.columns]
         names = known if columns is None else list(columns)
         unknown = [name for name in names if name not in known]

@@ -29,7 +29,7 @@ def write_tensor_shapes(rows: Any, columns: Sequence[TableColumn], work_dir: str
     The shape is that of the first cell that is not null, so this waits for the first rows.
 
     Args:
-        rows: An `akdl.rows.file_rows.FileRows`.
+        rows: An `akdl.rows.file_rows.FileRows`, or another of a bounded table.
         columns: Columns of the table.
         work_dir: Where to.
     """

@@ -42,6 +42,7 @@ def task_of(settings: GroupSettings, folder: WorkFolder) -> Task:
         commits=settings.replay == UNCOMMITTED,
         checkpoint_dir=settings.checkpoint_dir or "",
         model_dir=settings.model_dir or "",
+        read_once=settings.read_once,
         extra_inputs=[ExtraInput(columns=table_columns(schema)) for schema in settings.extra_schemas],
     )
 

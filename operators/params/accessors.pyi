@@ -47,6 +47,7 @@ class ScriptParams(WithParams):
         logDir: str = ...,
         logFileSize: int = ...,
         logFileCount: int = ...,
+        readOnce: bool = ...,
         MLEnvironmentId: int = ...,
     ) -> None: ...
     def setUserFiles(self, value: Sequence[str] | str) -> Self:
@@ -234,6 +235,12 @@ class ScriptParams(WithParams):
 
     def getLogFileCount(self) -> int | None:
         """Log files of a process; by default as many as Flink keeps. (default None)"""
+
+    def setReadOnce(self, value: bool) -> Self:
+        """The script reads its rows once: they wait in Flink, and are not kept on disk. (default False)"""
+
+    def getReadOnce(self) -> bool:
+        """The script reads its rows once: they wait in Flink, and are not kept on disk. (default False)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
@@ -526,6 +533,7 @@ class TrainParams(WithParams):
         logDir: str = ...,
         logFileSize: int = ...,
         logFileCount: int = ...,
+        readOnce: bool = ...,
         MLEnvironmentId: int = ...,
         modelDir: str = ...,
     ) -> None: ...
@@ -691,6 +699,12 @@ class TrainParams(WithParams):
     def getLogFileCount(self) -> int | None:
         """Log files of a process; by default as many as Flink keeps. (default None)"""
 
+    def setReadOnce(self, value: bool) -> Self:
+        """The script reads its rows once: they wait in Flink, and are not kept on disk. (default False)"""
+
+    def getReadOnce(self) -> bool:
+        """The script reads its rows once: they wait in Flink, and are not kept on disk. (default False)"""
+
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
 
@@ -736,6 +750,7 @@ class TrainerParams(WithParams):
         logDir: str = ...,
         logFileSize: int = ...,
         logFileCount: int = ...,
+        readOnce: bool = ...,
         MLEnvironmentId: int = ...,
         modelDir: str = ...,
         inferSelectedCols: Sequence[str] = ...,
@@ -922,6 +937,12 @@ class TrainerParams(WithParams):
 
     def getLogFileCount(self) -> int | None:
         """Log files of a process; by default as many as Flink keeps. (default None)"""
+
+    def setReadOnce(self, value: bool) -> Self:
+        """The script reads its rows once: they wait in Flink, and are not kept on disk. (default False)"""
+
+    def getReadOnce(self) -> bool:
+        """The script reads its rows once: they wait in Flink, and are not kept on disk. (default False)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""

@@ -114,10 +114,7 @@ CHUNK_WAIT = Param(
     "Most seconds that rows wait on their way to the script, and back, to travel together; the job takes the shortest of "
     "all its operators.", some_seconds, 0.01,
 )  # fmt: skip
-CHUNK_ROWS = Param(
-    "chunkRows", "int",
-    "Most rows that travel together.", count(1), 8000,
-)  # fmt: skip
+CHUNK_ROWS = Param("chunkRows", "int", "Most rows that travel together.", count(1), 8000)
 REPLAY = Param(
     "replay", "str",
     'Rows that a checkpoint keeps for the script that starts after a failure. "untaken": rows that the script had not '
@@ -173,6 +170,9 @@ ENV_VARS = Param(
     variables, (), returns="list[str]",
 )  # fmt: skip
 INTRA_OP_PARALLELISM = Param("intraOpParallelism", "int", "Threads of one TensorFlow operation.", count(1), 4)
+READ_ONCE = Param(
+    "readOnce", "bool", "The script reads its rows once: they wait in Flink, and are not kept on disk.", flag, False
+)
 EXACT_DOUBLES = Param(
     "exactDoubles", "bool",
     "Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32.", flag, False,
@@ -348,11 +348,11 @@ PREDICTION_DETAIL_COL = Param(
 TRAIN = (
     USER_FILES, MAIN_SCRIPT_FILE, USER_PARAMS, SELECTED_COLS, NUM_WORKERS, NUM_PSS, PYTHON_ENV, ENV_VARS, EXACT_DOUBLES,
     INTRA_OP_PARALLELISM, CHIEF_COORDINATES, EQUAL_STEPS, WEIGHT_COL, HOST_NETWORK, GROUP_TLS, GPUS_PER_WORKER, CHECKPOINT_DIR,
-    START_TIMEOUT, STALL_TIMEOUT, PROGRESS, LOG_DIR, LOG_FILE_SIZE, LOG_FILE_COUNT, ML_ENVIRONMENT_ID, MODEL_DIR,
+    START_TIMEOUT, STALL_TIMEOUT, PROGRESS, LOG_DIR, LOG_FILE_SIZE, LOG_FILE_COUNT, READ_ONCE, ML_ENVIRONMENT_ID, MODEL_DIR,
 )  # fmt: skip
 SCRIPT = (*TRAIN[:3], OUTPUT_SCHEMA_STR, *TRAIN[3:-1])
 STREAM = (
-    *TRAIN[:3], STREAM_SCHEMA_STR, *(param for param in TRAIN[3:] if param not in (EQUAL_STEPS, WEIGHT_COL, MODEL_DIR)),
+    *TRAIN[:3], STREAM_SCHEMA_STR, *(each for each in TRAIN[3:] if each not in (EQUAL_STEPS, WEIGHT_COL, READ_ONCE, MODEL_DIR)),
     CHUNK_WAIT, CHUNK_ROWS, REPLAY, MAX_UNCOMMITTED, ON_RETURN,
 )  # fmt: skip
 PREDICT = (

@@ -53,6 +53,10 @@ def plan(
             f"{operator}: chiefCoordinates needs a worker beside the chief and a parameter server, so numWorkers of at least 2 "
             f"and numPSs of at least 1; there would be {workers} and {servers}"
         )
+    read_once = values.get("readOnce", False)
+    if read_once and (extra_schemas or values["chiefCoordinates"]):
+        other = "extra inputs, which come among the rows" if extra_schemas else "chiefCoordinates, whose chief reads files"
+        raise ConfigurationError(f"{operator}: readOnce cannot be used with {other}; remove one of the two")
     equal_steps = values.get("equalSteps", OFF)
     weight_column = values["weightCol"] if equal_steps == PAD else None
     _check_weight(operator, input_schema, weight_column)
@@ -77,6 +81,7 @@ def plan(
         python=python,
         env_vars=tuple(values["envVars"]),
         intra_op_parallelism=values["intraOpParallelism"],
+        read_once=read_once,
         exact_doubles=values["exactDoubles"],
         print_process_info=print_process_info,
         equal_steps=equal_steps,

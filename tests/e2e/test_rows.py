@@ -68,6 +68,16 @@ def test_a_script_may_end_before_it_has_read_its_rows() -> None:
     assert ended.collectToDataframe().x.tolist() == [1]
 
 
+def test_a_million_rows_that_are_read_once_leave_nothing_on_disk() -> None:
+    """With readOnce: rows wait in Flink. Without it, 8 MB of columns would lie there."""
+    useLocalEnv(1)
+    source = sequence(getMLEnv().btenv, 1_000_000)
+    op = script_op("read_once.py", "`rows` BIGINT, total BIGINT, most BIGINT", readOnce=True)
+    (found,) = source.link(op).collectToDataframe().itertuples(index=False)
+    assert (found.rows, found.total) == (1_000_000, 1_000_000 * 999_999 // 2)
+    assert found.most < 100_000  # the stacks of a failure, the socket
+
+
 def test_a_table_with_updates_is_refused() -> None:
     useLocalEnv(1)
     table_env = getMLEnv().stenv

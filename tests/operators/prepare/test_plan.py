@@ -111,6 +111,16 @@ def test_a_coordinating_chief_needs_somebody_to_coordinate(folder: pathlib.Path,
         _plan(op)
 
 
+def test_rows_that_are_read_once_cannot_wait_for_others(folder: pathlib.Path) -> None:
+    given = {"userFiles": [], "mainScriptFile": "main.py", "outputSchemaStr": "x INT", "readOnce": True, "numPSs": 1}
+    assert _plan(TensorFlow2BatchOp(**given)).read_once
+    with pytest.raises(ConfigurationError, match="readOnce cannot be used with chiefCoordinates"):
+        _plan(TensorFlow2BatchOp(**given, numWorkers=2, chiefCoordinates=True))
+    values = TensorFlow2BatchOp(**given)._values_of_all()
+    with pytest.raises(ConfigurationError, match="readOnce cannot be used with extra inputs"):
+        plan("Op", "batch", values, INPUT, [INPUT], 3, "AKDL_TEST_ENV", False)
+
+
 def test_a_weight_column_of_the_table_has_to_be_a_float(folder: pathlib.Path) -> None:
     name = INPUT.names[0]
     op = TensorFlow2BatchOp(

@@ -1,0 +1,64 @@
+"""Rows of a bounded table for a script that reads them once (`readOnce`): they wait in Flink, and none stays on disk.
+
+They come as those of a stream do. What differs is that a second pass is an error, as the rows of the first are gone.
+"""
+
+from typing import Iterator, List, Optional
+
+from akdl.rows.stream_rows import Held, StreamRows
+from akdl.wire import Rows
+
+_REMEDY = "remove readOnce from the operator, which then keeps the rows on disk"
+
+
+class OnceRows(StreamRows):
+    """The rows of this worker, read from the channel no faster than the script takes them, see `StreamRows`."""
+
+    is_stream = False
+    is_once = True
+
+    _first: Optional[Rows] = None
+
+    def file(self) -> str:
+        """Refuse: the rows are in no file.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError(f"with readOnce rows are not kept in files: read them from tf_context.batches(), or {_REMEDY}")
+
+    def length(self) -> int:
+        """Refuse: all rows would have to be there.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError(f"with readOnce the number of rows is not known before the last one is read: {_REMEDY}")
+
+    def first_columns(self) -> Optional[Rows]:
+        """Wait for the first chunk and return it; None where there are no rows. The first call comes before they are read.
+
+        Raises:
+            ChannelError: The rows did not arrive completely.
+            RuntimeError: The first chunk is gone.
+        """
+        if self._first is None and not self.is_empty():
+            with self._changed:
+                if self._taken:
+                    raise RuntimeError(f"with readOnce the first rows are gone once they are read: {_REMEDY}")
+                self._first = Rows.FromString(self._held[0].columns)
+        return self._first
+
+    def _read_again(self) -> Iterator[List[Held]]:
+        raise second_pass()
+
+
+def second_pass(num_epochs: Optional[int] = 1) -> ValueError:
+    """Return the error of a script that reads its rows again.
+
+    Args:
+        num_epochs: Passes that it asked for at once.
+    """
+    # An error of any other kind than ValueError is of an unknown kind for TensorFlow.
+    what = "this is a second pass" if num_epochs == 1 else f"num_epochs is {num_epochs}"
+    return ValueError(f"with readOnce the rows can be read once, and {what}: {_REMEDY}")
