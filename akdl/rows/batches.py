@@ -58,7 +58,7 @@ class RowBatches:
 
         def generate() -> Iterator[List[List[bytes]]]:
             for batches in batched(_repeated(one_pass, num_epochs), batch_size):
-                yield list(map(self._serialized, batches))
+                yield [self._serialized(batches.pop(0)) for _ in range(len(batches))]  # held by nobody else
 
         def parse(serialized: Any) -> Any:
             tensors = iter(tf.unstack(serialized))
@@ -77,17 +77,19 @@ class RowBatches:
         """
         before = 0
         for message in messages:
-            found = {column.name: column for column in message.columns}
-            cells = [
-                read_cells(found[column.name], message.rows) if column.name in found else column.of_nulls(message.rows)
-                for column in self._columns
-            ]
-            self._refuse_nulls(cells, before)
-            table = Table(message.rows, [column.ready(each) for column, each in zip(self._columns, cells)])
+            held = [self._table(message, before)]
             before += message.rows
-            del message, found, cells  # a row may have a hundred megabytes
-            yield table
-            del table
+            del message  # a row may have a hundred megabytes
+            yield held.pop()
+
+    def _table(self, message: Rows, before: int) -> Table:
+        found = {column.name: column for column in message.columns}
+        cells = [
+            read_cells(found[column.name], message.rows) if column.name in found else column.of_nulls(message.rows)
+            for column in self._columns
+        ]
+        self._refuse_nulls(cells, before)
+        return Table(message.rows, [column.ready(each) for column, each in zip(self._columns, cells)])
 
     def _serialized(self, batch: Table) -> List[bytes]:
         return [tensor for column, cells in zip(self._columns, batch.columns) for tensor in column.serialized(cells)]
@@ -140,7 +142,10 @@ def shuffled(tables: Iterable[Table], buffer_rows: int, random: Any) -> Iterator
 
 
 def batched(tables: Iterable[Table], size: int) -> Iterator[List[Table]]:
-    """Yield tables of `size` rows, the last may be shorter, from tables of any length: some at once, if they are there."""
+    """Yield tables of `size` rows, the last may be shorter, from tables of any length: some at once, if they are there.
+
+    What has been taken out of a list is held here no more.
+    """
     held: List[Table] = []
     missing = size
     for table in tables:
@@ -157,6 +162,7 @@ def batched(tables: Iterable[Table], size: int) -> Iterator[List[Table]]:
             if len(ready) == _AT_ONCE:
                 yield ready
                 ready = []
+        del table
         if ready:
             yield ready
     if held:
@@ -259,7 +265,8 @@ def _repeated(one_pass: Callable[[], Iterator[Table]], times: Optional[int]) -> 
         count += 1
         empty = True
         for table in one_pass():
-            empty = False
-            yield table
+            empty, held = False, [table]
+            del table
+            yield held.pop()
         if empty:
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pathlib
 import threading
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -218,6 +219,17 @@ def test_rows_of_a_stream_are_left_behind_chunk_by_chunk(tmp_path: pathlib.Path,
     finally:
         feed.end()  # or TensorFlow waits for ever, when it ends the iterator
     assert list(batches) == [] and rows.passed == 20
+
+
+def test_a_batch_that_has_been_made_is_not_held_besides(tmp_path: pathlib.Path) -> None:
+    types = {"text": "STRING"}
+    context = context_of(file_rows(tmp_path, [chunk_of({"text": [b"x" * 10_000_000]}, types)] * 2, types), types)
+    assert context.rows.length() == 2
+    tracemalloc.start()
+    first = next(iter(context.batches(1)))
+    held, _ = tracemalloc.get_traced_memory()  # without what TensorFlow holds
+    tracemalloc.stop()
+    assert len(first["text"].numpy()[0]) == 10_000_000 and held < 5_000_000
 
 
 def test_in_the_graph_of_an_estimator(tmp_path: pathlib.Path) -> None:
