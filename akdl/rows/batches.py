@@ -14,7 +14,7 @@ from akdl.rows.cell_rows import Table, chosen, concatenated, join
 from akdl.tf_version import tf_version
 from akdl.wire import Rows, TableColumn
 from akdl.wire.cells import Cells, read_cells
-from akdl.wire.column_type import Kind, type_of
+from akdl.wire.column_type import MEANINGS, Kind, type_of
 from akdl.wire.varints import padded, varint, width_of
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class RowBatches:
     def _table(self, message: Rows, before: int) -> Table:
         found = {column.name: column for column in message.columns}
         cells = [
-            read_cells(found[column.name], message.rows) if column.name in found else column.of_nulls(message.rows)
+            read_cells(found[column.name], message.rows, column.sent) if column.name in found else column.of_nulls(message.rows)
             for column in self._columns
         ]
         self._refuse_nulls(cells, before)
@@ -175,11 +175,13 @@ class _TensorColumn:
     Attributes:
         default: The value of null cells; None without one.
         tensors: How many a batch of it takes.
+        sent: The type of its values on the line.
     """
 
     def __init__(self, column: TableColumn, exact_doubles: bool, defaults: Mapping[str, Any]) -> None:
         column_type = type_of(column)
         self.name = column.name
+        self.sent = MEANINGS[column_type.kind].sent
         self._is_array = column_type.is_array
         self._dtype = FLOAT64 if exact_doubles and column_type.kind is Kind.DOUBLE else column_type.feature
         self.tensors = 2 if column_type.is_array else 1

@@ -23,7 +23,7 @@ from akdl.rows.checksums import BLOCK, add_to_crc, crc_of_each, masked
 from akdl.wire import Rows, TableColumn
 from akdl.wire.byte_ranges import SPILL, copy_ranges, items, packed_offsets, windows
 from akdl.wire.cells import Cells, read_cells
-from akdl.wire.column_type import Kind, type_of
+from akdl.wire.column_type import MEANINGS, Kind, type_of
 from akdl.wire.varints import padded, varint, width_of
 
 Array = Any
@@ -54,7 +54,7 @@ class ExampleEncoder:
             return memoryview(b"")
         found = {column.name: column for column in rows.columns}
         there = [field for field in self._fields if field.name in found]
-        parts: List[_Part] = [field.encoded(read_cells(found[field.name], rows.rows)) for field in there]
+        parts: List[_Part] = [field.encoded(read_cells(found[field.name], rows.rows, field.sent)) for field in there]
         if all(isinstance(part, _Alike) for part in parts):
             return _alike_frames(parts, rows.rows)  # type: ignore[arg-type]
         return _joined_frames(parts, rows.rows)
@@ -101,6 +101,7 @@ class _Field:
     def __init__(self, column: TableColumn, exact_doubles: bool) -> None:
         column_type = type_of(column)
         self.name = column.name
+        self.sent = MEANINGS[column_type.kind].sent
         self._is_array = column_type.is_array
         self._is_exact = exact_doubles and column_type.kind is Kind.DOUBLE
         self._list = _BYTES_LIST if self._is_exact else _NUMBERS.get(column_type.feature, _BYTES_LIST)

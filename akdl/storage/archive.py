@@ -276,9 +276,13 @@ def check_directory(archive: zipfile.ZipFile) -> None:
     end = file.read()
     place = end.rfind(b"PK\5\6")
     found = len(archive.infolist())
-    expected = struct.unpack_from("<H", end, place + 10)[0] if place >= 0 else found
-    if expected not in (found, 0xFFFF):  # the latter stands for a number elsewhere, of a large file
-        raise ArchiveError(f"it is damaged: it has {found} entries, and should have {expected}")
+    if not found and place != 0:  # an empty zip file is this record alone
+        raise ArchiveError("it is damaged: it lists no entries, and has content")
+    counts = set(struct.unpack_from("<HH", end, place + 8)) if place >= 0 else set()
+    if b"PK\6\7" in end:
+        counts.discard(0xFFFF)  # which stands for a number elsewhere, of a large file
+    if counts - {found}:
+        raise ArchiveError(f"it is damaged: it has {found} entries, and should have {max(counts - {found})}")
 
 
 def _unpack_zip(archive: zipfile.ZipFile, writing: _Unpacking) -> None:

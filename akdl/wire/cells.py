@@ -13,6 +13,7 @@ from akdl.wire.byte_ranges import packed_offsets
 Array = Any  # numpy's own generic type is not there in the oldest numpy that we run on
 
 DTYPES = {INT8: "<i1", INT16: "<i2", INT32: "<i4", INT64: "<i8", FLOAT32: "<f4", FLOAT64: "<f8"}
+_KINDS = {BOOL: "b", BYTES: "bytes", **{value_type: np.dtype(dtype).kind for value_type, dtype in DTYPES.items()}}
 _TYPES = {np.dtype(dtype): value_type for value_type, dtype in DTYPES.items()}
 
 
@@ -33,16 +34,20 @@ class Cells(NamedTuple):
     value_offsets: Optional[Array] = None
 
 
-def read_cells(column: Column, rows: int) -> Cells:
+def read_cells(column: Column, rows: int, sent: Any = None) -> Cells:
     """Return the cells of a column as arrays; those of numbers are views that cannot be written to.
 
     Args:
         column: The message.
         rows: How many cells it should have.
+        sent: The type of value that they should have, `INT64` for whole numbers of any width and `FLOAT64` for others; None if
+            any will do.
 
     Raises:
-        ValueError: Buffers whose lengths do not agree.
+        ValueError: Buffers whose lengths do not agree, or values of another type.
     """
+    if sent is not None and _KINDS.get(sent) != _KINDS.get(column.type):
+        raise ValueError(f"the column {column.name!r} has values of another type ({column.type}) than it should have")
     valid = unpacked_bits(column.valid, rows) if column.valid else None
     cell_offsets = np.frombuffer(column.cell_offsets, "<i4") if column.cell_offsets else None
     value_offsets = None

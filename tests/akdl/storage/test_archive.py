@@ -6,6 +6,7 @@ import io
 import os
 import pathlib
 import stat
+import struct
 import tarfile
 import tracemalloc
 import zipfile
@@ -190,6 +191,19 @@ def test_a_link_of_megabytes_takes_no_memory(tmp_path: pathlib.Path, pack: Calla
         assert tracemalloc.get_traced_memory()[1] - before < 8 << 20
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("says", [struct.pack("<HHI", 2, 0, 0), struct.pack("<HHI", 0, 0, 0)])
+def test_a_zip_file_whose_end_says_that_it_is_empty(says: bytes, tmp_path: pathlib.Path) -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a", "x")
+        archive.writestr("b", "y")
+    data = bytearray(file.getvalue())
+    place = data.rfind(b"PK\5\6") + 8
+    data[place : place + 8] = says
+    with pytest.raises(ArchiveError, match="it lists no entries, and has content"):
+        unpack_archive(io.BytesIO(data), str(tmp_path))
 
 
 def test_a_tar_file_that_is_cut_between_two_entries(tmp_path: pathlib.Path) -> None:

@@ -187,3 +187,11 @@ def test_offsets_end_where_32_bits_do() -> None:
         ValueError, match=r"^column 'x': expected less than 2 GB in one batch, got 2147483648 bytes or elements$"
     ):
         offsets_of(np.array([2**30, 2**30]), "column 'x'")
+
+
+def test_numbers_of_another_type_than_the_column_s() -> None:
+    column = write_cells("x", Cells(np.array([0.5, np.nan])))
+    assert read_cells(column, 2, FLOAT32).values[0] == 0.5, "of any width"
+    for sent in (INT64, BOOL, BYTES):
+        with pytest.raises(ValueError, match="'x' has values of another type"):
+            read_cells(column, 2, sent)
