@@ -33,7 +33,7 @@ from operators.params.accessors import PredictParams, SavedModelPredictParams
 from operators.params.checks import read_time
 from operators.params.param import WithParams
 from operators.prepare.fetched_file import fetched
-from operators.prepare.model_file import packed_model, packed_rows
+from operators.prepare.model_file import packed_model, packed_rows, placed_model
 from operators.prepare.plan import MODEL_SCHEMA
 from operators.prepare.python_env import find_python
 
@@ -139,7 +139,8 @@ class PredictOp(WithParams, Operator[Any]):
         gathering = Gathering()
         if "chunkWait" in values:
             gathering = Gathering(rows=values["chunkRows"], wait_s=values["chunkWait"])
-        return PredictionSettings(process, model, input_schema, output_schema, result, error_column, gathering)
+        source = placed_model(model) if _is_remote(data) else None
+        return PredictionSettings(process, model, input_schema, output_schema, result, error_column, gathering, source)
 
     def _paired(self, parameter: str, keys: list[str] | None, other: str, names: list[str]) -> None:
         if keys is not None and len(keys) != len(names):

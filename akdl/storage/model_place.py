@@ -11,6 +11,7 @@ import os
 import re
 import tempfile
 import uuid
+from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Mapping, Optional
 
 from akdl.storage.files import FileError, fetch, is_remote, local_path, opened_with_fsspec, sha256_of, shown
@@ -19,6 +20,14 @@ from akdl.storage.model_archive import ModelError, find_saved_model, write_zip
 _KEY = "akdl_model"
 _NAME = re.compile("akdl-model-([0-9a-f]{64})[.]zip")
 _UNFINISHED = ".unfinished"
+
+
+@dataclass(frozen=True)
+class PlacedModel:
+    """A model that lies in `model_dir`, so that hosts bring it there by themselves; see `get_model`."""
+
+    name: str
+    model_dir: str = field(repr=False)  # an address may hold a password
 
 
 def put_model(

@@ -11,6 +11,7 @@ import enum
 import logging
 import os
 import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -23,6 +24,8 @@ from google.protobuf import json_format
 
 from akdl.process.preflight import UNUSABLE
 from akdl.process.private_file import private
+from akdl.storage.model_archive import ModelError
+from akdl.storage.model_place import PlacedModel, get_model
 from akdl.wire import Description, Empty, Failure, Notice, Notices, Offer, Prediction, Serving
 from akdl.wire.service import PREDICT_SERVICE
 from akdl.wire.token import TOKEN
@@ -94,13 +97,13 @@ class ModelProcess:
 
     Args:
         settings: What the process is told.
-        model: Path of the model on this host.
+        model: Path of the model on this host; or where it lies, from where the first task brings it to this host.
 
     Raises:
         TaskError: It could not be started, or has no model to serve.
     """
 
-    def __init__(self, settings: ModelSettings, model: str) -> None:
+    def __init__(self, settings: ModelSettings, model: str | PlacedModel) -> None:
         self._settings = settings
         self._folder = ProcessFolder(settings.group)
         self._process: subprocess.Popen[bytes] | None = None  # where this task has started it
@@ -159,11 +162,11 @@ class ModelProcess:
 
     # The start.
 
-    def _join(self, model: str) -> int:
+    def _join(self, model: str | PlacedModel) -> int:
         """Return the writing end of the pipe of a process that runs."""
         return self._folder.join(lambda pipe: self._start(model, pipe))
 
-    def _wait_until_loaded(self, model: str) -> Description:
+    def _wait_until_loaded(self, model: str | PlacedModel) -> Description:
         """Return what the process says of the model."""
         deadline = time.monotonic() + self._settings.start_timeout_s
         while True:
@@ -208,7 +211,7 @@ class ModelProcess:
             self._folder.remove()  # it may not have come as far as to do it
         return TaskError(reason)
 
-    def _start(self, model: str, pipe: int) -> None:
+    def _start(self, model: str | PlacedModel, pipe: int) -> None:
         settings = self._settings
         place = self._folder.path
         shutil.rmtree(os.path.join(place, PRIVATE_FOLDER), ignore_errors=True)  # of a process that was killed
@@ -219,7 +222,7 @@ class ModelProcess:
             python = open_interpreter(settings.operator, settings.python)
             environment = variables(settings.intra_op_parallelism, os.environ, python.path, folder, settings.env_vars)
             serving = json_format.Parse(settings.serving, Serving())
-            serving.model = model
+            serving.model = self._brought(model) if isinstance(model, PlacedModel) else model
             environment.update(
                 AKDL_ADDRESS=self._folder.socket or "127.0.0.1:0",
                 AKDL_TOKEN=settings.token,
@@ -242,6 +245,18 @@ class ModelProcess:
                 python.release()
         threading.Thread(target=self._process.wait, name="akdl-reap", daemon=True).start()
         logger.info("%s: process %d serves the model", settings.operator, self._process.pid)
+
+    def _brought(self, model: PlacedModel) -> str:
+        """Return the path of a model that this host has brought, or reads where it lies. With the lock of the folder held."""
+        place, begun = os.path.join(self.folder, "brought"), time.monotonic()
+        shutil.rmtree(place, ignore_errors=True)  # of a task that was killed
+        os.mkdir(place, 0o700)
+        try:
+            path = get_model(model.name, model.model_dir, place)
+        except ModelError as error:
+            raise TaskError(f"{self._settings.operator}: host {socket.gethostname()}: {error}") from None
+        logger.info("%s: this host has the model after %.1f s", self._settings.operator, time.monotonic() - begun)
+        return path
 
     # The line.
 

@@ -21,6 +21,7 @@ from pyflink.fn_execution.coder_impl_fast import InternalRow
 from pyflink.table import Schema as FlinkSchema
 from pyflink.table import StreamTableEnvironment, Table
 
+from akdl.storage.model_place import PlacedModel
 from akdl.wire import Prediction
 from bridge.codec.ipc import read_batch
 from bridge.codec.to_arrow import ColumnDecoder
@@ -50,6 +51,7 @@ class PredictionSettings:
         result: Every column of the result: its name, and whether it is an output rather than an input that stays.
         error_column: Name of a column for what is wrong with a row; None to fail the job at the first such row.
         gathering: How many rows are predicted together.
+        placed: Where each host finds the model by itself, so that it does not travel; None for `model`.
     """
 
     process: ModelSettings
@@ -59,6 +61,7 @@ class PredictionSettings:
     result: tuple[tuple[str, bool], ...]
     error_column: str | None = None
     gathering: Gathering = field(default_factory=Gathering)
+    placed: PlacedModel | None = None
 
 
 @planning()
@@ -68,7 +71,7 @@ def predict_table(table_env: StreamTableEnvironment, table: Table, settings: Pre
     Updates stay updates, and the time attributes of columns that stay are kept.
     """
     carry_own_packages(table_env)
-    if os.path.isfile(settings.model):
+    if settings.placed is None and os.path.isfile(settings.model):
         carry(table_env, settings.model)
     if isinstance(settings.process.python, PythonArchive):
         carry(table_env, settings.process.python.path)
@@ -110,7 +113,7 @@ def model_process(settings: PredictionSettings) -> ModelProcess:
     Raises:
         TaskError: See `ModelProcess`.
     """
-    return ModelProcess(settings.process, arrived(settings.model))
+    return ModelProcess(settings.process, settings.placed or arrived(settings.model))
 
 
 class _Predict(ProcessFunction):  # type: ignore[misc]

@@ -10,8 +10,10 @@ from typing import Any
 
 from akdl.storage.files import fetch
 from akdl.storage.model_archive import find_saved_model, unpack
-from akdl.storage.model_place import get_model, named_model
+from akdl.storage.model_place import PlacedModel, get_model, named_model
 from operators.prepare.program_folder import named_by_content, program_folder
+
+_placed: dict[str, PlacedModel] = {}
 
 
 def packed_rows(rows: Iterable[tuple[Any, Any]], model_dir: str | None = None) -> str:
@@ -30,7 +32,10 @@ def packed_rows(rows: Iterable[tuple[Any, Any]], model_dir: str | None = None) -
             rows = list(rows)
             name = named_model(rows[0][1]) if len(rows) == 1 else None
             if name is not None:
-                return named_by_content(get_model(name, model_dir, place), "model")[0]
+                # Another name than that of a file that only travels: a saved pipeline may hold an equal one.
+                path = named_by_content(get_model(name, model_dir, place), "placed")[0]
+                _placed[path] = PlacedModel(name, model_dir)
+                return path
         return _pack(unpack(rows, os.path.join(place, "unpacked")), place)
     finally:
         shutil.rmtree(place, ignore_errors=True)
@@ -52,6 +57,11 @@ def packed_model(address: str) -> str:
         return _pack(find_saved_model(path), place) if os.path.isdir(path) else named_by_content(path, "model")[0]
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def placed_model(path: str) -> PlacedModel | None:
+    """Return where a file of `packed_rows` lies for all hosts; None where it has to travel with the job."""
+    return _placed.get(path)
 
 
 def _pack(saved_model: str, place: str) -> str:

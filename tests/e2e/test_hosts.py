@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import pathlib
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from operators import getMLEnv, resetEnv, useRemoteEnv
+from operators import TF2TableModelTrainBatchOp, TFTableModelPredictBatchOp, getMLEnv, resetEnv, useRemoteEnv
 from operators.flink.slots import Need, check_slots
 from tests.e2e.jobs import points, script_op, sequence, shares, train_op
+from tests.e2e.test_predict import SCRIPT, no_model_process_is_left
 from tests.e2e.test_rows import check
 from tests.e2e.test_training import SGD
 from tests.support.flink_cluster import FlinkCluster, flink_cluster
 from tests.support.network import Network, network, why_not
+from tests.support.webhdfs import webhdfs
 
 pytestmark = pytest.mark.cluster
 
@@ -70,3 +74,26 @@ def test_a_group_trains_across_hosts(cluster: FlinkCluster, hosts: Network) -> N
     (row,) = points(getMLEnv().stenv, 61).link(op).collectToDataframe().itertuples()
     assert (row.strategy, row.rows) == ("CollectiveAllReduceStrategy", 61)
     assert json.loads(row.weights)[0] > 0.1 > -0.1 > json.loads(row.weights)[1]
+
+
+@pytest.mark.tf
+def test_each_host_brings_the_model_from_the_address_of_model_dir(
+    cluster: FlinkCluster, hosts: Network, tmp_path: pathlib.Path
+) -> None:
+    """The chief writes it there, from whichever host it runs on. Nothing of it travels with the job that predicts."""
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    env = getMLEnv().btenv
+    (tmp_path / "storage").mkdir()
+    with webhdfs(tmp_path / "storage", hosts.address) as storage:
+        train = TF2TableModelTrainBatchOp(
+            userFiles=[], mainScriptFile=str(script), numWorkers=1, numPSs=0, modelDir=f"{storage.url}/models"
+        )
+        predict = TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE", selectedCols=["x0", "x1"])
+        linked = predict.linkFrom(points(env, 5).link(train), points(env, 1000))
+        assert "placed" not in env.get_config().get("python.files", "")
+        found = linked.collectToDataframe()
+    assert len(found) == 1000
+    np.testing.assert_allclose(found.y, 2 * found.x0 - found.x1, rtol=1e-4, atol=1e-6)
+    assert {host.address for host in hosts.hosts} <= set(storage.readers), "each host brought it by itself"
+    no_model_process_is_left()

@@ -232,8 +232,10 @@ def _task_managers(count: int, variables: Mapping[str, str], network: Network | 
             yield command
         else:
             host = network.hosts[index % len(network.hosts)]
+            own = os.path.join(variables["FLINK_CONF_DIR"], host.name)  # hosts share no folder for temporary files
+            os.makedirs(own, exist_ok=True)
             addresses = [f"-Dtaskmanager.host={host.address}", f"-Dtaskmanager.bind-host={host.address}"]
-            yield host.command([*command, *addresses])
+            yield host.command(["env", f"TMPDIR={own}", *command, *addresses])
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 from google.protobuf import json_format
 
+from akdl.storage.model_place import PlacedModel, get_model, named_model, put_model
 from akdl.wire import Serving, TableColumn
 from akdl.wire.columns import encode_columns
 from bridge.exceptions import ConfigurationError, TaskError
@@ -99,3 +100,35 @@ def test_a_stopped_process_fails_the_task_and_is_gone() -> None:
         process.predict(rows)
     process.close()
     wait_until(lambda: not task_processes(), "the process is gone")
+
+
+def test_a_placed_model_that_is_gone_is_an_error_of_the_host(tmp_path: pathlib.Path) -> None:
+    gone = PlacedModel(f"akdl-model-{'0' * 64}.zip", str(tmp_path))
+    with pytest.raises(
+        TaskError, match=rf"TestOp: host .*: the model of the table should lie in modelDir {tmp_path}: .* no file"
+    ):
+        ModelProcess(ModelSettings("TestOp", "gone", "{}", "secret"), gone)
+
+
+@pytest.mark.tf
+def test_a_placed_model_is_brought_once_for_all_tasks_of_a_host(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brought = []
+
+    def bring(name: str, model_dir: str, folder: str) -> str:
+        brought.append(os.listdir(folder))
+        return get_model(name, model_dir, folder)
+
+    monkeypatch.setattr("bridge.serving.model_process.get_model", bring)
+    placed = PlacedModel(named_model(put_model(models.scaled(2.0), str(tmp_path))), str(tmp_path))
+    inputs = [TableColumn(name="x", type="ARRAY<FLOAT>"), TableColumn(name="k", type="BIGINT")]
+    serving = Serving(input_columns=inputs, output_columns=[TableColumn(name="p", type="DOUBLE")])
+    settings = ModelSettings("TestOp", "placed", json_format.MessageToJson(serving), "secret")
+    tasks = [ModelProcess(settings, placed) for _ in range(2)]
+    rows = encode_columns({"x": [[1.0, 1.0, 1.0]], "k": [0]}, inputs).SerializeToString()
+    assert [task.predict(rows).rows.rows for task in tasks] == [1, 1]
+    assert brought == [[]]
+    for task in tasks:
+        task.close()
+    wait_until(lambda: not os.path.exists(tasks[0].folder), "the process has ended")

@@ -12,10 +12,11 @@ from pyflink.table import StreamTableEnvironment
 
 from akdl.storage.files import FileError
 from akdl.storage.model_archive import ModelError, pack
+from akdl.storage.model_place import PlacedModel, named_model, put_model
 from bridge.exceptions import ConfigurationError
 from operators import BatchOperator, MemSourceBatchOp
 from operators.predict_batch import pack_model_table
-from operators.prepare.model_file import packed_model, packed_rows
+from operators.prepare.model_file import packed_model, packed_rows, placed_model
 from operators.prepare.program_folder import program_folder
 from tests.support.http import served
 
@@ -96,3 +97,12 @@ def test_a_table_that_is_no_model(table_env: StreamTableEnvironment) -> None:
     ):
         pack_model_table(BatchOperator.fromTable(table))
     assert sorted(os.listdir(program_folder())) == before
+
+
+def test_a_model_in_model_dir_is_known_by_its_place(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    where = str(tmp_path / "models")
+    text = put_model(str(model), where)
+    path = packed_rows([(0, text)], where)
+    assert graph_in(path) == str(model.parent)
+    assert placed_model(path) == PlacedModel(named_model(text), where)
+    assert placed_model(packed_model(str(model))) is None
