@@ -1,9 +1,9 @@
 """How the cost of a group grows with its size: the real classes, fed by peers that are no processes.
 
-    python benchmarks/scale.py [--members 2,16,128] [--seconds S] [--chunks N] [--folder FOLDER]
+    python benchmarks/scale.py [--members 2,16,128] [--workers 1,10,100] [--seconds S] [--chunks N] [--folder FOLDER]
 
 No Flink and no TensorFlow run here. Member 0's end of the group line is in this process, and so its processor time is that of
-this process. All other members are threads of a second one.
+this process. All other members are threads of a second one. Workers of a stream are threads of this process.
 """
 
 from __future__ import annotations
@@ -23,12 +23,17 @@ import numpy as np
 import psutil
 import pyarrow as pa
 
+from akdl.process.channel import Channel
 from akdl.rows.file_rows import FileRows
 from akdl.rows.stream_rows import StreamRows
-from akdl.wire import RUNNING, Chunk, GroupState, MemberState
+from akdl.wire import RUNNING, Chunk, GroupState, Hello, MemberState, Task, Wishes
+from akdl.wire.cells import Array, read_cells
+from akdl.wire.service import PROTOCOL
+from bridge.codec.ipc import read_batch, write_batch
 from bridge.codec.to_columns import to_columns
 from bridge.group.addresses import release, reserve
 from bridge.group.line import GroupLink, GroupServer, OwnWord
+from bridge.member.server import BridgeServer
 from bridge.member.session import Session
 from bridge.schema import Schema, table_columns
 
@@ -170,27 +175,99 @@ def chunk_cost(kind: str, count: int, folder: str) -> ChunkCost:
 
 
 @dataclass
-class StreamShape:
-    """How a stream of so many rows a second reaches its workers: a reckoning from the rule by which chunks are dealt.
+class StreamCost:
+    """How a stream of so many rows a second reaches its workers.
 
     Args:
         workers: How many.
-        whole_chunks: Chunks a second and worker, dealt as wholes, as they are.
-        single_rows: The same if rows were dealt one by one.
-        turn_s: Seconds between two chunks of one worker.
+        dealt: "chunk" for whole chunks in turn, as it is; "row" for single rows in turn, as it was.
+        chunks_per_s: Chunks a second and worker.
+        rows_per_s: Rows a second that reached all scripts together; less than were made where the line is too slow.
+        delay_ms: Half of the rows came within so many milliseconds from when they were made.
+        delay_p99_ms: 99 of 100 rows did.
+        processor: Processor seconds a second of the lines, both ends of all in this process.
     """
 
     workers: int
-    whole_chunks: float
-    single_rows: float
-    turn_s: float
+    dealt: str
+    chunks_per_s: float
+    rows_per_s: float
+    delay_ms: float
+    delay_p99_ms: float
+    processor: float
 
 
-def stream_shape(workers: int, rows_per_s: float, wait_s: float = 0.01, chunk_rows: int = 8000) -> StreamShape:
-    """Reckon for one subtask that gathers rows."""
-    chunks = max(1 / wait_s, rows_per_s / chunk_rows)
-    single = min(max(1 / wait_s, rows_per_s / workers / chunk_rows), rows_per_s / workers)
-    return StreamShape(workers, chunks / workers, single, workers / chunks)
+class _StreamLine:
+    """The line to one worker: session, server, client and the rows of its script. The script takes what comes."""
+
+    def __init__(self, folder: str, schema: Schema) -> None:
+        self.changed = threading.Condition()
+        self.session = Session(0, 2 << 20)
+        self.delays: list[Array] = []
+        self._schema = schema
+        task = Task(kind="stream", input_columns=table_columns(schema))
+        self._server = BridgeServer(self.session, self.changed, lambda: None, Wishes, task, TOKEN, folder)
+        self._server.start()
+        self._channel = Channel(self._server.address, TOKEN)
+        self._channel.connect(Hello(attempt=0, protocol=PROTOCOL))
+        self._rows = StreamRows(folder, self._channel.read(), table_columns(schema))
+        self._script = threading.Thread(target=self._take)
+        self._script.start()
+
+    def send(self, arrow: bytes) -> None:
+        """Do what the exchange does with a chunk: wait for room, turn it into columns and offer it."""
+        batch = read_batch(arrow)
+        columns = to_columns(batch, self._schema)
+        with self.changed:
+            self.changed.wait_for(lambda: self.session.has_room(len(columns)))
+            self.session.offer(batch.num_rows, columns)
+            self.changed.notify_all()
+
+    def end(self) -> None:
+        """End the stream, and wait for the script."""
+        with self.changed:
+            self.session.end_input()
+            self.changed.notify_all()
+        self._script.join()
+        self._channel.close()
+        self._server.stop()
+
+    def _take(self) -> None:
+        for message in self._rows.columns():
+            made = read_cells(message.columns[0], message.rows).values
+            self.delays.append((time.time_ns() - made) / 1e6)
+
+
+def stream_cost(workers: int, dealt: str, rows_per_s: int, seconds: float, wait_s: float = 0.01) -> StreamCost:
+    """Send rows as one gathering subtask does: chunks leave every `wait_s`. It takes at most twice as long as `seconds`."""
+    schema = Schema.parse("made BIGINT NOT NULL, " + ", ".join(f"c{number} FLOAT NOT NULL" for number in range(10)))
+    rows, values = int(rows_per_s * wait_s), pa.array(np.zeros(int(rows_per_s * wait_s), "f4"))
+    with tempfile.TemporaryDirectory() as place:
+        lines = []
+        for number in range(workers):
+            folder = pathlib.Path(place, str(number))
+            folder.mkdir()
+            lines.append(_StreamLine(str(folder), schema))
+        begun, used, turns = time.monotonic(), time.process_time(), 0
+        while turns * wait_s < seconds and time.monotonic() - begun < 2 * seconds:
+            turns += 1
+            time.sleep(max(0.0, begun + turns * wait_s - time.monotonic()))
+            # The rows were made one after the other since the last turn, whenever this one was due.
+            due = time.time_ns() - int((time.monotonic() - begun - turns * wait_s) * 1e9)
+            made = due - np.linspace(wait_s * 1e9, 0, rows, endpoint=False).astype(np.int64)
+            batch = pa.record_batch([pa.array(made), *[values] * 10], names=schema.names)
+            if dealt == "chunk":
+                lines[turns % workers].send(write_batch(batch))
+                continue
+            for number, line in enumerate(lines):
+                line.send(write_batch(batch.take(pa.array(np.arange(number, rows, workers)))))
+        for line in lines:
+            line.end()
+        took, used = time.monotonic() - begun, time.process_time() - used
+    delays = np.concatenate([delay for line in lines for delay in line.delays])
+    chunks = sum(len(line.delays) for line in lines)
+    middle, late = np.percentile(delays, [50, 99])
+    return StreamCost(workers, dealt, chunks / took / workers, len(delays) / took, float(middle), float(late), used / took)
 
 
 def _counted(peers: list[_Peer]) -> tuple[int, int, int]:
@@ -209,6 +286,7 @@ def main() -> None:
     """Print a table per part, and write all figures as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--members", default="2,16,128")
+    parser.add_argument("--workers", default="1,10,100")
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--chunks", type=int, default=100_000)
     parser.add_argument("--folder", default="build/benchmarks")
@@ -231,10 +309,16 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as place:
             held.append(chunk_cost(kind, arguments.chunks, place))
         print(f"{kind:19s}  {held[-1].chunks:6d}  {held[-1].chunks_per_s:8.0f}  {held[-1].grown_bytes / 1e6:.1f}")
-    print("reckoned: workers  chunks/s and worker  (rows dealt singly)  s between chunks of a worker")
-    streams = [stream_shape(workers, 100_000) for workers in (1, 10, 100)]
-    for shape in streams:
-        print(f"{shape.workers:17d}  {shape.whole_chunks:19.1f}  {shape.single_rows:20.0f}  {shape.turn_s:.2f}")
+    print("workers  dealt  chunks/s and worker  rows/s  delay ms  99 of 100 ms  processor %")
+    streams = []
+    for workers in map(int, arguments.workers.split(",")):
+        for dealt in ("chunk", "row"):
+            streams.append(stream_cost(workers, dealt, 100_000, arguments.seconds))
+            cost = streams[-1]
+            print(
+                f"{cost.workers:7d}  {cost.dealt:5s}  {cost.chunks_per_s:19.1f}  {cost.rows_per_s:6.0f}  {cost.delay_ms:8.1f}  "
+                f"{cost.delay_p99_ms:12.1f}  {cost.processor * 100:11.0f}"
+            )
     folder = pathlib.Path(arguments.folder)
     folder.mkdir(parents=True, exist_ok=True)
     found = {"groups": groups, "chunks": held, "streams": streams}

@@ -18,6 +18,8 @@ def test_what_a_group_costs_is_measured_and_written(tmp_path: pathlib.Path) -> N
         str(program),
         "--members",
         "3",
+        "--workers",
+        "2",
         "--seconds",
         "0.5",
         "--chunks",
@@ -30,4 +32,4 @@ def test_what_a_group_costs_is_measured_and_written(tmp_path: pathlib.Path) -> N
     found = json.loads((tmp_path / "scale.json").read_text())
     assert [each["members"] for each in found["groups"]] == [3]
     assert all(each["grown_bytes"] < MOST_GROWTH for each in found["chunks"]), "a process keeps nothing of a chunk"
-    assert [each["workers"] for each in found["streams"]] == [1, 10, 100]
+    assert [(each["workers"], each["dealt"]) for each in found["streams"]] == [(2, "chunk"), (2, "row")]
