@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow fuzz soak check fmt proto stubs docs pictures dist clean
+.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow test-network fuzz soak check fmt proto stubs docs pictures dist clean
 
 setup: $(INSTALLED)
 
@@ -45,6 +45,10 @@ test-tf: setup
 
 test-flink: setup
 	$(PYTEST) -m 'flink and not (cluster or slow)'
+
+# Hosts whose network fails, and stopped Python workers, with the times of real jobs; minutes, mostly of waiting.
+test-network: setup
+	AKDL_TEST_NETWORK=1 AKDL_TEST_STOPPED_WORKER=1 $(PYTEST) tests/bridge/member/test_lost_members.py tests/e2e/test_stopped_worker.py
 
 # Damaged messages, archives and texts, 100,000 of each kind; `make test` tries some hundreds.
 FUZZ_CASES ?= 100000

@@ -206,7 +206,8 @@ class _TensorColumn:
         if (value_offsets is None) is (self._dtype == STRING) or (cell_offsets is None) is self._is_array:
             raise ValueError(f"the cells of the column {self.name!r} are not of its type")
         if value_offsets is None:
-            with np.errstate(over="ignore"):  # beyond float32 is infinity, as in any conversion to float32
+            # Beyond float32 is infinity, as in any conversion to float32; a signaling NaN is invalid.
+            with np.errstate(over="ignore", invalid="ignore"):
                 values = values.astype(self._dtype, copy=False)
         ready = Cells(values, None, cell_offsets, value_offsets)
         if cell_offsets is not None or valid is None or valid.all():

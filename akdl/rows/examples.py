@@ -135,7 +135,8 @@ class _Field:
         if self._list == _INT64_LIST:
             unsigned = values.astype(np.int64).view(np.uint64)
             return padded(unsigned, width_of(unsigned))
-        with np.errstate(over="ignore"):  # beyond float32 is infinity, as in any conversion to float32
+        # Beyond float32 is infinity, as in any conversion to float32; a signaling NaN is invalid.
+        with np.errstate(over="ignore", invalid="ignore"):
             plain = np.ascontiguousarray(values, "<f8" if self._is_exact else "<f4")
         return plain.view(np.uint8).reshape(len(plain), plain.itemsize)
 

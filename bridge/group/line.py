@@ -215,9 +215,11 @@ class GroupLink:
         if self._stopped.is_set():
             return
         self._stopped.set()
+        self._thread.join(_LAST_ANSWER_S)
+        if not self._thread.is_alive():
+            self._report(self._word(), _LAST_ANSWER_S)
+        self._channel.close()  # which ends calls that nobody answers
         self._thread.join()
-        self._report(self._word(), _LAST_ANSWER_S)
-        self._channel.close()
 
     def _run(self) -> None:
         while not self._stopped.wait(REPORT_S):
@@ -227,12 +229,15 @@ class GroupLink:
             if is_due or wants_all or essence(word.state) != self._told:
                 self._report(word, _ANSWER_S, wants_all)
             try:
-                self._carry_sample()
+                if not self._stopped.is_set():
+                    self._carry_sample()
             except grpc.RpcError as error:
                 self._last_error = _reason(error)
 
     def _report(self, word: OwnWord, timeout_s: float, wants_all: bool = False) -> None:
-        with self._reporting:  # so that versions come in their order
+        if not self._reporting.acquire(timeout=timeout_s):  # so that versions come in their order
+            return  # nobody answers the report before
+        try:
             self._reported = time.monotonic()
             if wants_all:
                 self._asked_all = self._reported
@@ -246,6 +251,8 @@ class GroupLink:
             self._version = answer.version
             self._told = essence(word.state)
             self._on_answer(answer, word)
+        finally:
+            self._reporting.release()
 
     def _carry_sample(self) -> None:
         if self._own_sample is not None and not self.is_sample_given:

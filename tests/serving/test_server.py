@@ -27,6 +27,7 @@ from akdl.wire.service import PREDICT_SERVICE
 from akdl.wire.token import TOKEN
 from tests.serving import models
 from tests.support.leftovers import wait_until
+from tests.support.strangers import strangers
 
 pytestmark = [
     pytest.mark.tf,
@@ -190,6 +191,13 @@ def test_a_stranger_is_refused() -> None:
                 ask()
             assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED
         stranger.channel.close()
+
+
+def test_clients_that_say_nothing_or_nonsense_disturb_nobody() -> None:
+    with served() as (server, client):
+        client.describe()  # it listens
+        with strangers(server.address):
+            assert not client.predict({"x": [[1.0, 1.0, 1.0]], "k": [1]}).HasField("failure")
 
 
 def test_newer_models_of_a_folder_take_over(tmp_path: pathlib.Path) -> None:

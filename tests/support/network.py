@@ -3,6 +3,8 @@
     this program, JobManager          host 0            host 1
       bridge 10.199.x.1 ----------- 10.199.x.2 ------- 10.199.x.3
 
+Where wires are asked for, frames between a host and the bridge go through a `Wire`, which may lose, delay or cut them.
+
 A host has its own loopback interface, ports, host name and /etc/hosts; files and processes are those of this machine. It
 reaches this program and the other hosts, and nothing else. Linux and root only: ask `why_not` first.
 """
@@ -23,6 +25,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import psutil
+
+from tests.support.wire import Wire
 
 _TIMEOUT_S = 20.0
 _FILES = pathlib.Path("/etc/netns")  # `ip netns exec` lays what is in here over /etc
@@ -64,24 +68,28 @@ class Network:
     Args:
         address: Address of this program, as the hosts see it.
         hosts: The hosts.
+        wires: Of each host, if they were asked for.
     """
 
     address: str
     hosts: tuple[Host, ...]
+    wires: tuple[Wire, ...] = ()
 
 
 @contextmanager
-def network(count: int, own_name_is_loopback: bool = False) -> Iterator[Network]:
+def network(count: int, own_name_is_loopback: bool = False, wires: bool = False) -> Iterator[Network]:
     """Make hosts; at the end, end what runs on them and remove them.
 
     Args:
         count: How many, at most 250.
         own_name_is_loopback: A host's own name stands for 127.0.1.1, as on a fresh Debian, instead of its address.
+        wires: Whether each host has a `Wire`.
     """
     _remove_forgotten()
     bridge = f"akdl{os.getpid()}{next(_letters)}"
     prefix = _free_prefix()
     hosts = tuple(Host(f"{bridge}{index}", f"{prefix}.{index + 2}") for index in range(count))
+    made = []
     with ExitStack() as stack:
         stack.callback(_remove, bridge, [host.name for host in hosts])
         _ip("link", "add", bridge, "type", "bridge")
@@ -92,11 +100,20 @@ def network(count: int, own_name_is_loopback: bool = False) -> Iterator[Network]
             _ip("netns", "add", host.name)
             # The end inside is made inside: there it may have a plain name, and it goes with the namespace.
             _ip("link", "add", host.name, "type", "veth", "peer", "name", "eth0", "netns", host.name)
-            _ip("link", "set", host.name, "master", bridge, "up")
+            if wires:
+                port, end = f"{host.name}b", f"{host.name}w"
+                _ip("link", "add", port, "type", "veth", "peer", "name", end)
+                _ip("link", "set", port, "master", bridge, "up")
+                for name in (host.name, end):
+                    _ip("link", "set", name, "up")
+                made.append(Wire(host.name, end))
+                stack.callback(made[-1].close)
+            else:
+                _ip("link", "set", host.name, "master", bridge, "up")
             _ip("-n", host.name, "address", "add", f"{host.address}/24", "dev", "eth0")
             _ip("-n", host.name, "link", "set", "eth0", "up")
             _ip("-n", host.name, "link", "set", "lo", "up")
-        yield Network(f"{prefix}.1", hosts)
+        yield Network(f"{prefix}.1", hosts, tuple(made))
 
 
 @functools.cache
@@ -149,7 +166,8 @@ def _remove(bridge: str, namespaces: Sequence[str]) -> None:
                 os.kill(int(pid), signal.SIGKILL)
             except ProcessLookupError:
                 pass  # ended by itself
-        _ip_if_there("link", "delete", name)
+        for link in (name, f"{name}b"):
+            _ip_if_there("link", "delete", link)
         _ip_if_there("netns", "delete", name)
         shutil.rmtree(_FILES / name, ignore_errors=True)
     _ip_if_there("link", "delete", bridge)

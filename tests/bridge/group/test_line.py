@@ -17,6 +17,7 @@ from bridge.group.line import GroupLink, GroupServer, OwnWord
 from bridge.settings import Certificate
 from operators.prepare.certificate import new_certificate
 from tests.support.leftovers import DEADLINE_S, wait_until
+from tests.support.strangers import strangers
 
 TOKEN = "secret"
 
@@ -128,6 +129,12 @@ def test_a_stranger_is_refused_and_not_counted(server: GroupServer, link: Any) -
     assert not answers
     _, own = link(member(0))
     wait_until(lambda: own.know(0), "it knows itself alone")
+
+
+def test_clients_that_say_nothing_or_nonsense_disturb_nobody(server: GroupServer, port: int, link: Any) -> None:
+    with strangers(f"127.0.0.1:{port}"):
+        _, own = link(member(0))
+        wait_until(lambda: own.know(0), "a member is answered")
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from akdl.wire.service import PROTOCOL
 from bridge.member.server import BridgeServer
 from bridge.member.session import Session
 from tests.support.leftovers import DEADLINE_S, wait_until
+from tests.support.strangers import strangers
 
 TOKEN = "secret"
 
@@ -65,6 +66,11 @@ def line(tmp_path: pathlib.Path) -> Iterator[Line]:
 
 def hello(**changes: Any) -> Hello:
     return Hello(**{"pid": 7, "attempt": 3, "protocol": PROTOCOL, **changes})
+
+
+def test_clients_that_say_nothing_or_nonsense_disturb_nobody(line: Line) -> None:
+    with strangers(line.server.address):
+        assert line.channel.connect(hello()).operator == "TestOp"
 
 
 def test_a_process_is_told_its_task_and_no_second_one_is(line: Line) -> None:
