@@ -117,7 +117,7 @@ def _run_task(settings: Mapping[str, str]) -> int:
         rows: AnyRows = of_kind(folder, channel.read(), task.input_columns, task.exact_doubles)
     else:
         extra_columns = [each.columns for each in task.extra_inputs]
-        rows = FileRows(folder, channel.read(), task.input_columns, task.exact_doubles, extra_columns)
+        rows = FileRows(folder, channel.read(), task.input_columns, task.exact_doubles, extra_columns, task.extra_folder)
     writer = OutputWriter(channel, task.output_columns, task.chunk_wait_ms / 1000 or None)
     atexit.register(_exit_with_refused_rows, writer)  # before the script's own handlers, and so called after them
     cluster = channel.wait_for_cluster()
@@ -265,9 +265,10 @@ def _task_config(
     columns = [each.columns for each in task.extra_inputs]
     extra_inputs = []
     if columns and isinstance(rows, FileRows):
-        extra_inputs = open_extra_inputs(rows.extra_files(), columns, task.exact_doubles)
-        for number, each in enumerate(columns, 1):
-            write_text(text_path(task.work_dir, number), rows.extra_columns(number), each)
+        files = rows.extra_files(write_text)
+        extra_inputs = open_extra_inputs([file.path for file in files], columns, task.exact_doubles)
+        for number, file in enumerate(files, 1):
+            os.symlink(file.text, text_path(task.work_dir, number))
     if isinstance(rows, (FileRows, OnceRows)) and tf_config["task"]["type"] != "ps":
         write_tensor_shapes(rows, task.input_columns, task.work_dir)
     for number in range(1, len(columns) + 1):

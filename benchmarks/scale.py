@@ -1,6 +1,7 @@
 """How the cost of a group grows with its size: the real classes, fed by peers that are no processes.
 
-    python benchmarks/scale.py [--members 2,16,128] [--workers 1,10,100] [--seconds S] [--chunks N] [--folder FOLDER]
+    python benchmarks/scale.py [--members 2,16,128] [--workers 1,10,100] [--seconds S]
+        [--chunks N] [--extra-chunks N] [--folder FOLDER]
 
 No Flink and no TensorFlow run here. Member 0's end of the group line is in this process, and so its processor time is that of
 this process. All other members are threads of a second one. Workers of a stream are threads of this process.
@@ -24,6 +25,7 @@ import psutil
 import pyarrow as pa
 
 from akdl.process.channel import Channel
+from akdl.rows.extra_files import ExtraFiles
 from akdl.rows.file_rows import FileRows
 from akdl.rows.stream_rows import StreamRows
 from akdl.wire import RUNNING, Chunk, GroupState, Hello, MemberState, Task, Wishes
@@ -175,6 +177,53 @@ def chunk_cost(kind: str, count: int, folder: str) -> ChunkCost:
 
 
 @dataclass
+class ExtraCost:
+    """What an extra input costs a host with several members of a group.
+
+    Args:
+        members: How many.
+        shares: Whether they share its files, as they do; each had its own before.
+        input_bytes: Its columns.
+        peak_bytes: The most that lay on disk.
+        held_bytes: What lies there while the scripts run.
+        took_s: Seconds from the first chunk until all members had their files.
+    """
+
+    members: int
+    shares: bool
+    input_bytes: int
+    peak_bytes: int
+    held_bytes: int
+    took_s: float
+
+
+def extra_cost(members: int, shares: bool, count: int = 40) -> ExtraCost:
+    """Give chunks of 10,000 rows of 10 FLOAT, as each member gets them, to the files of members on one host."""
+    batch = pa.record_batch([pa.array(np.arange(10_000.0, dtype="f4"))] * 10, names=[f"c{number}" for number in range(10)])
+    schema = Schema.parse(", ".join(f"{name} FLOAT NOT NULL" for name in batch.schema.names))
+    columns = to_columns(batch, schema)
+    with tempfile.TemporaryDirectory() as place:
+        folders = [pathlib.Path(place, "shared" if shares else str(number)) for number in range(members)]
+        for folder in folders:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        files = [ExtraFiles(str(folder), [table_columns(schema)], False, shares) for folder in folders]
+        started, peak = time.monotonic(), 0
+        for _ in range(count):
+            for each in files:
+                each.append(1, batch.num_rows, columns)
+        writers = sorted(files, key=lambda each: not each.is_writer)  # here nobody waits for another
+        for each in writers:
+            each.complete(lambda path, chunks, kinds: None)
+            peak = max(peak, _bytes_below(place) + (len(columns) * count if each.is_writer else 0))
+        took = time.monotonic() - started
+        return ExtraCost(members, shares, len(columns) * count, peak, _bytes_below(place), took)
+
+
+def _bytes_below(place: str) -> int:
+    return sum(path.stat().st_size for path in pathlib.Path(place).rglob("*") if path.is_file())
+
+
+@dataclass
 class StreamCost:
     """How a stream of so many rows a second reaches its workers.
 
@@ -289,6 +338,7 @@ def main() -> None:
     parser.add_argument("--workers", default="1,10,100")
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--chunks", type=int, default=100_000)
+    parser.add_argument("--extra-chunks", type=int, default=40)
     parser.add_argument("--folder", default="build/benchmarks")
     parser.add_argument("--peers", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -309,6 +359,16 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as place:
             held.append(chunk_cost(kind, arguments.chunks, place))
         print(f"{kind:19s}  {held[-1].chunks:6d}  {held[-1].chunks_per_s:8.0f}  {held[-1].grown_bytes / 1e6:.1f}")
+    print("members of a host  share files  extra input MB  on disk MB  most MB  s")
+    extras = []
+    for members in (1, 4, 16):
+        for shares in (False, True):
+            extras.append(extra_cost(members, shares, arguments.extra_chunks))
+            cost = extras[-1]
+            print(
+                f"{cost.members:17d}  {cost.shares!s:11s}  {cost.input_bytes / 1e6:14.1f}  {cost.held_bytes / 1e6:10.1f}  "
+                f"{cost.peak_bytes / 1e6:7.1f}  {cost.took_s:.1f}"
+            )
     print("workers  dealt  chunks/s and worker  rows/s  delay ms  99 of 100 ms  processor %")
     streams = []
     for workers in map(int, arguments.workers.split(",")):
@@ -321,7 +381,7 @@ def main() -> None:
             )
     folder = pathlib.Path(arguments.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    found = {"groups": groups, "chunks": held, "streams": streams}
+    found = {"groups": groups, "chunks": held, "extras": extras, "streams": streams}
     text = {name: [asdict(each) for each in part] for name, part in found.items()}
     (folder / "scale.json").write_text(json.dumps(text, indent=1))
 

@@ -76,10 +76,11 @@ def sweep(place: Optional[str] = None) -> None:
     place = place or tempfile.gettempdir()
     for name in os.listdir(place):
         if name.startswith(PREFIXES):
-            _remove_unused(os.path.join(place, name))
+            remove_unused(os.path.join(place, name))
 
 
-def _remove_unused(folder: str) -> None:
+def remove_unused(folder: str) -> None:
+    """Remove a folder of this user and host whose lock nobody holds, if there is such a folder."""
     with contextlib.ExitStack() as closing:
         try:
             lock = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)

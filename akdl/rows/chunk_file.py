@@ -93,6 +93,11 @@ class ChunkFile:
             return _read(self.path, self._frame_ends[start], self._frame_ends[end])
         return b"".join(self._encoder.frames(self.columns(chunk)) for chunk in range(start, end))
 
+    def drop_columns(self) -> None:
+        """Remove the chunks, once their rows are in the TFRecord file and nobody needs columns."""
+        if len(self):
+            os.remove(self._columns_path)
+
     def _check_room(self, chunks: int) -> None:
         """Refuse to begin what will find no room, as far as the chunks so far tell."""
         made = len(self._frame_ends) - 1

@@ -17,6 +17,7 @@ from akdl.process.channel import ChannelError
 from akdl.process.private_file import private
 from akdl.rows.chunk_file import ChunkFile, write_all
 from akdl.rows.examples import ExampleEncoder
+from akdl.rows.extra_files import ExtraFile, ExtraFiles, WriteText
 from akdl.wire import Chunk, Progress, Rows, TableColumn
 
 SEGMENT_BYTES = 2 << 20  # of columns. Chunks that are there share a segment: opening one costs about 0.1 ms
@@ -31,6 +32,7 @@ class FileRows:
         columns: Columns of the table.
         exact_doubles: See `akdl.rows.examples.ExampleEncoder`.
         extra_columns: The columns of each input that comes besides, in their order.
+        extra_folder: A folder of these inputs that the processes of a host share; by default `folder`, for this one alone.
     """
 
     is_stream = False
@@ -43,13 +45,11 @@ class FileRows:
         columns: Sequence[TableColumn],
         exact_doubles: bool = False,
         extra_columns: Sequence[Sequence[TableColumn]] = (),
+        extra_folder: str = "",
     ) -> None:
         self._folder = folder
         self._input = ChunkFile(folder, "dataset", ExampleEncoder(columns, exact_doubles))
-        self._extra_inputs = [
-            ChunkFile(folder, f"extra-{number}", ExampleEncoder(each, exact_doubles))
-            for number, each in enumerate(extra_columns, 1)
-        ]
+        self._extra = ExtraFiles(extra_folder or folder, extra_columns, exact_doubles, bool(extra_folder))
         self._changed = threading.Condition()
         self._count = 0
         self._taken = 0  # rows that the script has got, or is about to read from a file that it has got
@@ -92,27 +92,18 @@ class FileRows:
             self._makes_file = True
             threading.Thread(target=self._make_file, name="akdl-file", daemon=True).start()
 
-    def extra_files(self) -> List[str]:
-        """Wait for the last row and return the paths of the TFRecord files of the extra inputs, in their order.
+    def extra_files(self, write_text: WriteText) -> List[ExtraFile]:
+        """Wait for the last row and return the files of the extra inputs, in their order.
+
+        Args:
+            write_text: See `ExtraFiles.complete`.
 
         Raises:
             ChannelError: The rows did not arrive completely.
         """
         self._wait_complete()
-        for each in self._extra_inputs:
-            each.make_frames(len(each))
-        return [each.path for each in self._extra_inputs]
-
-    def extra_columns(self, number: int) -> Iterator[Rows]:
-        """Wait for the last row and yield the rows of extra input `number`, counted from 1, a chunk at a time.
-
-        Raises:
-            ChannelError: The rows did not arrive completely.
-        """
-        self._wait_complete()
-        chunks = self._extra_inputs[number - 1]
-        for chunk in range(len(chunks)):
-            yield chunks.columns(chunk)
+        with self._noted_as_waiting():
+            return self._extra.complete(write_text)
 
     def first_columns(self) -> Optional[Rows]:
         """Wait for the first chunk and return it; None where there are no rows.
@@ -179,7 +170,7 @@ class FileRows:
             self._fail(error)
 
     def _append(self, chunks: Iterable[Chunk]) -> None:
-        inputs, checksum = [self._input, *self._extra_inputs], 0
+        checksum = 0
         for chunk in chunks:
             if chunk.HasField("end"):
                 check_end(chunk, self._count, checksum)
@@ -189,8 +180,10 @@ class FileRows:
                 return
             columns = chunk.columns  # asked for once: protobuf copies it each time
             checksum = zlib.crc32(columns, checksum)
-            inputs[chunk.input].append(chunk.rows, columns)
-            if not chunk.input:
+            if chunk.input:
+                self._extra.append(chunk.input, chunk.rows, columns)
+            else:
+                self._input.append(chunk.rows, columns)
                 with self._changed:
                     self._count += chunk.rows
                     self._changed.notify_all()

@@ -183,7 +183,7 @@ def test_extra_inputs_have_files_of_their_own(feed: Feed, tmp_path: pathlib.Path
     feed.chunk(1)
     feed.chunk(8, 9, input=2)
     feed.end()
-    assert [ids_in(path) for path in rows.extra_files()] == [[], [7, 8, 9]]
+    assert [ids_in(file.path) for file in rows.extra_files(lambda path, chunks, columns: None)] == [[], [7, 8, 9]]
     assert rows.length() == 1 and ids_in(rows.file()) == [1]
 
 
