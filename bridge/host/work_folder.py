@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pathlib
 import shutil
@@ -57,6 +58,11 @@ class WorkFolder:
             self._fill(user_files)
         except OSError as error:
             self.remove()
+            if error.errno == errno.EAGAIN:
+                raise ConfigurationError(
+                    f"no process can be started on this host: {error.strerror}: this user, or its container, has as many as it "
+                    "may (ulimit -u)"
+                ) from error
             raise ConfigurationError(
                 f"no work folder can be made in {place or tempfile.gettempdir()}: {error.strerror}: make room there, or set "
                 "Flink's io.tmp.dirs, or TMPDIR, to another place"

@@ -42,7 +42,7 @@ def _start(namespace: str | None, log: str, outcome: str, **member: Any) -> int:
         namespace: Name of a network namespace; None for that of this process.
         log: File for what it prints.
         outcome: File for how it ends, JSON: the rows that its script wrote, or {"error": text}.
-        member: Arguments of `_be_member`.
+        member: Arguments of `be_member`.
     """
     pid = os.fork()
     if pid == 0:
@@ -54,7 +54,7 @@ def _start(namespace: str | None, log: str, outcome: str, **member: Any) -> int:
         try:
             if namespace is not None:
                 _enter(namespace)
-            found = _be_member(**member)
+            found = be_member(**member)
             with open(f"{outcome}.new", "w") as file:
                 json.dump(found, file)
             os.rename(f"{outcome}.new", outcome)
@@ -72,7 +72,7 @@ def _enter(namespace: str) -> None:
         raise OSError(ctypes.get_errno(), f"cannot enter the namespace {namespace}")
 
 
-def _be_member(script: str, index: int, addresses: list[Any], rows: int, lost_s: float, **changes: Any) -> Any:
+def be_member(script: str, index: int, addresses: list[Any], rows: int, lost_s: float, **changes: Any) -> Any:
     board.LOST_S = diagnosis.LOST_S = lost_s
     settings = GroupSettings(
         operator="TestOp", token="secret", kind="batch", num_workers=len(addresses), num_ps=0, input_schema=INPUT, output_schema=OUTPUT,

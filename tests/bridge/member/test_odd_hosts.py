@@ -1,0 +1,160 @@
+"""A script on hosts that are odd: no HOME, a tiny /dev/shm, PID 1, no more processes, a clock that jumps, a slow disk."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from bridge.group.addresses import Address
+from bridge.member.member import Member
+from bridge.schema import Schema
+from bridge.settings import GroupSettings, UserFile
+from tests.support.leftovers import wait_until, work_folders
+from tests.support.small_disks import small_disk
+
+pytestmark = pytest.mark.process
+ROOT = pathlib.Path(__file__).parents[3]
+INPUT, OUTPUT = Schema.parse("id BIGINT NOT NULL"), Schema.parse("rows BIGINT")
+COUNT = "def main(config):\n    config.output_writer.write_batch({'rows': [config.dataset_length]})\n"
+SLOW = """
+import pathlib, time
+from akdl.rows import chunk_file
+
+write = chunk_file._write_at
+
+def later(*arguments):
+    time.sleep(0.05)
+    write(*arguments)
+
+chunk_file._write_at = later
+pathlib.Path({file!r}).touch()
+
+"""
+# Arguments: the outcome, limit on processes, user id.
+ALONE = """
+import json, os, resource, sys
+from tests.children import lone_members
+outcome, processes, user = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+if processes:
+    resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+    os.setuid(user)  # there is no limit for root
+try:
+    found = lone_members.be_member(script=sys.argv[4], index=0, addresses=[["127.0.0.1", 1, 2]], rows=5, lost_s=30.0)
+except Exception as error:
+    found = {"error": str(error)}
+with open(outcome, "w") as file:
+    json.dump([os.getpid(), found, [int(name) for name in os.listdir("/proc") if name.isdigit()]], file)
+"""
+
+
+@contextmanager
+def started(script: str = COUNT, **changes: Any) -> Iterator[Member]:
+    settings = GroupSettings(
+        operator="TestOp", kind="batch", num_workers=1, num_ps=0, input_schema=INPUT, output_schema=OUTPUT,
+        main_script="script.py", user_files=(UserFile("script.py", script.encode()),), **changes,
+    )  # fmt: skip
+    member = Member(settings, "group", 0, 0, lambda: None)
+    try:
+        member.set_cluster([Address("127.0.0.1", 1, 2)])
+        yield member
+    finally:
+        member.stop()
+
+
+def counted(member: Member, chunks: int = 1) -> bool:
+    """Whether the script counts all rows."""
+    batch = pa.record_batch([pa.array(range(1000), pa.int64())], names=["id"])
+    messages = [message for _ in range(chunks) for message in member.feed(batch)] + list(member.finish())
+    return [message.rows.rows for message in messages] == [1] and member.rows_done == 1000 * chunks
+
+
+def run_alone(wrapper: list[str], outcome: pathlib.Path, limit: int = 0, user: int = 0) -> Any:
+    """Run a member in a program of its own, and return its process id, its outcome, and the processes that it sees then."""
+    if not sys.platform.startswith("linux") or os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("needs root on Linux, and the program unshare")
+    command = [*wrapper, sys.executable, "-c", ALONE, str(outcome), str(limit), str(user), COUNT]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    if done.returncode and "Operation not permitted" in done.stderr:
+        pytest.skip(f"this machine forbids it: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    return json.loads(outcome.read_text())
+
+
+def test_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME", raising=False)
+    with started("import os\nassert 'HOME' not in os.environ\n" + COUNT) as member:
+        assert counted(member)
+
+
+def test_a_umask_that_hides_nothing_opens_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, known = os.umask(0), work_folders()
+    try:
+        with started("import time\n" + COUNT + "    time.sleep(600)\n") as member:
+            list(member.feed(pa.record_batch([pa.array([1], pa.int64())], names=["id"])))
+            (folder,) = work_folders() - known
+            files = pathlib.Path(folder, ".akdl")
+            wait_until(lambda: (files / "dataset.columns").exists(), "rows are there")
+            found = [pathlib.Path(folder), pathlib.Path(folder, "script.py"), files / "dataset.columns"]
+            assert [stat.S_IMODE(path.stat().st_mode) for path in found] == [0o700, 0o600, 0o600]
+    finally:
+        os.umask(before)
+
+
+def test_a_current_folder_that_is_read_only(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with small_disk(tmp_path / "read-only", "ro") as folder:
+        monkeypatch.chdir(folder)
+        with started() as member:
+            assert counted(member)
+        monkeypatch.undo()
+
+
+def test_a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that waits looks at it; the sleeps of the script take longer than stallTimeout would by that clock."""
+    jumps = itertools.cycle([0.0, -86400.0, 86400.0])
+    monkeypatch.setattr(time, "time", lambda true=time.time: true() + next(jumps))
+    with started("import time\ntime.sleep(2)\n" + COUNT, stall_timeout_s=60.0, start_timeout_s=60.0) as member:
+        assert counted(member)
+
+
+def test_a_slow_disk_slows_the_source_down(tmp_path: pathlib.Path) -> None:
+    with started(SLOW.format(file=str(tmp_path / "slow")) + COUNT, queue_bytes=20_000) as member:
+        wait_until((tmp_path / "slow").exists, "each write takes its time")
+        began = time.monotonic()
+        assert counted(member, chunks=20)
+        assert time.monotonic() - began >= 20 * 0.05
+
+
+def test_a_tiny_dev_shm(tmp_path: pathlib.Path) -> None:
+    mount = 'mount -t tmpfs -o size=4k tmpfs /dev/shm && exec "$@"'
+    _, outcome, _ = run_alone(["unshare", "--mount", "sh", "-c", mount, "sh"], tmp_path / "outcome")
+    assert outcome == [5]
+
+
+def test_as_the_first_process_of_a_container(tmp_path: pathlib.Path) -> None:
+    """Nobody else reaps what the script leaves."""
+    pid, outcome, left = run_alone(["unshare", "--pid", "--fork", "--mount-proc"], tmp_path / "outcome")
+    assert (pid, outcome) == (1, [5])
+    assert left == [1]
+
+
+def test_no_more_processes(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "own").mkdir()
+    os.chmod(tmp_path / "own", 0o777)
+    for folder in (tmp_path, *tmp_path.parents):
+        if os.stat(folder).st_uid == os.geteuid() and folder.is_relative_to("/tmp") and folder != pathlib.Path("/tmp"):
+            os.chmod(folder, 0o755)
+    _, outcome, _ = run_alone(["env", f"TMPDIR={tmp_path}/own"], tmp_path / "own" / "outcome", limit=1, user=65534)
+    assert "no process can be started on this host: Resource temporarily unavailable" in outcome["error"]
