@@ -14,7 +14,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from queue import SimpleQueue
 from types import FrameType
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from apache_beam.runners.worker.sdk_worker import SdkHarness
 
+_SELECTOR = "org.apache.logging.log4j.core.selector.BasicContextSelector"
 _METADATA = "org.apache.calcite.rel.metadata"
 _planner: Any = None  # the class loader of Flink's planner
 
@@ -33,14 +34,29 @@ def open_gateway() -> Any:
     Defect: `launch_gateway` of pyflink/java_gateway.py drops its handle of the JVM, which Python reports as a forgotten
     process. The JVM watches for our end itself, so nothing is lost with the handle.
     """
-    from pyflink.java_gateway import get_gateway
+    from pyflink import java_gateway
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _jvm_argument() if java_gateway._gateway is None else nullcontext():
         warnings.simplefilter("ignore", ResourceWarning)
-        gateway = get_gateway()
+        gateway = java_gateway.get_gateway()
     _keep_threads_apart(gateway._gateway_client)
     _free_objects_elsewhere()
     return gateway
+
+
+@contextmanager
+def _jvm_argument() -> Iterator[None]:
+    """Let the JVM that is started meanwhile have one context of loggers.
+
+    Defect: log4j makes one for each class loader, and each local job has class loaders of its own. So each left a thread.
+    """
+    before = os.environ.get("JVM_ARGS")
+    os.environ["JVM_ARGS"] = f"-Dlog4j2.contextSelector={_SELECTOR} {before or ''}".strip()
+    try:
+        yield
+    finally:
+        os.environ.pop("JVM_ARGS")
+        os.environ.update({} if before is None else {"JVM_ARGS": before})
 
 
 def know_planner(table_env: Any) -> None:
@@ -182,6 +198,46 @@ def end_flushers_with_their_worker() -> None:
         thread._akdl_start()
 
     PeriodicThread.start = start
+
+
+def close_what_workers_leave() -> None:
+    """Let a Python worker inside the driver close its lines to Flink, however it ends.
+
+    Defect: `SdkHarness.run` of apache_beam/runners/worker/sdk_worker.py closes nothing when its line of control breaks, as in
+    jobs that fail. So such a job left threads and connections.
+    """
+    from apache_beam.runners.worker.sdk_worker import SdkHarness
+    from apache_beam.utils.sentinel import Sentinel
+
+    if hasattr(SdkHarness, "_akdl_run"):
+        return
+    SdkHarness._akdl_run = SdkHarness.run  # type: ignore[attr-defined]
+
+    def run(harness: Any) -> None:
+        try:
+            harness._akdl_run()
+        except BaseException:
+            harness._responses.put(Sentinel.sentinel)
+            harness._data_channel_factory.close()
+            harness._state_handler_factory.close()
+            harness._bundle_processor_cache.periodic_shutdown.cancel()
+            raise
+
+    SdkHarness.run = run  # type: ignore[assignment, method-assign]
+
+
+def forget_ended_clusters() -> None:
+    """Let the JVM of this program forget mini clusters that have ended.
+
+    Defect: Flink's `TaskExecutorFileMergingManager` leaves a shutdown hook in the JVM, which holds the classes of its cluster.
+    """
+    with suppress(Exception):  # another Java may not let us look
+        jvm = open_gateway().jvm
+        field = jvm.java.lang.Class.forName("java.lang.ApplicationShutdownHooks").getDeclaredField("hooks")
+        field.setAccessible(True)
+        for hook in field.get(None).keySet().toArray():
+            if hook.getName() == "TaskExecutorFileMergingManager shutdown hook":
+                jvm.java.lang.Runtime.getRuntime().removeShutdownHook(hook)
 
 
 def keep_copies_of_errors_off_the_console() -> None:

@@ -20,6 +20,7 @@ from bridge.table_env import planning
 from bridge.workarounds import (
     column_names,
     columns_of,
+    forget_ended_clusters,
     keep_copies_of_errors_off_the_console,
     know_planner,
     log_handlers_kept,
@@ -258,6 +259,7 @@ def running(op: Operator[Any]) -> Iterator[None]:
             stop_groups(op._groups.keys())
             forget_groups(op._groups.keys())
             release(op._models)
+            forget_ended_clusters()
 
 
 def _shown(op: Operator[Any]) -> AbstractContextManager[None]:

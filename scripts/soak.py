@@ -167,7 +167,8 @@ def main() -> int:
     tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
     script, begun = folder / "count.py", folder / "begun"
     script.write_text(SCRIPT)
-    os.environ.setdefault("JVM_ARGS", "-Xmx1g")
+    # What Java keeps only as long as there is room, among it the classes of ended jobs, would grow until there is none.
+    os.environ.setdefault("JVM_ARGS", "-Xmx1g -XX:SoftRefLRUPolicyMSPerMB=0")
     rng, looks, done = random.Random(given.seed), [], collections.Counter()
     from operators import useLocalEnv
 

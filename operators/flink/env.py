@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 from bridge.exceptions import ConfigurationError
 from bridge.host.carried import carry_own_packages
 from bridge.table_env import planning
-from bridge.workarounds import end_flushers_with_their_worker, keep_copies_of_errors_off_the_console, know_planner
+from bridge.workarounds import (
+    close_what_workers_leave,
+    end_flushers_with_their_worker,
+    keep_copies_of_errors_off_the_console,
+    know_planner,
+)
 from operators.flink.alink_settings import AlinkGlobalConfiguration, note_flink_home, port_of
 from operators.flink.java import start_java
 from operators.flink.slots import rest_of
@@ -265,6 +270,7 @@ def _checked(parallelism: int, config: dict[str, Any] | None) -> tuple[dict[str,
 def _local(parallelism: int, config: dict[str, str]) -> tuple[Any, Any]:
     start_java()
     end_flushers_with_their_worker()
+    close_what_workers_leave()
     from pyflink.common import Configuration
     from pyflink.datastream import StreamExecutionEnvironment
 

@@ -6,10 +6,17 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from bridge.workarounds import column_names, columns_of, is_worker_process
+from bridge.workarounds import (
+    close_what_workers_leave,
+    column_names,
+    columns_of,
+    forget_ended_clusters,
+    is_worker_process,
+)
 from operators import resetEnv, useLocalEnv
 from operators.flink.java import start_java
 from tests.support.leftovers import wait_until
@@ -96,3 +103,28 @@ def test_what_a_worker_logs_after_the_end_of_its_job_is_not_on_the_console() -> 
     )
     run = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True)
     assert (run.stdout, run.stderr) == ("1\n", "")
+
+
+def test_ended_clusters_leave_neither_hooks_nor_threads_of_loggers() -> None:
+    start_java()
+    from pyflink.java_gateway import get_gateway
+
+    jvm = get_gateway().jvm
+    assert jvm.java.lang.System.getProperty("log4j2.contextSelector").endswith("BasicContextSelector")
+    hooks = [jvm.java.lang.Thread(name) for name in ("TaskExecutorFileMergingManager shutdown hook", "another")]
+    for hook in hooks:
+        jvm.java.lang.Runtime.getRuntime().addShutdownHook(hook)
+    forget_ended_clusters()
+    assert [jvm.java.lang.Runtime.getRuntime().removeShutdownHook(hook) for hook in hooks] == [False, True]
+
+
+def test_a_worker_whose_line_breaks_closes_what_it_has() -> None:
+    from apache_beam.runners.worker.sdk_worker import SdkHarness
+
+    close_what_workers_leave()
+    worker = Mock(_akdl_run=Mock(side_effect=ConnectionError("broken")))
+    with pytest.raises(ConnectionError):
+        SdkHarness.run(worker)
+    worker._data_channel_factory.close.assert_called_once()
+    worker._state_handler_factory.close.assert_called_once()
+    worker._bundle_processor_cache.periodic_shutdown.cancel.assert_called_once()
