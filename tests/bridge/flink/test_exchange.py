@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pathlib
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
 from tests.e2e.jobs import SCRIPTS
 from tests.support.flink_functions import Subtask
-from tests.support.leftovers import task_processes
+from tests.support.leftovers import task_processes, wait_until
 
 pytestmark = pytest.mark.process
 KEYS = [11, 22]
@@ -146,6 +148,34 @@ def test_closing_ends_a_process_whatever_it_does(start: Start) -> None:
     subtask = start("import time\ndef main(config):\n    time.sleep(600)\n")
     subtask.start()
     assert len(task_processes()) == 1
+    subtask.end()
+    assert not task_processes()
+
+
+@pytest.mark.parametrize("phase", ["start", "rendezvous", "feeding", "output", "end"])
+def test_cancelling_ends_the_process_in_each_phase(start: Start, phase: str, tmp_path: pathlib.Path) -> None:
+    script = f"""
+import pathlib, time
+def main(config):
+    pathlib.Path({str(tmp_path / "writes")!r}).touch()
+    config.output_writer.write_batch({{'id': [1] * 1_000_000}})
+    time.sleep(600)
+"""
+    subtask = start(ECHO if phase == "end" else script, queue_bytes=1000)
+    if phase not in ("start", "rendezvous"):
+        subtask.start()
+    if phase == "rendezvous":
+        subtask.feed([1])
+    waiting = None
+    if phase in ("feeding", "output"):
+        what = subtask.end_input if phase == "output" else lambda: [subtask.feed(range(500)) for _ in range(100_000)]
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(what)
+            wait_until((tmp_path / "writes").exists, "the script runs")
+            subtask.end()
+        assert isinstance(waiting.exception(), TaskError)
+    elif phase == "end":
+        subtask.end_input()
     subtask.end()
     assert not task_processes()
 

@@ -156,6 +156,21 @@ def test_the_error_of_one_is_heard_and_not_its_echo(groups: Groups) -> None:
     assert name == "worker 1" and "TestOp, worker 1 (script.py): the script failed: KeyError: 'the reason'\nTraceback" in text
 
 
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("raise ValueError('at once')", "the script failed: ValueError: at once"),
+        ("os.kill(os.getpid(), 9)", "killed by signal 9"),
+    ],
+    ids=["raise", "killed"],
+)
+def test_two_that_fail_at_once_are_one_error(groups: Groups, fault: str, words: str) -> None:
+    script = f"def main(config):\n    if config.task_type == 'chief':\n        time.sleep(600)\n    {fault}\n"
+    groups.start(HELPERS + script, 3)
+    name, text = groups.wait_for_error()
+    assert name in ("worker 0", "worker 1") and words in text
+
+
 def test_an_echo_without_a_reason_comes_with_what_is_known_of_the_others(groups: Groups) -> None:
     script = HELPERS + (
         "def main(config):\n"
