@@ -13,8 +13,8 @@ from pyflink.table import StreamTableEnvironment
 
 from bridge.exceptions import BridgeError
 from bridge.flink.errors import readable
-from operators import BatchOperator, resetEnv, useCustomEnv
-from tests.e2e.jobs import script_op
+from operators import BatchOperator, resetEnv, useCustomEnv, useLocalEnv
+from tests.e2e.jobs import script_op, sequence
 
 pytestmark = pytest.mark.flink
 
@@ -77,3 +77,20 @@ def test_with_checkpoints_missing_rows_are_an_error(run_slowly: Callable[..., st
     error = readable(caught.value)
     assert isinstance(error, BridgeError)
     assert "restarted the job from a checkpoint. The" in str(error)
+
+
+def test_restarts_that_are_used_up_end_in_the_error_of_the_script(tmp_path: pathlib.Path) -> None:
+    config = {
+        "restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": "2",
+        "restart-strategy.fixed-delay.delay": "10 ms",
+    }  # fmt: skip
+    script = tmp_path / "fails.py"
+    begun = tmp_path / "begun"
+    script.write_text(f"def main(config):\n    open({str(begun)!r}, 'a').write('x')\n    raise ValueError('each time')\n")
+    op = script_op("echo_ids.py", "id BIGINT").setUserFiles([str(script)]).setMainScriptFile(str(script))
+    table_env = useLocalEnv(1, config).btenv
+    table_env.execute_sql("CREATE TEMPORARY TABLE nothing (id BIGINT) WITH ('connector' = 'blackhole')")
+    with pytest.raises(BridgeError, match="the script failed: ValueError: each time"):
+        sequence(table_env, 3).link(op).insertInto("nothing")
+    resetEnv()
+    assert begun.read_text() == "xxx"
