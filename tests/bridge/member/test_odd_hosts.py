@@ -22,7 +22,7 @@ from bridge.group.addresses import Address
 from bridge.member.member import Member
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
-from tests.support.leftovers import wait_until, work_folders
+from tests.support.leftovers import task_processes, wait_until, work_folders
 from tests.support.small_disks import small_disk
 
 pytestmark = pytest.mark.process
@@ -111,6 +111,26 @@ def test_a_umask_that_hides_nothing_opens_no_file(monkeypatch: pytest.MonkeyPatc
             assert [stat.S_IMODE(path.stat().st_mode) for path in found] == [0o700, 0o600, 0o600]
     finally:
         os.umask(before)
+
+
+def test_a_second_user_of_the_host_reads_nothing() -> None:
+    if not sys.platform.startswith("linux") or os.geteuid() != 0:
+        pytest.skip("only root on Linux may start a program as another user")
+
+    def read(path: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(["cat", path], cwd="/", user=65534, group=65534, extra_groups=[], capture_output=True)
+
+    known = work_folders()
+    with started("import time\n" + COUNT + "    time.sleep(600)\n", token="a secret", env_vars=("PASSWORD=hidden",)) as member:
+        list(member.feed(pa.record_batch([pa.array([1], pa.int64())], names=["id"])))
+        (folder,) = work_folders() - known
+        columns = f"{folder}/.akdl/dataset.columns"
+        wait_until(lambda: os.path.exists(columns), "rows are there")
+        (process,) = task_processes()
+        for path in (columns, f"{folder}/script.py", f"{folder}/.akdl/bridge.sock", f"/proc/{process.pid}/environ"):
+            assert os.path.exists(path) and b"ermission denied" in read(path).stderr
+        command = read(f"/proc/{process.pid}/cmdline").stdout
+        assert b"akdl.entry" in command and b"secret" not in command and b"hidden" not in command
 
 
 def test_a_current_folder_that_is_read_only(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
