@@ -9,7 +9,8 @@ from __future__ import annotations
 import codecs
 import re
 
-LINE_CHARACTERS = 1 << 16  # a script may print without end and without a line end
+# A script may print without end and without a line end, and Beam keeps up to 10,000 lines that Flink has not taken.
+LINE_CHARACTERS = 1 << 13
 EVERY_S = 5.0  # from one version of a line that is printed anew to the next that is told
 
 _MOVES = re.compile(r"(\n|\r\n|\r|\x08+)")
