@@ -47,6 +47,7 @@ from akdl.runner.tensor_shapes import write_tensor_shapes
 from akdl.runner.user_params import with_text
 from akdl.serving.check import write_checked_model
 from akdl.storage.files import is_remote
+from akdl.storage.log_folder import LogFolder
 from akdl.storage.model_archive import ModelError
 from akdl.user_code.module import (
     ESTIMATOR_FUNCTIONS,
@@ -123,10 +124,13 @@ def _run_task(settings: Mapping[str, str]) -> int:
     cluster = channel.wait_for_cluster()
     reports = Reports()
     over = _report_progress(channel, rows, reports)
-    surroundings = {"attempt": int(settings["AKDL_ATTEMPT"]), "reports": reports}
+    surroundings: Dict[str, Any] = {"attempt": int(settings["AKDL_ATTEMPT"]), "reports": reports}
+    logs = LogFolder(task.log_dir, folder) if task.log_dir else None
+    surroundings["log_dir"] = logs and logs.path
     oversights = Oversights(task.work_dir)
     columns = [column.name for column in task.input_columns]
-    failure = _failure_of(lambda: _run_script(task, cluster, rows, writer, channel, surroundings, oversights), columns)
+    with logs.kept() if logs is not None else contextlib.nullcontext():
+        failure = _failure_of(lambda: _run_script(task, cluster, rows, writer, channel, surroundings, oversights), columns)
     over.set()
     if reports.latest().number:  # what the thread has not sent yet
         channel.report(_progress(rows, reports))

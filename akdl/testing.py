@@ -191,7 +191,8 @@ def batch_task_config(
         output_types: The columns of `outputSchemaStr`, see `CollectingWriter`.
         exact_doubles: See `akdl.features.feature_spec`.
         shares: What `task_config.tf_context.shares()` gives; None for the file with these rows.
-        task: `num_workers`, `cluster`, `task_type`, `task_index` where it is not a chief alone; `checkpoint_dir` and `attempt`.
+        task: `num_workers`, `cluster`, `task_type`, `task_index` where it is not a chief alone; `checkpoint_dir`, `log_dir` and
+            `attempt`.
 
     Returns:
         A config whose `output_writer` is a `CollectingWriter`.
@@ -258,6 +259,7 @@ def _common(
         "task_type": "chief",
         "task_index": 0,
         "checkpoint_dir": None,
+        "log_dir": None,
         "attempt": 0,
     }
     unknown = sorted(set(task) - set(common))

@@ -90,6 +90,7 @@ class GroupSettings:
         certificate: What the group's line is encrypted with; None for no encryption.
         model_dir: Where the chief writes the model of a training, so that its table only names it: a local path or an address;
             None for a table that carries the model.
+        log_dir: Where the script may log for TensorBoard: a local path or an address; None for nowhere.
         tmp_dirs: Flink's `io.tmp.dirs` where the job runs in the program itself; on clusters, hosts have their own.
         token: The secret by which members of the group know each other.
         watermark: Column of a stream's output that is its event time, and the SQL expression of its watermark.
@@ -132,6 +133,7 @@ class GroupSettings:
     checkpoint_dir: str | None = field(default=None, repr=False)  # an address may hold a password
     certificate: Certificate | None = None
     model_dir: str | None = field(default=None, repr=False)  # an address may hold a password
+    log_dir: str | None = field(default=None, repr=False)
     tmp_dirs: str = ""
     token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     watermark: tuple[str, str] | None = None

@@ -23,6 +23,7 @@ from operators.flink.slots import Need, check_slots
 from operators.params.catalog import CHECKPOINT_DIR, LOG_DIR, PROGRESS
 from operators.params.param import WithParams
 from operators.prepare.plan import plan
+from operators.progress.record import run_name
 from operators.progress.state import Shown
 
 if TYPE_CHECKING:
@@ -94,13 +95,16 @@ class ScriptOp(WithParams, Operator[Any]):
         warn_of_shortage(table_env.get_config(), need.slots, parallelism_of(table_env))
         from bridge.flink.script_graph import run_script
 
-        group = re.sub(r"\W", "_", f"{name}_{secrets.token_hex(4)}")
+        shown_name = name if self._has_own_script else posixpath.basename(settings.main_script)
+        suffix = secrets.token_hex(4)
+        if settings.log_dir is not None:
+            settings = replace(settings, log_dir=f"{settings.log_dir.rstrip('/')}/{run_name(shown_name, suffix)}")
+        group = re.sub(r"\W", "_", f"{name}_{suffix}")
         try:
             self._table = run_script(table_env, table, extra, settings, group)
         except Exception as error:
             raise readable(error) from None
         self._groups = {group: need}
-        shown_name = name if self._has_own_script else posixpath.basename(settings.main_script)
         self._shown = {
             group: Shown(shown_name, settings.size, settings.kind == "train", self._get(PROGRESS), self._get(LOG_DIR))
         }

@@ -48,6 +48,8 @@ class TaskConfig:
         extra_inputs: The inputs that every process gets whole, in their order, see `akdl.runner.extra_inputs`.
         checkpoint_dir: The operator's `checkpointDir`, the same for all members and all attempts: a local path, or an address
             such as s3://bucket/folder; None when it is not set.
+        log_dir: A folder for TensorBoard's files, in the operator's `logDir`, the same for all members of this run. Its files
+            stay; None when `logDir` is not set.
         attempt: Number of Flink's attempt to run this group, from 0; a restart makes the next.
         reports: What `report` fills.
         others: Arguments of other task configs, which are left out.
@@ -65,6 +67,7 @@ class TaskConfig:
         user_params: Dict[str, Any],
         extra_inputs: "Sequence[ExtraInput]" = (),
         checkpoint_dir: Optional[str] = None,
+        log_dir: Optional[str] = None,
         attempt: int = 0,
         reports: Optional[Reports] = None,
         **others: Any,
@@ -78,6 +81,7 @@ class TaskConfig:
         self.user_params = user_params
         self.extra_inputs = list(extra_inputs)
         self.checkpoint_dir = checkpoint_dir
+        self.log_dir = log_dir
         self.attempt = attempt
         self.reports = Reports() if reports is None else reports
 

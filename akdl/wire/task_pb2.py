@@ -13,7 +13,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14\x61kdl/wire/task.proto\x12\takdl.wire\"O\n\x05Hello\x12\x0b\n\x03pid\x18\x01 \x01(\x05\x12\x16\n\x0epython_version\x18\x02 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\r\x12\x10\n\x08protocol\x18\x04 \x01(\r\")\n\x0bTableColumn\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\"5\n\nExtraInput\x12\'\n\x07\x63olumns\x18\x01 \x03(\x0b\x32\x16.akdl.wire.TableColumn\"\x96\x03\n\x04Task\x12\x10\n\x08operator\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x10\n\x08work_dir\x18\x03 \x01(\t\x12\x13\n\x0bmain_script\x18\x04 \x01(\t\x12\x13\n\x0buser_params\x18\x05 \x01(\t\x12\x13\n\x0bnum_workers\x18\x06 \x01(\r\x12\x15\n\rexact_doubles\x18\x07 \x01(\x08\x12-\n\rinput_columns\x18\x08 \x03(\x0b\x32\x16.akdl.wire.TableColumn\x12.\n\x0eoutput_columns\x18\t \x03(\x0b\x32\x16.akdl.wire.TableColumn\x12+\n\x0c\x65xtra_inputs\x18\n \x03(\x0b\x32\x15.akdl.wire.ExtraInput\x12\x15\n\rchunk_wait_ms\x18\x0b \x01(\r\x12\x0f\n\x07\x63ommits\x18\x0c \x01(\x08\x12\x16\n\x0e\x63heckpoint_dir\x18\r \x01(\t\x12\x11\n\tmodel_dir\x18\x0e \x01(\t\x12\x11\n\tread_once\x18\x0f \x01(\x08\x12\x14\n\x0c\x65xtra_folder\x18\x10 \x01(\t\"\x1c\n\x07\x43luster\x12\x11\n\ttf_config\x18\x01 \x01(\t\"F\n\x07Success\x12\x11\n\trows_read\x18\x01 \x01(\x04\x12\x14\n\x0crows_written\x18\x02 \x01(\x04\x12\x12\n\noversights\x18\x03 \x03(\t\";\n\x07\x46\x61ilure\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x11\n\ttraceback\x18\x03 \x01(\t\"a\n\x07Outcome\x12%\n\x07success\x18\x01 \x01(\x0b\x32\x12.akdl.wire.SuccessH\x00\x12%\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x12.akdl.wire.FailureH\x00\x42\x08\n\x06resultb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14\x61kdl/wire/task.proto\x12\takdl.wire\"O\n\x05Hello\x12\x0b\n\x03pid\x18\x01 \x01(\x05\x12\x16\n\x0epython_version\x18\x02 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\r\x12\x10\n\x08protocol\x18\x04 \x01(\r\")\n\x0bTableColumn\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\"5\n\nExtraInput\x12\'\n\x07\x63olumns\x18\x01 \x03(\x0b\x32\x16.akdl.wire.TableColumn\"\xa7\x03\n\x04Task\x12\x10\n\x08operator\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x10\n\x08work_dir\x18\x03 \x01(\t\x12\x13\n\x0bmain_script\x18\x04 \x01(\t\x12\x13\n\x0buser_params\x18\x05 \x01(\t\x12\x13\n\x0bnum_workers\x18\x06 \x01(\r\x12\x15\n\rexact_doubles\x18\x07 \x01(\x08\x12-\n\rinput_columns\x18\x08 \x03(\x0b\x32\x16.akdl.wire.TableColumn\x12.\n\x0eoutput_columns\x18\t \x03(\x0b\x32\x16.akdl.wire.TableColumn\x12+\n\x0c\x65xtra_inputs\x18\n \x03(\x0b\x32\x15.akdl.wire.ExtraInput\x12\x15\n\rchunk_wait_ms\x18\x0b \x01(\r\x12\x0f\n\x07\x63ommits\x18\x0c \x01(\x08\x12\x16\n\x0e\x63heckpoint_dir\x18\r \x01(\t\x12\x11\n\tmodel_dir\x18\x0e \x01(\t\x12\x11\n\tread_once\x18\x0f \x01(\x08\x12\x14\n\x0c\x65xtra_folder\x18\x10 \x01(\t\x12\x0f\n\x07log_dir\x18\x11 \x01(\t\"\x1c\n\x07\x43luster\x12\x11\n\ttf_config\x18\x01 \x01(\t\"F\n\x07Success\x12\x11\n\trows_read\x18\x01 \x01(\x04\x12\x14\n\x0crows_written\x18\x02 \x01(\x04\x12\x12\n\noversights\x18\x03 \x03(\t\";\n\x07\x46\x61ilure\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x11\n\ttraceback\x18\x03 \x01(\t\"a\n\x07Outcome\x12%\n\x07success\x18\x01 \x01(\x0b\x32\x12.akdl.wire.SuccessH\x00\x12%\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x12.akdl.wire.FailureH\x00\x42\x08\n\x06resultb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -27,13 +27,13 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_EXTRAINPUT']._serialized_start=159
   _globals['_EXTRAINPUT']._serialized_end=212
   _globals['_TASK']._serialized_start=215
-  _globals['_TASK']._serialized_end=621
-  _globals['_CLUSTER']._serialized_start=623
-  _globals['_CLUSTER']._serialized_end=651
-  _globals['_SUCCESS']._serialized_start=653
-  _globals['_SUCCESS']._serialized_end=723
-  _globals['_FAILURE']._serialized_start=725
-  _globals['_FAILURE']._serialized_end=784
-  _globals['_OUTCOME']._serialized_start=786
-  _globals['_OUTCOME']._serialized_end=883
+  _globals['_TASK']._serialized_end=638
+  _globals['_CLUSTER']._serialized_start=640
+  _globals['_CLUSTER']._serialized_end=668
+  _globals['_SUCCESS']._serialized_start=670
+  _globals['_SUCCESS']._serialized_end=740
+  _globals['_FAILURE']._serialized_start=742
+  _globals['_FAILURE']._serialized_end=801
+  _globals['_OUTCOME']._serialized_start=803
+  _globals['_OUTCOME']._serialized_end=900
 # @@protoc_insertion_point(module_scope)

@@ -47,6 +47,7 @@ def task_of(settings: GroupSettings, folder: WorkFolder, extra_folder: str = "")
         chunk_wait_ms=int(settings.chunk_wait_s * 1000) if settings.kind == "stream" else 0,
         commits=settings.replay == UNCOMMITTED,
         checkpoint_dir=settings.checkpoint_dir or "",
+        log_dir=settings.log_dir or "",
         model_dir=settings.model_dir or "",
         read_once=settings.read_once,
         extra_folder=extra_folder,

@@ -219,10 +219,10 @@ class ScriptParams(WithParams):
         """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
 
     def setLogDir(self, value: str) -> Self:
-        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def getLogDir(self) -> str | None:
-        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def setLogFileSize(self, value: int) -> Self:
         """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
@@ -447,10 +447,10 @@ class StreamParams(WithParams):
         """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
 
     def setLogDir(self, value: str) -> Self:
-        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def getLogDir(self) -> str | None:
-        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def setLogFileSize(self, value: int) -> Self:
         """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
@@ -682,10 +682,10 @@ class TrainParams(WithParams):
         """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
 
     def setLogDir(self, value: str) -> Self:
-        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def getLogDir(self) -> str | None:
-        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def setLogFileSize(self, value: int) -> Self:
         """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
@@ -921,10 +921,10 @@ class TrainerParams(WithParams):
         """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
 
     def setLogDir(self, value: str) -> Self:
-        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def getLogDir(self) -> str | None:
-        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def setLogFileSize(self, value: int) -> Self:
         """Bytes of a process's log file; then a new one is begun. (default 104857600)"""
@@ -2016,10 +2016,10 @@ class KerasTrainParams(WithParams):
         """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
 
     def setLogDir(self, value: str) -> Self:
-        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def getLogDir(self) -> str | None:
-        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def setModelDir(self, value: str) -> Self:
         """Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s. (default None)"""
@@ -2232,10 +2232,10 @@ class KerasTrainerParams(WithParams):
         """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
 
     def setLogDir(self, value: str) -> Self:
-        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def getLogDir(self) -> str | None:
-        """Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a storage. None when it is not set. (default None)"""
+        """Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into `task_config.log_dir`: a folder, or an address of a storage. None when it is not set. (default None)"""
 
     def setModelDir(self, value: str) -> Self:
         """Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s. (default None)"""

@@ -147,8 +147,8 @@ STALL_TIMEOUT = Param(
 )  # fmt: skip
 LOG_DIR = Param(
     "logDir", "str",
-    "Where the record of a run stays, which `akdl-report` makes a page of: a folder, or an address of a "
-    "storage. None when it is not set.",
+    "Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into "
+    "`task_config.log_dir`: a folder, or an address of a storage. None when it is not set.",
     filled_text, None, returns="str | None",
 )  # fmt: skip
 PROGRESS = Param(

@@ -91,6 +91,7 @@ def plan(
         certificate=new_certificate(operator) if values["groupTls"] and workers + servers > 1 else None,
         gpus_per_worker=values["gpusPerWorker"],
         checkpoint_dir=_absolute(operator, "checkpointDir", values),
+        log_dir=_absolute(operator, "logDir", values),
         model_dir=_absolute(operator, "modelDir", values) if kind == "train" else None,
         start_timeout_s=values["startTimeout"],
         stall_timeout_s=values["stallTimeout"],

@@ -28,6 +28,17 @@ _OFTEN = 300  # so many samples come every second; then the pause between them g
 _NOT_KEPT = ("group", "lines", "lines_before")
 
 
+def run_name(operator: str, number: str) -> str:
+    """Return what a run is called in a `logDir`: after its operator, and when it was begun.
+
+    Args:
+        operator: What a person calls the operator.
+        number: What no other run has.
+    """
+    plain = re.sub(r"\W+", "-", operator).strip("-")
+    return f"{plain}-{datetime.datetime.now(datetime.timezone.utc):%Y%m%d-%H%M%S}-{number}"
+
+
 class Recorder:
     """Writes the record of one operator; what cannot be written never fails a job.
 
@@ -40,8 +51,7 @@ class Recorder:
 
     def __init__(self, folder: str, name: str, group: str, size: int) -> None:
         started = datetime.datetime.now(datetime.timezone.utc)
-        plain = re.sub(r"\W+", "-", name).strip("-")
-        self._name = f"{plain}-{started:%Y%m%d-%H%M%S}-{group.rsplit('_', 1)[-1]}.jsonl"
+        self._name = f"{run_name(name, group.rsplit('_', 1)[-1])}.jsonl"
         self._folder = folder
         self._began = time.monotonic()
         self._due = 0.0

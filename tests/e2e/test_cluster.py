@@ -35,9 +35,13 @@ from tests.support.leftovers import wait_until
 pytestmark = pytest.mark.cluster
 
 SAYS = """
+import os
+
 def main(config):
     print(config.dataset_length, "rows", flush=True)
     config.report(3, loss=0.5)
+    os.makedirs(config.log_dir, exist_ok=True)
+    open(os.path.join(config.log_dir, config.task_type), "w").close()
     config.output_writer.write_batch({"id": [0] * config.dataset_length})
 """
 
@@ -84,7 +88,8 @@ def test_progress_and_output_come_from_the_cluster(
     useRemoteEnv(cluster.host, cluster.rest_port, 3)
     assert len(frame) == 300
     assert re.search(r"^says.py: 300 rows in, 300 out, \d+ s: ", err, re.MULTILINE), err
-    (record,) = (read_record(path.read_text()) for path in (tmp_path / "runs").iterdir())
+    (record,) = (read_record(path.read_text()) for path in (tmp_path / "runs").glob("*.jsonl"))
+    assert sorted(path.name for path in (tmp_path / "runs").glob("says-py-*/*")) == ["chief", "worker"], "for TensorBoard"
     assert sorted(record.samples) == ["chief 0", "worker 0"] and record.failed is False
     newest = max(cluster.rest("/jobs/overview")["jobs"], key=lambda job: job["start-time"])
     assert newest["name"] == "says.py"

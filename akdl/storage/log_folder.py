@@ -1,0 +1,81 @@
+"""The folder for what a script logs for TensorBoard, which stays when the work folder of its process goes.
+
+TensorFlow writes into it: into the folder itself, where it is one of this host. For an address of a storage, it writes into a
+folder beside the script, whose files are copied to the address while the script runs, and once more when it has ended.
+"""
+
+import contextlib
+import logging
+import os
+import threading
+from typing import Dict, Iterator, Tuple
+
+from akdl.storage.files import FileError, is_remote, opened_with_fsspec, shown
+
+logger = logging.getLogger(__name__)
+
+COPY_S = 10.0
+_CACHE = "logs"  # in a folder of ours: no file that the script has left behind
+
+
+class LogFolder:
+    """The folder of one process.
+
+    Args:
+        address: An absolute path, or an address that fsspec reaches.
+        cache: An existing folder of this process, for files on their way to an address.
+
+    Attributes:
+        path: The local folder that TensorFlow writes into. It makes it with the first file.
+    """
+
+    def __init__(self, address: str, cache: str) -> None:
+        self._address = address
+        self._is_remote = is_remote(address)
+        self.path = os.path.join(cache, _CACHE) if self._is_remote else address
+        self._copied: Dict[str, Tuple[int, int]] = {}
+        self._is_told = False
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """Copy the files to the address while the block runs, and at its end. An address that refuses fails no script."""
+        if not self._is_remote:
+            yield
+            return
+        over = threading.Event()
+
+        def copy() -> None:
+            while not over.wait(COPY_S):
+                self.copy()
+
+        thread = threading.Thread(target=copy, name="akdl-logs", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            self.copy()
+
+    def copy(self) -> None:
+        """Copy what has changed since the last time; warn once where that fails."""
+        found = {}
+        for folder, _, names in os.walk(self.path):
+            for name in names:
+                path = os.path.join(folder, name)
+                state = os.stat(path)
+                found[os.path.relpath(path, self.path)] = (state.st_size, state.st_mtime_ns)
+        changed = sorted(name for name, state in found.items() if self._copied.get(name) != state)
+        if not changed:
+            return
+        try:
+            with opened_with_fsspec(self._address) as (system, root):
+                for name in changed:
+                    target = f"{root}/{name.replace(os.sep, '/')}"
+                    system.makedirs(target.rpartition("/")[0], exist_ok=True)
+                    system.put_file(os.path.join(self.path, name), target)
+                    self._copied[name] = found[name]
+        except (OSError, FileError) as error:
+            if not self._is_told:
+                self._is_told = True
+                logger.warning("cannot copy what the script logs to %s: %s", shown(self._address), error)

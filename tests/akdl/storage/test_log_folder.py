@@ -1,0 +1,47 @@
+"""What a script logs lies at the address when the script has ended, and while it runs."""
+
+from __future__ import annotations
+
+import pathlib
+
+import fsspec
+import pytest
+
+from akdl.storage import log_folder
+from akdl.storage.log_folder import LogFolder
+from tests.support.leftovers import wait_until
+
+
+def test_a_path_is_the_folder_itself(tmp_path: pathlib.Path) -> None:
+    folder = LogFolder(str(tmp_path / "run"), str(tmp_path))
+    with folder.kept():
+        assert folder.path == str(tmp_path / "run")
+    assert not (tmp_path / "run").exists(), "TensorFlow makes it, if the script logs anything"
+
+
+def test_files_come_to_an_address_while_the_script_runs_and_at_its_end(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_folder, "COPY_S", 0.01)
+    system = fsspec.filesystem("memory")
+    folder = LogFolder("memory://runs/a", str(tmp_path))
+    events = pathlib.Path(folder.path) / "train" / "events"
+    with folder.kept():
+        events.parent.mkdir(parents=True)
+        events.write_bytes(b"1")
+        wait_until(lambda: bool(system.exists("/runs/a/train/events")), "it is copied")
+        with pytest.raises(ValueError, match="^the script$"):
+            with LogFolder("memory://runs/b", str(tmp_path)).kept():
+                events.write_bytes(b"12")
+                raise ValueError("the script")
+    assert system.cat("/runs/a/train/events") == b"12" == system.cat("/runs/b/train/events")
+
+
+def test_an_address_that_refuses_is_told_once(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = LogFolder("nosuch://user:secret@host/runs", str(tmp_path))
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "events").write_bytes(b"1")
+    folder.copy()
+    folder.copy()
+    (line,) = caplog.messages
+    assert "cannot copy what the script logs to nosuch://" in line and "secret" not in line
