@@ -86,11 +86,11 @@ class Elsewhere:
         keeper = self._keeper
         if keeper is None:  # nobody can interrupt
             return function()
+        news = keeper.news = SimpleQueue()  # before the look: what comes after it is news
         keeper.raise_noted()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="akdl-waits", daemon=True)
             self._thread.start()
-        news = keeper.news = SimpleQueue()
 
         def call() -> None:
             try:
