@@ -11,13 +11,14 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from queue import SimpleQueue
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any, Optional, TypeVar
 
 _Result = TypeVar("_Result")
 _Call = Optional[Callable[[], None]]
+_LOOK_S = 0.2  # the kernel may give a signal to another thread; Python hears it here when this one wakes up
 _IMPATIENT = 3  # who interrupts so often wants out at once, even if the job goes on
 
 
@@ -99,7 +100,10 @@ class Elsewhere:
                 news.put((None, error))
 
         self._calls.put(call)
-        while (outcome := news.get()) is None:
+        outcome = None
+        while outcome is None:
+            with suppress(Empty):
+                outcome = news.get(timeout=_LOOK_S)
             keeper.raise_noted()
         result, error = outcome
         if error is not None:
