@@ -64,7 +64,10 @@ class Seen(NamedTuple):
 
 def seen(own_temp: str) -> Seen:
     """Look at this program."""
+    from pyflink.java_gateway import get_gateway
+
     gc.collect()
+    get_gateway().jvm.java.lang.System.gc()  # what no one holds any more is no growth
     own = psutil.Process()
     jvm = next(child for child in own.children(recursive=True) if "java" in child.name())
     children = [child for child in own.children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
