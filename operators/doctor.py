@@ -1,6 +1,8 @@
 """`akdl-doctor [--cluster HOST:PORT]`: look whether jobs can run here, and say what to do where they cannot.
 
-Exit codes: 0, nothing is in the way; 1, something is, and is shown in red.
+On a terminal it prints a table with colors, else plain lines.
+
+Exit codes: 0, nothing is in the way; 1, something is, and is marked WRONG.
 """
 
 from __future__ import annotations
@@ -29,12 +31,12 @@ OK, NOTE, WRONG = "ok", "note", "WRONG"
 
 _FLINK = (2, 3)
 _PYTHONS = ((3, 9), (3, 12))  # the first and the last version that apache-flink supports
-_PACKAGES = ("apache-flink", "pandas", "pyarrow", "psutil", "grpcio", "protobuf", "numpy")
+_PACKAGES = ("apache-flink", "pandas", "pyarrow", "psutil", "requests", "rich", "grpcio", "protobuf", "numpy")
 _ENVIRONMENTS = {"TF115_PYTHON_ENV_PATH": "TensorFlow 1 operators", "TF231_PYTHON_ENV_PATH": "TensorFlow 2 operators"}
 _FLINK_FOLDERS = ("blobStore-", "flink-dist-cache-", "flink-io-", "flink-web-", "tm_", "python-dist-", "minicluster_")
 _OFTEN_WANTED = ((CONNECTOR, "kafka"), (FORMAT, "parquet"))
 _CONNECT_S = 5.0
-_RED, _PLAIN = "\033[31m", "\033[0m"
+_STYLES = {OK: "green", NOTE: "yellow", WRONG: "bold red"}
 
 
 @dataclass(frozen=True)
@@ -72,20 +74,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
         findings += cluster(options.cluster, verify)
         if options.workers:
             findings += network(options.cluster, options.workers, options.parallelism or options.workers, verify)
-    sys.stdout.write(as_table(findings, sys.stdout.isatty()))
+    if sys.stdout.isatty():
+        show_table(findings)
+    else:
+        sys.stdout.write(as_lines(findings))
     return int(any(each.state == WRONG for each in findings))
 
 
-def as_table(findings: Sequence[Finding], colours: bool = False) -> str:
-    """Return a line per finding, and beneath it what to do."""
+def as_lines(findings: Sequence[Finding]) -> str:
+    """Return a line per finding, for logs and other programs, and beneath it what to do."""
     width = max(len(each.what) for each in findings)
     lines = []
     for each in findings:
-        line = f"{each.state:<5}  {each.what:<{width}}  {each.found}"
-        lines.append(f"{_RED}{line}{_PLAIN}" if colours and each.state == WRONG else line)
+        lines.append(f"{each.state:<5}  {each.what:<{width}}  {each.found}")
         if each.remedy:
             lines.append(" " * (width + 9) + f"-> {each.remedy}")
     return "\n".join(lines) + "\n"
+
+
+def show_table(findings: Sequence[Finding]) -> None:
+    """Print the findings to a terminal, as wide as it is; without colors where NO_COLOR is set."""
+    try:
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ImportError:  # then it is among the findings
+        sys.stdout.write(as_lines(findings))
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(max_width=24)
+    table.add_column(overflow="fold")
+    for each in findings:
+        style = _STYLES[each.state]
+        cells = Text(each.found)
+        if each.remedy:
+            cells.append(f"\n-> {each.remedy}", style="italic")
+        table.add_row(Text(each.state, style), Text(each.what, style if each.state == WRONG else ""), cells)
+    Console(highlight=False).print(table)
 
 
 def python() -> Iterator[Finding]:
