@@ -13,7 +13,8 @@ from akdl.wire.byte_ranges import packed_offsets
 Array = Any  # numpy's own generic type is not there in the oldest numpy that we run on
 
 DTYPES = {INT8: "<i1", INT16: "<i2", INT32: "<i4", INT64: "<i8", FLOAT32: "<f4", FLOAT64: "<f8"}
-_KINDS = {BOOL: "b", BYTES: "bytes", **{value_type: np.dtype(dtype).kind for value_type, dtype in DTYPES.items()}}
+# Whole numbers may stand for booleans: 0 and 1.
+_KINDS = {BOOL: "i", BYTES: "bytes", **{value_type: np.dtype(dtype).kind for value_type, dtype in DTYPES.items()}}
 _TYPES = {np.dtype(dtype): value_type for value_type, dtype in DTYPES.items()}
 
 
@@ -40,8 +41,8 @@ def read_cells(column: Column, rows: int, sent: Any = None) -> Cells:
     Args:
         column: The message.
         rows: How many cells it should have.
-        sent: The type of value that they should have, `INT64` for whole numbers of any width and `FLOAT64` for others; None if
-            any will do.
+        sent: The type of value that they should have, `INT64` for booleans and whole numbers of any width, `FLOAT64` for other
+            numbers; None if any will do.
 
     Raises:
         ValueError: Buffers whose lengths do not agree, or values of another type.

@@ -33,6 +33,8 @@ ALLOWED = {
         "akdl.runner.config",
         "akdl.storage.archive",
         "akdl.storage.files",
+        "akdl.storage.model_archive",
+        "akdl.storage.model_place",
         "akdl.process.file_lock",
         "akdl.process.owned_folder",
         "akdl.process.parent",
