@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import functools
 import gc
+import os
 import pathlib
+import random
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -53,9 +55,25 @@ LONG = (
     "e2e/test_predict.py",
 )
 
+# A seed, of which each gives another order of files and of the tests in them.
+ORDER = os.environ.get("AKDL_TEST_ORDER")
+
+
+def shuffle(items: list[pytest.Item], seed: str) -> None:
+    """Put files, and the tests inside each, in an order that depends on the seed alone: all processes of xdist need the same."""
+    draw = random.Random(seed)  # random numbers of tests stay as they are
+    given = {item: place for place, item in enumerate(items)}
+    files = list(dict.fromkeys(item.path for item in items))
+    draw.shuffle(files)
+    draw.shuffle(items)
+    items.sort(key=lambda item: (files.index(item.path), given[item] if item.get_closest_marker("in_order") else 0))
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put files that take long first, so that no process is left with one of them at the end."""
+    """Put files that take long first, so that no process is left with one of them at the end; or shuffle them."""
+    if ORDER is not None:
+        shuffle(items, ORDER)
+        return
     tiers = ("cluster", "flink", "tf", "process")
 
     def tier(item: pytest.Item) -> int:
