@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import os
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +32,7 @@ from bridge.flink.arrow_operators import (
 )
 from bridge.flink.pieces import MORE
 from operators import MLEnv, useLocalEnv
+from tests.support.chunk_clock import left
 from tests.support.leftovers import wait_until
 
 pytestmark = pytest.mark.flink
@@ -209,6 +211,21 @@ def test_rows_do_not_wait_longer_than_they_may(table_envs: MLEnv) -> None:
     with chunks.execute_and_collect() as found:
         assert next(found)[1][0] == START
         assert [next(found)[1][1] for _ in range(2)] == [1, 1]
+
+
+@pytest.mark.parametrize("workers", [1, 10, 100])
+@pytest.mark.parametrize("between_ms", [0.2, 3, 9, 11, 700])
+def test_no_row_of_a_stream_waits_longer_than_promised(table_envs: MLEnv, workers: int, between_ms: float) -> None:
+    """However seldom rows come, and however many workers there are; on a clock of the test's own."""
+    draw, time_ms, arrivals = random.Random(workers), 0.0, []
+    for _ in range(400):
+        time_ms += draw.expovariate(1 / between_ms)
+        arrivals.append(int(time_ms))
+    chunks = left(arrivals, workers, Gathering(rows=30, wait_s=0.01))
+    waited = [chunk.at_ms for chunk in chunks for _ in range(chunk.rows)]
+    assert len(waited) == 400 and all(0 <= at - came <= 10 for at, came in zip(waited, arrivals))
+    assert all(0 < chunk.rows <= 30 for chunk in chunks)
+    assert [chunk.key for chunk in chunks] == [place % workers for place in range(len(chunks))]
 
 
 def test_a_type_that_arrow_does_not_have_is_refused(table_envs: MLEnv) -> None:
