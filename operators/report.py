@@ -75,7 +75,7 @@ def page_of(record: Record) -> str:
         f"<h2>Phases</h2>{_timeline(record)}",
     ]
     for title, curves in _charts(record):
-        if any(len(points) > 1 for _, points in curves):
+        if any(len(points) > 1 and any(value for _, value in points) for _, points in curves):
             parts.append(f"<h2>{html.escape(title)}</h2>{_chart(curves, record.total_s)}")
     return "\n".join(parts) + "\n</html>\n"
 

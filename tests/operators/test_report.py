@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import html
+import json
 import pathlib
+import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -10,6 +13,25 @@ import pytest
 from bridge.member.status import FEEDING, STARTING, TRAINING, MemberStatus
 from operators.progress.record import Record
 from operators.report import main, page_of
+from tests.support.browser import opened
+
+# What a reader sees: everything is measured where the browser has put it.
+_PROBE = """
+<script>
+const inside = (shape, box) => shape.left >= box.left - 1 && shape.right <= box.right + 1 && shape.width > 0;
+document.documentElement.dataset.seen = JSON.stringify({
+  loaded: performance.getEntriesByType("resource").map(each => each.name),
+  headings: [...document.querySelectorAll("h2")].map(each => each.textContent),
+  advice: [...document.querySelectorAll("li")].map(each => each.innerText),
+  isWide: document.documentElement.scrollWidth > innerWidth,
+  drawings: [...document.querySelectorAll("svg")].map(svg => {
+    const box = svg.getBoundingClientRect();
+    const shapes = [...svg.querySelectorAll("rect,polyline")].map(each => inside(each.getBoundingClientRect(), box));
+    return {height: box.height, shapes: shapes.length, inside: shapes.every(each => each)};
+  }),
+});
+</script>
+"""
 
 
 def _samples(index: int, is_worker: bool = True) -> list[tuple[float, MemberStatus]]:
@@ -33,7 +55,28 @@ def test_a_page_stands_alone() -> None:
     assert "a &amp; b.py" in page and "&lt;0&gt;" in page and "60,000 rows in" in page
     drawings = [ElementTree.fromstring(f"<svg{part.partition('</svg>')[0]}</svg>") for part in page.split("<svg")[1:]]
     bars = [each for each in drawings[0] if each.tag.endswith("rect")]
-    assert len(bars) == 9 and len(drawings) == 6  # phases, rows in and out, loss, memory, processors
+    assert len(bars) == 9 and len(drawings) == 5  # phases, rows in, loss, memory, processors
+
+
+@pytest.mark.process
+def test_a_browser_shows_the_page_and_loads_nothing_else(tmp_path: pathlib.Path) -> None:
+    record = Record("a & b.py", "2026-01-01", 2, {"<0>": _samples(0), "<1>": _samples(1)}, {STARTING: 20.0}, 30.0, False)
+    path = tmp_path / "page.html"
+    path.write_text(page_of(record) + _PROBE, encoding="utf-8")
+    document, console = opened(path, tmp_path / "browser")
+    found = re.search(r'data-seen="([^"]*)"', document)
+    assert found is not None and console == []
+    seen = json.loads(html.unescape(found.group(1)))
+    assert seen["loaded"] == [] and not seen["isWide"]
+    assert seen["headings"] == [
+        "Advice", "Phases", "Rows in, each second", "loss", "Memory of a process, in MB", "Processors in use",
+    ]  # fmt: skip
+    assert seen["advice"] == [
+        "Most of the time went into the start: put the work of several short jobs into one.\n"
+        "20 of 30 seconds passed before rows moved; processes took 20 to start."
+    ]
+    assert [each["shapes"] for each in seen["drawings"]] == [6, 2, 2, 2, 2]  # three phases of each member, then its curves
+    assert all(each["height"] > 40 and each["inside"] for each in seen["drawings"])
 
 
 @pytest.mark.parametrize("failed", [None, True])
