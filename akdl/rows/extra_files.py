@@ -6,7 +6,6 @@ fail, as the whole group does, and the next attempt begins in another folder. Ea
 long as it lives. The folder goes with its last process, or with the next start on the host (`akdl.process.owned_folder`).
 """
 
-import contextlib
 import fcntl
 import json
 import os
@@ -137,8 +136,10 @@ def _joined(folder: str) -> int:
         try:
             os.mkdir(folder, 0o700)
         except FileExistsError:
-            with contextlib.suppress(FileNotFoundError):  # it was removed just now
+            try:
                 _check_private(folder)
+            except FileNotFoundError:  # it was removed just now, and another user might put a link in its place
+                continue
         try:
             lock = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:  # it was removed just now
@@ -153,4 +154,7 @@ def _joined(folder: str) -> int:
 def _check_private(folder: str) -> None:
     status = os.lstat(folder)
     if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-        raise ChannelError(f"{folder}, for extra inputs, is not a folder that only this user can access: remove it")
+        raise ChannelError(
+            f"{folder}, for extra inputs, is not a folder that only this user can access: remove it, or let "
+            "an administrator do it"
+        )

@@ -47,7 +47,7 @@ from akdl.wire import (
 )
 from akdl.wire.columns import decode_columns, fill_rows, is_utf8
 from akdl.wire.service import ADDRESS_FILE, PREDICT_SERVICE
-from akdl.wire.token import refuse_strangers
+from akdl.wire.token import RefusesStrangers
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,6 @@ class ModelServer:
     def __init__(self, serving: Serving, address: str, token: str, work_dir: Optional[str] = None) -> None:
         self._serving = serving
         self._work_dir = work_dir
-        self._token = token
         self._ready = threading.Event()
         self._live: Optional[LiveModel] = None
         self._notices: List[Notice] = []
@@ -81,6 +80,7 @@ class ModelServer:
         self._socket = address[len("unix:") :] if address.startswith("unix:") else None
         self._server = grpc.server(
             futures.ThreadPoolExecutor(_CALLS_AT_ONCE, thread_name_prefix="akdl-predict"),
+            interceptors=[RefusesStrangers(token, "this process has no token for this model")],
             options=[
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_receive_message_length", -1),
@@ -187,7 +187,6 @@ class ModelServer:
 
     def _guarded(self, behaviour: Behaviour) -> Callable[[Any, Any], Any]:
         def call(request: Any, context: Any) -> Any:
-            refuse_strangers(context, self._token, "this process has no token for this model")
             while not self._ready.wait(_LOOK_AGAIN_S):
                 if not context.is_active():
                     context.abort(grpc.StatusCode.CANCELLED, "the client has gone")

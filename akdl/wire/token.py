@@ -1,15 +1,31 @@
 """The secret that a caller has to bring: every line between two processes belongs to one job alone."""
 
 import hmac
-from typing import Any
+from typing import Any, Callable
 
 import grpc
 
 TOKEN = "akdl-token"  # key of the secret in a call's metadata
 
 
-def refuse_strangers(context: Any, token: str, reason: str) -> None:
-    """Abort a call that does not bring the token in its metadata."""
-    given = dict(context.invocation_metadata()).get(TOKEN, "")
-    if not hmac.compare_digest(given, token):
-        context.abort(grpc.StatusCode.UNAUTHENTICATED, reason)
+class RefusesStrangers(grpc.ServerInterceptor):  # type: ignore[misc]
+    """Aborts calls that do not bring the token in their metadata, before their messages are read.
+
+    Args:
+        token: The secret.
+        reason: Why a call is aborted, for the caller.
+    """
+
+    def __init__(self, token: str, reason: str) -> None:
+        def refuse(requests: Any, context: Any) -> None:
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, reason)
+
+        self._token = token
+        # Of a call with one message, gRPC takes the message before it calls anybody, and a thread waits for that. Messages of
+        # a stream are asked for, which nobody does here.
+        self._refusal = grpc.stream_stream_rpc_method_handler(refuse)
+
+    def intercept_service(self, continuation: Callable[[Any], Any], handler_call_details: Any) -> Any:
+        """Return the handler of a call."""
+        given = dict(handler_call_details.invocation_metadata).get(TOKEN, "")
+        return continuation(handler_call_details) if hmac.compare_digest(given, self._token) else self._refusal

@@ -18,7 +18,7 @@ from apache_beam.utils import thread_pool_executor
 
 from akdl.wire import Empty, GroupState, MemberReport, MemberState, SamplePiece
 from akdl.wire.service import GROUP_SERVICE
-from akdl.wire.token import TOKEN, refuse_strangers
+from akdl.wire.token import TOKEN, RefusesStrangers
 from bridge.group.addresses import with_port
 from bridge.group.board import REPORT_S, Board, ask_all_s, essence, report_s
 from bridge.settings import TLS_NAME, Certificate
@@ -60,7 +60,6 @@ class GroupServer:
     def __init__(
         self, host: str, port: int, token: str, attempt: int, size: int, certificate: Certificate | None = None
     ) -> None:
-        self._token = token
         self._attempt = attempt
         self._size = size
         self._lock = threading.Lock()
@@ -68,7 +67,8 @@ class GroupServer:
         self._sample = b""
         # With SO_REUSEPORT, because our own reservation of the port is still open.
         calls = thread_pool_executor.shared_unbounded_instance()  # type: ignore[no-untyped-call]  # see bridge.member.server
-        self._server = grpc.server(calls, options=[("grpc.so_reuseport", 1)])
+        refusal = RefusesStrangers(token, "this process has no token of this group")
+        self._server = grpc.server(calls, interceptors=[refusal], options=[("grpc.so_reuseport", 1)])
         handlers = {
             "Report": grpc.unary_unary_rpc_method_handler(
                 self._report, request_deserializer=MemberReport.FromString, response_serializer=GroupState.SerializeToString
@@ -94,7 +94,6 @@ class GroupServer:
         self._server.stop(grace=_LAST_ANSWER_S).wait()
 
     def _report(self, report: MemberReport, context: Any) -> GroupState:
-        self._refuse_strangers(context)
         state = report.state
         if state.attempt != self._attempt:
             reason = f"member {state.index} belongs to attempt {state.attempt}, this is {self._attempt}"
@@ -105,20 +104,15 @@ class GroupServer:
             return self._board.answer(report, time.monotonic())
 
     def _take_sample(self, pieces: Iterator[SamplePiece], context: Any) -> Empty:
-        self._refuse_strangers(context)
         sample = b"".join(piece.content for piece in pieces)
         with self._lock:
             self._sample = sample
         return Empty()
 
     def _give_sample(self, request: Empty, context: Any) -> Iterator[SamplePiece]:
-        self._refuse_strangers(context)
         with self._lock:
             sample = self._sample
         yield from _pieces(sample)
-
-    def _refuse_strangers(self, context: Any) -> None:
-        refuse_strangers(context, self._token, "this process has no token of this group")
 
 
 class GroupLink:

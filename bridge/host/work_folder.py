@@ -135,6 +135,7 @@ def private_folder(folder: str, purpose: str) -> str:
     status = os.lstat(folder)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
         raise ConfigurationError(
-            f"{folder}, for {purpose}, is not a folder that only this user can access (mode 0700): remove it"
+            f"{folder}, for {purpose}, is not a folder that only this user can access (mode 0700): remove it, or "
+            "let an administrator do it"
         )
     return folder

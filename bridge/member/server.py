@@ -16,7 +16,7 @@ from apache_beam.utils import thread_pool_executor
 
 from akdl.wire import Cluster, Empty, Hello, Outcome, Output, Progress, Shares, Task, Wishes
 from akdl.wire.service import SERVICE
-from akdl.wire.token import refuse_strangers
+from akdl.wire.token import RefusesStrangers
 from bridge.host.socket_path import address_of
 from bridge.member.session import ProtocolError, Session
 
@@ -51,12 +51,12 @@ class BridgeServer:
         self._shares = shares
         self._wishes = wishes
         self._task = task
-        self._token = token
         self._stopped = False
         self._server = grpc.server(
             # Beam's pool, as in PyFlink's own servers. A pool of the standard library takes no call once the program ends.
             # Then gRPC's thread dies, and a program that leaves a job running would wait indefinitely.
             thread_pool_executor.shared_unbounded_instance(),  # type: ignore[no-untyped-call]
+            interceptors=[RefusesStrangers(token, "this process has no token for this bridge")],
             options=[
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_receive_message_length", -1),
@@ -105,7 +105,6 @@ class BridgeServer:
 
     def _guarded(self, behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         def call(request: Any, context: Any) -> Any:
-            refuse_strangers(context, self._token, "this process has no token for this bridge")
             try:
                 return behaviour(request, context)
             except ProtocolError as error:
