@@ -11,6 +11,8 @@ import socket
 import threading
 from typing import NamedTuple
 
+import psutil
+
 from bridge.exceptions import ConfigurationError
 
 # RFC 5737 and 3849: nobody is there, and nothing is sent; it only asks for the way out.
@@ -44,7 +46,7 @@ def own_host(network: str | None = None) -> str:
     """Return an address of this host by which other hosts can reach it.
 
     That is the IPv4 address of the host's own name; where this is a loopback address, or that of another host, the address on
-    the way out, of IPv4 or else of IPv6; where there is no way out, 127.0.0.1.
+    the way out, of IPv4 or else of IPv6; where there is no way out, the first one that others may reach, or else 127.0.0.1.
 
     Args:
         network: Network to take the address from, such as "10.1.0.0/16", for hosts that have several.
@@ -54,20 +56,34 @@ def own_host(network: str | None = None) -> str:
     """
     if network is not None:
         inside = ipaddress.ip_network(network, strict=False)
-        found = address_towards(str(next(inside.hosts(), inside.network_address)))
-        if found is None or ipaddress.ip_address(found) not in inside:
+        own = own_addresses()
+        found = next((address for address in own if ipaddress.ip_address(address) in inside), None)
+        if found is None:
             raise ConfigurationError(
-                f"hostNetwork {network}: the host {socket.gethostname()} has no address in this network; "
-                f"{'it reaches the network from ' + found if found else 'it cannot reach the network'}"
+                f"hostNetwork {network}: the host {socket.gethostname()} has no address in this network; it has {', '.join(own)}"
             )
         return found
     try:
         named = socket.gethostbyname(socket.gethostname())
     except OSError:
         named = "127.0.0.1"
-    if not ipaddress.ip_address(named).is_loopback and _is_own(named):
+    own = own_addresses()
+    others_reach = [address for address in own if not ipaddress.ip_address(address).is_loopback]
+    if named in others_reach:
         return named
-    return next(filter(None, map(address_towards, _NOBODY)), "127.0.0.1")
+    return next(filter(None, [*map(address_towards, _NOBODY), *others_reach]), "127.0.0.1")
+
+
+def own_addresses() -> list[str]:
+    """Return the addresses of the interfaces that are up, IPv4 first; those that need a scope are left out."""
+    up = {name for name, state in psutil.net_if_stats().items() if state.isup}
+    found = [
+        (each.family, each.address)
+        for name, addresses in psutil.net_if_addrs().items()
+        for each in addresses
+        if name in up and each.family in (socket.AF_INET, socket.AF_INET6) and "%" not in each.address
+    ]
+    return [address for _, address in sorted(found, key=lambda each: each[0] != socket.AF_INET)]
 
 
 def reserve(group: str, index: int, attempt: int) -> tuple[int, int]:
@@ -118,15 +134,6 @@ def _bound(port: int) -> socket.socket:
         holder.close()
         raise
     return holder
-
-
-def _is_own(address: str) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        try:
-            probe.bind((address, 0))
-        except OSError:
-            return False
-    return True
 
 
 def address_towards(target: str) -> str | None:

@@ -44,7 +44,10 @@ def test_a_host_without_a_name_and_without_a_way_out_is_alone(monkeypatch: pytes
 
     monkeypatch.setattr(socket, "gethostbyname", unknown)
     monkeypatch.setattr(addresses, "address_towards", lambda target: None)
+    monkeypatch.setattr(addresses, "own_addresses", lambda: ["127.0.0.1", "::1"])
     assert own_host() == "127.0.0.1"
+    monkeypatch.setattr(addresses, "own_addresses", lambda: ["127.0.0.1", "192.0.2.7", "2001:db8::7"])
+    assert own_host() == "192.0.2.7", "a network without a way out of it"
 
 
 _WITH_IPV6_ONLY = """
@@ -72,7 +75,7 @@ def test_ipv6_addresses_stand_in_brackets() -> None:
 
 def test_a_network_chooses_among_addresses() -> None:
     assert own_host("127.0.0.0/8").startswith("127.")
-    with pytest.raises(ConfigurationError, match="hostNetwork 203.0.113.0/24: the host .* has no address in this network"):
+    with pytest.raises(ConfigurationError, match="hostNetwork 203.0.113.0/24: the host .* has no address in this network; it has 127.0.0.1"):
         own_host("203.0.113.0/24")
 
 
