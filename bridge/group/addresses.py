@@ -60,7 +60,8 @@ def own_host(network: str | None = None) -> str:
         found = next((address for address in own if ipaddress.ip_address(address) in inside), None)
         if found is None:
             raise ConfigurationError(
-                f"hostNetwork {network}: the host {socket.gethostname()} has no address in this network; it has {', '.join(own)}"
+                f"hostNetwork {network}: the host {socket.gethostname()} has no address in this network; "
+                f"it has {', '.join(own)}"
             )
         return found
     try:
@@ -75,7 +76,7 @@ def own_host(network: str | None = None) -> str:
 
 
 def own_addresses() -> list[str]:
-    """Return the addresses of the interfaces that are up, IPv4 first; those that need a scope are left out."""
+    """Return the addresses of the interfaces that are up, IPv4 first; addresses with a scope are left out."""
     up = {name for name, state in psutil.net_if_stats().items() if state.isup}
     found = [
         (each.family, each.address)

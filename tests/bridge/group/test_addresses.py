@@ -75,7 +75,9 @@ def test_ipv6_addresses_stand_in_brackets() -> None:
 
 def test_a_network_chooses_among_addresses() -> None:
     assert own_host("127.0.0.0/8").startswith("127.")
-    with pytest.raises(ConfigurationError, match="hostNetwork 203.0.113.0/24: the host .* has no address in this network; it has 127.0.0.1"):
+    with pytest.raises(
+        ConfigurationError, match="hostNetwork 203.0.113.0/24: the host .* has no address in this network; it has 127.0.0.1"
+    ):
         own_host("203.0.113.0/24")
 
 
