@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow test-network fuzz soak check fmt proto stubs docs pictures dist clean
+.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow test-network test-installs fuzz soak check fmt proto stubs docs pictures dist clean
 
 setup: $(INSTALLED)
 
@@ -54,6 +54,10 @@ test-network: setup
 FUZZ_CASES ?= 100000
 fuzz: setup
 	AKDL_FUZZ_CASES=$(FUZZ_CASES) $(PYTEST) tests/fuzz --timeout 0 --numprocesses $(TESTS_AT_ONCE)
+
+# Each extra in a fresh environment, on each Python here that it allows; about ten minutes, and needs a package index.
+test-installs: setup
+	AKDL_TEST_INSTALLS=1 $(PYTEST) tests/test_installs.py
 
 # Jobs in a row in one program, each with a random fault; about ten minutes on two cores that do nothing else.
 SOAK_JOBS ?= 200

@@ -42,10 +42,15 @@ def _with_packages(folder: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-def _uv(*arguments: str) -> None:
+def find_uv() -> str:
+    """Return the path of uv; skip the test where there is none."""
     beside = pathlib.Path(sys.executable).with_name("uv")
     uv = str(beside) if beside.exists() else shutil.which("uv")
     if uv is None:
         pytest.skip("there is no uv, neither beside the Python of the tests nor on PATH")
-    done = subprocess.run([uv, *arguments], capture_output=True, text=True, timeout=200)
+    return uv
+
+
+def _uv(*arguments: str) -> None:
+    done = subprocess.run([find_uv(), *arguments], capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,81 @@
+"""What a release holds: the sources with all that builds and explains them, and one wheel, whichever way it is built."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+import pytest
+
+from tests.support.installs import ROOT
+
+pytestmark = pytest.mark.process
+
+NOT_OF_A_RELEASE = {".gitignore", ".ci"}
+
+
+def run(*command: str, folder: pathlib.Path) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Copy what git knows, and what earlier work leaves beside it."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("no git knows which files are ours")
+    folder = tmp_path_factory.mktemp("release") / "checkout"
+    for name in run("git", "ls-files", "--cached", "--others", "--exclude-standard", folder=ROOT).splitlines():
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    for left in ("docs/api/index.md", "tests/__pycache__/test_x.cpython-311.pyc", "build/docs/index.html", ".venv/pyvenv.cfg"):
+        (folder / left).parent.mkdir(parents=True, exist_ok=True)
+        (folder / left).touch()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sources(checkout: pathlib.Path) -> pathlib.Path:
+    """Make the archive of sources as `make dist` does, without a network."""
+    run(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", "../dist", folder=checkout)
+    (archive,) = (checkout.parent / "dist").glob("*.tar.gz")
+    return archive
+
+
+def wheel_of(folder: pathlib.Path, place: pathlib.Path) -> pathlib.Path:
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(place), folder=folder)
+    (built,) = place.glob("*.whl")
+    return built
+
+
+def test_the_sources_hold_what_git_knows(checkout: pathlib.Path, sources: pathlib.Path) -> None:
+    known = run("git", "ls-files", "--cached", "--others", "--exclude-standard", folder=ROOT).splitlines()
+    known = [name for name in known if name.split("/")[0] not in NOT_OF_A_RELEASE and (ROOT / name).is_file()]
+    with tarfile.open(sources) as archive:
+        held = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
+    assert set(known) - held == set()
+    made = {name for name in held - set(known) if "akdl.egg-info/" not in name}
+    assert made == {"PKG-INFO", "setup.cfg"}, "and nothing that earlier work has left"
+
+
+@pytest.mark.slow
+def test_both_ways_to_a_wheel_give_the_same_files(
+    checkout: pathlib.Path, sources: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    with tarfile.open(sources) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.iterdir()
+    wheels = [wheel_of(unpacked, tmp_path / "one"), wheel_of(checkout, tmp_path / "other")]
+    one, other = (set(zipfile.ZipFile(wheel).namelist()) for wheel in wheels)
+    assert one == other
+    packages = {name.split("/")[0] for name in one if ".dist-info/" not in name}
+    assert packages == {"akdl", "bridge", "operators"}
+    texts = list((ROOT / "bridge").rglob("*.java"))
+    assert texts and {path.relative_to(ROOT).as_posix() for path in texts} <= one
+    run(sys.executable, "-m", "twine", "check", "--strict", str(sources), *map(str, wheels), folder=tmp_path)

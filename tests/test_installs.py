@@ -1,0 +1,92 @@
+"""Each extra in a fresh environment, on each Python here that it allows; `make test-installs`, some minutes and a package index."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.environment import ENVIRONMENT
+from tests.support.installs import wheel
+from tests.support.uv import find_uv
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not os.environ.get("AKDL_TEST_INSTALLS"), reason="takes minutes and a package index: make test-installs"
+    ),
+]
+
+ALL = [f"3.{minor}" for minor in range(7, 14)]
+FLINK = ["3.9", "3.10", "3.11", "3.12"]
+DEV = ["3.9", "3.10", "3.11", "3.12", "3.13"]
+TRAINING = "import tensorflow, akdl.engine.train, akdl.keras.train"
+JOB = """
+from operators import *
+useLocalEnv(1)
+rows = MemSourceBatchOp([(1,), (2,), (3,)], "x LONG").filter("x > 1").collectToDataframe()
+assert sorted(rows.x) == [2, 3], rows
+"""
+# What each extra promises: these lines run where nothing else is installed.
+PROMISES = {
+    "": (ALL, "import akdl.runner.config, akdl.testing, akdl.features"),
+    "files": (ALL, "import fsspec; fsspec.filesystem('memory')"),
+    "tls": (ALL, "from cryptography import x509"),
+    "tf": (ALL, TRAINING),
+    "flink": (FLINK, JOB),
+    "flink,tf": (FLINK, JOB + TRAINING),
+    "dev": (DEV, "import pytest, sphinx, furo, myst_parser, mypy, grpc_tools, nbclient, twine, build, IPython"),
+}
+CASES = [(extra, python) for extra, (pythons, _) in PROMISES.items() for python in pythons]
+
+
+def uv(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([find_uv(), *arguments], capture_output=True, text=True, timeout=900)
+
+
+def interpreter(version: str) -> str:
+    """Return an interpreter of a version, or skip."""
+    if version == "{}.{}".format(*sys.version_info):
+        return sys.executable
+    for path in sorted(pathlib.Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}")):
+        return str(path)
+    found = uv("python", "find", "--no-python-downloads", version)
+    if found.returncode != 0:
+        pytest.skip(f"there is no Python {version}")
+    return found.stdout.strip()
+
+
+@pytest.mark.parametrize(("extra", "python"), CASES)
+def test_a_fresh_environment_keeps_the_promise(extra: str, python: str, tmp_path: pathlib.Path) -> None:
+    venv, base = tmp_path / "venv", interpreter(python)
+    subprocess.run([base, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=100)
+    fresh = str(venv / "bin" / "python")
+    installed = uv("pip", "install", "--python", fresh, f"{wheel()}[{extra}]" if extra else str(wheel()))
+    assert installed.returncode == 0, installed.stderr
+    fits = uv("pip", "check", "--python", fresh)
+    assert fits.returncode == 0, fits.stderr
+    hidden = ("PYTHONPATH", "JAVA_HOME")
+    environment = {name: value for name, value in ENVIRONMENT.items() if name not in hidden}
+    done = subprocess.run(
+        [fresh, "-c", PROMISES[extra][1]], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=400
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    commands = {path.name for path in (venv / "bin").glob("akdl-*")}
+    assert commands == {"akdl-doctor", "akdl-estimator", "akdl-keras", "akdl-report"}
+
+
+@pytest.mark.parametrize("python", ALL)
+@pytest.mark.parametrize("extra", ["tf-gpu", "flink", "tf"])
+def test_an_extra_resolves_or_says_why_not(extra: str, python: str, tmp_path: pathlib.Path) -> None:
+    """Without installing: what a large extra would bring."""
+    (tmp_path / "in.txt").write_text(f"akdl[{extra}] @ {wheel().as_uri()}\n")
+    done = uv("pip", "compile", "--no-header", "--python-version", python, str(tmp_path / "in.txt"))
+    brings = {line.partition("==")[0] for line in done.stdout.splitlines()}
+    if extra == "flink" and python not in FLINK:
+        assert done.returncode != 0 and "apache-flink" in done.stderr, "an extra without what it promises would be worse"
+        return
+    assert done.returncode == 0, done.stderr
+    assert brings & ({"apache-flink"} if extra == "flink" else {"tensorflow", "tensorflow-cpu", "tensorflow-gpu"})
