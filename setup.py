@@ -66,7 +66,6 @@ GROUP_TLS = ["cryptography>=41"]
 
 DEVELOPMENT = [
     "build>=1",
-    "ipykernel",
     "jupyter_client>=7",
     "pexpect",
     "crc32c>=2.4",  # what our checksums are compared with

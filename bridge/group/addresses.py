@@ -77,12 +77,12 @@ def own_host(network: str | None = None) -> str:
 
 def own_addresses() -> list[str]:
     """Return the addresses of the interfaces that are up, IPv4 first; addresses with a scope are left out."""
-    up = {name for name, state in psutil.net_if_stats().items() if state.isup}
+    up = {name for name, state in psutil.net_if_stats().items() if state.isup}  # without aliases such as eth0:1
     found = [
         (each.family, each.address)
         for name, addresses in psutil.net_if_addrs().items()
         for each in addresses
-        if name in up and each.family in (socket.AF_INET, socket.AF_INET6) and "%" not in each.address
+        if name.partition(":")[0] in up and each.family in (socket.AF_INET, socket.AF_INET6) and "%" not in each.address
     ]
     return [address for _, address in sorted(found, key=lambda each: each[0] != socket.AF_INET)]
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from bridge.exceptions import ConfigurationError
@@ -48,6 +50,22 @@ def test_a_host_without_a_name_and_without_a_way_out_is_alone(monkeypatch: pytes
     assert own_host() == "127.0.0.1"
     monkeypatch.setattr(addresses, "own_addresses", lambda: ["127.0.0.1", "192.0.2.7", "2001:db8::7"])
     assert own_host() == "192.0.2.7", "a network without a way out of it"
+
+
+def test_interfaces_that_are_up_have_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(family: int, address: str) -> list[SimpleNamespace]:
+        return [SimpleNamespace(family=family, address=address)]
+
+    interfaces = {
+        "eth0": found(socket.AF_INET6, "2001:db8::7") + found(socket.AF_INET6, "fe80::7%eth0") + found(-1, "00:00:5e:00:53:01"),
+        "eth0:1": found(socket.AF_INET, "192.0.2.7"),
+        "eth1": found(socket.AF_INET, "192.0.2.8"),
+    }
+    monkeypatch.setattr(psutil, "net_if_addrs", lambda: interfaces)
+    monkeypatch.setattr(
+        psutil, "net_if_stats", lambda: {name: SimpleNamespace(isup=name == "eth0") for name in ("eth0", "eth1")}
+    )
+    assert addresses.own_addresses() == ["192.0.2.7", "2001:db8::7"]
 
 
 _WITH_IPV6_ONLY = """
