@@ -7,27 +7,51 @@ import shutil
 from typing import Iterator
 
 from akdl.process.file_lock import is_linked, try_lock
+from akdl.process.private_file import is_private_folder
 
 _LOCK = "lock"
 
 
-@contextlib.contextmanager
-def locked(folder: str) -> Iterator[None]:
-    """Hold the lock of a folder, which is made if need be. It may be another folder than a moment ago."""
+def lock_of(folder: str, name: str = _LOCK, shared: bool = False) -> int:
+    """Return the descriptor of a folder's lock, which is held until it is closed. The folder is made if need be.
+
+    Args:
+        folder: Its path. It may be another folder than a moment ago.
+        name: Of the lock in it.
+        shared: Others may hold the lock at the same time, if they share it too.
+
+    Raises:
+        PermissionError: Somebody else has made the folder, or could look into it.
+    """
     while True:
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700)
         try:
-            lock = os.open(os.path.join(folder, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:
+            if not is_private_folder(folder):  # before anything is made in it
+                raise PermissionError(
+                    f"{folder} is not a folder that only this user can access: remove it, or let an administrator do it"
+                )
+            lock = os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:  # it was removed just now
             continue
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if is_linked(lock):
-                yield
-                return
-        finally:
+            fcntl.flock(lock, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        except BaseException:
             os.close(lock)
+            raise
+        if is_linked(lock):
+            return lock
+        os.close(lock)
+
+
+@contextlib.contextmanager
+def locked(folder: str) -> Iterator[None]:
+    """Hold the lock of a folder; see `lock_of`."""
+    lock = lock_of(folder)
+    try:
+        yield
+    finally:
+        os.close(lock)
 
 
 @contextlib.contextmanager

@@ -13,8 +13,9 @@ import socket
 import zlib
 from typing import Callable, Iterator, List, NamedTuple, Optional, Sequence
 
+from akdl.process import shared_folder
 from akdl.process.channel import ChannelError
-from akdl.process.file_lock import is_linked, try_lock
+from akdl.process.file_lock import try_lock
 from akdl.process.owned_folder import LOCK
 from akdl.process.private_file import private
 from akdl.rows.chunk_file import ChunkFile
@@ -58,7 +59,11 @@ class ExtraFiles:
         self._writes: Optional[bool] = None if is_shared and columns else True
         self._writer_lock = -1
         if self._writes is None:
-            self._lock = _joined(folder)
+            try:
+                self._lock = shared_folder.lock_of(folder, LOCK, shared=True)  # until this process ends
+            except PermissionError as error:
+                raise ChannelError(f"extra inputs: {error}") from None
+            os.pwrite(self._lock, socket.gethostname().encode(), 0)  # for `owned_folder.sweep`
 
     def append(self, number: int, rows: int, columns: bytes) -> None:
         """Take a chunk of input `number`, counted from 1."""
@@ -128,33 +133,3 @@ class ExtraFiles:
 
     def _opened_writer_lock(self) -> int:
         return os.open(os.path.join(self._folder, _WRITER), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
-def _joined(folder: str) -> int:
-    """Return the descriptor of a folder's lock, which is shared until this process ends. The folder is made if need be."""
-    while True:
-        try:
-            os.mkdir(folder, 0o700)
-        except FileExistsError:
-            try:
-                _check_private(folder)
-            except FileNotFoundError:  # it was removed just now, and another user might put a link in its place
-                continue
-        try:
-            lock = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:  # it was removed just now
-            continue
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        if is_linked(lock):
-            os.pwrite(lock, socket.gethostname().encode(), 0)  # for `owned_folder.sweep`
-            return lock
-        os.close(lock)
-
-
-def _check_private(folder: str) -> None:
-    status = os.lstat(folder)
-    if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-        raise ChannelError(
-            f"{folder}, for extra inputs, is not a folder that only this user can access: remove it, or let "
-            "an administrator do it"
-        )

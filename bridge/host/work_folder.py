@@ -7,13 +7,12 @@ import errno
 import os
 import pathlib
 import shutil
-import stat
 import tempfile
 from collections.abc import Sequence
 
 import akdl.wire
 from akdl.process.owned_folder import OwnedFolder
-from akdl.process.private_file import private
+from akdl.process.private_file import is_private_folder, private
 from bridge.exceptions import ConfigurationError
 from bridge.host.carried import arrived
 from bridge.host.process import start_detached
@@ -132,8 +131,7 @@ def private_folder(folder: str, purpose: str) -> str:
     """
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder, 0o700)
-    status = os.lstat(folder)
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+    if not is_private_folder(folder):
         raise ConfigurationError(
             f"{folder}, for {purpose}, is not a folder that only this user can access (mode 0700): remove it, or "
             "let an administrator do it"

@@ -156,3 +156,4 @@ def test_a_folder_that_others_may_look_into_is_refused(folder: str) -> None:
     os.chmod(folder, 0o755)
     with pytest.raises(ChannelError, match="is not a folder that only this user can access"):
         joined(folder)
+    assert os.listdir(folder) == [], "nothing is made in it"
