@@ -59,23 +59,32 @@ class LogFolder:
 
     def copy(self) -> None:
         """Copy what has changed since the last time; warn once where that fails."""
-        found = {}
-        for folder, _, names in os.walk(self.path):
-            for name in names:
-                path = os.path.join(folder, name)
-                state = os.stat(path)
-                found[os.path.relpath(path, self.path)] = (state.st_size, state.st_mtime_ns)
-        changed = sorted(name for name, state in found.items() if self._copied.get(name) != state)
-        if not changed:
-            return
         try:
+            found = dict(self._states())
+            changed = sorted(name for name, state in found.items() if self._copied.get(name) != state)
+            if not changed:
+                return
             with opened_with_fsspec(self._address) as (system, root):
                 for name in changed:
                     target = f"{root}/{name.replace(os.sep, '/')}"
                     system.makedirs(target.rpartition("/")[0], exist_ok=True)
-                    system.put_file(os.path.join(self.path, name), target)
+                    path = os.path.join(self.path, name)
+                    try:
+                        system.put_file(path, target)
+                    except FileNotFoundError:
+                        if os.path.exists(path):  # it is not the script that has removed it just now
+                            raise
                     self._copied[name] = found[name]
         except (OSError, FileError) as error:
             if not self._is_told:
                 self._is_told = True
                 logger.warning("cannot copy what the script logs to %s: %s", shown(self._address), error)
+
+    def _states(self) -> Iterator[Tuple[str, Tuple[int, int]]]:
+        """Yield each file's name below the folder, with its size and the time of its last change."""
+        for folder, _, names in os.walk(self.path):
+            for name in names:
+                path = os.path.join(folder, name)
+                with contextlib.suppress(FileNotFoundError):  # the script has removed it just now
+                    state = os.stat(path)
+                    yield os.path.relpath(path, self.path), (state.st_size, state.st_mtime_ns)

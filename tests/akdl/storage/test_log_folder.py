@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+from typing import Any
 
 import fsspec
 import pytest
@@ -45,3 +47,29 @@ def test_an_address_that_refuses_is_told_once(tmp_path: pathlib.Path, caplog: py
     folder.copy()
     (line,) = caplog.messages
     assert "cannot copy what the script logs to nosuch://" in line and "secret" not in line
+
+
+def test_a_file_that_goes_meanwhile_stops_no_copy(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    system = fsspec.filesystem("memory")
+    folder = LogFolder("memory://runs/c", str(tmp_path))
+    for name in ("a.tmp", "b.tmp", "events"):
+        pathlib.Path(folder.path).mkdir(exist_ok=True)
+        pathlib.Path(folder.path, name).write_bytes(b"1")
+    stat, put = os.stat, type(system).put_file
+
+    def gone_before_the_look(path: str, **options: Any) -> os.stat_result:
+        if str(path).endswith("a.tmp"):
+            pathlib.Path(path).unlink(missing_ok=True)
+        return stat(path, **options)
+
+    def gone_before_the_copy(system: Any, path: str, target: str, **options: Any) -> None:
+        pathlib.Path(folder.path, "b.tmp").unlink(missing_ok=True)
+        put(system, path, target, **options)
+
+    monkeypatch.setattr(os, "stat", gone_before_the_look)
+    monkeypatch.setattr(type(system), "put_file", gone_before_the_copy)
+    folder.copy()
+    assert system.cat("/runs/c/events") == b"1" and not system.exists("/runs/c/a.tmp")
+    assert caplog.messages == []
