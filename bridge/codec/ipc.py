@@ -19,15 +19,21 @@ def read_batch(data: bytes) -> pa.RecordBatch:
 
 def write_batch(batch: pa.RecordBatch) -> bytes:
     """Return a stream of one batch."""
+    (whole,) = write_parts(batch)
+    return whole
+
+
+def write_parts(batch: pa.RecordBatch, size: int | None = None) -> Iterator[bytes]:
+    """Yield a stream of one batch in parts of at most about so many bytes. The batch is not held once the first is out.
+
+    Args:
+        batch: The rows.
+        size: Bytes of a part; by default all are one part.
+    """
     # `serialize` allocates once, as much as it takes; a growing buffer would be copied again and again.
-    return b"".join([batch.schema.serialize(), batch.serialize(), _END])
-
-
-def write_parts(batch: pa.RecordBatch, size: int) -> Iterator[bytes]:
-    """Yield a stream of one batch in parts of at most about so many bytes. The batch is not held once the first is out."""
     head, body = batch.schema.serialize(), batch.serialize()
     del batch
-    if len(body) <= size:
+    if size is None or len(body) <= size:
         yield b"".join([head, body, _END])
         return
     yield head.to_pybytes()
