@@ -110,6 +110,11 @@ class Elsewhere:
             raise error
         return result  # type: ignore[no-any-return]
 
+    def elements(self, following: Callable[[], _Result | None]) -> Iterator[_Result]:
+        """Yield what a function returns, until it returns None; see `wait_for`."""
+        while (element := self.wait_for(following)) is not None:
+            yield element
+
     def close(self) -> None:
         """Let the thread end after its call."""
         self._calls.put(None)

@@ -48,14 +48,14 @@ class PredictOp(WithParams, Operator[Any]):
 
     def _predict_with_saved_model(self, data: Operator[Any], models: Operator[Any] | None = None) -> None:
         """Make this operator's table with the model at `modelPath`; see `_predict`."""
-        name, address, elsewhere = type(self).__name__, self._values_of_all()["modelPath"], _is_remote(data)
+        name, address, is_elsewhere = type(self).__name__, self._values_of_all()["modelPath"], _is_remote(data)
         try:
             path = None if is_remote(address) else local_path(address)
-            if path is None or (elsewhere and os.path.exists(path)):
+            if path is None or (is_elsewhere and os.path.exists(path)):
                 path = packed_model(address)
         except (FileError, ModelError) as error:
             raise ConfigurationError(f"{name}: modelPath: {error}") from None
-        if not elsewhere and not os.path.exists(path):
+        if not is_elsewhere and not os.path.exists(path):
             raise ConfigurationError(f"{name}: modelPath: there is no {path}")
         self._predict(data, path, models)
 
@@ -301,5 +301,5 @@ def _rows(model: BatchOperator) -> Iterator[tuple[Any, Any]]:
         with planning():
             rows = stack.enter_context(model.getOutputTable().execute().collect())  # leaving it cancels the job
         thread = stack.enter_context(elsewhere())
-        while (row := thread.wait_for(lambda: next(rows, None))) is not None:
+        for row in thread.elements(lambda: next(rows, None)):
             yield row[0], row[1]

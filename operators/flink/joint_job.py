@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from bridge.codec.ipc import read_batch
-from bridge.interrupts import Elsewhere, elsewhere, interrupts_later
+from bridge.interrupts import elsewhere, interrupts_later
 from bridge.table_env import planning
 
 if TYPE_CHECKING:
@@ -113,18 +113,13 @@ def _job(
     try:
         with interrupts_later(), elsewhere() as thread:
             client, chunks = _started(table_env, collected, inserted, name or _DEFAULT_NAME)
-            yield iter(()) if chunks is None else _elements(chunks, thread)
+            yield thread.elements(lambda: chunks.next() if chunks is not None and chunks.hasNext() else None)
             thread.wait_for(lambda: client.getJobExecutionResult().get())
     except BaseException:
         if client is not None:
             with suppress(Exception):  # it may have ended, as where it has failed
                 client.cancel().get(_CANCEL_S, get_gateway().jvm.java.util.concurrent.TimeUnit.SECONDS)
         raise
-
-
-def _elements(chunks: Any, thread: Elsewhere) -> Iterator[Any]:
-    while (element := thread.wait_for(lambda: chunks.next() if chunks.hasNext() else None)) is not None:
-        yield element
 
 
 @planning()
