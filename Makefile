@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow test-network test-installs fuzz soak check fmt proto stubs docs pictures dist clean
+.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow test-network test-installs fuzz soak check fmt proto stubs docs docs-links pictures dist clean
 
 setup: $(INSTALLED)
 
@@ -84,6 +84,10 @@ stubs: setup
 # All pages with the API reference, as HTML; without a network.
 docs: setup
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html docs build/docs
+
+# Whether the links that leave the pages lead somewhere; needs a network.
+docs-links: setup
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder linkcheck docs build/links
 
 pictures: setup
 	$(BIN)/python scripts/draw_docs.py

@@ -37,6 +37,15 @@ def test_links_and_files(page: pathlib.Path) -> None:
     assert missing + [file for file in files if not (ROOT / file).exists()] == []
 
 
+def test_links_that_leave_the_pages_are_whole_addresses() -> None:
+    """Whether they lead somewhere, `make docs-links` tries."""
+    text = "".join(CODE.sub("", page.read_text(encoding="utf-8")) for page in PAGES)
+    text = re.sub(r"`[^`]*`", "", text)
+    links = re.findall(r"\]\((https?://[^)\s]+)\)", text)
+    assert links and [link for link in links if not re.fullmatch(r"https://[\w-]+(\.[\w-]+)+(/[\w.~%/#?=&-]*)?", link)] == []
+    assert len(re.findall(r"https?://", text)) == len(links), "each is a link with words"
+
+
 def test_every_page_is_in_the_index() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     named = set(re.findall(r"^(?:[^<\n`]*<)?([\w/]+)>?$", index, re.MULTILINE))
