@@ -61,6 +61,7 @@ def test_tables_from_memory_leave_no_folders(env: MLEnv, tmp_path: pathlib.Path,
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("tmp")] == []
 
 
+@pytest.mark.flink
 def test_no_rows_from_memory(env: MLEnv) -> None:
     empty = MemSourceBatchOp([], "a LONG, b ARRAY<STRING>")
     assert empty.getColTypes() == ["BIGINT", "ARRAY<STRING>"]

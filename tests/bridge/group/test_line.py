@@ -172,7 +172,7 @@ def relay(port: int, cut_after: int) -> Iterator[tuple[int, list[int]]]:
 
 def test_a_line_that_is_cut_again_and_again_goes_on(server: GroupServer, port: int) -> None:
     answers = Answers()
-    with relay(port, cut_after=2000) as (through, carried):
+    with relay(port, cut_after=1000) as (through, carried):
         link = GroupLink(f"127.0.0.1:{through}", TOKEN, 2, lambda: OwnWord(member(1)()), answers.take)
         try:
             wait_until(lambda: len(carried) > 3, "the connection was cut, and made again")
