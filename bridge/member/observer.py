@@ -125,7 +125,11 @@ class Observer:
             return STARTING
         if session.cluster is None:
             return JOINING
-        if session.outcome is not None or session.progress.exporting:
+        if session.outcome is not None:
+            exports = session.outcome.HasField("success")
+        else:
+            exports = session.progress.exporting
+        if exports:
             return EXPORTING
         return TRAINING if session.has_ended_input else FEEDING
 

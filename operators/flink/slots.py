@@ -90,13 +90,14 @@ def check_slots(config: FlinkConfiguration, needs: Sequence[Need], wait_s: float
 
 
 def rest_of(config: FlinkConfiguration) -> Rest | None:
-    """Return the REST endpoint of the cluster that jobs run on; None where it is not known, or there is no cluster.
+    """Return the REST endpoint of the cluster that jobs run on; None where there is no cluster.
+
+    With high availability it is that of the JobManager which was named, as all of them answer for the one that leads.
 
     Args:
         config: The effective configuration of the jobs' environment.
     """
-    high_availability = config.get("high-availability.type", "NONE").upper() != "NONE"  # another JobManager may lead
-    if config.get("execution.target", "") != "remote" or high_availability:
+    if config.get("execution.target", "") != "remote":
         return None
     tls = any(config.get(key, "false").lower() == "true" for key in ("security.ssl.rest.enabled", "security.ssl.enabled"))
     host = config.get("rest.address", "") or config.get("jobmanager.rpc.address", "")

@@ -13,6 +13,7 @@ from operators.progress.state import Line
 SWITCH = "AKDL_PROGRESS"  # 0 shows nothing
 FIRST_S = 4.0
 EVERY_S = 10.0
+_AGAIN_S = 60.0  # a line that has not changed is a sign of life
 
 
 class Renderer(Protocol):
@@ -94,7 +95,7 @@ class NotebookRenderer:
 
 
 class LogRenderer:
-    """A line after `FIRST_S`, then one every `EVERY_S`.
+    """A line after `FIRST_S`, then one every `EVERY_S` where anything has changed, and every `_AGAIN_S` where nothing has.
 
     Args:
         stream: Where they are written.
@@ -105,12 +106,23 @@ class LogRenderer:
         self._stream = stream
         self._now = now
         self._due = now() + FIRST_S
+        self._written: dict[int, tuple[Line, float]] = {}  # by the place of a line: the last one, and when
 
     def show(self, lines: Sequence[Line]) -> None:
-        """Write the lines, if it is time."""
-        if self._now() >= self._due:
-            self._due = self._now() + EVERY_S
-            self.end(lines)
+        """Write the lines that say something new, if it is time."""
+        now = self._now()
+        if now < self._due:
+            return
+        self._due = now + EVERY_S
+        news = {place: line for place, line in enumerate(lines) if self._is_news(place, line, now)}
+        self._written.update((place, (line, now)) for place, line in news.items())
+        self.end(list(news.values()))
+
+    def _is_news(self, place: int, line: Line, now: float) -> bool:
+        if place not in self._written:
+            return True
+        before, written = self._written[place]
+        return now - written >= _AGAIN_S or not (line == before or line.is_idle and before.is_idle)
 
     def end(self, lines: Sequence[Line]) -> None:
         """Write the lines."""

@@ -48,11 +48,13 @@ class Line:
         name: Of the operator.
         text: The rest of the line.
         done: Which part of its work is done, 0 to 1; None where the size of the work is not known.
+        is_idle: Whether nothing but time can have passed since another idle line.
     """
 
     name: str
     text: str
     done: float | None = None
+    is_idle: bool = False
 
     def __str__(self) -> str:
         return f"{self.name}: {self.text}"
@@ -120,7 +122,7 @@ class OperatorState:
         if left_s is not None:
             parts.append(f"{_duration(left_s)} left")
         parts += self._waits()
-        return Line(self._shown.name, ", ".join(parts), done)
+        return Line(self._shown.name, ", ".join(parts), done, self._phase == WAITING)
 
     def last_line(self, failed: bool = False) -> Line:
         """Return what is shown at the end of the job.

@@ -60,6 +60,22 @@ def test_who_waits_hears_it_at_once_and_the_call_goes_on() -> None:
         ended.wait()
 
 
+def test_who_waits_hears_one_that_another_thread_got() -> None:
+    goes_on, ended = threading.Event(), threading.Event()
+
+    def call() -> None:  # in a thread, which sends it to itself
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        goes_on.wait()
+        ended.set()
+
+    with interrupts_later():
+        with pytest.raises(KeyboardInterrupt):
+            waited_for(call)
+        assert not ended.is_set()
+        goes_on.set()
+        ended.wait()
+
+
 def test_one_that_came_before_is_raised_instead_of_waiting() -> None:
     called = []
     with interrupts_later():

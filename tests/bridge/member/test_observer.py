@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from akdl.wire import Hello, Outcome, Progress, Report, Success
+from akdl.wire import Failure, Hello, Outcome, Progress, Report, Success
 from akdl.wire.service import PROTOCOL
 from bridge.member.observer import Observer
 from bridge.member.session import Session
@@ -52,6 +52,17 @@ def test_phases_follow_the_session() -> None:
     assert (status.rows_in, status.rows_read, status.attempt, status.cpu_s) == (7, 7, 2, 1.5)
     assert (status.step, status.metrics, status.is_worker) == (3, {"bad": None, "loss": 0.5}, True)
     assert not _observer(session, 1).status.is_worker
+
+
+def test_a_script_that_has_failed_exports_nothing() -> None:
+    session = Session(0, 1 << 20)
+    session.connect(Hello(protocol=PROTOCOL))
+    session.cluster = "{}"
+    session.end_input()
+    observer = _observer(session)
+    session.finish(Outcome(failure=Failure(type="KeyError", message="'x'")))
+    observer.look()
+    assert observer.status.phase == TRAINING and observer.status.failed
 
 
 def test_a_status_lies_beside_flinks_logs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

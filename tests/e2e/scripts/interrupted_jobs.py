@@ -11,7 +11,14 @@ from typing import Any
 
 from pyflink.table.udf import udf
 
-from operators import BatchOperator, StreamOperator, TensorFlow2BatchOp, TensorFlow2StreamOp, useLocalEnv
+from operators import (
+    BatchOperator,
+    StreamOperator,
+    TensorFlow2BatchOp,
+    TensorFlow2StreamOp,
+    TF2TableModelTrainBatchOp,
+    useLocalEnv,
+)
 
 SCRIPT = """
 import pathlib, time
@@ -23,6 +30,20 @@ def main(config):
     while config.user_params["writes"]:
         config.output_writer.write_batch({"x": list(range(1000))})
     time.sleep(600)
+"""
+EXPORT = """
+import pathlib, threading, time
+import tensorflow as tf
+
+def main(config):
+    def tell():
+        while not config.reports.is_exporting:
+            time.sleep(0.01)
+        pathlib.Path(config.user_params["begun"]).touch()
+    threading.Thread(target=tell, daemon=True).start()
+    module = tf.Module()
+    module.same = tf.function(lambda x: {"y": x}, input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
+    tf.saved_model.save(module, config.saved_model_dir, signatures={"serving_default": module.same})
 """
 BEGUN = os.path.abspath("begun")
 
@@ -69,6 +90,15 @@ def collecting() -> None:
     _with_script(10, writes=True).collectToDataframe()
 
 
+def exporting() -> None:
+    """The script has returned, and a clean process loads what it has saved."""
+    pathlib.Path("exports.py").write_text(EXPORT)
+    op = TF2TableModelTrainBatchOp(
+        userFiles=["exports.py"], mainScriptFile="exports.py", numWorkers=1, numPSs=0, userParams={"begun": BEGUN}
+    )
+    BatchOperator.fromTable(_ids(ENVIRONMENTS.btenv, 10)).link(op).collectToDataframe()
+
+
 def without_script() -> None:
     ENVIRONMENTS.btenv.drop_temporary_function("begin_")
     ENVIRONMENTS.btenv.create_temporary_function("begin_", udf(_begin, result_type="BIGINT"))
@@ -89,7 +119,7 @@ def streaming() -> None:
 
 
 PHASES: dict[str, Callable[[], None]] = {
-    each.__name__: each for each in (starting, feeding, training, collecting, without_script, streaming)
+    each.__name__: each for each in (starting, feeding, training, exporting, collecting, without_script, streaming)
 }
 ENVIRONMENTS: Any = None
 

@@ -15,7 +15,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from operators import resetEnv, useLocalEnv, useRemoteEnv
-from operators.flink.slots import Need, check_slots
+from operators.flink.slots import Need, check_slots, rest_of
 
 GROUP = Need.of_group("TensorFlow2BatchOp", 3, 1)
 
@@ -101,6 +101,19 @@ def test_other_jobs_hold_the_slots(free: int, words: str) -> None:
     )
 
 
+def test_with_high_availability_the_named_job_manager_answers() -> None:
+    with serving(Cluster(2, [2]).answer) as config, pytest.raises(ConfigurationError, match="has 2 in all"):
+        check_slots({**config, "high-availability.type": "zookeeper"}, [GROUP])
+
+
+@pytest.mark.parametrize("key", ["security.ssl.rest.enabled", "security.ssl.enabled"])
+def test_the_endpoint_of_a_cluster_with_tls(key: str) -> None:
+    config = {"execution.target": "remote", "rest.address": "flink.example", "rest.port": "8443"}
+    secured, plain = rest_of({**config, key: "true"}), rest_of(config)
+    assert (repr(secured), repr(plain)) == ("Rest('https://flink.example:8443')", "Rest('flink.example:8443')")
+    assert rest_of({"execution.target": "local"}) is None
+
+
 def test_slots_of_a_job_that_has_just_ended() -> None:
     cluster = Cluster(4, [0, 1, 4])
     with serving(cluster.answer) as config:
@@ -144,7 +157,6 @@ def test_http_errors_and_dead_ends_are_one_log_line(caplog: pytest.LogCaptureFix
         {},
         {"execution.target": "kubernetes-session"},
         {"execution.target": "yarn-session"},
-        {"execution.target": "remote", "high-availability.type": "zookeeper", "rest.address": "127.0.0.1"},
         {"execution.target": "local"},
         {"execution.target": "local", "taskmanager.numberOfTaskSlots": "4"},
         {"execution.target": "local", "taskmanager.numberOfTaskSlots": "2", "minicluster.number-of-taskmanagers": "2"},

@@ -36,6 +36,18 @@ def test_a_log_gets_a_line_now_and_then() -> None:
     assert out.getvalue().splitlines() == ["a.py: at 4", "a.py: at 14", "a.py: at 24", "a.py: the end"]
 
 
+def test_a_log_does_not_repeat_itself() -> None:
+    now, out = [0.0], io.StringIO()
+    log = LogRenderer(out, lambda: now[0])
+    for second in range(100):
+        now[0] = float(second)
+        waits = Line("a.py", f"Flink starts, {second} s", is_idle=True)
+        log.show([waits if second < 80 else Line("a.py", "feeding"), Line("b.py", "training, step 3")])
+    assert out.getvalue().splitlines() == [
+        "a.py: Flink starts, 4 s", "b.py: training, step 3", "a.py: Flink starts, 64 s", "b.py: training, step 3", "a.py: feeding",
+    ]  # fmt: skip
+
+
 def test_a_log_takes_every_character() -> None:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, "ascii")
