@@ -6,11 +6,11 @@ import ast
 import importlib.util
 import json
 import os
-import pathlib
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 
 import pytest
 import yaml
@@ -26,16 +26,7 @@ PROGRAMS = {
     "cd", "cp", "export", "tar", "mkdir", "wget", "make", "pip", "python", "python3.11", "conda", "conda-pack", "uv", "docker",
     "kubectl", "git", "ls",
 }  # fmt: skip
-# Each process runs some pages, one after the other; these take about as long as those.
-GROUPS = {
-    "start": ["README.md", "docs/first_steps.md", "docs/own_data.md", "docs/scripts.md", "docs/streams.md"],
-    "models": ["docs/training.md", "docs/models.md", "docs/keras.md", "docs/estimator.md"],
-    "others": [],
-}
-RUN = [page for group in GROUPS.values() for page in group]
-GROUPS["others"] = sorted(
-    {block.page for block in BLOCKS if block.language in ("python", "sql") and not block.page.startswith("docs/zh")} - set(RUN)
-)
+PAGES = sorted({block.page for block in BLOCKS if block.language in ("python", "sql") and not block.page.startswith("docs/zh")})
 
 
 def of(*languages: str) -> list[Block]:
@@ -116,16 +107,35 @@ def test_translated_pages_show_the_same_code() -> None:
         assert {plain(block) for block in blocks(page)} <= english
 
 
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], list[str]]]:
+    """Run a page in a process that runs them all, and so starts Java once; return what is wrong."""
+    folder = tmp_path_factory.mktemp("pages")
+    errors = folder / "stderr"
+    with errors.open("wb") as stderr, subprocess.Popen(
+        [sys.executable, "-m", "tests.support.page_blocks", str(folder)],
+        cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True,
+        env={**ENVIRONMENT, "PYTHONPATH": os.pathsep.join([str(ROOT), ENVIRONMENT.get("PYTHONPATH", "")])},
+    ) as process:  # fmt: skip
+
+        def run(page: str) -> list[str]:
+            assert process.stdin and process.stdout
+            process.stdin.write(f"{page}\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+            assert answer, errors.read_text(errors="replace")[-5000:]
+            return list(json.loads(answer))
+
+        try:
+            yield run
+            process.communicate(timeout=60)
+        finally:
+            process.kill()
+
+
 @pytest.mark.slow
 @pytest.mark.flink
 @pytest.mark.tf
-@pytest.mark.parametrize("group", GROUPS)
-def test_blocks_run(group: str, tmp_path: pathlib.Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.page_blocks", str(tmp_path), *GROUPS[group]],
-        cwd=tmp_path, capture_output=True, text=True, timeout=580,
-        env={**ENVIRONMENT, "PYTHONPATH": os.pathsep.join([str(ROOT), ENVIRONMENT.get("PYTHONPATH", "")])},
-    )  # fmt: skip
-    problems = tmp_path / "problems.json"
-    assert problems.is_file(), done.stderr[-5000:]
-    assert json.loads(problems.read_text()) == [], done.stderr[-2000:]
+@pytest.mark.parametrize("page", PAGES)
+def test_blocks_run(page: str, runs: Callable[[str], list[str]]) -> None:
+    assert runs(page) == []

@@ -1,4 +1,4 @@
-"""Blocks of code in the pages, and what runs them: `python -m tests.support.page_blocks FOLDER PAGE...`.
+"""Blocks of code in the pages, and what runs them: `python -m tests.support.page_blocks FOLDER`, with names of pages on stdin.
 
 The blocks of a page share a folder and a namespace. Conventions, which readers see too:
 
@@ -123,19 +123,23 @@ def _run_sql(block: Block) -> None:
             tables.execute_sql(statement)
 
 
-def main(folder: str, *names: str) -> int:
-    """Run pages, write what is wrong as JSON into the folder, and return how much it is, at most 1."""
-    problems = []
+def main(folder: str) -> None:
+    """Run the pages whose names come, a line each, and answer each with a line of JSON: what is wrong."""
+    answers = os.fdopen(os.dup(1), "w")
     output = os.open(pathlib.Path(folder) / "stdout", os.O_RDWR | os.O_CREAT | os.O_APPEND)
     os.dup2(output, 1)  # for Java, which prints tables
-    for number, name in enumerate(names):
-        problems += run_page(ROOT / name, pathlib.Path(folder) / str(number))
-        from operators import resetEnv
+    from operators import resetEnv
+    from operators.flink import env
+    from tests.support.mini_clusters import close_mini_clusters, share_mini_clusters
 
+    env.start_java = share_mini_clusters
+    for number, name in enumerate(sys.stdin):
+        problems = run_page(ROOT / name.strip(), pathlib.Path(folder) / str(number))
         resetEnv()
-    (pathlib.Path(folder) / "problems.json").write_text(json.dumps(problems))
-    return min(len(problems), 1)
+        answers.write(json.dumps(problems) + "\n")
+        answers.flush()
+    close_mini_clusters()
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    main(*sys.argv[1:])
