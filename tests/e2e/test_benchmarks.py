@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import runpy
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from operators import resetEnv
 from tests.support.environment import ENVIRONMENT
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
@@ -25,6 +28,23 @@ def run(folder: pathlib.Path, script: str, *options: str) -> str:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.fixture
+def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
+    """Run a benchmark as the main program of this process, and return what it prints; one of its own would start Java."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+
+    def run_benchmark(folder: pathlib.Path, script: str, *options: str) -> str:
+        file = str(BENCHMARKS / f"{script}.py")
+        monkeypatch.setattr(sys, "argv", [file, "--folder", str(folder), *options])
+        runpy.run_path(file, run_name="__main__")
+        return capsys.readouterr().out
+
+    yield run_benchmark
+    resetEnv()
+    for path in BENCHMARKS.glob("*.py"):
+        sys.modules.pop(path.stem, None)
 
 
 def figures(folder: pathlib.Path, name: str, printed: str) -> dict[Any, Any]:
@@ -47,8 +67,8 @@ def test_a_benchmark_prints_a_table_and_leaves_figures_and_a_chart(tmp_path: pat
         assert figure["verdict"] == ("yes" if figure["ratio"] >= figure["target"] else "NO")
 
 
-def test_the_feed(tmp_path: pathlib.Path) -> None:
-    printed = run(tmp_path, "feed", "--rounds", "1", "--scale", "0.001", "--only", "dataset_file, STREAMING")
+def test_the_feed(tmp_path: pathlib.Path, run_here: Callable[..., str]) -> None:
+    printed = run_here(tmp_path, "feed", "--rounds", "1", "--scale", "0.001", "--only", "dataset_file, STREAMING")
     found = figures(tmp_path, "feed", printed)
     assert set(found) == {"dataset_file, STREAMING", "processor time, dataset_file"}
     assert found["dataset_file, STREAMING"]["verdict"] == "undecided"
@@ -56,14 +76,14 @@ def test_the_feed(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("script, lines", [("predict", {"a dense layer of 10 to 1"}), ("output", {"write_batch", "write"})])
-def test_jobs_beside_their_limit(tmp_path: pathlib.Path, script: str, lines: set[str]) -> None:
-    found = figures(tmp_path, script, run(tmp_path, script, "--rounds", "1", "--scale", "0.001"))
+def test_jobs_beside_their_limit(tmp_path: pathlib.Path, run_here: Callable[..., str], script: str, lines: set[str]) -> None:
+    found = figures(tmp_path, script, run_here(tmp_path, script, "--rounds", "1", "--scale", "0.001"))
     assert set(found) == lines
 
 
-def test_the_grid(tmp_path: pathlib.Path) -> None:
+def test_the_grid(tmp_path: pathlib.Path, run_here: Callable[..., str]) -> None:
     options = ["--rounds", "1", "--scale", "0.001", "--bundles", "16", "--chunks", "", "--segments", "65536"]
-    found = figures(tmp_path, "grid_feed", run(tmp_path, "grid", "feed", *options))
+    found = figures(tmp_path, "grid_feed", run_here(tmp_path, "grid", "feed", *options))
     cells = {name.split(";")[0] for name in found}
     assert cells == {"as is", "bundles 16, segments 65,536"}
 

@@ -8,6 +8,7 @@ import pathlib
 import runpy
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -18,56 +19,62 @@ pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
 EXAMPLES = pathlib.Path(__file__).parent.parent.parent / "examples"
 
 
-def run(name: str, folder: pathlib.Path, *arguments: str) -> str:
-    """Run an example in an empty folder and return what it prints."""
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name / "job.py"), *arguments],
-        cwd=folder, capture_output=True, text=True, timeout=400, env={**ENVIRONMENT, "PYTHONIOENCODING": "utf-8"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert os.listdir(folder) == [], "nothing is left in the current folder"
-    return done.stdout
-
-
 def check_output(name: str, printed: str) -> None:
     docstring = ast.get_docstring(ast.parse((EXAMPLES / name / "job.py").read_text(encoding="utf-8")))
     promised = [line.strip() for line in docstring.split("prints\n", 1)[1].splitlines() if line.strip()]
     assert [line.strip() for line in printed.splitlines() if line.strip()] == promised
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["sql_to_sql", "train_together", "own_data", "parquet_scoring", "wide_and_deep", "forecasting", "estimator_two_tower"],
-)
-def test_output_is_that_of_the_docstring(name: str, tmp_path: pathlib.Path) -> None:
-    check_output(name, run(name, tmp_path))
-
-
-@pytest.mark.parametrize("name", ["filter_rows", "online_training", "estimator_mnist"])
-def test_output_in_this_process_is_that_of_the_docstring(
-    name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Programs of their own would prove no more than those above, and each would start Java."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(EXAMPLES / name)
-    try:
-        runpy.run_path(str(EXAMPLES / name / "job.py"), run_name="__main__")
-    finally:
-        resetEnv()
-    check_output(name, capsys.readouterr().out)
+def test_a_program_of_its_own_prints_what_its_docstring_says(tmp_path: pathlib.Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "sql_to_sql" / "job.py")],
+        cwd=tmp_path, capture_output=True, text=True, timeout=400, env={**ENVIRONMENT, "PYTHONIOENCODING": "utf-8"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    check_output("sql_to_sql", done.stdout)
     assert os.listdir(tmp_path) == [], "nothing is left in the current folder"
 
 
-def test_the_sample_prints_its_model_table(tmp_path: pathlib.Path) -> None:
-    header, first, *others = run("dnn_batch", tmp_path).splitlines()
+@pytest.fixture
+def run(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run an example as the main program, and return what it prints; programs of their own would each start Java."""
+
+    def run_example(name: str, *arguments: str) -> str:
+        folder = tmp_path / "empty"
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        monkeypatch.syspath_prepend(EXAMPLES / name)
+        monkeypatch.setattr(sys, "argv", [str(EXAMPLES / name / "job.py"), *arguments])
+        try:
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        finally:
+            resetEnv()
+        assert os.listdir(folder) == [], "nothing is left in the current folder"
+        return capsys.readouterr().out
+
+    return run_example
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "filter_rows", "forecasting", "own_data", "parquet_scoring", "wide_and_deep", "train_together", "estimator_two_tower",
+        "estimator_mnist", "online_training",
+    ],
+)  # fmt: skip
+def test_output_is_that_of_the_docstring(name: str, run: Callable[..., str]) -> None:
+    check_output(name, run(name))
+
+
+def test_the_sample_prints_its_model_table(run: Callable[..., str]) -> None:
+    header, first, *others = run("dnn_batch").splitlines()
     assert header.split() == ["model_id", "model_info"]
     assert first.split()[:2] == ["0", "0"] and first.endswith(".zip")
     assert others and others[0].split()[2].startswith("UEsDB"), "base64 of a zip archive"
 
 
-def test_one_program_for_all_clusters_runs_on_this_machine(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "empty").mkdir()
-    assert run("on_a_cluster", tmp_path / "empty", "--wait", str(tmp_path / "doubled")) == ""
+def test_one_program_for_all_clusters_runs_on_this_machine(run: Callable[..., str], tmp_path: pathlib.Path) -> None:
+    assert run("on_a_cluster", "--wait", str(tmp_path / "doubled")) == ""
     rows = [line for path in (tmp_path / "doubled").iterdir() for line in path.read_text().splitlines()]
     assert sorted(rows) == [f"{x},{2 * x}" for x in range(10)]
 
