@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.environment import ENVIRONMENT  # noqa: F401  read before any job runs
 from tests.support.leftovers import nothing_left_behind
+from tests.support.warm_python import choose_python
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -92,7 +93,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let local jobs share mini clusters, from the first test on that may run one."""
+    """Let jobs have processes that start at once, and local ones share mini clusters, from the first test on that may run one."""
+    in_jobs = item.get_closest_marker("flink") or item.get_closest_marker("cluster")
+    choose_python(bool(in_jobs and item.get_closest_marker("tf")) and not item.get_closest_marker("own_processes"))
     if item.get_closest_marker("flink") and not item.get_closest_marker("slow"):
         from operators.flink import env
         from tests.support.mini_clusters import share_mini_clusters

@@ -57,6 +57,7 @@ def test_a_copy_of_the_batch_script(tmp_path: pathlib.Path) -> None:
     assert set(signature(rows_of(points(getMLEnv().btenv, 64).link(op)), tmp_path / "m").structured_outputs) >= {"logits"}
 
 
+@pytest.mark.own_processes
 def test_a_copy_of_the_stream_script(tmp_path: pathlib.Path) -> None:
     stream = StreamOperator.fromTable(points(getMLEnv().stenv, 64).getOutputTable())
     op = TensorFlow2StreamOp(**arguments("dnn_stream.py", numWorkers=1, numPSs=0, outputSchemaStr=MODEL))

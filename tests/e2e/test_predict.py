@@ -164,6 +164,7 @@ def test_what_the_model_has_is_listed(exported: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.own_processes
 def test_alinks_dnn_on_two_workers_and_a_server_predicts_logits() -> None:
     """As Alink's own test has it, but with values: the logits of a table are those of the exported model."""
     import json

@@ -19,7 +19,7 @@ from tests.serving import models
 from tests.support.flink_cluster import FlinkCluster, flink_cluster
 from tests.support.leftovers import wait_until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.tf]
+pytestmark = [pytest.mark.cluster, pytest.mark.tf, pytest.mark.own_processes]
 
 ONES = "id, ARRAY[CAST(1 AS FLOAT), CAST(1 AS FLOAT), CAST(1 AS FLOAT)] AS x, CAST(0 AS BIGINT) AS k"
 TOOK_OVER = "TFTableModelPredictStreamOp: the model number 1 of the stream took over from the model "

@@ -110,6 +110,7 @@ def test_too_few_slots_are_said_before_anything_starts(cluster: FlinkCluster) ->
         table.link(script_op("echo_ids.py", "worker INT, id BIGINT", 9))
 
 
+@pytest.mark.own_processes
 def test_a_killed_task_manager_restarts_the_whole_group(cluster: FlinkCluster, tmp_path: Path) -> None:
     """The result goes to files: Flink does not let a program that collects rows go on after a restart."""
     marker, result = tmp_path / "trains", tmp_path / "result"

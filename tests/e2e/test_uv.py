@@ -15,7 +15,7 @@ from tests.support.environments import pack
 from tests.support.leftovers import wait_until
 from tests.support.uv import make_movable_python, make_venv
 
-pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
+pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow, pytest.mark.own_processes]
 
 SCRIPT = """
 import sys

@@ -31,7 +31,7 @@ from operators import (
 from tests.e2e.jobs import SCRIPTS, points, sequence
 from tests.support.tensorflows import NEWEST, TF_1
 
-pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
+pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow, pytest.mark.own_processes]
 
 ROOT = pathlib.Path(__file__).parents[2]
 WIRE = """

@@ -15,7 +15,7 @@ from tests.support.installs import make_driver, make_flink_side
 from tests.support.javas import oldest_java
 from tests.support.leftovers import DEADLINE_S
 
-pytestmark = [pytest.mark.cluster, pytest.mark.tf]
+pytestmark = [pytest.mark.cluster, pytest.mark.tf, pytest.mark.own_processes]
 
 JOB = """
 import sys

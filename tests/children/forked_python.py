@@ -1,0 +1,52 @@
+"""Stands for a Python that has imported TensorFlow: lets the process of `python_forks` fork, and ends as the fork does.
+
+It is the program behind `tests.support.warm_python`, which writes it beside the socket. `-m MODULE` and its arguments run in a
+fork; whatever else a Python can be asked for is left to a real one.
+"""
+
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+
+FORWARDED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+
+
+def main() -> None:
+    """Run once."""
+    if sys.argv[1:2] != ["-m"]:
+        os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+    program = os.path.abspath(sys.argv[0])
+    inherited = [int(name) for name in os.listdir("/proc/self/fd") if _is_inherited(int(name))]
+    request = {
+        "executable": program, "arguments": sys.argv[2:], "environment": dict(os.environ), "folder": os.getcwd(), "numbers": inherited,
+    }  # fmt: skip
+    text = json.dumps(request).encode()
+    line = socket.socket(socket.AF_UNIX)
+    line.connect(os.path.join(os.path.dirname(program), "socket"))
+    socket.send_fds(line, [struct.pack("!I", len(text))], inherited)
+    line.sendall(text)
+    for number in FORWARDED:
+        signal.signal(number, lambda number, frame: line.send(bytes([number])))
+    for descriptor in inherited:  # whoever waits for their end waits for that of the fork
+        os.close(descriptor)
+    told = line.recv(16)
+    status = int(told) if told else -signal.SIGKILL
+    if status < 0:
+        if -status not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status)
+
+
+def _is_inherited(descriptor: int) -> bool:
+    try:
+        return os.get_inheritable(descriptor)
+    except OSError:  # of the folder that was just listed
+        return False
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""Forks Pythons on demand: each has TensorFlow at once, which takes three seconds of processor time to import.
+
+Programs like `forked_python` ask for them on a socket. Each fork is a session of its own, with the variables, the folder and
+the descriptors of who asked. Signals come on the line, the exit status goes back on it; a fork dies with its line.
+
+Arguments: the descriptor of the socket that listens. The end of the input is the end of all.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import gc
+import importlib
+import json
+import os
+import runpy
+import selectors
+import signal
+import socket
+import struct
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+_MOST_FDS = 250
+_ONE_PROCESS = (signal.SIGUSR1, signal.SIGUSR2)  # questions, which what the fork has started could not answer
+
+
+@dataclass
+class Fork:
+    """A process that was forked, and the line to who asked for it."""
+
+    pid: int
+    ended: int
+    line: socket.socket
+
+
+def serve(listener: socket.socket) -> dict[str, Any] | None:
+    """Fork until the input ends; in a fork, return what it was asked for."""
+    selector = selectors.DefaultSelector()
+    selector.register(listener, selectors.EVENT_READ, listener)
+    selector.register(0, selectors.EVENT_READ)
+    forks: list[Fork] = []
+    while True:
+        for key, _ in selector.select():
+            if key.fd == 0:
+                for fork in forks:
+                    _kill(fork, signal.SIGKILL)
+                return None
+            if key.data is listener:
+                line, _ = listener.accept()
+                request = _request(line)
+                if request is None:
+                    line.close()
+                    continue
+                pid = os.fork()
+                if pid == 0:
+                    for each in (selector, listener, line, *(fork.line for fork in forks)):
+                        each.close()
+                    for fork in forks:
+                        os.close(fork.ended)
+                    return request
+                for descriptor in request["descriptors"]:
+                    os.close(descriptor)
+                forks.append(Fork(pid, os.pidfd_open(pid), line))
+                selector.register(line, selectors.EVENT_READ, forks[-1])
+                selector.register(forks[-1].ended, selectors.EVENT_READ, forks[-1])
+            elif key.fd == key.data.ended:
+                _reap(key.data, selector)
+                forks.remove(key.data)
+            elif key.data in forks:
+                _forward(key.data, selector)
+
+
+def _request(line: socket.socket) -> dict[str, Any] | None:
+    size, descriptors, _, _ = socket.recv_fds(line, 4, _MOST_FDS)
+    with line.makefile("rb") as stream:
+        text = stream.read(struct.unpack("!I", size)[0]) if len(size) == 4 else b""
+    try:
+        return {**json.loads(text), "descriptors": descriptors}
+    except ValueError:  # who asked has been killed
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return None
+
+
+def _forward(fork: Fork, selector: selectors.BaseSelector) -> None:
+    numbers = b""
+    with contextlib.suppress(ConnectionError):
+        numbers = fork.line.recv(64)
+    for number in numbers:
+        _kill(fork, number)
+    if not numbers:
+        selector.unregister(fork.line)
+        _kill(fork, signal.SIGKILL)
+
+
+def _kill(fork: Fork, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(fork.pid, number) if number in _ONE_PROCESS else os.killpg(fork.pid, number)
+
+
+def _reap(fork: Fork, selector: selectors.BaseSelector) -> None:
+    _kill(fork, signal.SIGKILL)  # what it has left in its group
+    status = os.waitstatus_to_exitcode(os.waitpid(fork.pid, 0)[1])
+    with contextlib.suppress(OSError):
+        fork.line.send(b"%d" % status)
+    with contextlib.suppress(KeyError):
+        selector.unregister(fork.line)
+    selector.unregister(fork.ended)
+    fork.line.close()
+    os.close(fork.ended)
+
+
+def be(
+    executable: str, arguments: list[str], environment: dict[str, str], folder: str, numbers: list[int], descriptors: list[int]
+) -> int:
+    """Run a module as a Python of its own would, and return the exit status."""
+    import numpy as np
+
+    os.setsid()
+    free = max(numbers + descriptors) + 1
+    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, free) for descriptor in descriptors]
+    os.closerange(3, free)
+    for source, number in zip(moved, numbers):
+        os.dup2(source, number)
+        os.close(source)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    time.tzset()
+    tempfile.tempdir = None
+    np.random.seed()
+    gc.set_threshold(700, 10, 10)
+    sys.executable = executable
+    sys.argv[:] = arguments
+    sys.path[:0] = [folder, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+    importlib.invalidate_caches()
+    status = 0
+    try:
+        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+    except SystemExit as leaving:
+        status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+        if leaving.code is not None and not isinstance(leaving.code, int):
+            print(leaving.code, file=sys.stderr)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        status = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return status & 0xFF
+
+
+def main() -> None:
+    """Import TensorFlow, then serve."""
+    sys.path.pop(0)  # the folder of this file
+    gc.set_threshold(50_000, 20, 20)  # see akdl.entry
+    import grpc  # noqa: F401
+    import tensorflow as tf
+
+    tf.keras.layers  # noqa: B018  it is loaded when somebody asks for it
+    gc.collect()
+    gc.freeze()
+    request = serve(socket.socket(fileno=int(sys.argv[1])))
+    if request is not None:
+        status = 1
+        try:
+            status = be(**request)
+        finally:
+            os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

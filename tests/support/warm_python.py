@@ -1,0 +1,59 @@
+"""A Python that has imported TensorFlow already, for tests that start many and do not look at their processes.
+
+Its program is small: it asks a process for a fork, see tests/children/python_forks.py. That one ends with this process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+
+_CHILDREN = pathlib.Path(__file__).parents[1] / "children"
+_DEFAULTS = ("TF115_PYTHON_ENV_PATH", "TF231_PYTHON_ENV_PATH")  # of `pythonEnv`
+
+
+def choose_python(warm: bool) -> None:
+    """Choose whether operators without `pythonEnv` take this Python, where it can run."""
+    for name in _DEFAULTS:
+        os.environ.pop(name, None)
+        if warm and hasattr(os, "pidfd_open"):
+            os.environ[name] = warm_python()
+
+
+@functools.cache
+def warm_python() -> str:
+    """Return the path of the program, which takes what an interpreter takes."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="warm-"))
+    program = folder / "python"
+    program.write_text(f"#!{sys.executable} -IS\n{(_CHILDREN / 'forked_python.py').read_text()}")
+    program.chmod(0o755)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "socket"))
+        listener.listen(128)
+        process = subprocess.Popen(
+            [sys.executable, str(_CHILDREN / "python_forks.py"), str(listener.fileno())], stdin=subprocess.PIPE, cwd="/",
+            env=_environment(), pass_fds=[listener.fileno()], start_new_session=True,
+        )  # fmt: skip
+
+    def end() -> None:
+        process.communicate(timeout=30)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(end)
+    return str(program)
+
+
+def _environment() -> dict[str, str]:
+    """Return variables as `bridge.host.variables` makes them: some are read when TensorFlow is imported."""
+    mine = {name: value for name, value in os.environ.items() if not name.startswith(("AKDL_", "PYTHON", "TF_CONFIG"))}
+    return {
+        **mine, "TF_CPP_MIN_LOG_LEVEL": "1", "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8",
+        "GRPC_ENABLE_FORK_SUPPORT": "0", "TF_GRPC_REUSE_PORT": "true",
+    }  # fmt: skip
