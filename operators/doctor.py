@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from bridge.exceptions import BridgeError
 from bridge.group.addresses import own_host
 from bridge.host.gpus import inventory
+from bridge.host.hiding import hides
 from bridge.host.interpreter import open_interpreter, versions_of
 from operators.flink.jars import CONNECTOR, FORMAT, coordinates, in_folder, lib_folder
 from operators.flink.java import OLDEST, ensure_java, version_of
@@ -122,6 +123,10 @@ def python() -> Iterator[Finding]:
     yield Finding(WRONG if remedy else OK, "Python", f"{version}, {sys.executable}", remedy)
     found = {name: _version(name) for name in _PACKAGES}
     missing = [name for name, version in found.items() if version is None]
+    for folder in dict.fromkeys([os.getcwd(), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]):
+        for package, path in hides(folder or ".").items():
+            remedy = "give it another name, or start programs from another folder"
+            yield Finding(WRONG, "a file of yours", f"{path} hides our package {package!r}", remedy)
     if missing:
         yield Finding(WRONG, "Flink's side", f"without {', '.join(missing)}", "pip install 'akdl[flink]'")
     flink = found["apache-flink"]

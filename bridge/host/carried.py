@@ -16,6 +16,7 @@ import zipimport
 from typing import Any
 
 from akdl.storage.archive import unpack_archive
+from bridge.host.hiding import refuse_hiding
 
 _OPTION = "python.files"
 _OWN_PACKAGES = ("akdl", "bridge", "operators")
@@ -38,8 +39,13 @@ def carry(table_env: Any, path: str) -> None:
 
 
 def carry_own_packages(table_env: Any) -> None:
-    """Let jobs of an environment take our packages along, where they run in other programs."""
+    """Let jobs of an environment take our packages along, where they run in other programs.
+
+    Raises:
+        ConfigurationError: A file of the user's travels with them that would hide ours.
+    """
     if runs_elsewhere(table_env):
+        refuse_hiding(_OPTION, table_env.get_config().get(_OPTION, ""))
         carry(table_env, _own_packages().name)
 
 

@@ -214,3 +214,10 @@ def test_connectors_and_formats(monkeypatch: pytest.MonkeyPatch, tmp_path: pathl
     assert jars.found == "without kafka and parquet" and "flink-sql-parquet:2.3" in jars.remedy
     monkeypatch.setattr(doctor, "lib_folder", lambda: str(tmp_path))
     assert states(doctor.jars()) == [WRONG, WRONG, NOTE]
+
+
+def test_a_file_that_hides_our_packages(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "operators.py").touch()
+    (found,) = [each for each in doctor.python() if each.what == "a file of yours"]
+    assert found.state == WRONG and found.found == f"{tmp_path / 'operators.py'} hides our package 'operators'"

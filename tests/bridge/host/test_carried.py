@@ -11,6 +11,7 @@ import zipfile
 
 import pytest
 
+from bridge.exceptions import ConfigurationError
 from bridge.host.carried import arrived, carry, carry_own_packages
 from tests.support.installs import wheel
 
@@ -82,3 +83,11 @@ def test_where_a_file_arrived(tmp_path: pathlib.Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "akdl_env_1")])
     assert arrived("/driver/akdl_env_1") == str(tmp_path / "akdl_env_1")
     assert arrived("/driver/akdl_env_2") == "/driver/akdl_env_2"
+
+
+def test_files_that_would_hide_ours_are_refused(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "bridge.py").touch()
+    config = {"execution_target": "remote", "python_files": str(tmp_path)}
+    with pytest.raises(ConfigurationError, match=r"^python\.files: \S+/bridge\.py would travel with the job and hide"):
+        carry_own_packages(TableEnv(**config))
+    carry_own_packages(TableEnv(**{**config, "execution_target": "local"}))  # then nothing travels

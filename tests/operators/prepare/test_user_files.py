@@ -126,12 +126,21 @@ def test_addresses(folder: pathlib.Path) -> None:
         (["lib", "up/lib"], "main.py", "Op: two user files would both have the path 'lib/data.bin': {folder}/lib/data.bin and {folder}/up/lib/"),
         (["json.py"], "main.py", "Op: the script and TensorFlow would find {folder}/json.py when they import the module 'json'"),
         ([], "tensorflow.py", "Op: the script and TensorFlow would find {folder}/tensorflow.py when they import"),
+        (["akdl.py"], "main.py", "Op: the script and TensorFlow would find {folder}/akdl.py when they import the module 'akdl'"),
         (["numpy"], "main.py", "Op: the script and TensorFlow would find {folder}/numpy/__init__.py when they import"),
         (["other", "up/other"], "other/typing.py", "Op: the script and TensorFlow would find {folder}/up/other/typing.py when"),
     ],
 )  # fmt: skip
 def test_files_that_cannot_be_used(folder: pathlib.Path, files: list[str], main: str, message: str) -> None:
-    for name in ("json.py", "tensorflow.py", "numpy/__init__.py", "up/lib/data.bin", "up/other/typing.py", "words.zip"):
+    for name in (
+        "json.py",
+        "akdl.py",
+        "tensorflow.py",
+        "numpy/__init__.py",
+        "up/lib/data.bin",
+        "up/other/typing.py",
+        "words.zip",
+    ):
         pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True)
         pathlib.Path(name).write_text("x = 1")
     with pytest.raises(ConfigurationError) as raised:
@@ -140,10 +149,20 @@ def test_files_that_cannot_be_used(folder: pathlib.Path, files: list[str], main:
 
 
 def test_names_that_hide_nothing(folder: pathlib.Path) -> None:
-    for name in ("pkg/__init__.py", "pkg/json.py", "pkg/main2.py", "json/rows.json", "test.py", "lib/logging.py"):
+    for name in (
+        "pkg/__init__.py",
+        "pkg/json.py",
+        "pkg/main2.py",
+        "json/rows.json",
+        "test.py",
+        "lib/logging.py",
+        "bridge.py",
+        "operators.py",
+    ):
         pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True)
         pathlib.Path(name).write_text("")
-    assert read_files("Op", ["pkg", "json", "test.py", "lib"], "pkg/main2.py")[1] == "pkg/main2.py"
+    # Processes of scripts import neither of our packages of Flink's side.
+    assert read_files("Op", ["pkg", "json", "test.py", "lib", "bridge.py", "operators.py"], "pkg/main2.py")[1] == "pkg/main2.py"
 
 
 def test_warnings_about_the_script_are_left_to_the_script(folder: pathlib.Path) -> None:
