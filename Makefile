@@ -48,7 +48,8 @@ test-flink: setup
 
 # Hosts whose network fails, and stopped Python workers, with the times of real jobs; minutes, mostly of waiting.
 test-network: setup
-	AKDL_TEST_NETWORK=1 AKDL_TEST_STOPPED_WORKER=1 $(PYTEST) tests/bridge/member/test_lost_members.py tests/e2e/test_stopped_worker.py
+	AKDL_TEST_NETWORK=1 AKDL_TEST_STOPPED_WORKER=1 $(PYTEST) tests/bridge/member/test_lost_members.py tests/e2e/test_stopped_worker.py \
+	  tests/e2e/test_cut_host.py
 
 # Damaged messages, archives and texts, 100,000 of each kind; `make test` tries some hundreds.
 FUZZ_CASES ?= 100000

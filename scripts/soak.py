@@ -51,10 +51,12 @@ WAYS = ["none", "none", *EXPECTED, "cancelled"]
 
 
 class Seen(NamedTuple):
-    """What this program uses."""
+    """What this program uses; of the JVM all that is resident, and what is in use of its heap and for its classes."""
 
     driver_mb: float
     jvm_mb: float
+    heap_mb: float
+    classes_mb: float
     threads: int
     descriptors: int
     jvm_threads: int
@@ -67,14 +69,17 @@ def seen(own_temp: str) -> Seen:
     from pyflink.java_gateway import get_gateway
 
     gc.collect()
-    get_gateway().jvm.java.lang.System.gc()  # what no one holds any more is no growth
+    jvm_runs = get_gateway().jvm
+    jvm_runs.java.lang.System.gc()  # what no one holds any more is no growth
+    memory = jvm_runs.java.lang.management.ManagementFactory.getMemoryMXBean()
+    heap, classes = memory.getHeapMemoryUsage().getUsed(), memory.getNonHeapMemoryUsage().getUsed()
     own = psutil.Process()
     jvm = next(child for child in own.children(recursive=True) if "java" in child.name())
     children = [child for child in own.children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
     folders = glob.glob(os.path.join(own_temp, "akdl-*"))
     return Seen(
-        own.memory_info().rss / 1e6, jvm.memory_info().rss / 1e6, threading.active_count(), own.num_fds(), jvm.num_threads(),
-        len(children), len(folders),
+        own.memory_info().rss / 1e6, jvm.memory_info().rss / 1e6, heap / 1e6, classes / 1e6, threading.active_count(),
+        own.num_fds(), jvm.num_threads(), len(children), len(folders),
     )  # fmt: skip
 
 
@@ -151,7 +156,7 @@ def _command(process: psutil.Process) -> list[str]:
 
 def grown(before: Seen, after: Seen) -> list[str]:
     """Say what grew from one moment to another."""
-    slack = Seen(40, 80, 4, 10, 15, 1, 0)
+    slack = Seen(40, 80, 20, 20, 4, 10, 15, 1, 0)
     return [
         f"{name}: {first:g}, then {last:g}"
         for name, first, last, more in zip(Seen._fields, before, after, slack)

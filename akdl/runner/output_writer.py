@@ -19,7 +19,7 @@ from akdl.wire.columns import fill_rows
 
 MESSAGE_BYTES = 1 << 20
 BATCH_BYTES = 2 << 20  # of a message with a part of a batch: larger ones are no faster
-KEPT_BYTES = 64 << 20  # of messages with parts of one batch; what comes after them is made twice, and so takes no memory
+KEPT_BYTES = 16 << 20  # of messages with parts of one batch; what comes after them is made twice, and so takes no memory
 _SAMPLED_ROWS = 16
 WAITING_MESSAGES = 8
 

@@ -81,6 +81,15 @@ def _reason(text: str) -> str | None:
             ". The Flink cluster no longer answers: see whether its JobManager runs, and whether the job goes on. Where it may "
             "be away for longer, raise rest.retry.max-attempts and rest.retry.delay in config"
         )
+    if "Exceeded checkpoint tolerable failure threshold" in innermost:
+        innermost += (
+            " They wait until scripts take the rows before them: is a script too slow for execution.checkpointing.timeout?"
+            if "expired" in innermost
+            else " Is there room at execution.checkpointing.dir, and may this user write there?"
+        )
+        innermost += " execution.checkpointing.tolerable-failed-checkpoints sets how many may fail"
+    if "heartbeat of TaskManager" in innermost:
+        innermost += " Has its host or its network failed, or was it stopped? heartbeat.timeout sets how long Flink waits"
     if innermost.endswith("RuntimeException: Job restarted"):
         innermost += (
             ". A program that collects the rows of a job cannot go on when Flink restarts it, as rows could come twice: write "

@@ -61,6 +61,7 @@ class Session:
         self._checksum = 0
         self._input: deque[_Waiting] = deque()
         self._input_bytes = 0
+        self._is_refused = False
         self._input_ended = False
         self._end_sent = False
         self._output: deque[Output] = deque()
@@ -92,6 +93,7 @@ class Session:
         if self._input:
             chunk = self._input.popleft()
             self._input_bytes -= len(chunk.columns)
+            self._is_refused = False
             return serialized_chunk(*chunk)
         if self._input_ended and not self._end_sent:
             self._end_sent = True
@@ -136,7 +138,9 @@ class Session:
 
     def has_room(self, size: int) -> bool:
         """Whether a chunk of so many bytes may be offered now. One alone always may, however big its rows are."""
-        return self.outcome is not None or not self._input or self._input_bytes + size <= self._queue_bytes
+        has_room = self.outcome is not None or not self._input or self._input_bytes + size <= self._queue_bytes
+        self._is_refused = not has_room
+        return has_room
 
     def offer(self, rows: int, columns: bytes, extra_input: int = 0) -> None:
         """Take a chunk of rows for the script.
@@ -168,8 +172,8 @@ class Session:
 
     @property
     def is_input_full(self) -> bool:
-        """Whether rows wait for the script, and no more are taken."""
-        return self._input_bytes >= self._queue_bytes
+        """Whether rows wait for the script, and no more are taken, such as the chunk that `has_room` was last asked for."""
+        return self._is_refused or self._input_bytes >= self._queue_bytes
 
     @property
     def has_rows(self) -> bool:
@@ -210,4 +214,4 @@ class Session:
     def _discard_input(self) -> None:
         self.rows_discarded += sum(chunk.rows for chunk in self._input if not chunk.extra_input)
         self._input.clear()
-        self._input_bytes = 0
+        self._input_bytes, self._is_refused = 0, False

@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import pyflink
@@ -69,6 +70,7 @@ def flink_cluster(
     python_library: bool = True,
     python: str = sys.executable,
     java_home: str | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> Iterator[FlinkCluster]:
     """Start a cluster, wait until all its slots are there, and stop it at the end, with its logs on stderr, for pytest to show.
 
@@ -81,10 +83,11 @@ def flink_cluster(
         python_library: Whether Flink's Python library lies in the cluster's lib folder, as it should where many jobs run.
         python: The hosts' Python.
         java_home: The hosts' Java; None for that of this program.
+        options: More settings of Flink.
     """
     address = hosts.address if hosts else "localhost"
     rest_port, rpc_port = free_ports(2, address)
-    variables = _prepare(tmp_path, address, rest_port, rpc_port, slots, python_library, python)
+    variables = _prepare(tmp_path, address, rest_port, rpc_port, slots, python_library, python, options or {})
     if java_home is not None:
         variables["JAVA_HOME"] = java_home
     logs = tmp_path / "log"
@@ -138,7 +141,14 @@ def flink_run(cluster: FlinkCluster, *arguments: str) -> str:
 
 
 def _prepare(
-    folder: pathlib.Path, address: str, rest_port: int, rpc_port: int, slots: int, python_library: bool, python: str
+    folder: pathlib.Path,
+    address: str,
+    rest_port: int,
+    rpc_port: int,
+    slots: int,
+    python_library: bool,
+    python: str,
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Write the cluster's configuration and return the environment of its processes."""
     conf, lib, logs, temporary = folder / "conf", folder / "lib", folder / "log", folder / "tmp"
@@ -153,6 +163,7 @@ def _prepare(
     # Flink needs the module openings of its own file; all else is ours.
     openings = _openings(conf)
     options = {
+        **more,
         "env.java.opts.all": " ".join(openings),
         "jobmanager.rpc.address": address,
         "jobmanager.rpc.port": rpc_port,

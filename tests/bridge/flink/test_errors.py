@@ -114,9 +114,22 @@ def test_an_error_without_a_java_cause_stays() -> None:
         ),
         ("IllegalStateException: Cannot map checkpoint/savepoint state for operator 1", "numWorkers or numPSs"),
         ("java.lang.RuntimeException: Job restarted", "write them to a table instead (insertInto(...))"),
+        (
+            "FlinkRuntimeException: Exceeded checkpoint tolerable failure threshold. It failed due to Checkpoint expired before.",
+            "is a script too slow for execution.checkpointing.timeout?",
+        ),
+        (
+            "FlinkRuntimeException: Exceeded checkpoint tolerable failure threshold. Asynchronous task checkpoint failed.",
+            "Is there room at execution.checkpointing.dir",
+        ),
+        ("java.util.concurrent.TimeoutException: The heartbeat of TaskManager with id 1 timed out.", "its network failed"),
     ],
 )
 def test_what_to_do_is_said_where_flink_does_not(cause: str, advice: str) -> None:
     found = readable(Exception(JAVA.format(error=cause)))
-    assert type(found) is JobError and str(found).startswith(f"Flink: {cause.split('. ')[0]}. ") and advice in str(found)
+    assert (
+        type(found) is JobError
+        and str(found).startswith(f"Flink: {cause.split('. ')[0].rstrip('.')}. ")
+        and advice in str(found)
+    )
     assert "Some more" not in str(found)
