@@ -22,6 +22,15 @@ from tests.support.webhdfs import webhdfs
 
 pytestmark = pytest.mark.cluster
 
+SAYS_HOST = """
+import pathlib, socket
+import echo_ids
+
+def main(config):
+    pathlib.Path({folder!r}, f"{{config.task_type}}-{{config.task_index}}").write_text(socket.gethostname())
+    echo_ids.main(config)
+"""
+
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[Network]:
@@ -54,17 +63,17 @@ def test_the_slots_of_the_hosts_are_counted(cluster: FlinkCluster) -> None:
         check_slots(config, [Need.of_group("TensorFlow2BatchOp", 3, 1)])
 
 
-def test_exactly_once_on_three_hosts(cluster: FlinkCluster) -> None:
-    rows = 100_003
-    linked = sequence(getMLEnv().btenv, rows).link(script_op("echo_ids.py", "worker INT, id BIGINT", 3))
-    check(shares(linked), rows, 3, 3)
-
-
-def test_each_script_runs_on_another_host(cluster: FlinkCluster, hosts: Network) -> None:
-    linked = sequence(getMLEnv().btenv, 30).link(script_op("host_name.py", "worker INT, host STRING", 3))
-    found = linked.collectToDataframe()
-    assert sorted(found.worker) == [0, 1, 2]
-    assert sorted(found.host) == sorted(host.name for host in hosts.hosts)
+def test_each_row_comes_once_and_each_script_runs_on_another_host(
+    cluster: FlinkCluster, hosts: Network, tmp_path: pathlib.Path
+) -> None:
+    rows, files = 100_003, tmp_path / "hosts"
+    files.mkdir()
+    op = script_op("echo_ids.py", "worker INT, id BIGINT", 3)
+    script = tmp_path / "says_host.py"
+    script.write_text(SAYS_HOST.format(folder=str(files)))
+    op.setUserFiles([str(script), *op.getUserFiles()]).setMainScriptFile(str(script))
+    check(shares(sequence(getMLEnv().btenv, rows).link(op)), rows, 3, 3)
+    assert sorted(file.read_text() for file in files.iterdir()) == sorted(host.name for host in hosts.hosts)
 
 
 @pytest.mark.tf

@@ -38,7 +38,7 @@ def archive(tmp_path: pathlib.Path) -> str:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, host: str) -> Iterator[FlinkCluster]:
-    with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=3, slots=1, python=host) as running:
+    with flink_cluster(tmp_path_factory.mktemp("cluster"), task_managers=1, slots=3, python=host) as running:
         yield running
 
 

@@ -55,21 +55,16 @@ def only_row(table: BatchOperator, op: TensorFlow2BatchOp) -> Any:
     return row
 
 
-def test_estimator_with_a_parameter_server(cluster: FlinkCluster) -> None:
-    """In step; each at its own pace is in tests/engine/test_strategy.py."""
-    params = {"sync": True, "maxSteps": 150}
-    op = train_op("estimator_dnn.py", "loss FLOAT, accuracy FLOAT, steps BIGINT", numWorkers=2, numPSs=1, userParams=params)
-    row = only_row(points(getMLEnv().btenv, 120), op)
-    assert row.loss < 0.35 * 20, "this Estimator's loss is the sum over a batch of 20"
-    assert row.accuracy > 0.85
-    assert row.steps == 150
+@pytest.fixture(autouse=True)
+def _slots_are_free_again(cluster: FlinkCluster) -> Iterator[None]:
+    """What a job leaves behind, such as a slot, would stop a later one."""
+    yield
 
+    def are_free() -> bool:
+        overview = cluster.rest("/overview")
+        return overview["slots-available"] == overview["slots-total"] > 0
 
-def test_keras_all_reduce(cluster: FlinkCluster) -> None:
-    op = train_op("keras_allreduce.py", KERAS, "keras_group.py", numWorkers=3, numPSs=0, userParams={"batchSize": 12})
-    row = only_row(points(getMLEnv().btenv, 109), op)
-    assert (row.strategy, row.rows) == ("CollectiveAllReduceStrategy", 109)
-    assert row.loss < 0.45
+    wait_until(are_free, "all slots are free")
 
 
 def test_keras_parameter_server_strategy(cluster: FlinkCluster) -> None:
@@ -80,9 +75,9 @@ def test_keras_parameter_server_strategy(cluster: FlinkCluster) -> None:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.skipif("AKDL_TEST_JOBS" not in os.environ, reason="the others are a row of jobs too: set AKDL_TEST_JOBS to 20")
 def test_jobs_in_a_row(cluster: FlinkCluster) -> None:
-    """What a job leaves behind, such as a port or a slot, would stop a later one. The twenty that were asked for take minutes."""
-    for _ in range(int(os.environ.get("AKDL_TEST_JOBS", "2"))):
+    for _ in range(int(os.environ["AKDL_TEST_JOBS"])):
         op = train_op("ps_sum.py", "total BIGINT, workers BIGINT", numWorkers=2, numPSs=1)
         row = only_row(sequence(getMLEnv().btenv, 50), op)
         assert (row.total, row.workers) == (50, 2)
@@ -110,32 +105,15 @@ def test_too_few_slots_are_said_before_anything_starts(cluster: FlinkCluster) ->
         table.link(script_op("echo_ids.py", "worker INT, id BIGINT", 9))
 
 
-@pytest.mark.own_processes
-def test_a_killed_task_manager_restarts_the_whole_group(cluster: FlinkCluster, tmp_path: Path) -> None:
-    """The result goes to files: Flink does not let a program that collects rows go on after a restart."""
-    marker, result = tmp_path / "trains", tmp_path / "result"
-    table_env = useRemoteEnv(cluster.host, cluster.rest_port, 3, config=RESTARTS).btenv
-    op = train_op(
-        "sgd_until_killed.py", SGD, "full_batch_sgd.py", numWorkers=3, numPSs=0, userParams={"steps": 30, "marker": str(marker)}
-    )
-    table_env.execute_sql(
-        f"CREATE TEMPORARY TABLE trained ({SGD}) WITH ('connector' = 'filesystem', 'path' = '{result}', 'format' = 'json')"
-    )
-    job = points(table_env, 61).link(op).getOutputTable().execute_insert("trained")
-    wait_until(marker.exists, "the first attempt trains", 4 * DEADLINE_S)
-    victim = next(pid for pid in cluster.task_manager_pids if has_task_process(pid))
-    psutil.Process(victim).kill()
-    job.wait(6 * 1000 * int(DEADLINE_S))
-    (row,) = [json.loads(line) for file in result.glob("[!.]*") for line in file.read_text().splitlines()]
-    assert row["rows"] == 61
-    assert json.loads(row["weights"])[0] > 0.1 > -0.1 > json.loads(row["weights"])[1]
-
-
 EPOCHS = 12
 
 
+@pytest.mark.own_processes
 def test_a_killed_task_manager_costs_the_steps_since_the_last_checkpoint(cluster: FlinkCluster, tmp_path: Path) -> None:
-    """A step takes all rows, so that their order does not matter: weights within what the order of sums in float32 makes."""
+    """The whole group begins again. A step takes all rows, so that their order does not matter: only that of sums in float32 does.
+
+    The result goes to files: Flink does not let a program that collects rows go on after a restart.
+    """
     x = np.random.default_rng(1).uniform(-1, 1, [60, 2]).astype(np.float32)
     values = {"x0": x[:, 0], "x1": x[:, 1], "label": (x[:, 0] > x[:, 1]).astype(int)}
     types = {"x0": "FLOAT", "x1": "FLOAT", "label": "BIGINT"}
@@ -155,18 +133,22 @@ def test_a_killed_task_manager_costs_the_steps_since_the_last_checkpoint(cluster
         userFiles=files, mainScriptFile=files[0], userParams={"config": {**config, **waits}}, numWorkers=2, numPSs=0,
         intraOpParallelism=2, checkpointDir=str(checkpoints),
     )  # fmt: skip
+    result = tmp_path / "result"
     table_env.execute_sql(
-        "CREATE TEMPORARY TABLE nothing (model_id BIGINT, model_info STRING) WITH ('connector' = 'blackhole')"
+        "CREATE TEMPORARY TABLE trained (model_id BIGINT, model_info STRING) "
+        f"WITH ('connector' = 'filesystem', 'path' = '{result}', 'format' = 'json')"
     )
     rows = [[cell.item() for cell in row] for row in zip(*values.values())]
     table = MemSourceBatchOp(rows, "x0 FLOAT, x1 FLOAT, label BIGINT")
-    job = table.link(op).getOutputTable().execute_insert("nothing")
+    job = table.link(op).getOutputTable().execute_insert("trained")
     wait_until(marker.exists, "the first attempt waits", 4 * DEADLINE_S)
     victim = next(pid for pid in cluster.task_manager_pids if psutil.pid_exists(pid) and has_task_process(pid))
     psutil.Process(victim).kill()
     job.wait(6 * 1000 * int(DEADLINE_S))
     epochs = [int(line) for line in Path(f"{marker}.epochs").read_text().split()]
     assert epochs == [*range(7), *range(6, EPOCHS)], "six epochs are in the checkpoint"
+    model = [json.loads(line) for file in result.glob("[!.]*") for line in file.read_text().splitlines()]
+    assert model[0]["model_id"] == 0 and len(model) >= 2, "a model table, once"
     file = testing.train_task_config(values, types, str(tmp_path)).dataset_file
     from akdl.keras.train import train
 

@@ -180,6 +180,7 @@ def _prepare(
         "taskmanager.cpu.cores": slots,
         **{f"taskmanager.memory.{name}": size for name, size in _memory(slots).items()},
         "io.tmp.dirs": str(temporary),
+        "heartbeat.interval": 1000,  # a TaskManager that two have not reached is gone; Flink sends one in 10 s
         "taskmanager.log.path": str(logs / "taskmanager.log"),  # beside which REST finds the other logs
     }
     (conf / "config.yaml").write_text("".join(f"{key}: {value}\n" for key, value in options.items()))

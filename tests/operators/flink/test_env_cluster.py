@@ -31,8 +31,7 @@ def test_a_job_on_a_cluster(tmp_path: pathlib.Path) -> None:
         return pd.Series([" ".join([str(os.getppid()), akdl.__file__, bridge.__file__, operators.__file__])] * len(ids))
 
     frames: list[object] = []
-    with flink_cluster(tmp_path, task_managers=2, python_library=False) as cluster:
-        assert len(cluster.task_manager_pids) == 2
+    with flink_cluster(tmp_path, task_managers=1, slots=2, python_library=False) as cluster:
         env = useRemoteEnv(cluster.host, cluster.rest_port, 2)
         try:
             env.btenv.create_temporary_function("where_it_runs", where_it_runs)
