@@ -29,6 +29,7 @@ from operators.flink.env import shows_process_output
 from operators.flink.forgotten import note_run
 from operators.flink.slots import Need, check_slots, rest_of
 from operators.params.rendering import Description, Rendered
+from operators.progress.linked import note_linked, note_told
 from operators.progress.state import Shown
 from operators.progress.watch import shown
 from operators.waiting import run_and_wait
@@ -92,6 +93,14 @@ class Operator(Rendered, Generic[_Family]):
             self._groups.update(op._groups)
             self._shown.update(op._shown)
             self._models |= op._models
+
+    def _show(self, operators: dict[str, Shown]) -> None:
+        """Let jobs with this table show what its processes do, also jobs that the program starts by itself."""
+        self._shown = operators
+        table_env = environment_of(self.getOutputTable())
+        rest = rest_of(table_env.get_config())
+        if rest is not None or not runs_elsewhere(table_env):
+            note_linked(operators, rest)
 
     def getOutputTable(self) -> Table:
         """Return the table as plain PyFlink, to go on in SQL or the Table API."""
@@ -257,12 +266,13 @@ def running(op: Operator[Any]) -> Iterator[None]:
             raise readable(error) from None
         finally:
             stop_groups(op._groups.keys())
-            forget_groups(op._groups.keys())
+            forget_groups(op._groups.keys() | op._models)
+            note_told(op._shown)
             release(op._models)
             forget_ended_clusters()
 
 
-def _shown(op: Operator[Any]) -> AbstractContextManager[None]:
+def _shown(op: Operator[Any]) -> AbstractContextManager[object]:
     """Surround the run of an operator's job with the progress of its groups, where that can be told."""
     if not op._shown:
         return nullcontext()

@@ -36,6 +36,7 @@ from operators.prepare.fetched_file import fetched
 from operators.prepare.model_file import packed_model, packed_rows, placed_model
 from operators.prepare.plan import MODEL_SCHEMA
 from operators.prepare.python_env import find_python
+from operators.progress.state import Shown
 
 if TYPE_CHECKING:
     from bridge.serving.prediction import PredictionSettings
@@ -73,15 +74,18 @@ class PredictOp(WithParams, Operator[Any]):
         table = data.getOutputTable()
         table_env = environment_of(table)
         settings = self._settings(data, model)
-        self._models = frozenset({settings.process.group})
-        self._also_starts_what(data, *([] if models is None else [models]))
+        group = settings.process.group
+        self._models = frozenset({group})
+        needs = [need for each in (data, models) if each is not None for need in each._groups.values()]
         try:
             self._table = predict_table(table_env, table, settings)
             if models is not None:
-                slots = max([parallelism_of(table_env), *(need.slots for need in self._groups.values())])
+                slots = max([parallelism_of(table_env), *(need.slots for need in needs)])
                 self._table = deliver_models(table_env, self._table, models.getOutputTable(), settings, slots)
         except Exception as error:
             raise readable(error) from None
+        self._show({group: Shown(type(self).__name__, predicts=True, visible=self._values_of_all()["progress"])})
+        self._also_starts_what(data, *([] if models is None else [models]))
         self._fix()
 
     def _settings(self, data: Operator[Any], model: str) -> PredictionSettings:

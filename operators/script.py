@@ -105,9 +105,7 @@ class ScriptOp(WithParams, Operator[Any]):
         except Exception as error:
             raise readable(error) from None
         self._groups = {group: need}
-        self._shown = {
-            group: Shown(shown_name, settings.size, settings.kind == "train", self._get(PROGRESS), self._get(LOG_DIR))
-        }
+        self._show({group: Shown(shown_name, settings.size, settings.kind == "train", self._get(PROGRESS), self._get(LOG_DIR))})
         self._model_dir = settings.model_dir
         if not elsewhere:
             note_linked(group, name)

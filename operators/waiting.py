@@ -11,6 +11,8 @@ from bridge.flink.errors import readable
 from bridge.interrupts import interrupts_later, waited_for
 from bridge.table_env import planning
 from bridge.workarounds import log_handlers_kept
+from operators.flink.env import shows_process_output
+from operators.progress.linked import shown_if_seen
 
 if TYPE_CHECKING:
     from pyflink.table import StatementSet, TableResult
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def waitForJob(job: Job) -> None:
-    """Wait until a job of plain PyFlink has ended; Ctrl-C cancels it.
+    """Wait until a job of plain PyFlink has ended, and show what its scripts and models do; Ctrl-C cancels it.
 
         waitForJob(table_env.execute_sql("INSERT INTO sink SELECT * FROM scored"))
         waitForJob(table.execute_insert("sink"))
@@ -37,7 +39,8 @@ def waitForJob(job: Job) -> None:
         raise ConfigurationError(f"waitForJob: expected a TableResult or a StatementSet of PyFlink, got a {name}")
     with interrupts_later(), log_handlers_kept():
         try:
-            run_and_wait((lambda: job) if name == "TableResult" else planning()(job.execute))
+            with shown_if_seen(shows_process_output()):
+                run_and_wait((lambda: job) if name == "TableResult" else planning()(job.execute))
         except Exception as error:
             raise readable(error) from None
 

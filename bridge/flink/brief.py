@@ -1,4 +1,4 @@
-"""A failure in few lines: what failed, and where in the user's code. Pure: the text of an error in, a shorter one out.
+"""A failure in few lines: what failed, and where in the user's code. The text of an error in, a shorter one out.
 
 The text is that of a `TaskError`: a message, the traceback of the script, and sections such as "--- the group ---". Messages of
 TensorFlow and Keras hold tracebacks themselves, which are taken apart in the same way.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from bridge.flink.origins import origin_of
 
 LINES = 12  # of a message; a program adds where it was called from
 _MESSAGE_LINES = 4
@@ -66,8 +68,10 @@ class Frame:
         return bool(_LIBRARY.search(self.path))
 
     def lines(self) -> list[str]:
-        """Return it as Python shows it, in one or two lines. A file of a work folder has the path that the script knows."""
-        where = f'  File "{_WORK_FOLDER.sub("", self.path)}", line {self.line}'
+        """Return it as Python shows it, in one or two lines. A file of a work folder has the path that the user knows."""
+        inside = _WORK_FOLDER.sub("", self.path)
+        path = self.path if inside == self.path else origin_of(inside)
+        where = f'  File "{path}", line {self.line}'
         return [
             where + (f", in {self.function}" if self.function else ""),
             *([f"    {_limited(self.code, _CODE_CHARACTERS)}"] if self.code else []),

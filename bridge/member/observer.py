@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import os
 import threading
 import time
 from collections import deque
@@ -14,10 +12,9 @@ from akdl.wire import FAILED
 from bridge.group.roles import label
 from bridge.member.session import Session
 from bridge.member.status import ENDED, EXPORTING, FEEDING, JOINING, STARTING, TRAINING, Clock, MemberStatus
+from bridge.member.status_file import StatusFile
 from bridge.settings import GroupSettings
 
-SUFFIX = ".status"
-_WRITE_S = 1.0
 _KEPT_LINES = 500
 _KEPT_CHARACTERS = 64_000
 _RESOURCES_S = 5.0  # processor time and memory are asked of the system, process by process
@@ -50,11 +47,11 @@ class Observer:
         now = time.monotonic()
         self._clock = Clock(now)
         self._used: tuple[float, int] = (0.0, 0)
-        self._resources_due = self._write_due = now
+        self._resources_due = now
         self._lock = threading.Lock()
         self._printed = 0
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
-        self._path = _status_path(f"{group}-{self._label.replace(' ', '-')}-{session.attempt}")
+        self._file = StatusFile(f"{group}-{self._label.replace(' ', '-')}-{session.attempt}", now)
         self.rows = 0  # that have arrived for the member
 
     def note_line(self, line: str) -> None:
@@ -82,9 +79,8 @@ class Observer:
         if now >= self._resources_due and not is_over:
             self._resources_due = now + _RESOURCES_S
             self._used = self._resources()
-        if self._path and (is_over or now >= self._write_due):
-            self._write_due = now + _WRITE_S
-            self._write()
+        if is_over or self._file.is_due(now):
+            self._write(now)
 
     @property
     def status(self) -> MemberStatus:
@@ -133,26 +129,12 @@ class Observer:
             return EXPORTING
         return TRAINING if session.has_ended_input else FEEDING
 
-    def _write(self) -> None:
-        """Replace the file; whoever reads it meanwhile gets the old one."""
+    def _write(self, now: float) -> None:
+        """Write the status with as many of the last lines as a driver is to fetch."""
         status = self.status
         left_out, size = len(status.lines), 0
         while left_out and size + len(status.lines[left_out - 1]) < _KEPT_CHARACTERS:
             left_out -= 1
             size += len(status.lines[left_out])
         kept = status.lines[left_out:]
-        text = dataclasses.replace(status, lines=kept, lines_before=status.lines_before + left_out).to_json()
-        with contextlib.suppress(OSError):  # a full disk; the job goes on without it
-            with open(f"{self._path}.new", "w", encoding="utf-8", opener=_private) as file:
-                file.write(text)
-            os.replace(f"{self._path}.new", self._path)
-
-
-def _status_path(name: str) -> str:
-    """Return a path beside Flink's logs where Flink says where these are, as on a TaskManager; else nothing."""
-    folder = os.environ.get("FLINK_LOG_DIR", "")
-    return os.path.join(folder, f"akdl-{name}{SUFFIX}") if os.path.isdir(folder) else ""
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+        self._file.write(dataclasses.replace(status, lines=kept, lines_before=status.lines_before + left_out), now)

@@ -60,7 +60,9 @@ class Owned(Protocol):
         """End its process. Safe to call twice."""
 
 
-_last: dict[tuple[str, str], MemberStatus] = {}  # of members that have been stopped, by group and label
+_last: dict[
+    tuple[str, str], MemberStatus
+] = {}  # of members that have been stopped and of tasks of predictors, by group and label
 _members: dict[Owned, weakref.ref[SdkHarness] | None] = {}  # and Beam's worker that each lives in
 _seen: set[str] = set()  # groups that have had a member here
 _lock = threading.Lock()
@@ -80,9 +82,14 @@ def add(member: Owned) -> None:
 
 def discard(member: Owned) -> None:
     """Forget a member that has been stopped, but for its last status."""
-    status = member.status
+    note(member.status)
     with _lock:
         _members.pop(member, None)
+
+
+def note(status: MemberStatus) -> None:
+    """Note the status of somebody who is no member here: one that has been stopped, or a task of a predictor."""
+    with _lock:
         _last[status.group, status.label] = status
 
 

@@ -35,6 +35,7 @@ from bridge.host.carried import arrived, carry, carry_own_packages
 from bridge.schema import Schema, quoted
 from bridge.serving.metrics import PredictionMetrics
 from bridge.serving.model_process import ModelProcess, ModelSettings
+from bridge.serving.task_status import TaskStatus
 from bridge.settings import PythonArchive
 from bridge.table_env import planning
 
@@ -131,13 +132,18 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
     def open(self, runtime_context: Any) -> None:
         """Take hold of the process with the model."""
         self._decoder = ColumnDecoder(self._settings.output_schema, "the model")
+        self._status = TaskStatus(
+            self._settings.process.group, runtime_context.get_index_of_this_subtask(), runtime_context.get_attempt_number()
+        )
         self._process = model_process(self._settings)
+        self._status.loaded()
         self._metrics = PredictionMetrics(runtime_context.get_metrics_group(), self._process.description.load_s)
 
     def close(self) -> None:
         """Let go of the process."""
         if hasattr(self, "_process"):
             self._process.close()
+            self._status.end()
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[InternalRow]:
         """Predict the rows of a chunk."""
@@ -147,7 +153,9 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         columns, begun = to_columns(fed, self._settings.input_schema), time.monotonic()
         prediction = self._process.predict(columns)
         newer = sum(notice.level == logging.INFO for notice in prediction.notices)  # of nothing else
-        self._metrics.add(batch.num_rows, len(prediction.bad_rows), time.monotonic() - begun, newer)
+        took_s = time.monotonic() - begun
+        self._metrics.add(batch.num_rows, len(prediction.bad_rows), took_s, newer)
+        self._status.add(batch.num_rows, took_s)
         predicted = with_outputs(batch, prediction, self._decoder, self._settings).select(self._columns)
         yield from pieces(predicted, kinds)
 

@@ -1115,6 +1115,7 @@ class PredictParams(WithParams):
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        progress: bool = ...,
         MLEnvironmentId: int = ...,
     ) -> None: ...
     def setOutputSchemaStr(self, value: str) -> Self:
@@ -1243,6 +1244,12 @@ class PredictParams(WithParams):
     def getStallTimeout(self) -> float:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
 
+    def setProgress(self, value: bool) -> Self:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
+    def getProgress(self) -> bool:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
 
@@ -1277,6 +1284,7 @@ class SavedModelPredictParams(WithParams):
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        progress: bool = ...,
         MLEnvironmentId: int = ...,
     ) -> None: ...
     def setModelPath(self, value: str) -> Self:
@@ -1411,6 +1419,12 @@ class SavedModelPredictParams(WithParams):
     def getStallTimeout(self) -> float:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
 
+    def setProgress(self, value: bool) -> Self:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
+    def getProgress(self) -> bool:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
 
@@ -1444,6 +1458,7 @@ class PredictStreamParams(WithParams):
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        progress: bool = ...,
         MLEnvironmentId: int = ...,
         modelFilePath: str = ...,
         modelStreamFilePath: str = ...,
@@ -1578,6 +1593,12 @@ class PredictStreamParams(WithParams):
     def getStallTimeout(self) -> float:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
 
+    def setProgress(self, value: bool) -> Self:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
+    def getProgress(self) -> bool:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
 
@@ -1648,6 +1669,7 @@ class SavedModelPredictStreamParams(WithParams):
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        progress: bool = ...,
         MLEnvironmentId: int = ...,
         modelStreamFilePath: str = ...,
         modelStreamScanInterval: float = ...,
@@ -1786,6 +1808,12 @@ class SavedModelPredictStreamParams(WithParams):
 
     def getStallTimeout(self) -> float:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def setProgress(self, value: bool) -> Self:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
+    def getProgress(self) -> bool:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
@@ -2302,6 +2330,7 @@ class KerasPredictParams(WithParams):
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        progress: bool = ...,
         MLEnvironmentId: int = ...,
     ) -> None: ...
     def setPredictionCol(self, value: str) -> Self:
@@ -2370,6 +2399,12 @@ class KerasPredictParams(WithParams):
     def getStallTimeout(self) -> float:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
 
+    def setProgress(self, value: bool) -> Self:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
+    def getProgress(self) -> bool:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
 
@@ -2393,6 +2428,7 @@ class KerasPredictStreamParams(WithParams):
         envVars: Sequence[str] = ...,
         startTimeout: float = ...,
         stallTimeout: float = ...,
+        progress: bool = ...,
         MLEnvironmentId: int = ...,
         modelFilePath: str = ...,
         modelStreamFilePath: str = ...,
@@ -2466,6 +2502,12 @@ class KerasPredictStreamParams(WithParams):
 
     def getStallTimeout(self) -> float:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
+
+    def setProgress(self, value: bool) -> Self:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
+
+    def getProgress(self) -> bool:
+        """Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log. (default True)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from akdl.storage.archive import ArchiveError, is_archive, unpack_archive
 from akdl.storage.files import FileError, fetch, is_remote, local_path, shown
 from bridge.exceptions import ConfigurationError
+from bridge.flink.origins import note_origin
 from bridge.settings import UserFile
 from operators.params.function_script import FunctionScript
 from operators.prepare.program_folder import named_by_content, program_folder
@@ -77,6 +78,9 @@ def read_files(operator: str, user_files: Sequence[str], main_script: str | Func
         for read in files:
             _check_syntax(operator, read, placed[read.path].origin)
         _check_names(operator, placed, main.path)
+        for path, source in placed.items():
+            if source is not main or not isinstance(main_script, FunctionScript):  # whose lines are those of no file
+                note_origin(path, source.origin)
         return files, main.path
 
 

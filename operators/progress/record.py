@@ -174,6 +174,7 @@ def read_record(text: str) -> Record:
         size=first["size"],
         samples=samples,
         phase_s=last.get("phase_s", {}) if last["kind"] == "end" else {},
-        total_s=float(last.get("t", 0.0)),
+        # A job that was waited for late has members that are older than its record.
+        total_s=max([float(last.get("t", 0.0)), *(each[-1][1].age_s for each in samples.values())]),
         failed=last["failed"] if last["kind"] == "end" else None,
     )

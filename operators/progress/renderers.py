@@ -60,11 +60,11 @@ class TerminalRenderer:
     def show(self, lines: Sequence[Line]) -> None:
         """Draw the bars."""
         if not self._tasks:
-            self._tasks = [self._progress.add_task(line.name, total=None, line="") for line in lines]
             self._progress.start()
+        self._tasks += [self._progress.add_task(line.name, total=None, line="") for line in lines[len(self._tasks) :]]
         for task, line in zip(self._tasks, lines):
             total = None if line.done is None else 1.0
-            self._progress.update(task, total=total, completed=line.done or 0.0, line=line.text)
+            self._progress.update(task, total=total, completed=line.done or 0.0, description=line.name, line=line.text)
 
     def end(self, lines: Sequence[Line]) -> None:
         """Take the bars away and leave the last lines."""

@@ -12,9 +12,9 @@ import urllib.parse
 from collections.abc import Collection
 from typing import Protocol
 
-from bridge.member.observer import SUFFIX
 from bridge.member.registry import statuses
 from bridge.member.status import ENDED, MemberStatus
+from bridge.member.status_file import SUFFIX
 from operators.flink.rest import Rest
 
 logger = logging.getLogger(__name__)

@@ -16,6 +16,8 @@ WAITING = "waiting"  # before any member has started
 TOTAL_STEPS = "total_steps"  # a metric of this name is the number of steps that the training will have made
 _WINDOW_S = 5.0
 _SHORT = {WAITING: "wait", STARTING: "start", JOINING: "join", FEEDING: "feed", TRAINING: "train", EXPORTING: "export"}
+_SHORT_OF_PREDICTORS = {WAITING: "wait", STARTING: "load", FEEDING: "predict"}
+_LATE_S = 1.0
 _WORTH_A_WORD_S = 0.5
 _BUSY = 0.5  # a side that has waited for this share of the time is not the one that limits the job
 _MOST_METRICS = 4
@@ -31,6 +33,7 @@ class Shown:
         trains: Whether it makes a model; a script that makes rows "runs".
         visible: Whether its line is shown.
         log_dir: Where the record of the run is to lie, see `operators.progress.record`; None for nowhere.
+        predicts: Whether it is a predictor, whose tasks count as workers; how many have rows is not known beforehand.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Shown:
     trains: bool = False
     visible: bool = True
     log_dir: str | None = None
+    predicts: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,11 @@ class OperatorState:
             statuses: Of some or all members; of several attempts, the last counts.
         """
         passed, self._looked = now - self._looked, now
-        if self._phase != ENDED:  # what passed since the last look belongs to the phase that was found then
+        statuses = list(statuses)
+        first = min((each for each in statuses if each.is_worker), key=lambda each: PHASES.index(each.phase), default=None)
+        if not self._members and first is not None and first.age_s > now - self._began + _LATE_S:  # it has run before
+            self._began, self._phase_s = now - first.age_s, dict(first.phase_s)
+        elif self._phase != ENDED:  # what passed since the last look belongs to the phase that was found then
             self._phase_s[self._phase] = self._phase_s.get(self._phase, 0.0) + passed
         for status in statuses:
             known = self._members.get(status.index)
@@ -174,11 +182,15 @@ class OperatorState:
         if self._phase == STARTING and self._shown.size > 1:
             here = sum(each.phase != STARTING for each in self._members.values())
             return f"starting, {here} of {self._shown.size} processes"
+        if self._shown.predicts:
+            return {STARTING: "loading the model", FEEDING: "predicting"}.get(self._phase, "ending")
         if self._phase == TRAINING and not self._shown.trains:
             return "running"
         return "ending" if self._phase == ENDED else self._phase
 
     def _word(self, phase: str) -> str:
+        if self._shown.predicts:
+            return _SHORT_OF_PREDICTORS[phase]
         return "run" if phase == TRAINING and not self._shown.trains else _SHORT[phase]
 
     def _reported(self) -> list[str]:
@@ -213,12 +225,12 @@ class OperatorState:
             return []
         script = min(sum(each.script_waited_s for each in workers) / moved, 1.0)
         flink = min(sum(each.flink_waited_s for each in workers) / moved, 1.0)
-        verdict = ""
+        verdict, who = "", "model" if self._shown.predicts else "script"
         if script >= _BUSY:
             verdict = " (Flink is the bottleneck)"
         elif flink >= _BUSY:
-            verdict = " (the script is the bottleneck)"
-        return [f"script waited {script:.0%}, Flink waited {flink:.0%}{verdict}"]
+            verdict = f" (the {who} is the bottleneck)"
+        return [f"{who} waited {script:.0%}, Flink waited {flink:.0%}{verdict}"]
 
 
 def _duration(seconds: float) -> str:

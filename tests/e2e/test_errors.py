@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from bridge.exceptions import ConfigurationError, TaskError
+from bridge.flink import origins
 from operators import AlinkGlobalConfiguration, TensorFlow2BatchOp, getMLEnv, useLocalEnv
-from tests.e2e.jobs import script_op, sequence
+from tests.e2e.jobs import SCRIPTS, script_op, sequence
 from tests.support.leftovers import task_processes, wait_until
 
 pytestmark = pytest.mark.flink
@@ -28,12 +29,15 @@ def failing(way: str, schema: str = "x BIGINT", **params: Any) -> TensorFlow2Bat
     return script_op("fail.py", schema, userParams={"way": way}, **params)
 
 
-def test_main_raises() -> None:
+def test_main_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(origins, "_origins", {})  # other tests have other scripts of this name
     with pytest.raises(TaskError) as caught:
         run(failing("raise"))
     lines = str(caught.value).splitlines()
     assert lines[0] == ("TensorFlow2BatchOp, chief 0 (fail.py): the script failed: ValueError: this script does not feel well")
-    assert lines[1].startswith('  File "fail.py", line ') and lines[1].endswith(", in main"), "the frames begin in the script"
+    assert lines[1].startswith(f'  File "{SCRIPTS / "fail.py"}", line ') and lines[1].endswith(", in main"), (
+        "the frames begin in the script"
+    )
     assert lines[-1] == '    raise ValueError("this script does not feel well")'
     details = caught.value.details.splitlines()
     assert details[1] == "Traceback (most recent call last):" and "fail.py" in details[2]

@@ -88,12 +88,16 @@ def no_model_process_is_left() -> None:
     wait_until(lambda: not place.is_dir() or not any(place.iterdir()), "model processes have ended and removed their folders")
 
 
-def test_a_trained_table_predicts(tmp_path: pathlib.Path) -> None:
+def test_a_trained_table_predicts(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     model = model_table(tmp_path)
     rows = points(getMLEnv().btenv, 3001)
     op = TFTableModelPredictBatchOp(outputSchemaStr=OUTPUTS, selectedCols=["x0", "x1"]).linkFrom(model, rows)
     assert op.getColNames() == ["x0", "x1", "label", "y", "both", "sign", "place"]
+    monkeypatch.setenv("AKDL_PROGRESS", "1")
     check(op.collectToDataframe())
+    assert "TFTableModelPredictBatchOp: 3,001 rows in, 3,001 out, " in capsys.readouterr().err
     no_model_process_is_left()
 
 

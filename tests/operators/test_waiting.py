@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pathlib
+import re
 
 import pytest
 from pyflink.table import StreamTableEnvironment
 
 from bridge.exceptions import BridgeError, ConfigurationError
-from operators import BatchOperator, TableSourceBatchOp, waitForJob
+from operators import BatchOperator, TableSourceBatchOp, TensorFlow2BatchOp, waitForJob
 
 pytestmark = pytest.mark.flink
 
@@ -57,3 +58,23 @@ def test_what_is_no_job(table_env: StreamTableEnvironment) -> None:
         waitForJob("INSERT INTO black SELECT 1")
     with pytest.raises(ConfigurationError, match="no job"):
         waitForJob(table_env.execute_sql("SHOW TABLES"))
+
+
+def test_what_scripts_do_meanwhile_is_shown(
+    table_env: StreamTableEnvironment,
+    people: TableSourceBatchOp,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("AKDL_PROGRESS", "1")
+    script = tmp_path / "seven.py"
+    script.write_text("def main(config):\n    config.output_writer.write_batch({'id': [7]})\n")
+    op = TensorFlow2BatchOp(mainScriptFile=str(script), outputSchemaStr="id INT", numWorkers=1, numPSs=0)
+    sevens = people.select("id").link(op).getOutputTable()
+    result = sevens.execute_insert(make_sink(table_env, tmp_path / "sevens"))
+    waitForJob(result)
+    assert re.fullmatch(r"seven\.py: 3 rows in, 1 out, \d+ s: .*", capsys.readouterr().err.splitlines()[-1])
+    waitForJob(result)
+    assert capsys.readouterr().err == "", "what has been told once is not told again"
+    assert rows_in(tmp_path / "sevens") == ["7"]

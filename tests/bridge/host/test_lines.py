@@ -40,6 +40,7 @@ def test_a_bar_is_told_now_and_then() -> None:
 
 
 def test_a_line_without_end_is_cut() -> None:
+    assert LINE_CHARACTERS == 8 << 10
     lines = Lines(0.0)
     cut = [line for _ in range(8) for line in lines.feed(b"x" * (LINE_CHARACTERS // 2 + 1), 0.0)] + lines.end()
     assert [len(line) for line in cut] == [LINE_CHARACTERS] * 4 + [8]

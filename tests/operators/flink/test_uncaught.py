@@ -49,6 +49,11 @@ def test_errors_of_each_package_are_short(error: Exception) -> None:
     assert lines is not None and len(lines) <= LINES and sum(map(len, lines)) < 3_000
 
 
+def test_with_the_progress_it_is_fifteen_lines() -> None:
+    last_lines_of_the_progress = 1
+    assert LINES + last_lines_of_the_progress <= 15
+
+
 def test_all_is_shown_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AKDL_TRACEBACK", "full")
     assert shown(failed_task()) is None

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from bridge.exceptions import ConfigurationError
+from bridge.flink import origins
+from bridge.flink.origins import origin_of
 from bridge.host.work_folder import WorkFolder
 from operators.params.function_script import script_of
 from operators.prepare.user_files import LARGE_BYTES, read_files
@@ -29,6 +31,12 @@ def test_files_and_folders_keep_their_paths(folder: pathlib.Path) -> None:
         "main.py": b"def main(config): pass\n",
     }
     assert main == "main.py"
+
+
+def test_errors_know_where_files_lie(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(origins, "_origins", {})
+    read_files("Op", ["lib"], "main.py")
+    assert origin_of("lib/deep/helper.py") == str(folder / "lib" / "deep" / "helper.py")
 
 
 @pytest.mark.parametrize("main", ["main.py", "lib/../main.py", "{folder}/main.py", "file://{folder}/main.py"])

@@ -11,8 +11,9 @@ import sys
 
 import pytest
 
-from operators.progress.renderers import SWITCH, LogRenderer, renderer
+from operators.progress.renderers import FIRST_S, SWITCH, LogRenderer, renderer
 from operators.progress.state import Line
+from operators.progress.watch import LOOK_S
 
 LINES = [Line("a.py", "training, step 3", 0.5), Line("b.py", "[red]feeding[/red]")]
 ON_A_TERMINAL = """
@@ -34,6 +35,10 @@ def test_a_log_gets_a_line_now_and_then() -> None:
         log.show([Line("a.py", f"at {second}")])
     log.end([Line("a.py", "the end")])
     assert out.getvalue().splitlines() == ["a.py: at 4", "a.py: at 14", "a.py: at 24", "a.py: the end"]
+
+
+def test_the_first_sign_of_life_comes_within_five_seconds() -> None:
+    assert FIRST_S + LOOK_S < 5
 
 
 def test_a_log_does_not_repeat_itself() -> None:

@@ -40,6 +40,19 @@ def test_a_feed_says_who_waits_for_whom() -> None:
     assert state.line().text.endswith("script waited 90%, Flink waited 0% (Flink is the bottleneck)")
 
 
+def test_a_predictor_tells_its_rows() -> None:
+    state = OperatorState(Shown("Op", predicts=True), 0.0)
+    assert str(_after(state, (1.0, [_status(phase=STARTING)])).line()) == "Op: loading the model"
+    predicts = {"phase": FEEDING, "phase_s": {FEEDING: 2.0}, "flink_waited_s": 1.8, "script_waited_s": 0.2}
+    first = [_status(phase=FEEDING)]
+    then = [_status(rows_in=600, rows_out=600, **predicts), _status(1, rows_in=400, rows_out=400, **predicts)]
+    assert str(_after(state, (2.0, first), (4.0, then)).line()) == (
+        "Op: predicting, 1,000 rows in, 1,000 out, 333 rows/s, model waited 10%, Flink waited 90% (the model is the bottleneck)"
+    )
+    state.look(5.0, [_status(phase=ENDED, rows_in=600, rows_out=600), _status(1, phase=ENDED, rows_in=400, rows_out=400)])
+    assert str(state.last_line()) == "Op: 1,000 rows in, 1,000 out, 5 s: wait 1, load 1, predict 3"
+
+
 def test_a_training_tells_step_metrics_and_the_time_that_is_left() -> None:
     def at(step: int) -> MemberStatus:
         return _status(phase=TRAINING, rows_in=10, rows_read=10, step=step, metrics={"loss": 0.25, "total_steps": 400.0})

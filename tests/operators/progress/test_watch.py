@@ -82,3 +82,12 @@ def test_a_record_is_written_whether_the_line_is_shown_or_not(tmp_path: pathlib.
     (path,) = tmp_path.iterdir()
     record = read_record(path.read_text())
     assert record.failed and record.samples["chief 0"][0][1].rows_in == 7 and renders.ended == []
+
+
+def test_of_a_job_whose_operators_are_not_known_those_that_run_are_shown() -> None:
+    source = _Source([], [_status(phase=FEEDING)])
+    watch = Watch({"g": Shown("a.py"), "h": Shown("b.py")}, source, None, says=False, elsewhere=False, told=[])
+    watch.look()
+    assert [line.text for line in watch.lines()] == ["no script or model runs yet, 0 s"]
+    watch.look()
+    assert [str(line) for line in watch.lines()] == ["a.py: feeding"] and watch.seen == {"g"}
