@@ -39,6 +39,7 @@ class Case:
         expected: That row.
         row_mb: The largest row on its way.
         variables: That the script gets.
+        own_mb: What the script itself holds, which does not count.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Case:
     expected: tuple[int, ...]
     row_mb: float
     variables: list[str]
+    own_mb: float = 0
 
 
 def rows_case(name: str, rows: int, size: int) -> Case:
@@ -58,17 +60,17 @@ def rows_case(name: str, rows: int, size: int) -> Case:
     return Case(name, "write_back_rows.py", rows, size, "id BIGINT, text STRING", check, (rows, rows * size), size / 1e6, [])
 
 
-def output_case(name: str, amount: int, expected: int, kind: str) -> Case:
+def output_case(name: str, amount: int, expected: int, kind: str, own_mb: float = 0) -> Case:
     """Return a job whose script makes much of one row."""
     variables = [f"BENCH_KIND={kind}", f"BENCH_AMOUNT={amount}"]
-    return Case(name, "much_output.py", 1, 10, "x DOUBLE", "SELECT COUNT(x) FROM written", (expected,), 0, variables)
+    return Case(name, "much_output.py", 1, 10, "x DOUBLE", "SELECT COUNT(x) FROM written", (expected,), 0, variables, own_mb)
 
 
 CASES = [
     rows_case("500 rows of 300 KB", 500, 300_000),
     rows_case("2,500 rows of 300 KB", 2500, 300_000),
     rows_case("a cell of 100 MB", 1, 100_000_000),
-    output_case("a batch of 20 M doubles", 20_000_000, 20_000_000, "doubles"),
+    output_case("a batch of 20 M doubles", 20_000_000, 20_000_000, "doubles", own_mb=160),
     output_case("1.5 GB without a line end", 1_500_000_000, 1, "text"),
 ]
 SMALL = {
@@ -118,7 +120,7 @@ def main() -> None:
         found, base = measured(case.name), small[case.script]
         bound = ROW_FACTOR * case.row_mb + SPARE_MB
         for kind in KINDS:
-            more = max(0.0, found[kind] - base[kind])
+            more = max(0.0, found[kind] - base[kind] - (case.own_mb if kind == "tensorflow" else 0.0))
             words = f"{ROW_FACTOR} rows and {SPARE_MB} MB"
             figures.append(Figure(f"{case.name}, {kind}", "MB", [more], [bound], words, 1.0))
         print(f"{case.name}: {found['seconds']:.0f} s; {base} beside small rows, {found} here", flush=True)

@@ -26,6 +26,7 @@ from bridge.flink.pieces import pieces
 from bridge.flink.report_gauges import ReportGauges
 from bridge.group.addresses import Address, hold, release
 from bridge.group.roles import label
+from bridge.host.allocator import give_large_blocks_back
 from bridge.member.member import Member
 from bridge.settings import GroupSettings
 
@@ -58,6 +59,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
 
     def open(self, runtime_context: Any) -> None:
         """Start the process; TensorFlow can be imported while the first rows are on their way."""
+        give_large_blocks_back()
         self._index = runtime_context.get_index_of_this_subtask()
         self._addresses: dict[int, Address] = {}
         self._has_timers = False

@@ -31,6 +31,7 @@ from bridge.flink.arrow_operators import CHUNK, Gathering, chunks_of, column_typ
 from bridge.flink.pieces import pieces
 from bridge.flink.time_attributes import PROCTIME, ROWTIME, time_attributes, with_plain_times
 from bridge.flink.uids import uids
+from bridge.host.allocator import give_large_blocks_back
 from bridge.host.carried import arrived, carry, carry_own_packages
 from bridge.schema import Schema, quoted
 from bridge.serving.metrics import PredictionMetrics
@@ -131,6 +132,7 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
 
     def open(self, runtime_context: Any) -> None:
         """Take hold of the process with the model."""
+        give_large_blocks_back()
         self._decoder = ColumnDecoder(self._settings.output_schema, "the model")
         self._status = TaskStatus(
             self._settings.process.group, runtime_context.get_index_of_this_subtask(), runtime_context.get_attempt_number()
