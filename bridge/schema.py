@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,10 +127,26 @@ def _parse_column(part: str, place: int, text: str) -> Column:
     if found is None:
         raise SchemaError(f'expected "name type" for column {place}, got {part.strip()!r} in the schema {text!r}')
     name = (found.group(1) or "").replace("``", "`") or found.group(2)
-    column_type = _type_of(found.group(3), name)
+    try:
+        column_type = _type_of(found.group(3), name)
+    except SchemaError:
+        if found.group(1) is None:
+            _refuse_spaces(part.split(), text)
+        raise
     if MEANINGS[column_type.kind].with_length and 0 in column_type.arguments:  # tables have it: '' is a CHAR(0)
         raise SchemaError(f"the column {name!r} has the type {found.group(3)!r}; a length is at least 1")
     return Column(name, column_type)
+
+
+def _refuse_spaces(words: Sequence[str], text: str) -> None:
+    """Raise an error if words are a name with spaces and a type."""
+    for place in range(2, len(words)):
+        name = " ".join(words[:place])
+        with suppress(ValueError):
+            parse_type(" ".join(words[place:]))
+            raise SchemaError(
+                f"a name with spaces stands in back-quotes: {quoted(name)} {' '.join(words[place:])}; got the schema {text!r}"
+            )
 
 
 def _type_of(text: str, name: str) -> ColumnType:

@@ -15,6 +15,7 @@ from bridge.schema import Column, Schema
 
 _BLANK = re.compile(rb"(?:\A|\n)[ \t]*\r?\n|\n[ \t]+\Z")
 _FLAGS = {"true": True, "false": False}
+UNREADABLE = (ValueError, ArithmeticError, KeyError)  # of `reader_of`
 
 
 def has_blank_line(data: Any) -> bool:
@@ -59,7 +60,7 @@ def read_csv(
     # A line feed inside quotes is part of a cell, so the reader gets it back.
     kept = (f"{line}\n" if row_delimiter == "\n" else line for line in lines[ignore_first_line:])
     reader = csv.reader(kept, delimiter=field_delimiter, quotechar=quote_char)
-    reads = [_reader(column) for column in schema]
+    reads = [reader_of(column) for column in schema]
     for row in reader:
         if not row or len(row) == 1 and not row[0].strip():
             if skip_blank_line:
@@ -72,22 +73,33 @@ def _cells(
     where: str, row: Sequence[str], schema: Schema, reads: Sequence[Callable[[str], Any]], lenient: bool
 ) -> tuple[Any, ...]:
     if len(row) != len(reads) and not lenient:
-        raise ConfigurationError(f"{where}: expected {len(reads)} cells, got {len(row)}; setLenient(True) takes such lines too")
+        raise wrong_number(where, len(reads), len(row))
     cells: list[Any] = []
     for place, (column, read) in enumerate(zip(schema, reads)):
         text = row[place] if place < len(row) else ""
         try:
             cells.append(read(text) if text else None)
-        except (ValueError, ArithmeticError, KeyError):
+        except UNREADABLE:
             if not lenient:
-                raise ConfigurationError(
-                    f"{where}: the column {column.name!r}: {text!r} is no {column.type.sql}; setLenient(True) makes it null"
-                ) from None
+                raise wrong_cell(where, column, text) from None
             cells.append(None)
     return tuple(cells)
 
 
-def _reader(column: Column) -> Callable[[str], Any]:
+def wrong_cell(where: str, column: Column, text: str) -> ConfigurationError:
+    """Return the error about a cell that is not of its column's type."""
+    return ConfigurationError(
+        f"{where}: the column {column.name!r}: {text!r} is no {column.type.sql}; setLenient(True) makes it null"
+    )
+
+
+def wrong_number(where: str, expected: int, got: int) -> ConfigurationError:
+    """Return the error about a row with too many or too few cells."""
+    return ConfigurationError(f"{where}: expected {expected} cells, got {got}; setLenient(True) takes such lines too")
+
+
+def reader_of(column: Column) -> Callable[[str], Any]:
+    """Return what makes a value of the text of a cell, or raises one of `UNREADABLE`."""
     kind = column.type.kind
     if kind in INTEGERS:
         return lambda text: int(text.strip())

@@ -10,11 +10,12 @@ from contextlib import nullcontext
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from akdl.wire.column_type import Kind
+from akdl.wire.column_type import INTEGERS, Kind
 from bridge.exceptions import ConfigurationError
-from bridge.schema import Schema, quoted
+from bridge.schema import Column, Schema, quoted
 from operators.base_operator import Source, execution_environment_of
 from operators.batch_operator import BatchOperator
+from operators.csv_faults import CsvFiles, remember
 from operators.csv_rows import has_blank_line, read_csv
 from operators.file_sources import table_of_rows
 from operators.params.accessors import CsvParams, RandomStreamParams, RandomTableParams
@@ -46,8 +47,8 @@ class _CsvSource(CsvParams, Source):
             with fetched(name, "filePath", path) as found:
                 rows = [row for file in _files(found) for row in _rows(f"{name}: {path}", file, schema, values)]
             table = table_of_rows(table_env, schema, rows, name)
-        elif values["ignoreFirstLine"]:
-            table = self._without_first_line(table_env, path, schema)
+        elif values["ignoreFirstLine"] or _has_flags_only_casts_can_read(schema):
+            table = self._by_casts(table_env, path, schema)
         else:
             options = {
                 "connector": "filesystem",
@@ -58,11 +59,17 @@ class _CsvSource(CsvParams, Source):
                 "csv.null-literal": "",
             }
             table = _table_of(table_env, [f"{quoted(c.name)} {c.type.sql}" for c in schema], options)
+        if os.path.exists(path) and not _needs_help(path, values):
+            form = values["fieldDelimiter"], values["quoteChar"], values["ignoreFirstLine"]
+            remember(CsvFiles(name, tuple(_files(path)), schema, *form))
         self._fix()
         return table
 
-    def _without_first_line(self, table_env: StreamTableEnvironment, path: str, schema: Schema) -> Table:
-        """Read texts with the reader below Flink's csv format, which itself cannot leave out a line, and cast them."""
+    def _by_casts(self, table_env: StreamTableEnvironment, path: str, schema: Schema) -> Table:
+        """Read texts with the reader below Flink's csv format, and cast them.
+
+        The format itself cannot leave out a line, and makes false of any text that is not "true".
+        """
         from pyflink.common import WatermarkStrategy
         from pyflink.datastream.connectors.file_system import FileSource
         from pyflink.datastream.formats.csv import CsvReaderFormat, CsvSchema
@@ -77,13 +84,30 @@ class _CsvSource(CsvParams, Source):
         for column in schema:
             reader.add_string_column(column.name)
         reader.set_column_separator(self.getFieldDelimiter()).set_quote_char(self.getQuoteChar()).set_null_value("")
-        texts = CsvReaderFormat.for_schema(reader.set_skip_first_data_row().build())
+        if self.getIgnoreFirstLine():
+            reader.set_skip_first_data_row()
+        texts = CsvReaderFormat.for_schema(reader.build())
         source = FileSource.for_record_stream_format(texts, path).build()
         stream = execution_environment_of(table_env).from_source(source, WatermarkStrategy.no_watermarks(), f"CSV {path}")
         view = f"akdl_csv_{next(_numbers)}"
         table_env.create_temporary_view(view, table_env.from_data_stream(stream))
-        cells = ", ".join(f"CAST({quoted(c.name)} AS {c.type.sql}) AS {quoted(c.name)}" for c in schema)
+        cells = ", ".join(f"{_cast(c)} AS {quoted(c.name)}" for c in schema)
         return table_env.sql_query(f"SELECT {cells} FROM {view}")
+
+
+def _has_flags_only_casts_can_read(schema: Schema) -> bool:
+    kinds = [Kind.BYTES if column.type.is_array else column.type.kind for column in schema]
+    return Kind.BOOLEAN in kinds and Kind.BYTES not in kinds
+
+
+def _cast(column: Column) -> str:
+    """Return the SQL that makes a value of a text. A CAST alone makes 3 of "3.7" and 0 of a DECIMAL that is no number."""
+    name, sql = quoted(column.name), column.type.sql
+    if column.type.kind in INTEGERS:
+        return f"CAST(REPLACE({name}, '.', '?') AS {sql})"
+    if column.type.kind is Kind.DECIMAL:
+        return f"CASE WHEN CAST({name} AS DOUBLE) IS NOT NULL THEN CAST({name} AS {sql}) END"
+    return f"CAST({name} AS {sql})"
 
 
 class CsvSourceBatchOp(_CsvSource, BatchOperator):

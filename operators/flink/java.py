@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 
 from bridge.exceptions import ConfigurationError
 from bridge.table_env import planning
@@ -26,7 +27,19 @@ def start_java() -> None:
     """
     ensure_java()
     open_gateway()
-    translate_java_errors(missing_jar)
+    translate_java_errors(lambda text: next(filter(None, (explain(text) for explain in _explanations)), None))
+
+
+def explain_java_errors(explain: Callable[[str], Exception | None]) -> None:
+    """Ask a function about exceptions of Java, from now on and in the whole program.
+
+    Args:
+        explain: Takes the text of an exception with its causes; returns the exception to raise instead, or None to leave it.
+    """
+    _explanations.append(explain)
+
+
+_explanations: list[Callable[[str], Exception | None]] = [missing_jar]
 
 
 def ensure_java() -> None:

@@ -37,6 +37,7 @@ def test_parse(text: str, expected: list[tuple[str, str]]) -> None:
         ("a", "expected \"name type\" for column 1, got 'a' in the schema 'a'"),
         ("a int, b", "expected \"name type\" for column 2, got 'b'"),
         ("a int,, b int", "expected \"name type\" for column 2, got ''"),
+        ("id INT, order date TIMESTAMP(3)", "a name with spaces stands in back-quotes: `order date` TIMESTAMP(3); got"),
         ("a foo", "column 'a' has the unknown type 'FOO'; known are BIGDECIMAL, BIGINT"),
         ("a int, a long", "column 'a' occurs twice"),
         ("a ARRAY<int", "the '<' at character 8 of 'a ARRAY<int' is not closed"),

@@ -98,6 +98,27 @@ def test_csv_that_cannot_be(env: MLEnv, tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.flink
+def test_csv_with_wrong_cells(env: MLEnv, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "own.csv"
+
+    def read(text: str, schema: str, header: bool) -> pd.DataFrame:
+        path.write_text("a,b\n" * header + text, encoding="utf-8")
+        return CsvSourceBatchOp(filePath=str(path), schemaStr=schema, ignoreFirstLine=header).collectToDataframe()
+
+    for cell, kind, header in (
+        ("three", "INT", True),
+        ("3.7", "INT", True),
+        ("x", "DECIMAL(5, 2)", True),
+        ("x", "DATE", False),
+    ):
+        with pytest.raises(ConfigurationError) as raised:
+            read(f"1,\n2,{cell}\n", f"a INT, b {kind}", header)
+        told = f"{path}, line {2 + header}: the column 'b': {cell!r} is no {kind}; setLenient(True) makes it null"
+        assert str(raised.value) == f"CsvSourceBatchOp: {told}"
+    assert read("1,yes\n2,false\n", "a INT, b BOOLEAN", False).b.tolist() == [True, False]
+
+
+@pytest.mark.flink
 def test_csv_that_this_program_reads(env: MLEnv, tmp_path: pathlib.Path) -> None:
     (tmp_path / "blank.csv").write_text("1,x\n\n2,\n", encoding="utf-8")
     (tmp_path / "odd.csv").write_text("1,x;y,z;", encoding="utf-8")

@@ -1,0 +1,103 @@
+"""Which cell of a CSV file has failed a job: Flink reads the files, and its exceptions name neither file nor line."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from bridge.exceptions import ConfigurationError
+from bridge.schema import Column, Schema
+from operators.csv_rows import UNREADABLE, reader_of, wrong_cell, wrong_number
+from operators.flink.java import explain_java_errors
+
+_MOST_BYTES = 500 << 20  # of a file; a larger one takes too long
+_UNREADABLE = re.compile(
+    r"NumberFormatException|DateTimeException|DateTimeParseException|CsvReadException|Fail to deserialize at field|Cannot parse '"
+)
+_QUOTED = re.compile(
+    r"""(?:For input string: |Cannot parse |Text |format: )(?:'(.*?)'|"(.*?)")(?=\.|,| as | could|[ \t]*$)""", re.MULTILINE
+)
+_FIELD = re.compile(r"Fail to deserialize at field: (.+?)\.?$", re.MULTILINE)
+_TOO_MANY = "Too many entries"
+
+
+class CsvFiles(NamedTuple):
+    """Files that Flink reads for an operator.
+
+    Args:
+        operator: Its name.
+        files: Their paths on this host.
+        schema: The columns.
+        field_delimiter: One character.
+        quote_char: One character.
+        ignore_first_line: Whether the first line of each is none of the rows.
+    """
+
+    operator: str
+    files: tuple[str, ...]
+    schema: Schema
+    field_delimiter: str
+    quote_char: str
+    ignore_first_line: bool
+
+
+_read: list[CsvFiles] = []
+
+
+def remember(files: CsvFiles) -> None:
+    """Look into these files when a job fails with an exception about a text, as long as this program runs."""
+    if not _read:
+        explain_java_errors(fault)
+    if files not in _read:
+        _read.append(files)
+
+
+def fault(text: str) -> ConfigurationError | None:
+    """Return the error about the cell that an exception of Java is about; None where it is about something else.
+
+    Args:
+        text: The exception, with its causes.
+    """
+    if not _UNREADABLE.search(text):
+        return None
+    said = {one or other for one, other in _QUOTED.findall(text)}
+    field = _FIELD.search(text)
+    likely = None
+    for files in reversed(_read):
+        for where, row in _rows(files):
+            if len(row) > len(files.schema.columns) and _TOO_MANY in text:
+                return wrong_number(where, len(files.schema.columns), len(row))
+            for column, cell in zip(files.schema, row):
+                if not cell or (field is not None and field[1] != column.name):
+                    continue
+                if cell in said and reader_of(column) is not str:
+                    return wrong_cell(where, column, cell)
+                if likely is None and not _is_readable(column, cell):
+                    likely = wrong_cell(where, column, cell)
+    return likely
+
+
+def _rows(files: CsvFiles) -> Iterator[tuple[str, list[str]]]:
+    """Yield each row with its place."""
+    for path in files.files:
+        try:
+            if os.path.getsize(path) > _MOST_BYTES:
+                continue
+            with open(path, encoding="utf-8", newline="") as file:
+                reader = csv.reader(file, delimiter=files.field_delimiter, quotechar=files.quote_char)
+                for number, row in enumerate(reader):
+                    if number or not files.ignore_first_line:
+                        yield f"{files.operator}: {path}, line {reader.line_num}", row
+        except (OSError, UnicodeError, csv.Error):
+            continue
+
+
+def _is_readable(column: Column, cell: str) -> bool:
+    try:
+        reader_of(column)(cell)
+    except UNREADABLE:
+        return False
+    return True
