@@ -10,6 +10,7 @@ setup: $(INSTALLED)
 $(INSTALLED): setup.py
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 11))' || \
 	  { echo "The default environment needs Python 3.9 to 3.11 (TensorFlow 2.15); $$($(PYTHON) --version) was found. Say make PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "Installing into .venv: some minutes, and nothing is printed meanwhile"
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[flink,tf,dev]'
 	touch $@

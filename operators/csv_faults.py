@@ -48,7 +48,7 @@ _read: list[CsvFiles] = []
 
 
 def remember(files: CsvFiles) -> None:
-    """Look into these files when a job fails with an exception about a text, as long as this program runs."""
+    """Look into these files when a job fails with an exception about a string, as long as this program runs."""
     if not _read:
         explain_java_errors(fault)
     if files not in _read:

@@ -66,9 +66,9 @@ class _CsvSource(CsvParams, Source):
         return table
 
     def _by_casts(self, table_env: StreamTableEnvironment, path: str, schema: Schema) -> Table:
-        """Read texts with the reader below Flink's csv format, and cast them.
+        """Read strings with the reader below Flink's csv format, and cast them.
 
-        The format itself cannot leave out a line, and makes false of any text that is not "true".
+        The format itself cannot leave out a line, and makes false of any string that is not "true".
         """
         from pyflink.common import WatermarkStrategy
         from pyflink.datastream.connectors.file_system import FileSource
@@ -101,7 +101,7 @@ def _has_flags_only_casts_can_read(schema: Schema) -> bool:
 
 
 def _cast(column: Column) -> str:
-    """Return the SQL that makes a value of a text. A CAST alone makes 3 of "3.7" and 0 of a DECIMAL that is no number."""
+    """Return the SQL that makes a value of a string. A CAST alone makes 3 of "3.7" and 0 of a DECIMAL that is no number."""
     name, sql = quoted(column.name), column.type.sql
     if column.type.kind in INTEGERS:
         return f"CAST(REPLACE({name}, '.', '?') AS {sql})"
