@@ -15,7 +15,7 @@ from operators.flink.java import explain_java_errors
 
 _MOST_BYTES = 500 << 20  # of a file; a larger one takes too long
 _UNREADABLE = re.compile(
-    r"NumberFormatException|DateTimeException|DateTimeParseException|CsvReadException|Fail to deserialize at field|Cannot parse '"
+    r"NumberFormatException|DateTime(?:Parse)?Exception|CsvReadException|Fail to deserialize at field|Cannot parse '"
 )
 _QUOTED = re.compile(
     r"""(?:For input string: |Cannot parse |Text |format: )(?:'(.*?)'|"(.*?)")(?=\.|,| as | could|[ \t]*$)""", re.MULTILINE
