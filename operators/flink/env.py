@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from bridge.exceptions import ConfigurationError
 from bridge.host.carried import carry_own_packages
+from bridge.host.local_python import python_of_local_jobs
 from bridge.table_env import planning
 from bridge.workarounds import (
     close_what_workers_leave,
@@ -278,7 +279,7 @@ def _local(parallelism: int, config: dict[str, str]) -> tuple[Any, Any]:
     # Flink's 64 MB a job of two exchanges started at a parallelism of 32, and not at 64.
     network = f"{max(64, parallelism**2 // 8)}m"
     defaults = {
-        "python.executable": sys.executable,
+        "python.executable": python_of_local_jobs(),
         "python.client.executable": sys.executable,
         "taskmanager.memory.network.min": network,
         "taskmanager.memory.network.max": network,

@@ -1,0 +1,92 @@
+"""The Python that Flink starts for each Python function of a local job, only to have it call this program back.
+
+Defect of PyFlink: a local job runs its Python functions in the driver, but PyFlink starts a process for each all the same,
+which imports Beam and pandas, asks the driver for a worker, and waits until that has ended: 1.4 s of processor time and
+140 MB each. What `python_of_local_jobs` returns is `python` for all else, and for this call a program that imports gRPC
+alone: this file, copied beside it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+import pkgutil
+import shlex
+import sys
+import tempfile
+
+_ADDRESS = "PYTHON_LOOPBACK_SERVER_ADDRESS"  # of the driver, where functions run in it
+_BOOT = "pyflink.fn_execution.beam.beam_boot"
+_CALL = "/org.apache.beam.model.fn_execution.v1.BeamFnExternalWorkerPool/StartWorker"
+_SHELL = """#!/bin/sh
+if [ -n "${address}" ] && [ "$2" = {boot} ]; then
+    shift 2
+    exec {python} {calls_back} "$@"
+fi
+exec {python} "$@"
+"""
+
+
+def python_of_local_jobs() -> str:
+    """Return the path for Flink's setting `python.executable` in jobs that run inside this program."""
+    folder = _folder()
+    path = os.path.join(folder.name, "python")
+    # Flink's script for Python workers cannot start a path with blanks, nor the system one on a disk without programs.
+    return path if os.access(path, os.X_OK) and not any(map(str.isspace, path)) else sys.executable
+
+
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    folder = tempfile.TemporaryDirectory(prefix="flink-python-")
+    calls_back = pathlib.Path(folder.name, "calls_back.py")
+    calls_back.write_bytes(pkgutil.get_data(__package__, "local_python.py") or b"")
+    words = {"python": shlex.quote(sys.executable), "calls_back": shlex.quote(str(calls_back))}
+    shell = pathlib.Path(folder.name, "python")
+    shell.write_text(_SHELL.format(address=_ADDRESS, boot=_BOOT, **words), encoding="utf-8")
+    shell.chmod(0o755)
+    return folder
+
+
+def start_worker_request(worker_id: str, provision_endpoint: str, params: dict[str, str]) -> bytes:
+    """Return Beam's message StartWorkerRequest, see beam_fn_api.proto.
+
+    Args:
+        worker_id: Flink's name of the worker.
+        provision_endpoint: Where Flink tells the worker what it needs.
+        params: Variables of the worker's environment.
+    """
+    entries = [_field(10, _field(1, name.encode()) + _field(2, value.encode())) for name, value in params.items()]
+    return b"".join([_field(1, worker_id.encode()), _field(5, _field(1, provision_endpoint.encode())), *entries])
+
+
+def _field(number: int, value: bytes) -> bytes:
+    """Return a field of a message: its number, the kind "bytes", the length, the value."""
+    head, length = bytearray([number << 3 | 2]), len(value)
+    while length > 127:
+        head.append(length & 127 | 128)
+        length >>= 7
+    head.append(length)
+    return bytes(head) + value
+
+
+def main(arguments: list[str]) -> None:
+    """Ask the driver for a worker as PyFlink's beam_boot does, and wait until that has ended."""
+    import argparse
+
+    import grpc
+
+    parser = argparse.ArgumentParser()
+    for name in ("--id", "--provision_endpoint"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("--semi_persist_dir", default="/tmp")
+    given = parser.parse_known_args(arguments)[0]
+    params = {**os.environ, "SEMI_PERSISTENT_DIRECTORY": given.semi_persist_dir}
+    with grpc.insecure_channel(os.environ[_ADDRESS]) as channel:
+        failed = channel.unary_unary(_CALL)(start_worker_request(given.id, given.provision_endpoint, params))
+    if failed:
+        raise SystemExit(f"Error starting worker: {failed.decode(errors='replace')}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,76 @@
+"""The Python of local jobs: what it runs itself, and what it leaves to Python."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+import types
+from concurrent import futures
+
+import grpc
+import pytest
+
+from bridge.host import local_python
+from bridge.host.local_python import python_of_local_jobs, start_worker_request
+
+BOOT = ["-m", "pyflink.fn_execution.beam.beam_boot", "--id=5-1", "--provision_endpoint=localhost:1"]
+
+
+def test_the_message_is_that_of_beam() -> None:
+    from apache_beam.portability.api.org.apache.beam.model.fn_execution.v1 import beam_fn_api_pb2
+
+    params = {"SHORT": "", "LONG": "ż" * 70_000, **os.environ}
+    message = beam_fn_api_pb2.StartWorkerRequest.FromString(start_worker_request("5-1", "localhost:41927", params))
+    assert (message.worker_id, message.provision_endpoint.url) == ("5-1", "localhost:41927")
+    assert dict(message.params) == params
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("error", [b"", b"\x0a\x03why"])
+def test_a_worker_of_a_local_job_calls_the_driver_and_imports_little(error: bytes) -> None:
+    asked: list[bytes] = []
+
+    def start(request: bytes, context: grpc.ServicerContext) -> bytes:
+        asked.append(request)
+        return error
+
+    handler = grpc.method_handlers_generic_handler(
+        "org.apache.beam.model.fn_execution.v1.BeamFnExternalWorkerPool",
+        {"StartWorker": grpc.unary_unary_rpc_method_handler(start)},
+    )
+    server = grpc.server(futures.ThreadPoolExecutor(1), handlers=[handler])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        done = subprocess.run(
+            [python_of_local_jobs(), *BOOT], capture_output=True, text=True, timeout=60,
+            env={**os.environ, "PYTHON_LOOPBACK_SERVER_ADDRESS": f"127.0.0.1:{port}", "PYTHONPROFILEIMPORTTIME": "1"},
+        )  # fmt: skip
+    finally:
+        server.stop(0).wait()
+    assert (done.returncode, len(asked)) == (int(bool(error)), 1), done.stderr
+    assert "why" in done.stderr or not error
+    assert "| grpc\n" in done.stderr and "pandas" not in done.stderr and "apache_beam" not in done.stderr
+
+
+@pytest.mark.process
+def test_all_else_runs_in_python() -> None:
+    without = {name: value for name, value in os.environ.items() if name != "PYTHON_LOOPBACK_SERVER_ADDRESS"}
+    command = [python_of_local_jobs(), "-c", "import sys; print(sys.executable, sys.argv[1:])", "a b", "$c"]
+    done = subprocess.run(command, capture_output=True, text=True, env=without, check=True)
+    assert done.stdout.strip() == f"{sys.executable} ['a b', '$c']"
+    done = subprocess.run([python_of_local_jobs(), *BOOT[:2]], capture_output=True, text=True, env=without)
+    assert done.returncode == 1 and "No id provided" in done.stdout + done.stderr, "PyFlink's own"
+
+
+@pytest.mark.parametrize(("name", "mode"), [("a folder", 0o755), ("no-programs", 0o644)])
+def test_a_folder_with_a_blank_or_without_programs_gives_the_interpreter(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, name: str, mode: int
+) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "python").touch(mode)
+    monkeypatch.setattr(local_python, "_folder", lambda: types.SimpleNamespace(name=str(folder)))
+    assert python_of_local_jobs() == sys.executable
