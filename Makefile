@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow test-network test-installs fuzz soak check fmt proto stubs docs docs-links pictures dist clean
+.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow test-network test-installs fuzz soak check fmt proto stubs docs docs-links pictures screenshots dist clean
 
 setup: $(INSTALLED)
 
@@ -93,6 +93,10 @@ docs-links: setup
 
 pictures: setup
 	$(BIN)/python scripts/draw_docs.py
+
+# Pictures of real runs; with a browser, in about a minute.
+screenshots: setup
+	$(BIN)/python scripts/shoot_docs.py
 
 # The wheel and the sources of a release, as files in dist/.
 dist: setup
