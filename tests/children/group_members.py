@@ -1,7 +1,7 @@
 """Forks members of groups on demand: each has TensorFlow at once, which takes three seconds of processor time to import.
 
-A line of standard input is the arguments of `group_member.run` with the folder and the log of a new member, answered with its
-process id; or a process id, answered with the exit status, null while the process runs. The end of the input is the end.
+A line of standard input is what would follow `python` on a command line, with variables, the folder and the log of a new process,
+answered with its id; or a process id, answered with the exit status, null while the process runs. The end of the input is the end.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import atexit
 import gc
 import json
 import os
+import runpy
 import sys
 import traceback
 from typing import Any
-
-from tests.children.group_member import run
 
 
 def serve() -> None:
@@ -27,18 +26,19 @@ def serve() -> None:
         print(json.dumps(_start(**request) if isinstance(request, dict) else _status(request)), flush=True)
 
 
-def _start(arguments: list[str], folder: str, log: str) -> int:
+def _start(command: list[str], variables: dict[str, str], folder: str, log: str) -> int:
     pid = os.fork()
     if pid == 0:
         status: Any = 1
         try:
-            status = _be_member(arguments, folder, log)
+            os.environ.update(variables)
+            status = _be_member(command, folder, log)
         finally:
             os._exit(status)
     return pid
 
 
-def _be_member(arguments: list[str], folder: str, log: str) -> int:
+def _be_member(command: list[str], folder: str, log: str) -> int:
     """Live as a process of its own would, and return the exit status."""
     os.setsid()
     os.chdir(folder)
@@ -47,7 +47,13 @@ def _be_member(arguments: list[str], folder: str, log: str) -> int:
             os.dup2(os.open(path, flags), descriptor)
     status = 0
     try:
-        run(*arguments)
+        if command[0] == "-m":
+            sys.argv = command[1:]
+            runpy.run_module(command[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = command
+            sys.path[0] = os.path.dirname(command[0])
+            runpy.run_path(command[0], run_name="__main__")
     except SystemExit as leaving:
         status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     except BaseException:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tests.support.ports import free_ports
-from tests.support.tf_group import ROOT
+from tests.support.tf_group import ROOT, Forked
 
 EXAMPLES = ROOT / "examples"
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -94,6 +94,9 @@ def run_group(
         for role, index in roles:
             tf_config = json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
             name = f"{role}-{index}"
+            if python == sys.executable:
+                processes[name] = Forked(command, {"TF_CONFIG": tf_config}, folder, logs[name])
+                continue
             with open(logs[name], "wb") as out:
                 environment = {**os.environ, **ENVIRONMENT, "TF_CONFIG": tf_config}
                 processes[name] = subprocess.Popen([python, *command], stdout=out, stderr=out, env=environment, cwd=folder)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +12,7 @@ import numpy as np
 
 from akdl.user_code.module import load_module
 from tests.support.ports import free_ports
-from tests.support.tf_group import ROOT
+from tests.support.tf_group import ROOT, Forked
 
 SCRIPTS = Path(__file__).parent / "scripts"
 MLP_ARGS = {"name": "mlp_model", "input_size": 6, "layers": [8, 4]}
@@ -121,12 +118,9 @@ def run_cli(folder: Path, workers: int, arguments: list[str], timeout_s: float =
     logs = [folder / f"log-{index}" for index in range(workers)]
     try:
         for index, log in enumerate(logs):
-            environment = {**os.environ, **ENVIRONMENT}
-            if workers > 1:
-                environment["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
-            with open(log, "wb") as out:
-                command = [sys.executable, "-m", "akdl.keras", *arguments]
-                processes.append(subprocess.Popen(command, stdout=out, stderr=out, env=environment, cwd=folder))
+            tf_config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
+            variables = {"TF_CONFIG": tf_config} if workers > 1 else {}
+            processes.append(Forked(["-m", "akdl.keras", *arguments], variables, folder, log))
         deadline = time.monotonic() + timeout_s
         while any(process.poll() is None for process in processes):
             failed = [log for log, process in zip(logs, processes) if process.poll() not in (None, 0)]
@@ -137,4 +131,3 @@ def run_cli(folder: Path, workers: int, arguments: list[str], timeout_s: float =
     finally:
         for process in processes:
             process.kill()
-            process.wait(10)

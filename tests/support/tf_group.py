@@ -63,47 +63,46 @@ def run_group(
         deadline = time.monotonic() + timeout_s
         must_end = members[:1] if chief_coordinates else members[: len(members) - num_servers]
         for member in must_end:
-            member.wait(deadline, members)
+            member.ends_well(deadline, members)
         return json.loads(members[0].output.read_text(encoding="utf-8"))
     finally:
         for member in members:
             member.kill()
 
 
-class Member:
-    """One process of a group."""
+class Forked:
+    """A Python process that has TensorFlow at once.
 
-    def __init__(self, script: Path, work_dir: Path, task: dict[str, Any]) -> None:
-        self.output = work_dir / "output.json"
-        self._log = work_dir / "log"
-        task_file = work_dir / "task.json"
-        task_file.write_text(json.dumps(task), encoding="utf-8")
-        arguments = [str(each) for each in (script, task_file, self.output)]
-        self._log.touch()
-        self._pid: int = _ask({"arguments": arguments, "folder": str(work_dir), "log": str(self._log)})
-        self._returncode: int | None = None
+    Args:
+        command: What follows `python` on a command line: a script or a module, and their arguments.
+        variables: Of its environment, beside those of this process.
+        folder: Its current folder.
+        log: What it prints.
+    """
 
-    def wait(self, deadline: float, group: list[Member]) -> None:
-        """Wait until the process has ended well; fail when another one of the group fails first."""
-        while self.poll() is None:
-            for member in group:
-                assert member.poll() in (None, 0), member
-            assert time.monotonic() < deadline, f"still running: {self}"
-            time.sleep(0.05)
-        assert self._returncode == 0, self
+    def __init__(self, command: list[str], variables: dict[str, str], folder: Path, log: Path) -> None:
+        self.returncode: int | None = None
+        log.touch()
+        self._log = log
+        self._pid: int = _ask({"command": command, "variables": variables, "folder": str(folder), "log": str(log)})
 
     def poll(self) -> int | None:
         """Return the exit status; None while it runs."""
-        if self._returncode is None:
-            self._returncode = _ask(self._pid)
-        return self._returncode
+        if self.returncode is None:
+            self.returncode = _ask(self._pid)
+        return self.returncode
 
     def kill(self) -> None:
+        """End it, and wait for that."""
         if self.poll() is None:
             os.kill(self._pid, signal.SIGKILL)
-        end = time.monotonic() + 30
+        self.wait(30)
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait for its end."""
+        end = time.monotonic() + timeout_s
         while self.poll() is None:  # other environments have these tests too, and nothing beside TensorFlow and pytest
-            assert time.monotonic() < end, f"process {self._pid} has not ended"
+            assert time.monotonic() < end, f"still running: {self}"
             time.sleep(0.02)
 
     def __str__(self) -> str:
@@ -111,6 +110,26 @@ class Member:
         return f"{self._log.parent.name}, status {self.poll()}, last words:\n{log[-6000:]}"
 
     __repr__ = __str__
+
+
+class Member(Forked):
+    """One process of a group."""
+
+    def __init__(self, script: Path, work_dir: Path, task: dict[str, Any]) -> None:
+        self.output = work_dir / "output.json"
+        task_file = work_dir / "task.json"
+        task_file.write_text(json.dumps(task), encoding="utf-8")
+        command = ["-m", "tests.children.group_member", *map(str, (script, task_file, self.output))]
+        super().__init__(command, {}, work_dir, work_dir / "log")
+
+    def ends_well(self, deadline: float, group: list[Member]) -> None:
+        """Wait until the process has ended well; fail when another one of the group fails first."""
+        while self.poll() is None:
+            for member in group:
+                assert member.poll() in (None, 0), member
+            assert time.monotonic() < deadline, f"still running: {self}"
+            time.sleep(0.05)
+        assert self.returncode == 0, self
 
 
 def _ask(request: Any) -> Any:
