@@ -42,7 +42,7 @@ def _be_member(command: list[str], folder: str, log: str) -> int:
     """Live as a process of its own would, and return the exit status."""
     os.setsid()
     os.chdir(folder)
-    for path, flags, descriptors in ((os.devnull, os.O_RDONLY, [0]), (log, os.O_WRONLY | os.O_CREAT, [1, 2])):
+    for path, flags, descriptors in ((os.devnull, os.O_RDONLY, [0]), (log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, [1, 2])):
         for descriptor in descriptors:
             os.dup2(os.open(path, flags), descriptor)
     status = 0

@@ -126,7 +126,7 @@ def run_cli(folder: Path, workers: int, arguments: list[str], timeout_s: float =
             failed = [log for log, process in zip(logs, processes) if process.poll() not in (None, 0)]
             assert not failed and time.monotonic() < deadline, "\n".join(log.read_text()[-3000:] for log in failed or logs)
             time.sleep(0.05)
-        assert [process.returncode for process in processes] == [0] * workers, logs[-1].read_text()[-3000:]
+        assert [process.returncode for process in processes] == [0] * workers, "\n".join(map(str, processes))
         return [log.read_text() for log in logs]
     finally:
         for process in processes:
