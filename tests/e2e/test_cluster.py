@@ -104,7 +104,10 @@ def test_a_table_of_the_cluster_goes_on_in_sql(cluster: FlinkCluster) -> None:
 
 
 @pytest.mark.tf
-def test_a_model_travels_with_the_job_that_predicts(cluster: FlinkCluster, tmp_path: pathlib.Path) -> None:
+def test_a_model_travels_with_the_job_that_predicts(
+    cluster: FlinkCluster, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AKDL_PROGRESS", "1")
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     env = getMLEnv().btenv
@@ -112,6 +115,7 @@ def test_a_model_travels_with_the_job_that_predicts(cluster: FlinkCluster, tmp_p
     predict = TFTableModelPredictBatchOp(outputSchemaStr="y DOUBLE", selectedCols=["x0", "x1"])
     found = predict.linkFrom(points(env, 5).link(train), points(env, 1000)).collectToDataframe()
     assert len(found) == 1000
+    assert "TFTableModelPredictBatchOp: 1,000 rows in, 1,000 out, " in capfd.readouterr().err
     np.testing.assert_allclose(found.y, 2 * found.x0 - found.x1, rtol=1e-4, atol=1e-6)
     no_model_process_is_left()
     with served(files={"/m.zip": pathlib.Path(train._packed).read_bytes()}) as site:
