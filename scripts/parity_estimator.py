@@ -76,24 +76,31 @@ class _Training:
 def run_workers(command: list[str], workers: int) -> None:
     """Run a command in each worker of a group, and raise what one of them printed that did not end well."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
-    environment.pop("TF_CONFIG", None)
     sys.path.insert(0, str(ROOT))
     from tests.support.ports import free_ports
+    from tests.support.tf_group import Forked
 
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(workers)]}
-    processes = []
-    for index in range(workers):
-        if workers > 1:
-            environment["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
-        processes.append(subprocess.Popen(command, env=dict(environment), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE))
-    try:
-        for process in processes:
-            _, error = process.communicate(timeout=600)
-            if process.returncode:
-                raise RuntimeError(error.decode()[-3000:])
-    finally:
-        for process in processes:
-            process.kill()
+    processes: list[Any] = []
+    with tempfile.TemporaryDirectory(prefix="parity-") as name:
+        logs = [pathlib.Path(name, str(index)) for index in range(workers)]
+        try:
+            for index, log in enumerate(logs):
+                task = {"cluster": cluster, "task": {"type": "worker", "index": index}}
+                tf_config = json.dumps(task if workers > 1 else {})
+                if command[0] == sys.executable:
+                    processes.append(Forked(command[1:], {"TF_CONFIG": tf_config}, pathlib.Path(name), log))
+                    continue
+                with log.open("wb") as out:
+                    variables = {**environment, "TF_CONFIG": tf_config}
+                    processes.append(subprocess.Popen(command, env=variables, stdout=out, stderr=out))
+            for process, log in zip(processes, logs):
+                process.wait(600)
+                if process.returncode:
+                    raise RuntimeError(log.read_text(errors="replace")[-3000:])
+        finally:
+            for process in processes:
+                process.kill()
 
 
 def _train_plain(params_file: str, model_dir: str) -> None:
