@@ -68,12 +68,19 @@ class _Notebook:
         if not elsewhere:
             self._manager.interrupt_kernel()
             return
-        thread = next(each for each in psutil.Process(self.pid).threads() if each.id != self.pid)
-        assert ctypes.CDLL(None).tgkill(self.pid, thread.id, signal.SIGINT) == 0
+        threads = [each.id for each in psutil.Process(self.pid).threads() if each.id != self.pid]
+        hears = next(each for each in threads if not _blocks_interrupts(self.pid, each))  # the kernel chooses such a one, too
+        assert ctypes.CDLL(None).tgkill(self.pid, hears, signal.SIGINT) == 0
 
     def close(self) -> None:
         self._client.stop_channels()
         self._manager.shutdown_kernel(now=True)
+
+
+def _blocks_interrupts(pid: int, thread: int) -> bool:
+    status = pathlib.Path(f"/proc/{pid}/task/{thread}/status").read_text()
+    (blocked,) = (int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigBlk:"))
+    return bool(blocked & 1 << signal.SIGINT - 1)
 
 
 def _variables(folder: pathlib.Path) -> dict[str, str]:
