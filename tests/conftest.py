@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.environment import ENVIRONMENT  # noqa: F401  read before any job runs
 from tests.support.leftovers import nothing_left_behind
-from tests.support.warm_python import choose_python
+from tests.support.warm_python import choose_python, choose_workers
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -94,8 +94,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Let jobs have processes that start at once, and local ones share mini clusters, from the first test on that may run one."""
-    in_jobs = item.get_closest_marker("flink") or item.get_closest_marker("cluster")
-    choose_python(bool(in_jobs and item.get_closest_marker("tf")) and not item.get_closest_marker("own_processes"))
+    marks = {mark.name for mark in item.iter_markers()}
+    if not marks.isdisjoint({"flink", "cluster"}):
+        choose_python("tf" in marks and "own_processes" not in marks)
+        choose_workers("flink" in marks and "own_processes" not in marks)
     if item.get_closest_marker("flink") and not item.get_closest_marker("slow"):
         from operators.flink import env
         from tests.support.mini_clusters import share_mini_clusters

@@ -1,7 +1,7 @@
-"""Stands for a Python that has imported TensorFlow: lets the process of `python_forks` fork, and ends as the fork does.
+"""Stands for a Python that has imported TensorFlow or PyFlink: lets the process of `python_forks` fork, and ends as the fork does.
 
-It is the program behind `tests.support.warm_python`, which writes it beside the socket. `-m MODULE` and its arguments run in a
-fork; whatever else a Python can be asked for is left to a real one.
+It is the program behind `tests.support.warm_python`, which writes it beside the socket. `-m MODULE` or a
+script, and its arguments, run in a fork; whatever else a Python can be asked for is left to a real one.
 """
 
 import json
@@ -16,12 +16,12 @@ FORWARDED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signa
 
 def main() -> None:
     """Run once."""
-    if sys.argv[1:2] != ["-m"]:
+    if not (sys.argv[1:2] == ["-m"] or sys.argv[1:] and sys.argv[1].endswith(".py")):
         os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
     program = os.path.abspath(sys.argv[0])
     inherited = [int(name) for name in os.listdir("/proc/self/fd") if _is_inherited(int(name))]
     request = {
-        "executable": program, "arguments": sys.argv[2:], "environment": dict(os.environ), "folder": os.getcwd(), "numbers": inherited,
+        "executable": program, "arguments": sys.argv[1:], "environment": dict(os.environ), "folder": os.getcwd(), "numbers": inherited,
     }  # fmt: skip
     text = json.dumps(request).encode()
     line = socket.socket(socket.AF_UNIX)

@@ -1,9 +1,9 @@
-"""Forks Pythons on demand: each has TensorFlow at once, which takes three seconds of processor time to import.
+"""Forks Pythons on demand: each has TensorFlow or PyFlink at once, which take seconds of processor time to import.
 
 Programs like `forked_python` ask for them on a socket. Each fork is a session of its own, with the variables, the folder and
 the descriptors of who asked. Signals come on the line, the exit status goes back on it; a fork dies with its line.
 
-Arguments: the descriptor of the socket that listens. The end of the input is the end of all.
+Arguments: the descriptor of the socket that listens, and the modules to import. The end of the input is the end of all.
 """
 
 from __future__ import annotations
@@ -138,12 +138,19 @@ def be(
     np.random.seed()
     gc.set_threshold(700, 10, 10)
     sys.executable = executable
-    sys.argv[:] = arguments
-    sys.path[:0] = [folder, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+    is_module = arguments[0] == "-m"
+    sys.argv[:] = arguments[is_module:]
+    sys.path[:0] = [
+        folder if is_module else os.path.dirname(os.path.abspath(arguments[0])),
+        *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)),
+    ]
     importlib.invalidate_caches()
     status = 0
     try:
-        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+        if is_module:
+            runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(arguments[0], run_name="__main__")
     except SystemExit as leaving:
         status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
         if leaving.code is not None and not isinstance(leaving.code, int):
@@ -159,13 +166,11 @@ def be(
 
 
 def main() -> None:
-    """Import TensorFlow, then serve."""
+    """Import, then serve."""
     sys.path.pop(0)  # the folder of this file
     gc.set_threshold(50_000, 20, 20)  # see akdl.entry
-    import grpc  # noqa: F401
-    import tensorflow as tf
-
-    tf.keras.layers  # noqa: B018  it is loaded when somebody asks for it
+    for module in sys.argv[2:]:
+        importlib.import_module(module)
     gc.collect()
     gc.freeze()
     request = serve(socket.socket(fileno=int(sys.argv[1])))
@@ -173,6 +178,8 @@ def main() -> None:
         status = 1
         try:
             status = be(**request)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
         finally:
             os._exit(status)
 

@@ -20,7 +20,7 @@ from operators import (
 )
 from tests.e2e.jobs import points, script_op, sequence
 
-pytestmark = pytest.mark.flink
+pytestmark = [pytest.mark.flink, pytest.mark.tf]
 
 SAVE = """
 import os

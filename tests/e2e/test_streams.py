@@ -66,6 +66,7 @@ class Shown:
 MILLION, SOME = 1_000_000, 200_000
 
 
+@pytest.mark.tf
 @pytest.mark.slow
 def test_identity_of_a_million_rows_by_three_workers(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
     sink = Sink(table_env, tmp_path)
@@ -76,12 +77,14 @@ def test_identity_of_a_million_rows_by_three_workers(table_env: StreamTableEnvir
     assert min(shares) > MILLION // 4  # whole chunks are dealt in turn; some leave before they are full, more on a busy machine
 
 
+@pytest.mark.tf
 def test_filter_in_graph_mode(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
     sink = Sink(table_env, tmp_path)
     run(counting(table_env, SOME).link(stream_op("even_in_graph_mode.py")), sink)
     assert sorted(number for _, number in sink.rows()) == list(range(0, SOME, 2))
 
 
+@pytest.mark.tf
 def test_fan_out(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
     sink = Sink(table_env, tmp_path)
     run(counting(table_env, SOME).link(stream_op("three_each.py")), sink)
@@ -89,12 +92,14 @@ def test_fan_out(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> N
     assert len(rows) == len(set(rows)) == 3 * SOME
 
 
+@pytest.mark.tf
 def test_an_estimator_takes_the_stream_as_its_input(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
     sink = Sink(table_env, tmp_path)
     run(counting(table_env, 1000).link(stream_op("estimator.py")), sink)
     assert sink.rows() == [(0, 10)]
 
 
+@pytest.mark.tf
 @pytest.mark.slow
 def test_workers_share_a_parameter_server(environments: MLEnv, tmp_path: pathlib.Path) -> None:
     table_env = useLocalEnv(3).stenv

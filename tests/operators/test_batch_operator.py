@@ -94,7 +94,7 @@ def test_a_job_that_fails_is_forgotten(people: TableSourceBatchOp) -> None:
 
 
 @pytest.mark.flink
-@pytest.mark.process
+@pytest.mark.tf
 @pytest.mark.slow
 def test_a_script_runs_once_for_all_that_was_put_off(
     table_env: StreamTableEnvironment, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]

@@ -1,6 +1,6 @@
-"""A Python that has imported TensorFlow already, for tests that start many and do not look at their processes.
+"""Pythons that have imported TensorFlow or PyFlink already, for tests that start many and do not look at their processes.
 
-Its program is small: it asks a process for a fork, see tests/children/python_forks.py. That one ends with this process.
+Their programs are small: each asks a process for a fork, see tests/children/python_forks.py. That one ends with this process.
 """
 
 from __future__ import annotations
@@ -17,19 +17,33 @@ import tempfile
 
 _CHILDREN = pathlib.Path(__file__).parents[1] / "children"
 _DEFAULTS = ("TF115_PYTHON_ENV_PATH", "TF231_PYTHON_ENV_PATH")  # of `pythonEnv`
+_CAN_RUN = hasattr(os, "pidfd_open")  # Linux
 
 
 def choose_python(warm: bool) -> None:
-    """Choose whether operators without `pythonEnv` take this Python, where it can run."""
+    """Choose whether operators without `pythonEnv` take one with TensorFlow, where it can run."""
     for name in _DEFAULTS:
         os.environ.pop(name, None)
-        if warm and hasattr(os, "pidfd_open"):
+        if warm and _CAN_RUN:
             os.environ[name] = warm_python()
 
 
-@functools.cache
+def choose_workers(warm: bool) -> None:
+    """Choose whether Flink's workers of local jobs are forks too: each subtask starts one, which says where it is, and ends."""
+    from operators.flink import env
+
+    env._DEFAULTS.pop("python.executable", None)
+    if warm and _CAN_RUN:
+        env._DEFAULTS["python.executable"] = _program("pyflink.fn_execution.beam.beam_boot")
+
+
 def warm_python() -> str:
-    """Return the path of the program, which takes what an interpreter takes."""
+    """Return the path of a program with TensorFlow, which takes what an interpreter takes; this one where none can run."""
+    return _program("grpc", "tensorflow", "keras") if _CAN_RUN else sys.executable
+
+
+@functools.cache
+def _program(*modules: str) -> str:
     folder = pathlib.Path(tempfile.mkdtemp(prefix="warm-"))
     program = folder / "python"
     program.write_text(f"#!{sys.executable} -IS\n{(_CHILDREN / 'forked_python.py').read_text()}")
@@ -38,8 +52,8 @@ def warm_python() -> str:
         listener.bind(str(folder / "socket"))
         listener.listen(128)
         process = subprocess.Popen(
-            [sys.executable, str(_CHILDREN / "python_forks.py"), str(listener.fileno())], stdin=subprocess.PIPE, cwd="/",
-            env=_environment(), pass_fds=[listener.fileno()], start_new_session=True,
+            [sys.executable, str(_CHILDREN / "python_forks.py"), str(listener.fileno()), *modules],
+            stdin=subprocess.PIPE, cwd="/", env=_environment(), pass_fds=[listener.fileno()], start_new_session=True,
         )  # fmt: skip
 
     def end() -> None:
