@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import requests
 from pyflink.common import Row, Types
 from pyflink.datastream import ProcessFunction
 from pyflink.datastream.data_stream import DataStream
@@ -34,6 +35,7 @@ from bridge.flink.pieces import MORE
 from operators import MLEnv, useLocalEnv
 from tests.support.chunk_clock import left
 from tests.support.leftovers import wait_until
+from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.flink
 
@@ -336,3 +338,42 @@ def _there_and_back(table_env: StreamTableEnvironment, table: Any) -> Any:
 
 def _types(table: Any) -> Any:
     return table._j_table.getResolvedSchema().getColumnDataTypes()
+
+
+def test_flinks_page_counts_what_passes_while_it_passes() -> None:
+    (port,) = free_ports(1)
+    page = {"rest.bind-port": str(port), "rest.port": str(port), "metrics.fetcher.update-interval": "50"}
+    table_env = useLocalEnv(1, config=page).stenv
+    table_env.execute_sql(
+        "CREATE TEMPORARY TABLE lasting (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '100', 'fields.id.min' = '0')"
+    )
+    table = table_env.from_path("lasting")
+    chunks, _ = chunks_of(table_env, table, Gathering(rows=5, wait_s=LONG_S))
+    back = table_env.to_data_stream(table_of(table_env, chunks, column_types(table)))._j_data_stream
+    back.sinkTo(get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink())
+    job = back.getExecutionEnvironment().executeAsync()
+    try:
+        seen: dict[str, float] = {}
+
+        def moves() -> bool:
+            before = dict(seen)
+            seen.update(_metrics(f"http://localhost:{port}/jobs/{job.getJobID()}"))
+            counted = [f"{operator}.akdl.{name}" for operator in ("RowsToArrow", "ArrowToRows") for name in ("rows", "bytes")]
+            return all(seen.get(name, 0) > before.get(name, 0) > 0 for name in counted)
+
+        wait_until(moves, "both operators count rows and bytes")
+        assert seen["RowsToArrow.akdl.rows"] % 5 == 0, "those of whole chunks"
+        assert seen["RowsToArrow.arrowBytes"] > 0 and "RowsToArrow.akdl.waitedMs" in seen
+    finally:
+        job.cancel().get()
+
+
+def _metrics(job: str) -> dict[str, float]:
+    """Return the newest metrics of our operators, by name, from the address of a job on Flink's page."""
+    found = {}
+    for vertex in requests.get(job).json().get("vertices", []):
+        address = f"{job}/vertices/{vertex['id']}/subtasks/metrics"
+        names = [each["id"] for each in requests.get(address).json() if "Arrow" in each["id"]]
+        for each in requests.get(address, params={"get": ",".join(names)}).json() if names else []:
+            found[each["id"]] = each["sum"]
+    return found
