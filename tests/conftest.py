@@ -98,7 +98,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if not marks.isdisjoint({"flink", "cluster"}):
         choose_python("tf" in marks and "own_processes" not in marks)
         choose_workers("flink" in marks and "own_processes" not in marks)
-    if item.get_closest_marker("flink") and not item.get_closest_marker("slow"):
+    if "flink" in marks:
         from operators.flink import env
         from tests.support.mini_clusters import share_mini_clusters
 

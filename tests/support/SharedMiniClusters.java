@@ -1,7 +1,9 @@
 import java.lang.reflect.Field;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Function;
@@ -31,6 +33,7 @@ public class SharedMiniClusters {
         "$internal.", "__table.", "python.", "pipeline.", "table.", "execution.", "parallelism.default"
     };
     private static final Map clusters = new HashMap();
+    private static final List replaced = new ArrayList(); // whose last jobs may still run
 
     /** Let an environment use them, where it runs local jobs. */
     public void share(StreamExecutionEnvironment environment) throws Exception {
@@ -44,10 +47,12 @@ public class SharedMiniClusters {
     /** End all of them. */
     public void close() throws Exception {
         synchronized (SharedMiniClusters.class) {
-            for (Iterator each = clusters.values().iterator(); each.hasNext(); ) {
+            replaced.addAll(clusters.values());
+            clusters.clear();
+            for (Iterator each = replaced.iterator(); each.hasNext(); ) {
                 ((Shared) each.next()).end();
             }
-            clusters.clear();
+            replaced.clear();
         }
     }
 
@@ -70,6 +75,9 @@ public class SharedMiniClusters {
         }
         Shared shared = (Shared) clusters.get(key);
         if (shared == null || shared.hasEnded()) {
+            if (shared != null) {
+                replaced.add(shared);
+            }
             // A slot has the memory that one of a cluster with as many slots as its job needs would have.
             configuration.setString("taskmanager.memory.managed.size", 128 / LARGEST_JOB * SLOTS + "m");
             shared = new Shared(
