@@ -25,6 +25,7 @@ SCRIPT = """
 import os, pathlib, threading
 
 def main(config):
+    assert len(config.tf_context.shares()) == 2  # all members know of each other
     pathlib.Path("{folder}", f"begun-{{os.getpid()}}").touch()
     threading.Event().wait()
 """
@@ -51,7 +52,6 @@ def test_a_stopped_worker_is_named_and_killed_so_that_its_job_ends(
         job = threading.Thread(target=run)
         job.start()
         wait_until(lambda: len(list(tmp_path.glob("begun-*"))) == 2, "both scripts run", 300)
-        time.sleep(5)  # both know of each other
         worker = task_processes()[0].ppid()
         assert "beam_boot" in " ".join(psutil.Process(worker).cmdline())
         os.kill(worker, signal.SIGSTOP)
