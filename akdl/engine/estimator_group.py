@@ -51,8 +51,20 @@ def train_in_group(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
         raise ValueError("an evaluator ends at the last step of the training, so max_steps must not be None")
     if config.num_ps_replicas and config.task_type == "worker":
         train_spec = train_spec._replace(hooks=(_WaitForChief(config), *train_spec.hooks))
+    if config.task_type == "evaluator":
+        _write_events_apart(estimator.eval_dir(eval_spec.name))
     # Only this entry point starts the servers of a group; it wants an eval_spec also where nobody evaluates.
     require_estimator("train_in_group").train_and_evaluate(estimator, train_spec, eval_spec)
+
+
+def _write_events_apart(folder: str) -> None:
+    """Let what an evaluator writes for TensorBoard have a file of its own.
+
+    TensorFlow names the file after the host and the second. A chief that evaluates in the same second would write into it.
+    """
+    with tf.Graph().as_default():  # else TensorFlow refuses
+        writer = tf.compat.v1.summary.FileWriter(folder, filename_suffix=".evaluator")
+    tf.compat.v1.summary.FileWriterCache._cache[folder] = writer  # there is no public way
 
 
 def last_step(estimator: Any) -> int:

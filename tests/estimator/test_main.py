@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +181,7 @@ def test_workers_in_step_without_a_chief(tmp_path: Path, tensorflow: str) -> Non
     """Worker 0 evaluates and exports; the steps of both count; what they learn is what one process learns in so many steps."""
     import tensorflow as tf
 
-    python = TF_1.python() if tensorflow == "1.15" else sys.executable
+    python = TF_1.python() if tensorflow == "1.15" else None
     (tmp_path / "params.json").write_text(json.dumps({"train_max_steps": 100, "save_checkpoints_steps": 20}))
     command = ["-m", "akdl.estimator", "train", "--module", str(SCRIPTS / "linear.py"), "--path", "data"]
     command += ["--params", str(tmp_path / "params.json"), "--model-dir", str(tmp_path / "out")]
@@ -253,3 +252,5 @@ def test_digits_in_a_group(tmp_path: Path) -> None:
     from akdl.engine.early_stopping import read_eval_metrics
 
     assert max(read_eval_metrics(str(tmp_path / "out" / "eval"))) == int(found.group(1)), "the evaluator writes there as well"
+    events = {path.suffix for path in (tmp_path / "out" / "eval").glob("events.*")}
+    assert ".evaluator" in events and len(events) == 2, "a file of its own: those of one second would have one name"
