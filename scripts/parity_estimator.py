@@ -7,9 +7,7 @@ the largest difference between the weights of both; this file run with `--plain`
 from __future__ import annotations
 
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 from typing import Any, NamedTuple
@@ -75,25 +73,20 @@ class _Training:
 
 def run_workers(command: list[str], workers: int) -> None:
     """Run a command in each worker of a group, and raise what one of them printed that did not end well."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
     sys.path.insert(0, str(ROOT))
     from tests.support.ports import free_ports
-    from tests.support.tf_group import Forked
+    from tests.support.tf_group import PythonProcess
 
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(workers)]}
-    processes: list[Any] = []
+    processes: list[PythonProcess] = []
     with tempfile.TemporaryDirectory(prefix="parity-") as name:
         logs = [pathlib.Path(name, str(index)) for index in range(workers)]
         try:
             for index, log in enumerate(logs):
                 task = {"cluster": cluster, "task": {"type": "worker", "index": index}}
                 tf_config = json.dumps(task if workers > 1 else {})
-                if command[0] == sys.executable:
-                    processes.append(Forked(command[1:], {"TF_CONFIG": tf_config}, pathlib.Path(name), log))
-                    continue
-                with log.open("wb") as out:
-                    variables = {**environment, "TF_CONFIG": tf_config}
-                    processes.append(subprocess.Popen(command, env=variables, stdout=out, stderr=out))
+                python = None if command[0] == sys.executable else command[0]
+                processes.append(PythonProcess(command[1:], {"TF_CONFIG": tf_config}, pathlib.Path(name), log, python))
             for process, log in zip(processes, logs):
                 process.wait(600)
                 if process.returncode:

@@ -8,7 +8,6 @@ Arguments: the descriptor of the socket that listens, and the modules to import.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import fcntl
 import gc
@@ -22,7 +21,6 @@ import socket
 import struct
 import sys
 import tempfile
-import threading
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -158,10 +156,6 @@ def be(
     except BaseException:
         sys.excepthook(*sys.exc_info())
         status = 1
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
     return status & 0xFF
 
 
@@ -175,13 +169,7 @@ def main() -> None:
     gc.freeze()
     request = serve(socket.socket(fileno=int(sys.argv[1])))
     if request is not None:
-        status = 1
-        try:
-            status = be(**request)
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-        finally:
-            os._exit(status)
+        sys.exit(be(**request))  # as a Python of its own ends: what is left open is written and closed
 
 
 if __name__ == "__main__":

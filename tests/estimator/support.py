@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tests.support.ports import free_ports
-from tests.support.tf_group import ROOT, Forked
+from tests.support.tf_group import ROOT, PythonProcess
 
 EXAMPLES = ROOT / "examples"
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -77,9 +74,9 @@ def run_group(
     command: list[str],
     roles: list[tuple[str, int]],
     timeout_s: float = 150,
-    python: str = sys.executable,
+    python: str | None = None,
 ) -> dict[str, str]:
-    """Run a command in each role and return what each printed; all but parameter servers, which are stopped, end well.
+    """Run a command of a Python, see `PythonProcess`, in each role and return what each printed; all but parameter servers, which are stopped, end well.
 
     A process whose role is "evaluator" is not in the cluster, as TensorFlow wants it.
     """
@@ -88,18 +85,13 @@ def run_group(
     for (role, _), port in zip(roles, free_ports(len(roles))):
         if role != "evaluator":
             cluster.setdefault(role, []).append(f"127.0.0.1:{port}")
-    processes: dict[str, Any] = {}
+    processes: dict[str, PythonProcess] = {}
     logs = {f"{role}-{index}": folder / f"log-{role}-{index}" for role, index in roles}
     try:
         for role, index in roles:
             tf_config = json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
             name = f"{role}-{index}"
-            if python == sys.executable:
-                processes[name] = Forked(command, {"TF_CONFIG": tf_config}, folder, logs[name])
-                continue
-            with open(logs[name], "wb") as out:
-                environment = {**os.environ, **ENVIRONMENT, "TF_CONFIG": tf_config}
-                processes[name] = subprocess.Popen([python, *command], stdout=out, stderr=out, env=environment, cwd=folder)
+            processes[name] = PythonProcess(command, {"TF_CONFIG": tf_config}, folder, logs[name], python)
         deadline = time.monotonic() + timeout_s
         must_end = [process for name, process in processes.items() if not name.startswith("ps")]
         while any(process.poll() is None for process in must_end):
@@ -115,4 +107,3 @@ def run_group(
     finally:
         for process in processes.values():
             process.kill()
-            process.wait(10)

@@ -54,7 +54,7 @@ def test_export_folders_have_one_owner(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tensorflow", ["1.15", "2.15"])
 def test_an_evaluator_alone_exports(tmp_path: Path, tensorflow: str) -> None:
     """All processes end well, and there is one final model, that of the evaluator or, where it is late, that of the chief."""
-    python = TF_1.python() if tensorflow == "1.15" else sys.executable
+    python = TF_1.python() if tensorflow == "1.15" else None
     out = tmp_path / "out"
     roles = [("chief", 0), ("ps", 0), ("evaluator", 0)]
     logs = run_group(tmp_path, [SCRIPT, str(out), "500"], roles, python=python)

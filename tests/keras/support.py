@@ -12,7 +12,7 @@ import numpy as np
 
 from akdl.user_code.module import load_module
 from tests.support.ports import free_ports
-from tests.support.tf_group import ROOT, Forked
+from tests.support.tf_group import ROOT, PythonProcess
 
 SCRIPTS = Path(__file__).parent / "scripts"
 MLP_ARGS = {"name": "mlp_model", "input_size": 6, "layers": [8, 4]}
@@ -120,7 +120,7 @@ def run_cli(folder: Path, workers: int, arguments: list[str], timeout_s: float =
         for index, log in enumerate(logs):
             tf_config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
             variables = {"TF_CONFIG": tf_config} if workers > 1 else {}
-            processes.append(Forked(["-m", "akdl.keras", *arguments], variables, folder, log))
+            processes.append(PythonProcess(["-m", "akdl.keras", *arguments], variables, folder, log))
         deadline = time.monotonic() + timeout_s
         while any(process.poll() is None for process in processes):
             failed = [log for log, process in zip(logs, processes) if process.poll() not in (None, 0)]

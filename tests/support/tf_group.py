@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
 import json
 import os
-import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from akdl import testing
 from tests.support.ports import free_ports
+from tests.support.warm_python import warm_python
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "tests" / "e2e" / "scripts"
+QUIET = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "1"}
 
 
 def run_group(
@@ -70,40 +68,45 @@ def run_group(
             member.kill()
 
 
-class Forked:
-    """A Python process that has TensorFlow at once.
+class PythonProcess:
+    """A process that trains.
 
     Args:
         command: What follows `python` on a command line: a script or a module, and their arguments.
         variables: Of its environment, beside those of this process.
         folder: Its current folder.
         log: What it prints.
+        python: Its interpreter; None for this one, with TensorFlow imported already.
     """
 
-    def __init__(self, command: list[str], variables: dict[str, str], folder: Path, log: Path) -> None:
-        self.returncode: int | None = None
-        log.touch()
+    def __init__(
+        self, command: list[str], variables: dict[str, str], folder: Path, log: Path, python: str | None = None
+    ) -> None:
         self._log = log
-        self._pid: int = _ask({"command": command, "variables": variables, "folder": str(folder), "log": str(log)})
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), **QUIET, **variables}
+        with open(log, "wb") as out:
+            self._process = subprocess.Popen(
+                [python or warm_python(), *command], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                start_new_session=True,
+            )  # fmt: skip
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status; None until it was asked for."""
+        return self._process.returncode
 
     def poll(self) -> int | None:
         """Return the exit status; None while it runs."""
-        if self.returncode is None:
-            self.returncode = _ask(self._pid)
-        return self.returncode
+        return self._process.poll()
 
     def kill(self) -> None:
         """End it, and wait for that."""
-        if self.poll() is None:
-            os.kill(self._pid, signal.SIGKILL)
+        self._process.kill()
         self.wait(30)
 
     def wait(self, timeout_s: float) -> None:
         """Wait for its end."""
-        end = time.monotonic() + timeout_s
-        while self.poll() is None:  # other environments have these tests too, and nothing beside TensorFlow and pytest
-            assert time.monotonic() < end, f"still running: {self}"
-            time.sleep(0.02)
+        self._process.wait(timeout_s)
 
     def __str__(self) -> str:
         log = self._log.read_text(encoding="utf-8", errors="replace")
@@ -112,7 +115,7 @@ class Forked:
     __repr__ = __str__
 
 
-class Member(Forked):
+class Member(PythonProcess):
     """One process of a group."""
 
     def __init__(self, script: Path, work_dir: Path, task: dict[str, Any]) -> None:
@@ -130,30 +133,6 @@ class Member(Forked):
             assert time.monotonic() < deadline, f"still running: {self}"
             time.sleep(0.05)
         assert self.returncode == 0, self
-
-
-def _ask(request: Any) -> Any:
-    """Ask the process that forks members, see tests/children/group_members.py."""
-    process = _forking()
-    assert process.stdin is not None and process.stdout is not None
-    process.stdin.write(json.dumps(request) + "\n")
-    process.stdin.flush()
-    return json.loads(process.stdout.readline())
-
-
-@functools.cache
-def _forking() -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.children.group_members"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env=environment, cwd=ROOT, start_new_session=True,
-    )  # fmt: skip
-
-    def end() -> None:
-        process.communicate(timeout=10)
-
-    atexit.register(end)
-    return process
 
 
 def write_table(folder: Path, table: Any, types: dict[str, str]) -> tuple[str, int]:
