@@ -9,9 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from akdl.process import owned_folder
+from akdl.process import owned_folder, shared_folder
 from akdl.process.channel import ChannelError
-from akdl.rows import extra_files
 from akdl.rows.extra_files import ExtraFiles
 from bridge.exceptions import ConfigurationError
 from bridge.host import gpus, interpreter
@@ -50,7 +49,7 @@ def precious(tmp_path: pathlib.Path) -> pathlib.Path:
 @pytest.mark.parametrize("name", USED)
 def test_a_link_at_a_name_of_ours_is_refused(name: str, shared: pathlib.Path, precious: pathlib.Path) -> None:
     (shared / name).symlink_to(precious)
-    with pytest.raises((ConfigurationError, ChannelError), match=f"{name}, for .* only this user can access.*: remove it"):
+    with pytest.raises((ConfigurationError, ChannelError), match=f"{name}.* only this user can access.*: remove it"):
         USED[name](str(shared))
     sweep()
     assert os.listdir(precious) == ["file"]
@@ -82,17 +81,17 @@ def test_a_link_that_takes_the_place_of_a_folder_just_now_is_refused(
     """The folder of a stranger goes as it is looked at, and a link comes."""
     path = shared / "akdl-extra-group-0"
     path.mkdir()
-    check = extra_files._check_private
+    check = shared_folder.is_private_folder
 
-    def swap_and_check(folder: str) -> None:
-        monkeypatch.setattr(extra_files, "_check_private", check)
+    def swap_and_check(folder: str) -> bool:
+        monkeypatch.setattr(shared_folder, "is_private_folder", check)
         path.rmdir()
         try:
-            check(folder)
+            return check(folder)
         finally:
             path.symlink_to(precious)
 
-    monkeypatch.setattr(extra_files, "_check_private", swap_and_check)
+    monkeypatch.setattr(shared_folder, "is_private_folder", swap_and_check)
     with pytest.raises(ChannelError, match="is not a folder that only this user can access"):
         ExtraFiles(str(path), COLUMNS, False, is_shared=True)
     assert os.listdir(precious) == ["file"]
