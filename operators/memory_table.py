@@ -10,10 +10,10 @@ import pandas as pd
 
 from akdl.wire.column_type import MEANINGS, ColumnType
 from bridge.exceptions import ConfigurationError
+from bridge.host.program_folder import program_folder
 from bridge.schema import Schema, quoted
 from bridge.workarounds import keep_rows_in
 from operators.frame_columns import fitted, misfit
-from operators.prepare.program_folder import program_folder
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table

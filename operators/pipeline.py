@@ -12,6 +12,7 @@ from typing import Any, TypeVar, Union, cast
 from akdl.storage.files import FileError
 from akdl.storage.model_archive import ModelError
 from bridge.exceptions import ConfigurationError
+from bridge.host.program_folder import named_by_content, program_folder
 from operators.batch_operator import BatchOperator
 from operators.local_predictor import DESCRIPTION, LocalPredictor, fetch_pipeline, read_pipeline
 from operators.params.accessors import PredictStreamParams, SavedModelPredictStreamParams, TrainerParams
@@ -26,7 +27,6 @@ from operators.predict_batch import (
 )
 from operators.predict_stream import TableModelPredictStreamOp, TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
 from operators.prepare.model_file import packed_model
-from operators.prepare.program_folder import named_by_content, program_folder
 from operators.script_batch import TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
 from operators.sinks import AkSinkBatchOp
 from operators.stream_operator import StreamOperator

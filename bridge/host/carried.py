@@ -15,6 +15,7 @@ import tempfile
 import zipimport
 from typing import Any
 
+from akdl.process.owned_folder import OwnedFolder
 from akdl.storage.archive import unpack_archive
 from bridge.host.hiding import refuse_hiding
 
@@ -46,7 +47,7 @@ def carry_own_packages(table_env: Any) -> None:
     """
     if runs_elsewhere(table_env):
         refuse_hiding(_OPTION, table_env.get_config().get(_OPTION, ""))
-        carry(table_env, _own_packages().name)
+        carry(table_env, _own_packages())
 
 
 def arrived(path: str) -> str:
@@ -59,22 +60,24 @@ def arrived(path: str) -> str:
 
 
 @functools.cache
-def _own_packages() -> tempfile.TemporaryDirectory[str]:
+def _own_packages() -> str:
     """Copy our packages to a folder that jobs can carry along; it goes when this program ends.
 
     Flink puts each folder it is given on PYTHONPATH as it is, so the packages have to lie in one, with nothing else.
     """
-    folder = tempfile.TemporaryDirectory(prefix="flink-python-files-")
+    owned = OwnedFolder("akdl_packed_")
+    owned.remove_at_exit()
+    folder = tempfile.mkdtemp(dir=owned.path)
     own = sys.modules[__name__].__spec__
     if own is not None and isinstance(own.loader, zipimport.zipimporter):  # `flink run -pyfs` was given our wheel
         with open(own.loader.archive, "rb") as wheel, tempfile.TemporaryDirectory() as unpacked:
             unpack_archive(wheel, unpacked)
             for package in _OWN_PACKAGES:
-                shutil.move(os.path.join(unpacked, package), folder.name)
+                shutil.move(os.path.join(unpacked, package), folder)
         return folder
     for package in _OWN_PACKAGES:
         spec = importlib.util.find_spec(package)
         assert spec is not None and spec.submodule_search_locations
-        target = os.path.join(folder.name, package)
+        target = os.path.join(folder, package)
         shutil.copytree(spec.submodule_search_locations[0], target, ignore=shutil.ignore_patterns("__pycache__"))
     return folder

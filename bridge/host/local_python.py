@@ -30,22 +30,23 @@ exec {python} "$@"
 
 def python_of_local_jobs() -> str:
     """Return the path for Flink's setting `python.executable` in jobs that run inside this program."""
-    folder = _folder()
-    path = os.path.join(folder.name, "python")
+    path = _program()
     # Flink's script for Python workers cannot start a path with blanks, nor the system one on a disk without programs.
     return path if os.access(path, os.X_OK) and not any(map(str.isspace, path)) else sys.executable
 
 
 @functools.cache
-def _folder() -> tempfile.TemporaryDirectory[str]:
-    folder = tempfile.TemporaryDirectory(prefix="flink-python-")
-    calls_back = pathlib.Path(folder.name, "calls_back.py")
+def _program() -> str:
+    from bridge.host.program_folder import program_folder  # not where this file runs as a program
+
+    folder = pathlib.Path(tempfile.mkdtemp(dir=program_folder()))
+    calls_back = folder / "calls_back.py"
     calls_back.write_bytes(pkgutil.get_data(__package__, "local_python.py") or b"")
     words = {"python": shlex.quote(sys.executable), "calls_back": shlex.quote(str(calls_back))}
-    shell = pathlib.Path(folder.name, "python")
+    shell = folder / "python"
     shell.write_text(_SHELL.format(address=_ADDRESS, boot=_BOOT, **words), encoding="utf-8")
     shell.chmod(0o755)
-    return folder
+    return str(shell)
 
 
 def start_worker_request(worker_id: str, provision_endpoint: str, params: dict[str, str]) -> bytes:

@@ -17,8 +17,8 @@ from akdl.storage.archive import SUFFIXES, is_archive
 from akdl.storage.files import FileError, fetch, is_remote, local_path, shown
 from bridge.exceptions import ConfigurationError
 from bridge.host.interpreter import interpreter_in
+from bridge.host.program_folder import named_by_content, program_folder
 from bridge.settings import PythonArchive
-from operators.prepare.program_folder import named_by_content, program_folder
 
 _LOOK_S = 30.0
 

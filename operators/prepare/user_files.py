@@ -21,9 +21,9 @@ from akdl.storage.archive import ArchiveError, is_archive, unpack_archive
 from akdl.storage.files import FileError, fetch, is_remote, local_path, shown
 from bridge.exceptions import ConfigurationError
 from bridge.flink.origins import note_origin
+from bridge.host.program_folder import named_by_content, program_folder
 from bridge.settings import UserFile
 from operators.params.function_script import FunctionScript
-from operators.prepare.program_folder import named_by_content, program_folder
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 
 from bridge.exceptions import ConfigurationError
+from bridge.host.program_folder import program_folder
 from operators import BatchOperator, MemSourceBatchOp, MLEnv, resetEnv, useLocalEnv
-from operators.prepare.program_folder import program_folder
 
 
 def test_rows_from_memory_that_do_not_fit() -> None:

@@ -6,7 +6,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import types
 from concurrent import futures
 
 import grpc
@@ -72,5 +71,11 @@ def test_a_folder_with_a_blank_or_without_programs_gives_the_interpreter(
     folder = tmp_path / name
     folder.mkdir()
     (folder / "python").touch(mode)
-    monkeypatch.setattr(local_python, "_folder", lambda: types.SimpleNamespace(name=str(folder)))
+    monkeypatch.setattr(local_python, "_program", lambda: str(folder / "python"))
     assert python_of_local_jobs() == sys.executable
+
+
+def test_it_lies_in_the_folder_of_the_program_which_goes_also_when_that_is_killed() -> None:
+    from bridge.host.program_folder import program_folder
+
+    assert python_of_local_jobs().startswith(program_folder())

@@ -20,7 +20,7 @@ OWNER = """
 import subprocess, sys
 from bridge.host.work_folder import WorkFolder
 from operators.local_predictor import LocalPredictor
-from operators.prepare.program_folder import program_folder
+from bridge.host.program_folder import program_folder
 import akdl.process.owned_folder
 folders = [WorkFolder(()).path, program_folder(), akdl.process.owned_folder.OwnedFolder("akdl_local_").path]
 print(*folders, flush=True)
