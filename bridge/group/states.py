@@ -105,12 +105,15 @@ class KnownStates:
     def lagging(self, idle_s: float) -> int | None:
         """Return the member that holds up the group when nobody has made progress for `idle_s` seconds; else None.
 
-        A script makes progress when it takes or writes rows or computes. Members that wait for Flink do not stand still,
-        and excuse others that may wait for them, unless Flink itself waits for one of the others.
+        A script makes progress when it takes or writes rows or computes, and when it ends: others may have waited for that.
+        Members that wait for Flink do not stand still, and excuse others that may wait for them, unless Flink itself waits
+        for one of the others.
         """
         running = [state for state in self._states.values() if state.phase not in (STARTING, ENDED, FAILED)]
         stuck = [state for state in running if not state.waiting and state.index in self._settings.deciding]
         if not stuck or any(state.idle_s < idle_s for state in running if not state.waiting):
+            return None
+        if any(state.idle_s + state.silent_s < idle_s for state in self._states.values() if state.phase == ENDED):
             return None
         if any(state.waiting for state in running) and not any(state.input_full for state in stuck):
             return None

@@ -279,6 +279,8 @@ class Member:
     def _state(self) -> MemberState:
         """Return what the others should know of this member. With the lock held."""
         session = self._session
+        if session.status == ENDED:
+            self._progress.end(time.monotonic())
         return MemberState(
             index=self._index,
             attempt=session.attempt,

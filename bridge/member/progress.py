@@ -17,6 +17,7 @@ class ProgressWatch:
         self._moved = now
         self._rows = 0
         self._cpu_s = 0.0
+        self._has_ended = False
 
     def look(self, now: float, rows: int, cpu_s: float) -> None:
         """Compare with the last look.
@@ -29,6 +30,11 @@ class ProgressWatch:
         if rows != self._rows or cpu_s - self._cpu_s > BUSY * (now - self._looked):
             self._moved = now
         self._looked, self._rows, self._cpu_s = now, rows, cpu_s
+
+    def end(self, now: float) -> None:
+        """Note that the script has ended, which is progress once."""
+        if not self._has_ended:
+            self._has_ended, self._moved = True, now
 
     def idle_s(self, now: float) -> float:
         """For how many seconds the script has made no progress."""

@@ -33,3 +33,10 @@ def test_each_look_compares_with_the_one_before() -> None:
     assert progress.idle_s(20.0) == 10.0
     progress.look(21.0, rows=5, cpu_s=3.0 + 10.2 * BUSY)  # more than BUSY of this second
     assert progress.idle_s(21.0) == 0.0
+
+
+def test_the_end_is_progress_once() -> None:
+    progress = ProgressWatch(0.0)
+    progress.end(10.0)
+    progress.end(15.0)
+    assert progress.idle_s(18.0) == 8.0
