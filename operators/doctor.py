@@ -123,8 +123,8 @@ def python() -> Iterator[Finding]:
     yield Finding(WRONG if remedy else OK, "Python", f"{version}, {sys.executable}", remedy)
     found = {name: _version(name) for name in _PACKAGES}
     missing = [name for name, version in found.items() if version is None]
-    for folder in dict.fromkeys([os.getcwd(), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]):
-        for package, path in hides(folder or ".").items():
+    for folder in dict.fromkeys([os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]):
+        for package, path in hides(folder).items():
             remedy = "give it another name, or start programs from another folder"
             yield Finding(WRONG, "a file of yours", f"{path} hides our package {package!r}", remedy)
     if missing:
