@@ -130,10 +130,10 @@ class KerasPrediction(Operator[Any]):
 
     _model_file: str | None = None
 
-    def predict_with(self, model: str, *ops: Any) -> Any:
+    def _predict_with(self, model: str, *ops: Any) -> Any:
         """Predict with the model in a file of `pack_model_table`."""
         self._model_file = model
-        return super().predict_with(model, *ops)  # type: ignore[misc]
+        return super()._predict_with(model, *ops)  # type: ignore[misc]
 
     def _values_of_all(self) -> dict[str, Any]:
         own: dict[str, Any] = super()._values_of_all()  # type: ignore[misc]

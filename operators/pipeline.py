@@ -89,8 +89,8 @@ class TableModelPredictor(_Predictor):
     def transform(self, data: _Op) -> _Op:
         """Return the table or stream with the model's outputs."""
         if isinstance(data, StreamOperator):
-            return cast("_Op", _operator_of(self._stream, self).predict_with(self._model_file(), data))
-        return cast("_Op", _operator_of(self._batch, self).predict_with(self._model_file(), data))
+            return cast("_Op", _operator_of(self._stream, self)._predict_with(self._model_file(), data))
+        return cast("_Op", _operator_of(self._batch, self)._predict_with(self._model_file(), data))
 
     def _model_file(self) -> str:
         if self._file is None:

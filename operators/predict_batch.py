@@ -177,9 +177,9 @@ class TableModelPredictBatchOp(PredictOp, BatchOperator):
         model, data = self._inputs(ops, "a model table and the table to predict", 2)
         self._check_model_table(model, "the first input")
         self._values_of_all()  # mistakes come to light before the model is trained
-        return self.predict_with(pack_model_table(model), data)
+        return self._predict_with(pack_model_table(model), data)
 
-    def predict_with(self, model: str, data: BatchOperator) -> BatchOperator:
+    def _predict_with(self, model: str, data: BatchOperator) -> BatchOperator:
         """Predict the rows of a table with the model in a file of `packed_model` or `pack_model_table`."""
         self._predict(data, model)
         return self

@@ -50,7 +50,7 @@ class TableModelPredictStreamOp(_PredictStreamOp):
         path = self._given().get("modelFilePath")
         if self._model is None and path is not None:
             self._prepare(ops)
-            return self.predict_with(packed_address(name, path), *ops)
+            return self._predict_with(packed_address(name, path), *ops)
         if not isinstance(self._model, BatchOperator):
             got = "none" if self._model is None else f"a {type(self._model).__name__}"
             raise ConfigurationError(
@@ -58,9 +58,9 @@ class TableModelPredictStreamOp(_PredictStreamOp):
             )
         self._check_model_table(self._model, "the model")
         self._prepare(ops)  # mistakes come to light before the model is trained
-        return self.predict_with(pack_model_table(self._model), *ops)
+        return self._predict_with(pack_model_table(self._model), *ops)
 
-    def predict_with(self, model: str, *ops: StreamOperator) -> StreamOperator:
+    def _predict_with(self, model: str, *ops: StreamOperator) -> StreamOperator:
         """Predict, see `linkFrom`, with the model in a file of `packed_model` or `pack_model_table`."""
         data, models = self._prepare(inputs_of(ops))
         self._predict(data, model, models)

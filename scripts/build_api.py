@@ -12,6 +12,7 @@ import pathlib
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,6 +41,8 @@ SCRIPT_MODULES = {
     "akdl.serving.model_stream": "Models that take over while a job runs",
     "akdl.storage.model_archive": "SavedModels as archives",
 }
+# What the page says for types that are private.
+_PRIVATE_TYPES = {"_Family": "Self", "_Op": "Operator", "_Predictor": "Predictor"}
 _SECTIONS = ("Args", "Attributes", "Raises", "Returns", "Yields", "Example", "Examples")
 _UNITS = (
     (r"[Ss]econds", "seconds"),
@@ -138,8 +141,8 @@ def _methods(cls: type, public: dict[str, type]) -> Iterator[str]:
 
 
 def _signature(function: Any) -> str:
-    text = str(inspect.signature(function))
-    return re.sub(r"\(self(, )?", "(", text).replace("'", "").replace("_Family", "Self")
+    head = _head(ast.parse(textwrap.dedent(inspect.getsource(function))).body[0])
+    return head[len(function.__name__) :]
 
 
 def _scripts_page() -> Iterator[str]:
@@ -164,9 +167,22 @@ def _node(node: ast.FunctionDef | ast.ClassDef) -> Iterator[str]:
 
 
 def _head(function: ast.FunctionDef) -> str:
-    arguments = re.sub(r"^self(, )?", "", ast.unparse(function.args)).replace("'", "")
-    returns = f" -> {ast.unparse(function.returns)}".replace("'", "") if function.returns is not None else ""
+    """Return name, arguments and result; without quotes around types, and without private names."""
+    types = dict(_PRIVATE_TYPES)
+    if function.args.args and function.args.args[0].arg in ("self", "cls"):
+        annotation = function.args.args.pop(0).annotation
+        types.update({annotation.id: "Self"} if isinstance(annotation, ast.Name) else {})
+    for node in ast.walk(function.args):
+        if isinstance(node, ast.arg) and node.annotation is not None:
+            node.annotation = _plain(node.annotation, types)
+    arguments = re.sub(r"(?<=[\w\]])=(?=\S)", " = ", ast.unparse(function.args))
+    returns = f" -> {ast.unparse(_plain(function.returns, types))}" if function.returns is not None else ""
     return f"{function.name}({arguments}){returns}"
+
+
+def _plain(annotation: ast.expr, types: dict[str, str]) -> ast.expr:
+    text = ast.unparse(annotation).replace("'", "")
+    return ast.parse(re.sub(r"\b_[A-Z]\w+", lambda found: types[found.group()], text), mode="eval").body
 
 
 def _markdown(doc: str | None) -> str:
@@ -176,7 +192,7 @@ def _markdown(doc: str | None) -> str:
         head, _, rest = paragraph.partition(":\n")
         if head.strip() in _SECTIONS:
             section = head.strip()
-            parts.append(f"**{section}**\n\n{_entries(inspect.cleandoc(rest), section)}")
+            parts.append(f"**{section}**\n\n{_entries(textwrap.dedent(rest).strip(), section)}")
         else:
             parts.append(_escaped(paragraph))
     return "\n\n".join(parts)

@@ -963,28 +963,28 @@ class TrainerParams(WithParams):
         """Columns that feed the model when it predicts; all when it is not set. (default None)"""
 
     def setOutputSchemaStr(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def getOutputSchemaStr(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setSchemaStr(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def getSchemaStr(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setSchema(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def getSchema(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setTableSchema(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def getTableSchema(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
         """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
@@ -1077,10 +1077,10 @@ class TrainerParams(WithParams):
         """Most rows that travel together. (default 8000)"""
 
     def setModelFilePath(self, value: str) -> Self:
-        """Path of an .ak file into which the trained model is written by the next job. (default None)"""
+        """Path of an .ak file into which the next job writes the trained model. (default None)"""
 
     def getModelFilePath(self) -> str | None:
-        """Path of an .ak file into which the trained model is written by the next job. (default None)"""
+        """Path of an .ak file into which the next job writes the trained model. (default None)"""
 
     def setOverwriteSink(self, value: bool) -> Self:
         """Replace a file that exists; otherwise it is an error. (default False)"""
@@ -1119,28 +1119,28 @@ class PredictParams(WithParams):
         MLEnvironmentId: int = ...,
     ) -> None: ...
     def setOutputSchemaStr(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def getOutputSchemaStr(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setSchemaStr(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def getSchemaStr(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setSchema(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def getSchema(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setTableSchema(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def getTableSchema(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
         """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
@@ -1233,10 +1233,10 @@ class PredictParams(WithParams):
         """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setStartTimeout(self, value: float) -> Self:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
     def getStartTimeout(self) -> float:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
     def setStallTimeout(self, value: float) -> Self:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
@@ -1294,28 +1294,28 @@ class SavedModelPredictParams(WithParams):
         """Folder of a SavedModel, or a zip or tar file of one, at any address. (required)"""
 
     def setOutputSchemaStr(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def getOutputSchemaStr(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setSchemaStr(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def getSchemaStr(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setSchema(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def getSchema(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setTableSchema(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def getTableSchema(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
         """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
@@ -1408,10 +1408,10 @@ class SavedModelPredictParams(WithParams):
         """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setStartTimeout(self, value: float) -> Self:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
     def getStartTimeout(self) -> float:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
     def setStallTimeout(self, value: float) -> Self:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
@@ -1468,28 +1468,28 @@ class PredictStreamParams(WithParams):
         chunkRows: int = ...,
     ) -> None: ...
     def setOutputSchemaStr(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def getOutputSchemaStr(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setSchemaStr(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def getSchemaStr(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setSchema(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def getSchema(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setTableSchema(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def getTableSchema(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
         """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
@@ -1582,10 +1582,10 @@ class PredictStreamParams(WithParams):
         """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setStartTimeout(self, value: float) -> Self:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
     def getStartTimeout(self) -> float:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
     def setStallTimeout(self, value: float) -> Self:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
@@ -1684,28 +1684,28 @@ class SavedModelPredictStreamParams(WithParams):
         """Folder of a SavedModel, or a zip or tar file of one, at any address. (required)"""
 
     def setOutputSchemaStr(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def getOutputSchemaStr(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setSchemaStr(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def getSchemaStr(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setSchema(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def getSchema(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setTableSchema(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def getTableSchema(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
+        """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
         """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
@@ -1798,10 +1798,10 @@ class SavedModelPredictStreamParams(WithParams):
         """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setStartTimeout(self, value: float) -> Self:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
     def getStartTimeout(self) -> float:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
     def setStallTimeout(self, value: float) -> Self:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
@@ -2388,10 +2388,10 @@ class KerasPredictParams(WithParams):
         """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setStartTimeout(self, value: float) -> Self:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
     def getStartTimeout(self) -> float:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
     def setStallTimeout(self, value: float) -> Self:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
@@ -2492,10 +2492,10 @@ class KerasPredictStreamParams(WithParams):
         """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setStartTimeout(self, value: float) -> Self:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
     def getStartTimeout(self) -> float:
-        """Seconds within which all processes of the group have to be connected. (default 300.0)"""
+        """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
 
     def setStallTimeout(self, value: float) -> Self:
         """Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 for never. (default 600.0)"""
@@ -2682,10 +2682,10 @@ class CsvParams(WithParams):
         MLEnvironmentId: int = ...,
     ) -> None: ...
     def setFilePath(self, value: str) -> Self:
-        """Path of a file or folder, or any address that Flink reads. (required)"""
+        """Path of a file or folder, any address that Flink reads, or http(s), which this program reads. (required)"""
 
     def getFilePath(self) -> str:
-        """Path of a file or folder, or any address that Flink reads. (required)"""
+        """Path of a file or folder, any address that Flink reads, or http(s), which this program reads. (required)"""
 
     def setSchemaStr(self, value: str) -> Self:
         """Columns: "name type, name type". (required)"""
@@ -2730,10 +2730,10 @@ class CsvParams(WithParams):
         """What stands between rows. (default '\n')"""
 
     def setSkipBlankLine(self, value: bool) -> Self:
-        """Leave out lines without a character. (default True)"""
+        """Leave out lines that are empty or hold only spaces. (default True)"""
 
     def getSkipBlankLine(self) -> bool:
-        """Leave out lines without a character. (default True)"""
+        """Leave out lines that are empty or hold only spaces. (default True)"""
 
     def setLenient(self, value: bool) -> Self:
         """Take what cannot be read as null, instead of failing. (default False)"""
@@ -2799,10 +2799,10 @@ class AkSourceParams(WithParams):
         MLEnvironmentId: int = ...,
     ) -> None: ...
     def setFilePath(self, value: str) -> Self:
-        """Path of a file or folder, or any address that Flink reads. (required)"""
+        """Path of an .ak file or a folder of them, or an address: http(s), or what fsspec reaches. (required)"""
 
     def getFilePath(self) -> str:
-        """Path of a file or folder, or any address that Flink reads. (required)"""
+        """Path of an .ak file or a folder of them, or an address: http(s), or what fsspec reaches. (required)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""

@@ -178,6 +178,7 @@ EXACT_DOUBLES = Param(
     "Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32.", flag, False,
 )  # fmt: skip
 
+MODEL_SCHEMA_STR = replace(OUTPUT_SCHEMA_STR, doc='Columns that show the outputs of the model: "name type, name type".')
 OUTPUT_SIGNATURE_DEFS = Param(
     "outputSignatureDefs", "Sequence[str]",
     "The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is "
@@ -188,10 +189,7 @@ INPUT_SIGNATURE_DEFS = Param(
     "The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set.",
     names, None, returns="list[str] | None",
 )  # fmt: skip
-FED_COLS = Param(
-    "selectedCols", "Sequence[str]", "Columns that feed the model; all when it is not set.", names, None,
-    aliases=("selectedColNames",), returns="list[str] | None",
-)  # fmt: skip
+FED_COLS = replace(SELECTED_COLS, doc="Columns that feed the model; all when it is not set.")
 INFER_SELECTED_COLS = Param(
     "inferSelectedCols", "Sequence[str]", "Columns that feed the model when it predicts; all when it is not set.", names,
     None, returns="list[str] | None",
@@ -241,6 +239,7 @@ PREDICT_STALL_TIMEOUT = Param(
     "Seconds for which the process with the model may make no progress with a batch, before it is killed and the job fails; 0 "
     "for never.", seconds, 600.0,
 )  # fmt: skip
+PREDICT_START_TIMEOUT = replace(START_TIMEOUT, doc="Seconds within which the process with the model has to have loaded it.")
 PREDICT_WAIT = replace(CHUNK_WAIT, doc=CHUNK_WAIT.doc.replace("the script", "the model"))
 
 ML_ENVIRONMENT_ID = Param("MLEnvironmentId", "int", "Always 0: a program has one environment.", default_environment, 0)
@@ -249,10 +248,7 @@ MODEL_FILE_PATH = Param(
     "Address of a model: an .ak file with a model table, or a SavedModel as folder, zip or tar file.", filled_text, None,
     returns="str | None",
 )  # fmt: skip
-MODEL_SINK_PATH = Param(
-    "modelFilePath", "str", "Path of an .ak file into which the trained model is written by the next job.", filled_text, None,
-    returns="str | None",
-)  # fmt: skip
+MODEL_SINK_PATH = replace(MODEL_FILE_PATH, doc="Path of an .ak file into which the next job writes the trained model.")
 OVERWRITE_SINK = Param("overwriteSink", "bool", "Replace a file that exists; otherwise it is an error.", flag, False)
 
 NUM_ROWS = Param("numRows", "int", "Number of rows.", count(0))
@@ -282,12 +278,16 @@ TIME_ZONES = Param(
     interval, None, returns="list[float] | None",
 )  # fmt: skip
 FILE_PATH = Param("filePath", "str", "Path of a file or folder, or any address that Flink reads.", filled_text)
+CSV_PATH = replace(
+    FILE_PATH, doc="Path of a file or folder, any address that Flink reads, or http(s), which this program reads."
+)
+AK_PATH = replace(FILE_PATH, doc="Path of an .ak file or a folder of them, or an address: http(s), or what fsspec reaches.")
 SCHEMA_STR = Param("schemaStr", "str", 'Columns: "name type, name type".', schema_text, aliases=("schema", "tableSchema"))
 FIELD_DELIMITER = Param("fieldDelimiter", "str", "Character between fields.", character, ",")
 QUOTE_CHAR = Param("quoteChar", "str", "Character around fields that hold a delimiter.", character, '"')
 IGNORE_FIRST_LINE = Param("ignoreFirstLine", "bool", "Leave out the first line of each file.", flag, False)
 ROW_DELIMITER = Param("rowDelimiter", "str", "What stands between rows.", any_text, "\n")
-SKIP_BLANK_LINE = Param("skipBlankLine", "bool", "Leave out lines without a character.", flag, True)
+SKIP_BLANK_LINE = Param("skipBlankLine", "bool", "Leave out lines that are empty or hold only spaces.", flag, True)
 LENIENT = Param("lenient", "bool", "Take what cannot be read as null, instead of failing.", flag, False)
 SINK_PATH = Param("filePath", "str", "Path of a file on the host of this program.", filled_text)
 NUM_FILES = Param("numFiles", "int", "Number of files: always 1.", one_file, 1)
@@ -356,9 +356,9 @@ STREAM = (
     CHUNK_WAIT, CHUNK_ROWS, REPLAY, MAX_UNCOMMITTED, ON_RETURN,
 )  # fmt: skip
 PREDICT = (
-    OUTPUT_SCHEMA_STR, OUTPUT_SIGNATURE_DEFS, FED_COLS, INPUT_SIGNATURE_DEFS, SIGNATURE_DEF_KEY, GRAPH_DEF_TAG,
+    MODEL_SCHEMA_STR, OUTPUT_SIGNATURE_DEFS, FED_COLS, INPUT_SIGNATURE_DEFS, SIGNATURE_DEF_KEY, GRAPH_DEF_TAG,
     RESERVED_COLS, DEFAULTS, INFER_BATCH_SIZE, MODEL_INTRA_OP_PARALLELISM, ERROR_COL, CELLS_HOLD_BATCHES, PYTHON_ENV, ENV_VARS,
-    START_TIMEOUT, PREDICT_STALL_TIMEOUT, PROGRESS, ML_ENVIRONMENT_ID,
+    PREDICT_START_TIMEOUT, PREDICT_STALL_TIMEOUT, PROGRESS, ML_ENVIRONMENT_ID,
 )  # fmt: skip
 KERAS_TRAIN = (
     TENSOR_COL, LABEL_COL, LAYERS, OPTIMIZER, LEARNING_RATE, NUM_EPOCHS, BATCH_SIZE, VALIDATION_SPLIT, SAVE_BEST_ONLY,
@@ -368,7 +368,7 @@ KERAS_TRAIN = (
 )  # fmt: skip
 KERAS_PREDICT = (
     PREDICTION_COL, PREDICTION_DETAIL_COL, RESERVED_COLS, INFER_BATCH_SIZE, MODEL_INTRA_OP_PARALLELISM, ERROR_COL, PYTHON_ENV,
-    ENV_VARS, START_TIMEOUT, PREDICT_STALL_TIMEOUT, PROGRESS, ML_ENVIRONMENT_ID,
+    ENV_VARS, PREDICT_START_TIMEOUT, PREDICT_STALL_TIMEOUT, PROGRESS, ML_ENVIRONMENT_ID,
 )  # fmt: skip
 SAVED_MODEL_PREDICT = (MODEL_PATH, *PREDICT)
 _OF_STREAMS = (
@@ -390,11 +390,11 @@ RANDOM_STREAM = (
     MAX_ROWS, NUM_COLS, OUTPUT_COLS, OUTPUT_COL_CONFS, STREAM_ID_COL, TIME_PER_SAMPLE, TIME_ZONES, ML_ENVIRONMENT_ID,
 )  # fmt: skip
 CSV = (
-    FILE_PATH, SCHEMA_STR, FIELD_DELIMITER, QUOTE_CHAR, IGNORE_FIRST_LINE, ROW_DELIMITER, SKIP_BLANK_LINE, LENIENT,
+    CSV_PATH, SCHEMA_STR, FIELD_DELIMITER, QUOTE_CHAR, IGNORE_FIRST_LINE, ROW_DELIMITER, SKIP_BLANK_LINE, LENIENT,
     ML_ENVIRONMENT_ID,
 )  # fmt: skip
 PARQUET = (FILE_PATH, SCHEMA_STR, ML_ENVIRONMENT_ID)
-AK_SOURCE = (FILE_PATH, ML_ENVIRONMENT_ID)
+AK_SOURCE = (AK_PATH, ML_ENVIRONMENT_ID)
 AK_SINK = (SINK_PATH, OVERWRITE_SINK, NUM_FILES, ML_ENVIRONMENT_ID)
 CSV_SINK = (SINK_PATH, FIELD_DELIMITER, QUOTE_CHAR, ROW_DELIMITER, OVERWRITE_SINK, NUM_FILES, ML_ENVIRONMENT_ID)
 TABLE_SINK = (TABLE_NAME, ML_ENVIRONMENT_ID)
