@@ -33,7 +33,9 @@ def test_links_and_files(page: pathlib.Path) -> None:
         aim = page.parent / path if path else page
         if not aim.exists() or (anchor and anchor not in anchors(aim)):
             missing.append(target)
-    files = re.findall(r"(?<![\w./-])((?:examples|docs|benchmarks|tests|scripts)/[\w./-]+\.\w+)", text)
+    files = re.findall(
+        r"(?<![\w./-])((?:akdl|bridge|operators|proto|examples|docs|benchmarks|tests|scripts)/[\w./-]+\.\w+)", text
+    )
     assert missing + [file for file in files if not (ROOT / file).exists()] == []
 
 
