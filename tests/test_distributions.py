@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email
 import pathlib
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import zipfile
 
 import pytest
 
+import akdl
 from tests.support.installs import ROOT
 
 pytestmark = pytest.mark.process
@@ -76,6 +78,16 @@ def test_both_ways_to_a_wheel_give_the_same_files(
     assert one == other
     packages = {name.split("/")[0] for name in one if ".dist-info/" not in name}
     assert packages == {"akdl", "bridge", "operators"}
+    with zipfile.ZipFile(wheels[0]) as wheel:
+        (name,) = [name for name in one if name.endswith(".dist-info/METADATA")]
+        metadata = email.message_from_bytes(wheel.read(name))
+        (commands,) = [wheel.read(name).decode() for name in one if name.endswith("/entry_points.txt")]
+    assert (metadata["Name"], metadata["Version"], metadata["Requires-Python"]) == ("akdl", akdl.__version__, ">=3.7")
+    assert "Apache-2.0" in (metadata["License-Expression"], metadata["License"]) and any("/LICENSE" in name for name in one)
+    assert set(metadata.get_all("Provides-Extra")) == {"dev", "files", "flink", "tf", "tf-gpu", "tls"}
+    assert "Programming Language :: Python :: 3.11" in metadata.get_all("Classifier")
+    assert str(metadata.get_payload()).startswith("# akdl: TensorFlow scripts as Flink operators")
+    assert commands.count(" = ") == 4
     texts = list((ROOT / "bridge").rglob("*.java"))
     assert texts and {path.relative_to(ROOT).as_posix() for path in texts} <= one
     run(sys.executable, "-m", "twine", "check", "--strict", str(sources), *map(str, wheels), folder=tmp_path)

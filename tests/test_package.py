@@ -63,6 +63,18 @@ def test_one_version(declared: dict[str, Any]) -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", akdl.__version__)
 
 
+def test_classifiers_name_the_pythons_that_are_allowed(declared: dict[str, Any]) -> None:
+    said = declared["classifiers"]
+    minors = [int(found[1]) for text in said if (found := re.fullmatch(r"Programming Language :: Python :: 3\.(\d+)", text))]
+    assert minors == list(range(minors[0], minors[-1] + 1)) and declared["python_requires"] == f">=3.{minors[0]}"
+    lint = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'target-version = "py3{minors[0]}"' in lint, "the syntax that is checked is that of the oldest Python"
+    assert {f"3.{minor}" for minor in minors} <= set(PYTHONS)
+    assert not [text for text in said if text.startswith(("Private ::", "License ::"))], "the license is declared as such"
+    assert "Typing :: Typed" in said and all((ROOT / package / "py.typed").exists() for package in PACKAGES)
+    assert "Operating System :: POSIX :: Linux" in said and not [text for text in said if "Windows" in text]
+
+
 def test_akdl_declares_what_it_imports(declared: dict[str, Any]) -> None:
     extras = declared["extras_require"]
     allowed = names([*declared["install_requires"], *extras["tf"], *extras["files"]])
