@@ -6,7 +6,6 @@ Each picture exists for light and for dark pages. The figures of the chart are t
 from __future__ import annotations
 
 import pathlib
-import re
 from collections.abc import Iterator
 from html import escape
 
