@@ -10,18 +10,21 @@ from typing import NamedTuple
 
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Column, Schema
-from operators.csv_rows import UNREADABLE, reader_of, wrong_cell, wrong_number
+from operators.csv_rows import UNREADABLE, not_utf8, reader_of, wrong_cell, wrong_number
 from operators.flink.java import explain_java_errors
 
 _MOST_BYTES = 500 << 20  # of a file; a larger one takes too long
 _UNREADABLE = re.compile(
     r"NumberFormatException|DateTime(?:Parse)?Exception|CsvReadException|Fail to deserialize at field|Cannot parse '"
+    r"|Row length mismatch|Invalid UTF-8"
 )
 _QUOTED = re.compile(
     r"""(?:For input string: |Cannot parse |Text |format: )(?:'(.*?)'|"(.*?)")(?=\.|,| as | could|[ \t]*$)""", re.MULTILINE
 )
 _FIELD = re.compile(r"Fail to deserialize at field: (.+?)\.?$", re.MULTILINE)
 _TOO_MANY = "Too many entries"
+_TOO_FEW = "Row length mismatch"
+_NO_UTF8 = "Invalid UTF-8"
 
 
 class CsvFiles(NamedTuple):
@@ -63,30 +66,68 @@ def fault(text: str) -> ConfigurationError | None:
     """
     if not _UNREADABLE.search(text):
         return None
+    if _NO_UTF8 in text:
+        return _not_utf8()
     said = {one or other for one, other in _QUOTED.findall(text)}
     field = _FIELD.search(text)
     likely = None
     for files in reversed(_read):
         for where, row in _rows(files):
-            if len(row) > len(files.schema.columns) and _TOO_MANY in text:
-                return wrong_number(where, len(files.schema.columns), len(row))
+            width = len(files.schema.columns)
+            if (len(row) > width and _TOO_MANY in text) or (len(row) < width and _TOO_FEW in text and row):
+                return wrong_number(where, width, row, files.field_delimiter)
             for column, cell in zip(files.schema, row):
                 if not cell or (field is not None and field[1] != column.name):
                     continue
-                if cell in said and reader_of(column) is not str:
+                if {cell, cell.replace("T", " "), cell.replace(".", "?")} & said and reader_of(column) is not str:
                     return wrong_cell(where, column, cell)
                 if likely is None and not _is_readable(column, cell):
                     likely = wrong_cell(where, column, cell)
-    return likely
+    return (_not_searched(said) or likely) if said else (likely or _not_searched(said))
+
+
+def _not_searched(said: set[str]) -> ConfigurationError | None:
+    """Return the error about a cell of some file that is too large to be searched; None where all were searched."""
+    large = [(files.operator, path) for files in reversed(_read) for path in files.files if _is_large(path)]
+    if not large:
+        return None
+    cell = f"the cell {' or '.join(map(repr, sorted(said)))}" if said else "a cell"
+    return ConfigurationError(
+        f"{large[0][0]}: {' or '.join(path for _, path in large)}: {cell} does not fit the type of its column. Files of more "
+        f"than {_MOST_BYTES >> 20} MB are not searched for it: look with grep -n, or read the column as STRING and TRY_CAST it "
+        "in select, which makes it null"
+    )
+
+
+def _not_utf8() -> ConfigurationError | None:
+    """Return the error about the first file that is not UTF-8; None where all are."""
+    for files in reversed(_read):
+        for path in files.files:
+            try:
+                with open(path, encoding="utf-8") as file:
+                    for _ in file:
+                        pass
+            except UnicodeDecodeError as error:
+                return not_utf8(f"{files.operator}: {path}", error)
+            except OSError:
+                continue
+    return None
+
+
+def _is_large(path: str) -> bool:
+    try:
+        return os.path.getsize(path) > _MOST_BYTES
+    except OSError:
+        return False
 
 
 def _rows(files: CsvFiles) -> Iterator[tuple[str, list[str]]]:
     """Yield each row with its place."""
     for path in files.files:
         try:
-            if os.path.getsize(path) > _MOST_BYTES:
+            if _is_large(path):
                 continue
-            with open(path, encoding="utf-8", newline="") as file:
+            with open(path, encoding="utf-8-sig", newline="") as file:
                 reader = csv.reader(file, delimiter=files.field_delimiter, quotechar=files.quote_char)
                 for number, row in enumerate(reader):
                     if number or not files.ignore_first_line:

@@ -11,10 +11,16 @@ from typing import Any
 
 from akdl.wire.column_type import FLOATS, INTEGERS, Kind
 from bridge.exceptions import ConfigurationError
-from bridge.schema import Column, Schema
+from bridge.schema import Column, Schema, quoted
 
 _BLANK = re.compile(rb"(?:\A|\n)[ \t]*\r?\n|\n[ \t]+\Z")
 _FLAGS = {"true": True, "false": False}
+_TIMES = {
+    Kind.DATE: "2024-05-31",
+    Kind.TIME: "18:00:00",
+    Kind.TIMESTAMP: "2024-05-31 18:00:00 or 2024-05-31T18:00:00",
+    Kind.TIMESTAMP_LTZ: "2024-05-31 18:00:00 or 2024-05-31T18:00:00",
+}
 UNREADABLE = (ValueError, ArithmeticError, KeyError)  # of `reader_of`
 
 
@@ -52,7 +58,7 @@ def read_csv(
         ConfigurationError: A row has too many or too few cells, or a cell is not of its column's type.
     """
     for column in schema:
-        if column.type.is_array or column.type.kind is Kind.BYTES:
+        if column.type.is_array or column.type.kind in (Kind.BYTES, Kind.TIMESTAMP_LTZ):
             raise ConfigurationError(f"{where}: the column {column.name!r} of type {column.type.sql}: read it as STRING")
     lines = text.split(row_delimiter)
     if not lines[-1]:
@@ -66,14 +72,15 @@ def read_csv(
             if skip_blank_line:
                 continue
             row = row or [""]
-        yield _cells(f"{where}, line {reader.line_num + ignore_first_line}", row, schema, reads, lenient)
+        place = f"{where}, line {reader.line_num + ignore_first_line}"
+        if len(row) != len(reads) and not lenient:
+            raise wrong_number(place, len(reads), row, field_delimiter)
+        yield _cells(place, row, schema, reads, lenient)
 
 
 def _cells(
     where: str, row: Sequence[str], schema: Schema, reads: Sequence[Callable[[str], Any]], lenient: bool
 ) -> tuple[Any, ...]:
-    if len(row) != len(reads) and not lenient:
-        raise wrong_number(where, len(reads), len(row))
     cells: list[Any] = []
     for place, (column, read) in enumerate(zip(schema, reads)):
         text = row[place] if place < len(row) else ""
@@ -89,13 +96,40 @@ def _cells(
 def wrong_cell(where: str, column: Column, text: str) -> ConfigurationError:
     """Return the error about a cell that is not of its column's type."""
     return ConfigurationError(
-        f"{where}: the column {column.name!r}: {text!r} is no {column.type.sql}; setLenient(True) makes it null"
+        f"{where}: the column {column.name!r}: {text!r} is no {column.type.sql}; {_remedy(column, text)}setLenient(True) makes "
+        "it null"
     )
 
 
-def wrong_number(where: str, expected: int, got: int) -> ConfigurationError:
+def _remedy(column: Column, text: str) -> str:
+    """Return what helps where all cells of the column are alike."""
+    sql, name = column.type.sql, quoted(column.name)
+    if text.strip() == column.name:
+        return "is it the line with the names of the columns? setIgnoreFirstLine(True) leaves it out; "
+    if column.type.kind in _TIMES:
+        return f"it takes {_TIMES[column.type.kind]}: read another form as STRING, and make a {sql} of it in select; "
+    if column.type.kind in {*FLOATS, Kind.DECIMAL} and re.fullmatch(r"[-+]?[\d.' ]+,\d+", text.strip()):
+        return f"a decimal comma: read it as STRING, and CAST(REPLACE({name}, ',', '.') AS {sql}) in select; "
+    return ""
+
+
+def wrong_number(where: str, expected: int, row: Sequence[str], field_delimiter: str) -> ConfigurationError:
     """Return the error about a row with too many or too few cells."""
-    return ConfigurationError(f"{where}: expected {expected} cells, got {got}; setLenient(True) takes such lines too")
+    line = field_delimiter.join(row)
+    other = next((each for each in ",;\t|" if each != field_delimiter and line.count(each) == expected - 1 > 0), None)
+    hint = f"is {other!r} the fieldDelimiter? " if other else ""
+    return ConfigurationError(
+        f"{where}: expected {expected} cells, got {len(row)}; {hint}setLenient(True) takes such lines too"
+    )
+
+
+def not_utf8(where: str, error: UnicodeDecodeError) -> ConfigurationError:
+    """Return the error about a file in another encoding."""
+    byte = error.object[error.start]
+    return ConfigurationError(
+        f"{where}: the file is not UTF-8 ({error.reason}: {byte:#04x}): convert it, as with iconv, or read it with "
+        "pandas.read_csv(path, encoding='latin-1') and fromDataframe"
+    )
 
 
 def reader_of(column: Column) -> Callable[[str], Any]:
@@ -110,6 +144,15 @@ def reader_of(column: Column) -> Callable[[str], Any]:
         Kind.DECIMAL: lambda text: decimal.Decimal(text.strip()),
         Kind.DATE: lambda text: datetime.date.fromisoformat(text.strip()),
         Kind.TIME: lambda text: datetime.time.fromisoformat(text.strip()),
-        Kind.TIMESTAMP: lambda text: datetime.datetime.fromisoformat(text.strip()),
+        Kind.TIMESTAMP: _timestamp,
+        Kind.TIMESTAMP_LTZ: _timestamp,
     }
     return readers.get(kind, str)
+
+
+def _timestamp(text: str) -> datetime.datetime:
+    """Read a time as Flink does, without a time zone: that of the session counts, or none."""
+    found = datetime.datetime.fromisoformat(text.strip())
+    if found.tzinfo is not None:
+        raise ValueError("a time zone")
+    return found

@@ -16,7 +16,7 @@ from bridge.schema import Column, Schema, quoted
 from operators.base_operator import Source, execution_environment_of
 from operators.batch_operator import BatchOperator
 from operators.csv_faults import CsvFiles, remember
-from operators.csv_rows import has_blank_line, read_csv
+from operators.csv_rows import has_blank_line, not_utf8, read_csv
 from operators.file_sources import table_of_rows
 from operators.params.accessors import CsvParams, RandomStreamParams, RandomTableParams
 from operators.prepare.fetched_file import fetched
@@ -26,6 +26,7 @@ from operators.stream_operator import StreamOperator
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
 
+_WITH_TIME = (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ)
 _numbers = itertools.count()
 
 
@@ -47,7 +48,7 @@ class _CsvSource(CsvParams, Source):
             with fetched(name, "filePath", path) as found:
                 rows = [row for file in _files(found) for row in _rows(f"{name}: {path}", file, schema, values)]
             table = table_of_rows(table_env, schema, rows, name)
-        elif values["ignoreFirstLine"] or _has_flags_only_casts_can_read(schema):
+        elif values["ignoreFirstLine"] or _only_casts_can_read(schema):
             table = self._by_casts(table_env, path, schema)
         else:
             options = {
@@ -68,7 +69,7 @@ class _CsvSource(CsvParams, Source):
     def _by_casts(self, table_env: StreamTableEnvironment, path: str, schema: Schema) -> Table:
         """Read strings with the reader below Flink's csv format, and cast them.
 
-        The format itself cannot leave out a line, and makes false of any string that is not "true".
+        The format itself cannot leave out a line, makes false of any string that is not "true", and takes no "T" in a time.
         """
         from pyflink.common import WatermarkStrategy
         from pyflink.datastream.connectors.file_system import FileSource
@@ -95,9 +96,9 @@ class _CsvSource(CsvParams, Source):
         return table_env.sql_query(f"SELECT {cells} FROM {view}")
 
 
-def _has_flags_only_casts_can_read(schema: Schema) -> bool:
-    kinds = [Kind.BYTES if column.type.is_array else column.type.kind for column in schema]
-    return Kind.BOOLEAN in kinds and Kind.BYTES not in kinds
+def _only_casts_can_read(schema: Schema) -> bool:
+    kinds = {Kind.BYTES if column.type.is_array else column.type.kind for column in schema}
+    return not kinds.isdisjoint({Kind.BOOLEAN, *_WITH_TIME}) and Kind.BYTES not in kinds
 
 
 def _cast(column: Column) -> str:
@@ -105,6 +106,8 @@ def _cast(column: Column) -> str:
     name, sql = quoted(column.name), column.type.sql
     if column.type.kind in INTEGERS:
         return f"CAST(REPLACE({name}, '.', '?') AS {sql})"
+    if column.type.kind in _WITH_TIME:
+        return f"CAST(REPLACE({name}, 'T', ' ') AS {sql})"
     if column.type.kind is Kind.DECIMAL:
         return f"CASE WHEN CAST({name} AS DOUBLE) IS NOT NULL THEN CAST({name} AS {sql}) END"
     return f"CAST({name} AS {sql})"
@@ -140,8 +143,11 @@ def _has_blank_line(path: str) -> bool:
 
 
 def _rows(where: str, file: str, schema: Schema, values: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
-    with open(file, encoding="utf-8", newline="") as opened:
-        text = opened.read()
+    with open(file, encoding="utf-8-sig", newline="") as opened:
+        try:
+            text = opened.read()
+        except UnicodeDecodeError as error:
+            raise not_utf8(where, error) from None
     return read_csv(
         where,
         text,

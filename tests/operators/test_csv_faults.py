@@ -49,7 +49,32 @@ def test_too_many_cells(path: str) -> None:
     assert told == f"Source: {path}, line 3: expected 4 cells, got 5; setLenient(True) takes such lines too"
 
 
+def test_too_few_cells(path: str) -> None:
+    pathlib.Path(path).write_text("a;b c;d;e\n1;2,5;3;\n", encoding="utf-8")
+    told = str(fault("java.lang.RuntimeException: Row length mismatch. 4 fields expected but was 2."))
+    assert told.endswith(", line 2: expected 4 cells, got 2; is ';' the fieldDelimiter? setLenient(True) takes such lines too")
+
+
+def test_a_file_in_another_encoding(path: str) -> None:
+    pathlib.Path(path).write_bytes("a,b c,d,e\n1,2,Köln,\n".encode("latin-1"))
+    told = str(fault("java.io.CharConversionException: Invalid UTF-8 middle byte 0x6c (at char #12, byte #11)"))
+    assert told.startswith(f"Source: {path}: the file is not UTF-8 (invalid start byte: 0xf6): convert it, as with iconv")
+
+
 def test_exceptions_about_something_else(path: str) -> None:
     assert fault("java.lang.ArithmeticException: / by zero, 'three'") is None
     pathlib.Path(path).write_text("a,b c,d,e\n1,2,3,\n", encoding="utf-8")
     assert fault("NumberFormatException: For input string: 'four'") is None
+
+
+def test_a_cell_of_a_time_that_flink_got_without_its_t(path: str) -> None:
+    pathlib.Path(path).write_text("a,b c,d,e\n1,2,3,2025-01-01\n1,2,3,2025-13-01T10\n", encoding="utf-8")
+    told = str(fault("DateTimeException: For input string: '2025-13-01 10'."))
+    assert told.startswith(f"Source: {path}, line 3: the column 'e': '2025-13-01T10' is no DATE; it takes 2024-05-31: ")
+
+
+def test_large_files_are_named_and_not_searched(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_faults, "_MOST_BYTES", 10)
+    told = str(fault("NumberFormatException: For input string: 'three'. Invalid character found."))
+    assert told.startswith(f"Source: {path}: the cell 'three' does not fit the type of its column. Files of more than ")
+    assert "TRY_CAST" in told

@@ -59,3 +59,23 @@ def test_what_cannot_be_read_is_an_error_or_null() -> None:
     with pytest.raises(ConfigurationError, match="the column 'a' of type ARRAY<INT>: read it as STRING"):
         rows("1\n", "a ARRAY<INT>")
     assert rows("x,2\n3\n4,5,6\n", "a INT, b INT", lenient=True) == [(None, 2), (3, None), (4, 5)]
+
+
+def test_times_of_iso_8601() -> None:
+    assert rows("2024-02-29T01:02:03\n", "a TIMESTAMP(3)") == rows("2024-02-29 01:02:03\n", "a TIMESTAMP(3)")
+    with pytest.raises(ConfigurationError, match=r"'2024-02-29 01:02:03\+01:00' is no TIMESTAMP\(3\); it takes 2024-05-31 18"):
+        rows("2024-02-29 01:02:03+01:00\n", "a TIMESTAMP(3)")
+
+
+def test_the_error_says_what_to_do_about_a_decimal_comma() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"'1.234,5' is no DOUBLE; a decimal comma: .* CAST\(REPLACE\(`a b`, ',', '\.'\)"
+    ):
+        rows("1.234,5\n", "`a b` DOUBLE", field_delimiter=";")
+
+
+def test_the_line_with_the_names_is_taken_for_what_it_is() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"line 1: the column 'a': 'a' is no INT; is it the line .* setIgnoreFirstLine\(True\)"
+    ):
+        rows("a,b\n1,2\n", "a INT, b INT")

@@ -77,8 +77,8 @@ CSV_ROWS = '1;"a;b";0.5;2024-02-29;2024-02-29 01:02:03.004;true;1.5\n2;;;;;;\n'
 @pytest.mark.flink
 @pytest.mark.parametrize("header", ["", "the;header;is;not;read;here;at all\n"])
 def test_csv(env: MLEnv, tmp_path: pathlib.Path, header: str) -> None:
-    for name in ("one.csv", "two.csv"):
-        (tmp_path / name).write_text(header + CSV_ROWS, encoding="utf-8")
+    (tmp_path / "one.csv").write_text(header + CSV_ROWS, encoding="utf-8")
+    (tmp_path / "two.csv").write_text(header + CSV_ROWS.replace("29 01", "29T01"), encoding="utf-8")  # as ISO 8601 has it
     source = CsvSourceBatchOp().setFilePath(str(tmp_path)).setSchemaStr(CSV_SCHEMA).setFieldDelimiter(";")
     frame = source.setIgnoreFirstLine(bool(header)).collectToDataframe().sort_values("id")
     assert source.getColTypes() == ["BIGINT", "STRING", "DOUBLE", "DATE", "TIMESTAMP(3)", "BOOLEAN", "DECIMAL(4, 1)"]
@@ -113,8 +113,8 @@ def test_csv_with_wrong_cells(env: MLEnv, tmp_path: pathlib.Path) -> None:
     ):
         with pytest.raises(ConfigurationError) as raised:
             read(f"1,\n2,{cell}\n", f"a INT, b {kind}", header)
-        told = f"{path}, line {2 + header}: the column 'b': {cell!r} is no {kind}; setLenient(True) makes it null"
-        assert str(raised.value) == f"CsvSourceBatchOp: {told}"
+        told = f"CsvSourceBatchOp: {path}, line {2 + header}: the column 'b': {cell!r} is no {kind}; "
+        assert str(raised.value).startswith(told) and str(raised.value).endswith("; setLenient(True) makes it null")
     assert read("1,yes\n2,false\n", "a INT, b BOOLEAN", False).b.tolist() == [True, False]
 
 
