@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -196,8 +197,10 @@ class Operator(Rendered, Generic[_Family]):
             raise
         except Exception as error:
             reason = str(readable(error)).split("\nWas expecting", 1)[0]  # the parser lists all of SQL's words
+            odd = [quoted(name) for name in self.getColNames() if not re.fullmatch(r"[A-Za-z_]\w*", name)]
+            hint = f"; such names stand in back-quotes: {', '.join(odd[:3])}" if odd else ""
             raise ConfigurationError(
-                f"{method}: {sql!r} is no valid SQL for the columns {self.getColNames()}: {reason}"
+                f"{method}: {sql!r} is no valid SQL for the columns {self.getColNames()}: {reason}{hint}"
             ) from None
         finally:
             for view in views:

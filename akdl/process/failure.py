@@ -1,6 +1,7 @@
 """An exception as data that crosses a line between processes: any exception arrives, and its text has a limit."""
 
 import os
+import re
 import traceback
 from types import TracebackType
 from typing import Optional
@@ -9,6 +10,7 @@ from akdl.wire import Failure
 
 MESSAGE_CHARACTERS = 8_000
 TRACEBACK_CHARACTERS = 20_000
+_NODE = re.compile(r"^\{\{function_node [^{}]*\}\} *")  # where in its graph TensorFlow was, before what it says
 _OWN_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
@@ -41,7 +43,7 @@ def _end_in_the_script(stack: traceback.StackSummary) -> None:
 
 def _text(error: BaseException) -> str:
     try:
-        return str(error)
+        return _NODE.sub("", str(error))
     except BaseException as inner:  # code of the user
         return f"(its text cannot be shown: __str__ raised {type(inner).__name__})"
 

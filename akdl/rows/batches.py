@@ -104,7 +104,7 @@ class RowBatches:
             # An error of any other kind than ValueError is of an unknown kind for TensorFlow.
             raise ValueError(
                 f"row {before + row} of this process: column {name!r} is null; give nulls a value, with "
-                "`defaults` of `batches`, or with COALESCE in the query before"
+                "`defaults` of `batches`, or with COALESCE in the query before; `columns` of `batches` leaves columns out"
             )
 
 

@@ -1,6 +1,7 @@
 """How errors of ours look that a program does not catch: a few lines, the user's among them, and nothing of Java or libraries.
 
-Errors of others are shown as before. An error of Py4J that holds one of ours is shown as that one; the exception stays Py4J's.
+An interrupt while we wait for a job looks so too. Errors of others are shown as before. An error of Py4J that holds one of ours
+is shown as that one; the exception stays Py4J's.
 """
 
 from __future__ import annotations
@@ -33,15 +34,20 @@ def lines_of(error: BaseException, trace: TracebackType | None) -> list[str] | N
         return None
     if is_a_failed_script(error) and isinstance(error, Exception):
         error = readable(error)
+    if isinstance(error, KeyboardInterrupt) and any(each.filename.startswith(_ours()) for each in traceback.extract_tb(trace)):
+        return [type(error).__name__, *_called_from(trace)]
     if not _is_ours(error):
         return None
     kind = type(error)
     message = str(error) if isinstance(error, BridgeError) and error.details else brief(str(error))
-    calls = [line for frame in shortened(_callers(trace)[-_CALLS:]) for line in frame]
-    if calls:
-        calls.insert(0, "Called from:")
+    calls = _called_from(trace)
     lines = f"{kind.__module__}.{kind.__qualname__}: {message}".splitlines()
     return [*lines, *calls[: 1 + 2 * max((LINES - len(lines) - 1) // 2, 0)]][:LINES]
+
+
+def _called_from(trace: TracebackType | None) -> list[str]:
+    calls = [line for frame in shortened(_callers(trace)[-_CALLS:]) for line in frame]
+    return ["Called from:", *calls] if calls else []
 
 
 def show_briefly() -> None:
@@ -51,7 +57,7 @@ def show_briefly() -> None:
         _hook_threads(threading.excepthook)
     shell = _ipython()
     if shell is not None:
-        shell.set_custom_exc((Exception,), _show_in_ipython)
+        shell.set_custom_exc((Exception, KeyboardInterrupt), _show_in_ipython)
 
 
 def _hook_program(others: Any) -> None:
@@ -113,9 +119,13 @@ def _is_ours(error: BaseException) -> bool:
     return type(error).__module__.split(".")[0] in _PACKAGES
 
 
+def _ours() -> tuple[str, ...]:
+    return tuple(os.path.join(path, "") for package in _PACKAGES for path in sys.modules[package].__path__)
+
+
 def _callers(trace: TracebackType | None) -> list[Frame]:
     """Return the frames of the user's program, the last one nearest to us."""
-    ours = tuple(os.path.join(path, "") for package in _PACKAGES for path in sys.modules[package].__path__)
+    ours = _ours()
     frames = []
     for each in traceback.extract_tb(trace):
         frame = Frame(each.filename, each.lineno, each.name, each.line or "")

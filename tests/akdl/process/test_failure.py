@@ -50,3 +50,10 @@ def test_a_traceback_of_akdl_alone_stays(monkeypatch: pytest.MonkeyPatch) -> Non
         testing.CollectingWriter({"n": "INT"}).write("no Example")
     own = caught.value.__traceback__.tb_next
     assert "output_writer.py" in failure_of(caught.value, trace=own).traceback
+
+
+def test_the_node_of_a_graph_is_left_out() -> None:
+    failure = failure_of(
+        ValueError("{{function_node __wrapped__IteratorGetNext_device_/job:localhost/task:0}} ValueError: row 0")
+    )
+    assert failure.message == "ValueError: row 0" and "function_node" in failure.traceback

@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 import operators  # noqa: F401  installs the hooks
+from akdl.near_names import near
 from akdl.serving.errors import RowsError
 from bridge.exceptions import ConfigurationError, TaskError
 from operators.flink.uncaught import LINES, lines_of, show_briefly
@@ -61,6 +62,18 @@ def test_all_is_shown_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_errors_of_others_stay_as_they_are() -> None:
     assert shown(KeyError("scor")) is None
+    assert shown(KeyboardInterrupt()) is None, "of a program that does not wait for us"
+
+
+def test_an_interrupt_while_we_wait_has_no_frames_of_ours() -> None:
+    def interrupted() -> Iterator[str]:
+        yield "a"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        near("b", interrupted())  # stands for what waits
+    lines = lines_of(caught.value, caught.value.__traceback__)
+    assert lines is not None and lines[:2] == ["KeyboardInterrupt", "Called from:"] and len(lines) == 6
 
 
 def test_the_hooks_call_those_that_were_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
