@@ -76,7 +76,9 @@ def _reason(text: str) -> str | None:
             ". The savepoint is of a job with other operators, parallelism, numWorkers or numPSs: take those of that job, or "
             "start without the savepoint"
         )
-    if innermost == "java.util.concurrent.TimeoutException":
+    # Flink's client gives up: it has waited, or nobody takes the connection. Connectors of a job know no RetryException.
+    is_refused = innermost.startswith("java.net.ConnectException") and "FutureUtils$RetryException" in text
+    if innermost == "java.util.concurrent.TimeoutException" or is_refused:
         innermost += (
             ". The Flink cluster no longer answers: see whether its JobManager runs, and whether the job goes on. Where it may "
             "be away for longer, raise rest.retry.max-attempts and rest.retry.delay in config"

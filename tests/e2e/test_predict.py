@@ -161,6 +161,25 @@ def test_or_its_error_goes_into_a_column(exported: str) -> None:
     assert all("x0" in text and "null" in text for text in found.why[bad])
 
 
+@pytest.mark.slow
+def test_a_model_with_2500_inputs_predicts_a_table_of_as_many_columns(tmp_path: pathlib.Path) -> None:
+    """It took more than 150 s: PyFlink looked at all types for each column."""
+    import tensorflow as tf
+
+    names = [f"c{number}" for number in range(2500)]
+    signature = {name: tf.TensorSpec([None], tf.float32, name=name) for name in names}
+    model = tf.Module()
+    serve = tf.function(lambda **columns: {"total": tf.add_n(list(columns.values()))}).get_concrete_function(**signature)
+    tf.saved_model.save(model, str(tmp_path / "model"), {"serving_default": serve})
+    columns = ", ".join(f"CAST(id + {number} AS FLOAT) AS {name}" for number, name in enumerate(names))
+    wide = getMLEnv().btenv.sql_query(f"SELECT id, {columns} FROM (VALUES (0), (1)) AS v(id)")
+    op = TFSavedModelPredictBatchOp(
+        modelPath=str(tmp_path / "model"), selectedCols=names, outputSchemaStr="total DOUBLE", reservedCols=["id"]
+    )
+    found = TableSourceBatchOp(wide).link(op).collectToDataframe().sort_values("id")
+    assert found.total.tolist() == [sum(range(2500)), sum(range(2500)) + 2500]
+
+
 def test_what_the_model_has_is_listed(exported: str) -> None:
     """The other names that a model may not have are in tests/serving/test_model.py."""
     with pytest.raises(TaskError, match=r"(?s)no signature 'nobody'.*'other'.*'serving_default'"):

@@ -89,6 +89,17 @@ def test_a_bare_timeout_is_told_as_a_cluster_that_does_not_answer() -> None:
     assert str(found) == "Flink: java.util.concurrent.TimeoutException: Timeout has occurred: 300000 ms"
 
 
+def test_a_cluster_whose_port_is_closed_is_one_that_does_not_answer() -> None:
+    retries = "org.apache.flink.util.concurrent.FutureUtils$RetryException: Could not complete the operation"
+    refused = "java.net.ConnectException: Connection refused"
+    found = readable(
+        Exception(f"An error occurred while calling o1.x.\n: {retries}\n\tat org.a.B(C.java:1)\nCaused by: {refused}\n")
+    )
+    assert str(found).startswith(f"Flink: {refused}. The Flink cluster no longer answers")
+    # That of a connector of the job is told as it is.
+    assert str(readable(Exception(JAVA.format(error=refused)))) == f"Flink: {refused}"
+
+
 def test_of_other_errors_the_innermost_cause_is_kept() -> None:
     found = readable(Exception(JAVA.format(error="java.lang.ArithmeticException: / by zero")))
     assert type(found) is JobError and str(found) == "Flink: java.lang.ArithmeticException: / by zero"

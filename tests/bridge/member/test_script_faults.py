@@ -96,6 +96,13 @@ def test_a_fault_does_no_harm(start: Start, fault: str) -> None:
     assert sorted(ids(start(fault))) == list(range(1000))
 
 
+@pytest.mark.parametrize("moment", ["before", "while", "after"])
+def test_a_script_that_hangs_is_shown_where_it_stands(start: Start, moment: str) -> None:
+    with pytest.raises(TaskError, match="no process of the group has made progress for 1 s") as caught:
+        ids(start(f"hangs_{moment}_reading", stall_timeout_s=1.0))
+    assert f"in hangs_{moment}_reading" in str(caught.value)
+
+
 def test_an_error_of_a_thread_is_told(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO"):
         ids(start("raises_in_a_thread"))

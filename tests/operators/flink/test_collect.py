@@ -74,17 +74,26 @@ def test_many_rows_are_one_frame(table_env: StreamTableEnvironment) -> None:
     assert frame.id.tolist() == list(range(1000)) and frame.index.tolist() == list(range(1000))
 
 
-def test_instants_are_in_the_time_zone_of_the_environment(table_env: StreamTableEnvironment) -> None:
+@pytest.mark.parametrize(
+    ("zone", "seconds", "expected"),
+    [
+        ("Asia/Shanghai", [0], ["1970-01-01 08:00:00+08:00"]),
+        # In the night when the clock goes back, 02:30 comes twice.
+        ("Europe/Berlin", [1_603_585_800, 1_603_589_400], ["2020-10-25 02:30:00+02:00", "2020-10-25 02:30:00+01:00"]),
+    ],
+)
+def test_instants_are_in_the_time_zone_of_the_environment(
+    table_env: StreamTableEnvironment, zone: str, seconds: list[int], expected: list[str]
+) -> None:
+    rows = " UNION ALL ".join(f"SELECT TO_TIMESTAMP_LTZ({second}, 0) AS t" for second in seconds)
     before = table_env.get_config().get_local_timezone()
-    table_env.get_config().set_local_timezone("Asia/Shanghai")
+    table_env.get_config().set_local_timezone(zone)
     try:
-        frame = to_dataframe(
-            table_env.sql_query("SELECT TO_TIMESTAMP_LTZ(0, 3) AS t UNION ALL SELECT CAST(NULL AS TIMESTAMP_LTZ(3))")
-        )
+        frame = to_dataframe(table_env.sql_query(f"{rows} UNION ALL SELECT CAST(NULL AS TIMESTAMP_LTZ(3))"))
     finally:
         table_env.get_config().set_local_timezone(before)
-    assert frame.t.dropna().tolist() == [pd.Timestamp("1970-01-01 08:00:00", tz="Asia/Shanghai")]
-    assert len(frame) == 2
+    assert [str(instant) for instant in frame.t.dropna().sort_values()] == expected
+    assert len(frame) == len(seconds) + 1
 
 
 def test_rows_that_are_taken_back_do_not_come() -> None:

@@ -265,3 +265,17 @@ def overlooks(config: Any) -> None:
     thread = threading.Thread(target=reads, name="reader")
     thread.start()
     thread.join()
+
+
+def hangs_before_reading(config: Any) -> None:
+    time.sleep(600)
+
+
+def hangs_while_reading(config: Any) -> None:
+    for _ in config.batches(10):
+        time.sleep(600)
+
+
+def hangs_after_reading(config: Any) -> None:
+    write_all(config)
+    time.sleep(600)
