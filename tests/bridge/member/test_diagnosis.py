@@ -86,11 +86,13 @@ def test_a_server_that_has_left_workers_who_stand_still() -> None:
 
 
 def test_the_one_that_lags_behind_speaks_first() -> None:
-    states = [state(0, idle_s=101, rows_read=1), state(1, idle_s=101, rows_read=2), state(2, ENDED)]
+    ended = state(2, ENDED, silent_s=200)
+    states = [state(0, idle_s=101, rows_read=1), state(1, idle_s=101, rows_read=2), ended]
     fault = found(states)
     assert fault is not None and fault.is_standstill and "for 100 s, and this script lags behind" in fault.what
     assert found(states, index=1) is None, "the other knows better where it stands"
-    later = [state(0, idle_s=101 + ECHO_S, rows_read=1), state(1, idle_s=101 + ECHO_S, rows_read=2), state(2, ENDED)]
+    later = [state(0, idle_s=101 + ECHO_S, rows_read=1), state(1, idle_s=101 + ECHO_S, rows_read=2), ended]
     fault = found(later, index=1)
     assert fault is not None and "and chief 0 lags behind" in fault.what
+    assert found([*states[:2], state(2, ENDED)]) is None, "it has just ended, and they may have waited for it"
     assert found(states, stall_timeout_s=0.0) is None, "no limit was asked for"
