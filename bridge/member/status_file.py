@@ -1,13 +1,18 @@
-"""The file of a status beside Flink's logs, which a driver elsewhere reads through Flink's REST."""
+"""The file of a status beside Flink's logs, which a driver elsewhere reads through Flink's REST.
+
+Flink gives out the same content of a file for some seconds (`web.refresh-interval`). So the last status has a file of its own,
+which nobody has read before: a driver whose job has ended gets it at once.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 
-from bridge.member.status import MemberStatus
+from bridge.member.status import ENDED, MemberStatus
 
 SUFFIX = ".status"
+LAST_SUFFIX = ".ended"
 WRITE_S = 1.0
 
 
@@ -29,14 +34,18 @@ class StatusFile:
         return bool(self._path) and now >= self._due
 
     def write(self, status: MemberStatus, now: float) -> None:
-        """Replace the file; whoever reads it meanwhile gets the old one."""
+        """Replace the file, by one with another suffix at the end; whoever reads it meanwhile gets the old one."""
         if not self._path:
             return
         self._due = now + WRITE_S
+        is_last = status.phase == ENDED
+        path = self._path[: -len(SUFFIX)] + LAST_SUFFIX if is_last else self._path
         with contextlib.suppress(OSError):  # a full disk; the job goes on without it
-            with open(f"{self._path}.new", "w", encoding="utf-8", opener=_private) as file:
+            with open(f"{path}.new", "w", encoding="utf-8", opener=_private) as file:
                 file.write(status.to_json())
-            os.replace(f"{self._path}.new", self._path)
+            os.replace(f"{path}.new", path)
+            if is_last:
+                os.unlink(self._path)
 
 
 def _private(path: str, flags: int) -> int:

@@ -7,6 +7,7 @@ and neither is the number of the job: a file is named after the group.
 from __future__ import annotations
 
 import logging
+import os
 import time
 import urllib.parse
 from collections.abc import Collection
@@ -14,7 +15,7 @@ from typing import Protocol
 
 from bridge.member.registry import statuses
 from bridge.member.status import ENDED, MemberStatus
-from bridge.member.status_file import SUFFIX
+from bridge.member.status_file import LAST_SUFFIX, SUFFIX
 from operators.flink.rest import Rest
 
 logger = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ class RestSource:
     def __init__(self, rest: Rest, groups: dict[str, int]) -> None:
         self._rest = rest
         self._groups = groups
-        self._files: dict[str, str] = {}  # name of each file and its path of REST
+        self._files: dict[str, str] = {}  # name of each file, without its suffix, and its path of REST
         self._read: dict[str, MemberStatus] = {}
         self._search_due = 0.0
 
@@ -84,14 +85,17 @@ class RestSource:
             if known is None or known.phase != ENDED:
                 try:
                     self._read[name] = MemberStatus.from_json(self._rest.text(path))
-                except (OSError, ValueError) as error:  # its TaskManager may have gone
+                except (OSError, ValueError) as error:  # its TaskManager may have gone, or the member has ended just now
                     logger.debug("cannot read %s: %s", path, error)
+                    self._search_due = min(self._search_due, now + _SEARCH_S)
         return list(self._read.values())
 
     def _search(self) -> None:
         for manager in self._rest.get("/taskmanagers")["taskmanagers"]:
             folder = f"/taskmanagers/{manager['id']}/logs"
             for file in self._rest.get(folder)["logs"]:
-                name = file["name"]
-                if name.endswith(SUFFIX) and any(name.startswith(f"akdl-{group}-") for group in self._groups):
-                    self._files[name] = f"{folder}/{urllib.parse.quote(name)}"
+                name, suffix = os.path.splitext(file["name"])
+                if suffix not in (SUFFIX, LAST_SUFFIX) or not any(name.startswith(f"akdl-{group}-") for group in self._groups):
+                    continue
+                if suffix == LAST_SUFFIX or not self._files.get(name, "").endswith(LAST_SUFFIX):
+                    self._files[name] = f"{folder}/{urllib.parse.quote(file['name'])}"

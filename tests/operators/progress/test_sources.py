@@ -23,7 +23,7 @@ class _Cluster(Rest):
 
     def text(self, path: str) -> str:
         self.asked.append(path)
-        text = self.files[path.rsplit("/", 1)[1]]
+        text = self.files.get(path.rsplit("/", 1)[1], "")
         if not text:
             raise OSError("gone")
         return text
@@ -47,6 +47,17 @@ def test_files_of_the_groups_are_read() -> None:
     cluster.files["akdl-a_1-worker-2-0.status"] = late.to_json()
     cluster.files["akdl-a_1-worker-2-1.status"] = late.to_json()
     assert len(source.read()) == 3 and len(source.read(is_last=True)) == 4
+
+
+def test_the_file_of_the_end_takes_the_place_of_the_other() -> None:
+    here, ended = MemberStatus("a", 0, "chief 0", rows_in=1), MemberStatus("a", 0, "chief 0", phase=ENDED, rows_in=2)
+    cluster = _Cluster({"akdl-a-chief-0-0.status": here.to_json()})
+    source = RestSource(cluster, {"a": 1})
+    assert source.read() == [here]
+    del cluster.files["akdl-a-chief-0-0.status"]
+    cluster.files["akdl-a-chief-0-0.ended"] = ended.to_json()
+    assert source.read(is_last=True) == [ended]
+    assert source.read(is_last=True) == [ended] and cluster.asked.count("/taskmanagers/tm-1/logs/akdl-a-chief-0-0.ended") == 1
 
 
 def test_a_member_elsewhere_is_not_here() -> None:
