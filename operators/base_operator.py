@@ -197,10 +197,9 @@ class Operator(Rendered, Generic[_Family]):
             raise
         except Exception as error:
             reason = str(readable(error)).split("\nWas expecting", 1)[0]  # the parser lists all of SQL's words
-            odd = [quoted(name) for name in self.getColNames() if not re.fullmatch(r"[A-Za-z_]\w*", name)]
-            hint = f"; such names stand in back-quotes: {', '.join(odd[:3])}" if odd else ""
             raise ConfigurationError(
-                f"{method}: {sql!r} is no valid SQL for the columns {self.getColNames()}: {reason}{hint}"
+                f"{method}: {sql!r} is no valid SQL for the columns {self.getColNames()}: {reason}"
+                f"{_about_names(sql, reason, self.getColNames())}"
             ) from None
         finally:
             for view in views:
@@ -317,3 +316,12 @@ def execution_environment_of(table_env: StreamTableEnvironment) -> StreamExecuti
 def environment_of(table: Table) -> StreamTableEnvironment:
     """Return the environment in which a table was made."""
     return table._t_env
+
+
+def _about_names(sql: str, reason: str, columns: Sequence[str]) -> str:
+    """Return which names in wrong SQL need back-quotes: names that are no plain word, and words of SQL."""
+    words = set(re.findall(r"\w+", sql))
+    odd = [name for name in columns if not re.fullmatch(r"[A-Za-z_]\w*", name)]
+    meant = [name for name in odd if quoted(name) not in sql and words & set(re.findall(r"\w+", name))]
+    meant += [word for word in re.findall(r'Encountered "(\w+)"', reason)[:1] if word in words]
+    return f"; as a name, this stands in back-quotes: {', '.join(map(quoted, meant))}" if meant else ""

@@ -12,6 +12,7 @@ from pyflink.table import StreamTableEnvironment
 
 from bridge.exceptions import ConfigurationError
 from operators import BatchOperator, RandomTableSourceBatchOp, TableSourceBatchOp, TensorFlow2BatchOp
+from operators.base_operator import _about_names
 
 
 def test_an_operator_that_is_not_linked_has_no_table() -> None:
@@ -121,3 +122,16 @@ def test_operators_show_themselves_without_java() -> None:
         "Pipeline(0=TF2TableModelTrainer)",
         "False",
     ]
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason", "told"),
+    [
+        ("order date, b", "Column 'order' not found", "; as a name, this stands in back-quotes: `order date`"),
+        ("HOUR(`order date`) AS hour", 'Encountered "hour" at', "; as a name, this stands in back-quotes: `hour`"),
+        ("b >", 'Encountered "FROM" at', ""),
+        ("nope", "Column 'nope' not found", ""),
+    ],
+)
+def test_names_that_need_back_quotes_are_told(sql: str, reason: str, told: str) -> None:
+    assert _about_names(sql, reason, ["order date", "b"]) == told
