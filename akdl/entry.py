@@ -118,7 +118,7 @@ def _run_task(settings: Mapping[str, str]) -> int:
         rows: AnyRows = of_kind(folder, channel.read(), task.input_columns, task.exact_doubles)
     else:
         extra_columns = [each.columns for each in task.extra_inputs]
-        rows = FileRows(folder, channel.read(), task.input_columns, task.exact_doubles, extra_columns, task.extra_folder)
+        rows = FileRows(folder, channel.read(), task.input_columns, task.exact_doubles, extra_columns)
     writer = OutputWriter(channel, task.output_columns, task.chunk_wait_ms / 1000 or None)
     atexit.register(_exit_with_refused_rows, writer)  # before the script's own handlers, and so called after them
     cluster = channel.wait_for_cluster()
@@ -180,7 +180,7 @@ def _run_script(
     # TF_CONFIG has to be there before the script's first line: a strategy built at module level reads it.
     os.environ["TF_CONFIG"] = cluster.tf_config
     user_main = find_main(task.main_script, task.work_dir, json.loads(task.user_params).get("runner"))
-    task_config = _task_config(task, json.loads(cluster.tf_config), rows, writer, channel, surroundings)
+    task_config = _task_config(task, cluster, rows, writer, channel, surroundings)
     if not isinstance(user_main, functools.partial):  # runners keep files of their own there
         oversights.watch_files([SAVED_MODEL, LATEST_CHECKPOINT])
     try:
@@ -254,7 +254,7 @@ def _main_of(module: ModuleType, runner: Optional[str]) -> Callable[[TaskConfig]
 
 def _task_config(
     task: Task,
-    tf_config: Dict[str, Any],
+    cluster: Cluster,
     rows: AnyRows,
     writer: OutputWriter,
     channel: Channel,
@@ -263,13 +263,14 @@ def _task_config(
     def shares() -> List[Share]:
         return [Share(share.path, share.rows) for share in channel.wait_for_shares().shares]
 
+    tf_config = json.loads(cluster.tf_config)
     _make_checkpoint_dir(task.checkpoint_dir)
     user_params = with_text(json.loads(task.user_params))
     # Scripts find the path of an extra input in their parameters and read it at once, so all rows are waited for.
     columns = [each.columns for each in task.extra_inputs]
     extra_inputs = []
     if columns and isinstance(rows, FileRows):
-        files = rows.extra_files(write_text)
+        files = rows.extra_files(write_text, cluster.extra_folder, cluster.waits_for_files)
         extra_inputs = open_extra_inputs([file.path for file in files], columns, task.exact_doubles)
         for number, file in enumerate(files, 1):
             os.symlink(file.text, text_path(task.work_dir, number))

@@ -198,23 +198,24 @@ class ExtraCost:
 
 
 def extra_cost(members: int, shares: bool, count: int = 40) -> ExtraCost:
-    """Give chunks of 10,000 rows of 10 FLOAT, as each member gets them, to the files of members on one host."""
+    """Give chunks of 10,000 rows of 10 FLOAT to the files of members on one host: to each, or to the one that makes them."""
     batch = pa.record_batch([pa.array(np.arange(10_000.0, dtype="f4"))] * 10, names=[f"c{number}" for number in range(10)])
     schema = Schema.parse(", ".join(f"{name} FLOAT NOT NULL" for name in batch.schema.names))
     columns = to_columns(batch, schema)
     with tempfile.TemporaryDirectory() as place:
-        folders = [pathlib.Path(place, "shared" if shares else str(number)) for number in range(members)]
+        folders = [pathlib.Path(place, str(number)) for number in range(members)]
         for folder in folders:
-            folder.mkdir(mode=0o700, exist_ok=True)
-        files = [ExtraFiles(str(folder), [table_columns(schema)], False, shares) for folder in folders]
+            folder.mkdir()
+        files = [ExtraFiles(str(folder), [table_columns(schema)], False) for folder in folders]
+        makers = files[:1] if shares else files
         started, peak = time.monotonic(), 0
         for _ in range(count):
-            for each in files:
+            for each in makers:
                 each.append(1, batch.num_rows, columns)
-        writers = sorted(files, key=lambda each: not each.is_writer)  # here nobody waits for another
-        for each in writers:
-            each.complete(lambda path, chunks, kinds: None)
-            peak = max(peak, _bytes_below(place) + (len(columns) * count if each.is_writer else 0))
+        for each in files:
+            waits = each not in makers
+            each.complete(lambda path, chunks, kinds: None, str(pathlib.Path(place, "shared")) if shares else "", waits)
+            peak = max(peak, _bytes_below(place) + (0 if waits else len(columns) * count))
         took = time.monotonic() - started
         return ExtraCost(members, shares, len(columns) * count, peak, _bytes_below(place), took)
 

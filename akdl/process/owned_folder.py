@@ -13,6 +13,7 @@ import uuid
 from typing import Optional
 
 from akdl.process.file_lock import is_linked, try_lock
+from akdl.process.shared_folder import lock_of
 
 PREFIXES = ("akdl-", "akdl_packed_", "akdl_local_")
 LOCK = ".akdl-lock"
@@ -65,6 +66,20 @@ class OwnedFolder:
             shutil.rmtree(self.path, ignore_errors=True)
             os.close(self.fd)
             self.fd = -1
+
+
+def hold(folder: str) -> int:
+    """Make a folder that processes of this host share, if need be, and hold it.
+
+    Returns:
+        The descriptor of its lock. As long as one is open, the folder stays.
+
+    Raises:
+        PermissionError: Somebody else has made the folder, or could look into it.
+    """
+    lock = lock_of(folder, LOCK, shared=True)
+    os.pwrite(lock, socket.gethostname().encode(), 0)
+    return lock
 
 
 def sweep(place: Optional[str] = None) -> None:

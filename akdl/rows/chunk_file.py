@@ -1,13 +1,11 @@
 """The rows of one input on disk: its chunks as they came, and the TFRecord file of the same rows as far as it was asked for."""
 
 import errno
-import io
 import os
 import threading
 from array import array
-from typing import Union
 
-from akdl.process.private_file import private
+from akdl.process.disk_room import free_bytes, no_room, write_at
 from akdl.rows.examples import ExampleEncoder
 from akdl.wire import Rows
 
@@ -34,13 +32,17 @@ class ChunkFile:
         self._rows = array("Q", [0])  # rows up to the end of each chunk
         self._frame_ends = array("Q", [0])  # where its frames end
 
+    def make_file_in(self, folder: str) -> None:
+        """Let the TFRecord file be made in another folder, before any of it is."""
+        self.path = os.path.join(folder, os.path.basename(self.path))
+
     def __len__(self) -> int:
         """Return the number of chunks."""
         return len(self._ends) - 1
 
     def append(self, rows: int, columns: bytes) -> None:
         """Add a chunk."""
-        _write_at(self._columns_path, self._ends[-1], columns)
+        write_at(self._columns_path, self._ends[-1], columns)
         self._rows.append(self._rows[-1] + rows)
         self._ends.append(self._ends[-1] + len(columns))
 
@@ -72,11 +74,11 @@ class ChunkFile:
         with self._making:
             self._check_room(chunks)
             if not self._is_begun:
-                _write_at(self.path, 0, b"")
+                write_at(self.path, 0, b"")
                 self._is_begun = True
             while len(self._frame_ends) <= chunks:
                 frames = self._encoder.frames(self.columns(len(self._frame_ends) - 1))
-                _write_at(self.path, self._frame_ends[-1], frames)
+                write_at(self.path, self._frame_ends[-1], frames)
                 self._frame_ends.append(self._frame_ends[-1] + len(frames))
 
     def frames(self, start: int, end: int, keep: bool) -> bytes:
@@ -108,44 +110,7 @@ class ChunkFile:
             wanted = wanted * self._frame_ends[-1] // self._ends[made]
         folder = os.path.dirname(self.path)
         if wanted > free_bytes(folder):
-            raise _no_room(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), folder, wanted)
-
-
-def write_all(file: io.RawIOBase, data: Union[bytes, memoryview]) -> None:
-    """Write to an unbuffered file, which may take a part only."""
-    view = memoryview(data)
-    while view:
-        view = view[file.write(view) :]
-
-
-def free_bytes(folder: str) -> int:
-    """Return how many bytes this user may still write to the disk of a folder."""
-    disk = os.statvfs(folder)
-    return disk.f_bavail * disk.f_frsize
-
-
-def _write_at(path: str, place: int, data: Union[bytes, memoryview]) -> None:
-    """Write to a file from a place on, where nothing is but what an error has left."""
-    try:
-        with open(path, "r+b" if place else "wb", buffering=0, opener=private) as file:
-            file.seek(place)
-            write_all(file, data)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise _no_room(error, os.path.dirname(path), len(data)) from None
-        raise
-
-
-def _no_room(error: OSError, folder: str, wanted: int) -> OSError:
-    """Return the error that says what lies in a folder, and what to do."""
-    held = sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))
-    sizes = f"holds {held / 1e6:.1f} MB, {free_bytes(folder) / 1e6:.1f} MB are free"
-    return OSError(
-        error.errno,
-        f"{error.strerror}: {folder} {sizes}, and the next rows need {wanted / 1e6:.1f} MB. Make room there, "
-        "or set Flink's io.tmp.dirs (else TMPDIR) to folders on larger disks; dataset_file takes about four times the "
-        "bytes of what batches() reads",
-    )
+            raise no_room(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), folder, wanted)
 
 
 def _read(path: str, start: int, end: int) -> bytes:

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from akdl.process.channel import ChannelError
+from akdl.process.disk_room import write_all
 from akdl.process.private_file import private
-from akdl.rows.chunk_file import ChunkFile, write_all
+from akdl.rows.chunk_file import ChunkFile
 from akdl.rows.examples import ExampleEncoder
 from akdl.rows.extra_files import ExtraFile, ExtraFiles, WriteText
 from akdl.wire import Chunk, Progress, Rows, TableColumn
@@ -32,7 +33,6 @@ class FileRows:
         columns: Columns of the table.
         exact_doubles: See `akdl.rows.examples.ExampleEncoder`.
         extra_columns: The columns of each input that comes besides, in their order.
-        extra_folder: A folder of these inputs that the processes of a host share; by default `folder`, for this one alone.
     """
 
     is_stream = False
@@ -45,11 +45,10 @@ class FileRows:
         columns: Sequence[TableColumn],
         exact_doubles: bool = False,
         extra_columns: Sequence[Sequence[TableColumn]] = (),
-        extra_folder: str = "",
     ) -> None:
         self._folder = folder
         self._input = ChunkFile(folder, "dataset", ExampleEncoder(columns, exact_doubles))
-        self._extra = ExtraFiles(extra_folder or folder, extra_columns, exact_doubles, bool(extra_folder))
+        self._extra = ExtraFiles(folder, extra_columns, exact_doubles)
         self._changed = threading.Condition()
         self._count = 0
         self._taken = 0  # rows that the script has got, or is about to read from a file that it has got
@@ -92,18 +91,20 @@ class FileRows:
             self._makes_file = True
             threading.Thread(target=self._make_file, name="akdl-file", daemon=True).start()
 
-    def extra_files(self, write_text: WriteText) -> List[ExtraFile]:
+    def extra_files(self, write_text: WriteText, shared: str = "", waits: bool = False) -> List[ExtraFile]:
         """Wait for the last row and return the files of the extra inputs, in their order.
 
         Args:
             write_text: See `ExtraFiles.complete`.
+            shared: See there.
+            waits: See there.
 
         Raises:
             ChannelError: The rows did not arrive completely.
         """
         self._wait_complete()
         with self._noted_as_waiting():
-            return self._extra.complete(write_text)
+            return self._extra.complete(write_text, shared, waits)
 
     def first_columns(self) -> Optional[Rows]:
         """Wait for the first chunk and return it; None where there are no rows.

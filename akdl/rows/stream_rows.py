@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence
 
 from akdl.process.channel import ChannelError
+from akdl.process.disk_room import write_all
 from akdl.process.private_file import private
-from akdl.rows.chunk_file import write_all
 from akdl.rows.examples import ExampleEncoder
 from akdl.rows.file_rows import check_end, check_unbroken
 from akdl.wire import Chunk, Progress, Rows, TableColumn

@@ -22,7 +22,18 @@ from akdl.wire.exchange_pb2 import (
     Shares,
     Wishes,
 )
-from akdl.wire.group_pb2 import ENDED, FAILED, RUNNING, STARTING, GroupState, MemberReport, MemberState, Phase, SamplePiece
+from akdl.wire.group_pb2 import (
+    ENDED,
+    FAILED,
+    RUNNING,
+    STARTING,
+    ExtraInputsRequest,
+    GroupState,
+    MemberReport,
+    MemberState,
+    Phase,
+    SamplePiece,
+)
 from akdl.wire.serving_pb2 import BadRow, Description, Notice, Notices, Offer, Prediction, ServedTensor, Serving
 from akdl.wire.task_pb2 import Cluster, ExtraInput, Failure, Hello, Outcome, Success, TableColumn, Task
 
@@ -56,6 +67,7 @@ __all__ = [
     "EndOfInput",
     "Example",
     "ExtraInput",
+    "ExtraInputsRequest",
     "Failure",
     "Hello",
     "Notice",

@@ -75,3 +75,11 @@ class SamplePiece(_message.Message):
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     content: bytes
     def __init__(self, content: _Optional[bytes] = ...) -> None: ...
+
+class ExtraInputsRequest(_message.Message):
+    __slots__ = ["attempt", "taken"]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    taken: int
+    def __init__(self, attempt: _Optional[int] = ..., taken: _Optional[int] = ...) -> None: ...

@@ -33,7 +33,7 @@ import java.util.List;
  *
  * <p>A chunk leaves when it is full, before a watermark or a checkpoint barrier passes, after `waitMs`, and at the end. With
  * keys it leaves as (key, ROW(input, rows, Arrow)), for the subtask that owns the key: rows are dealt one by one, or chunk by
- * chunk, or each chunk goes to all keys. Without keys it leaves as ROW(kinds, Arrow), where kinds is null if all rows are new.
+ * chunk. Without keys it leaves as ROW(kinds, Arrow), where kinds is null if all rows are new.
  *
  * <p>Each of `members`, keys too, gets (key, ROW(START, its index, no bytes)) whenever the task starts. So who needs to be told
  * that the job has started, or goes on from a checkpoint, is told by an element, and needs neither a state nor a timer for that.
@@ -41,7 +41,6 @@ import java.util.List;
 public class RowsToArrow extends TableStreamOperator
     implements OneInputStreamOperator, BoundedOneInput, ProcessingTimeCallback, Gauge {
   private static final int BY_ROW = 0;
-  private static final int TO_ALL = 2;
   private static final Integer START = Integer.valueOf(-1);
   private static final byte[] NOTHING = new byte[0];
 
@@ -189,12 +188,6 @@ public class RowsToArrow extends TableStreamOperator
       return;
     }
     Row value = Row.of(new Object[] {Integer.valueOf(input), Integer.valueOf(rows), arrow});
-    if (dealing == TO_ALL) {
-      for (int i = 0; i < keys.length; i++) {
-        emit(Row.of(new Object[] {Long.valueOf(keys[i]), value}));
-      }
-      return;
-    }
     int owner = dealing == BY_ROW ? place : turn();
     emit(Row.of(new Object[] {Long.valueOf(keys[owner]), value}));
   }

@@ -8,13 +8,15 @@ and again after every restart.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyflink.common import Row
 from pyflink.datastream import ProcessFunction
 
-from bridge.group.addresses import Address, own_host, reserve
+from bridge.group.addresses import Address, folder_id, own_host, reserve
+from bridge.host.temporary_places import shared_place
 
 ADDRESS = -2  # in place of the number of an input: no chunk, the address of a member
 
@@ -28,12 +30,14 @@ class Announce(ProcessFunction):  # type: ignore[misc]
         group: Unique name of the group.
         keys: The key of every member, by index.
         host_network: Network in which each host's address is looked for; None for any.
+        tmp_dirs: See `bridge.settings.GroupSettings`.
     """
 
-    def __init__(self, group: str, keys: Sequence[int], host_network: str | None) -> None:
+    def __init__(self, group: str, keys: Sequence[int], host_network: str | None, tmp_dirs: str = "") -> None:
         self._group = group
         self._keys = keys
         self._host_network = host_network
+        self._tmp_dirs = tmp_dirs
 
     def open(self, runtime_context: Any) -> None:
         """Learn which attempt this is."""
@@ -41,13 +45,14 @@ class Announce(ProcessFunction):  # type: ignore[misc]
         self._is_announced = False
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
-        """Reserve ports on this host and announce them."""
+        """Reserve ports on this host and announce them, and the folder for files that members share."""
         if self._is_announced:  # each subtask that gathers rows says that the job starts
             return
         self._is_announced = True
         _, (_, index, _) = value
         host = own_host(self._host_network)
-        address = json.dumps([host, *reserve(self._group, index, self._attempt)]).encode()
+        place = shared_place(os.environ, self._tmp_dirs)
+        address = json.dumps([host, *reserve(self._group, index, self._attempt), folder_id(place)]).encode()
         for key in self._keys:
             yield Row(key, Row(ADDRESS, index, address))
 

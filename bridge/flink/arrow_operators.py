@@ -49,7 +49,6 @@ class Dealing(enum.Enum):
 
     BY_ROW = 0
     BY_CHUNK = 1
-    TO_ALL = 2
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def run_script(
         exchange = Exchange(settings, group, keys, is_streaming(table_env))
     starts = keyed(_sent_at_once(_starts(table_env, chunks, group)), KEYED_CHUNK)
     announced = DataStream(starts._j_data_stream).process(
-        Announce(group, keys, settings.host_network), output_type=KEY_AND_CHUNK
+        Announce(group, keys, settings.host_network, settings.tmp_dirs), output_type=KEY_AND_CHUNK
     )
     # It is by key only that elements find their member: batch mode would sort them, and so wait for the last one.
     announced._j_data_stream.getTransformation().setStateKeySelector(None)
@@ -117,8 +117,11 @@ def _chunks(
         chunks = _sent_at_once(dealt)
     else:
         chunks = rows_for_members(table_env, table, fed, Dealing.BY_ROW, Gathering(), members=keys, uid=uid("rows"))
+    # All to member 0, which passes them on to the other hosts: see `bridge.member.extra_inputs`.
     whole = [
-        rows_for_members(table_env, each, keys, Dealing.TO_ALL, Gathering(), number, uid=uid(f"extra-{number}"))
+        rows_for_members(
+            table_env, each, keys[:1], Dealing.BY_CHUNK, Gathering(), number, members=keys, uid=uid(f"extra-{number}")
+        )
         for number, each in enumerate(extra, 1)
     ]
     return chunks.union(*whole) if whole else chunks

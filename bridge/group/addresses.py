@@ -7,8 +7,10 @@ can listen on a port beside its holder, which gets no connection, while no other
 from __future__ import annotations
 
 import ipaddress
+import os
 import socket
 import threading
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import psutil
@@ -20,11 +22,15 @@ _NOBODY = ("192.0.2.1", "2001:db8::1")
 
 
 class Address(NamedTuple):
-    """Where a member is found: TensorFlow's server at `port`, and, of member 0, the group line at `group_port`."""
+    """Where a member is found: TensorFlow's server at `port`, and, of member 0, the group line at `group_port`.
+
+    `folder` is the id of the folder of its host in which it shares files with other members, see `folder_id`.
+    """
 
     host: str
     port: int
     group_port: int
+    folder: str = ""
 
     @property
     def tensorflow(self) -> str:
@@ -40,6 +46,23 @@ class Address(NamedTuple):
 def with_port(host: str, port: int) -> str:
     """Return "host:port"; an IPv6 address stands in brackets there."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def neighbours(addresses: Sequence[Address], index: int) -> list[int]:
+    """Return the members that can share files with a member, itself among them, in their order.
+
+    Args:
+        addresses: Of every member, by index.
+        index: Of the member.
+    """
+    place = addresses[index].host, addresses[index].folder
+    return [other for other, address in enumerate(addresses) if (address.host, address.folder) == place]
+
+
+def folder_id(path: str) -> str:
+    """Return what tells a folder from others that have its path on this host, such as those of other containers, or users."""
+    status = os.stat(path)
+    return f"{status.st_dev}-{status.st_ino}-{os.geteuid()}"
 
 
 def own_host(network: str | None = None) -> str:

@@ -1,7 +1,8 @@
 """The line between the members of a group: each member reports its state to member 0 and learns what has changed.
 
 States are a hundred bytes. The one row that a share without any needs to be evened out travels in pieces, since it may be
-larger than a message of gRPC, and only where it is needed. Every call must bring the group's token, and a report the number
+larger than a message of gRPC, and only where it is needed. The chunks of extra inputs go to one member of each host that asks
+for them. Every call must bring the group's token, and a report the number
 of the attempt. So a member of an earlier attempt, which has failed, is refused.
 """
 
@@ -16,11 +17,12 @@ from typing import Any, NamedTuple
 import grpc
 from apache_beam.utils import thread_pool_executor
 
-from akdl.wire import Empty, GroupState, MemberReport, MemberState, SamplePiece
+from akdl.wire import Chunk, Empty, ExtraInputsRequest, GroupState, MemberReport, MemberState, SamplePiece
 from akdl.wire.service import GROUP_SERVICE
 from akdl.wire.token import TOKEN, RefusesStrangers
 from bridge.group.addresses import with_port
 from bridge.group.board import REPORT_S, Board, ask_all_s, essence, report_s
+from bridge.group.spool import Spool
 from bridge.settings import TLS_NAME, Certificate
 
 logger = logging.getLogger(__name__)
@@ -55,13 +57,22 @@ class GroupServer:
         attempt: Number of the Flink attempt.
         size: How many members there are.
         certificate: Which all members have, if the line is encrypted.
+        spool: The chunks of the extra inputs, if other hosts need them.
     """
 
     def __init__(
-        self, host: str, port: int, token: str, attempt: int, size: int, certificate: Certificate | None = None
+        self,
+        host: str,
+        port: int,
+        token: str,
+        attempt: int,
+        size: int,
+        certificate: Certificate | None = None,
+        spool: Spool | None = None,
     ) -> None:
         self._attempt = attempt
         self._size = size
+        self._spool = spool
         self._lock = threading.Lock()
         self._board = Board()
         self._sample = b""
@@ -80,6 +91,10 @@ class GroupServer:
                 self._give_sample, request_deserializer=Empty.FromString, response_serializer=SamplePiece.SerializeToString
             ),
         }
+        if spool is not None:
+            handlers["TakeExtraInputs"] = grpc.unary_stream_rpc_method_handler(
+                self._give_extra_inputs, request_deserializer=ExtraInputsRequest.FromString
+            )
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(GROUP_SERVICE, handlers),))
         if certificate is None:
             self._server.add_insecure_port(with_port(host, port))
@@ -95,13 +110,21 @@ class GroupServer:
 
     def _report(self, report: MemberReport, context: Any) -> GroupState:
         state = report.state
-        if state.attempt != self._attempt:
-            reason = f"member {state.index} belongs to attempt {state.attempt}, this is {self._attempt}"
-            context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason)
+        self._check_attempt(f"member {state.index}", state.attempt, context)
         if state.index >= self._size:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"there is no member {state.index} in a group of {self._size}")
         with self._lock:
             return self._board.answer(report, time.monotonic())
+
+    def _check_attempt(self, who: str, attempt: int, context: Any) -> None:
+        if attempt != self._attempt:
+            reason = f"{who} belongs to attempt {attempt}, this is {self._attempt}"
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason)
+
+    def _give_extra_inputs(self, request: ExtraInputsRequest, context: Any) -> Iterator[bytes]:
+        self._check_attempt("the member", request.attempt, context)
+        assert self._spool is not None
+        yield from self._spool.read(request.taken, context.is_active)
 
     def _take_sample(self, pieces: Iterator[SamplePiece], context: Any) -> Empty:
         sample = b"".join(piece.content for piece in pieces)
@@ -170,6 +193,11 @@ class GroupLink:
             request_serializer=Empty.SerializeToString,
             response_deserializer=SamplePiece.FromString,
         )
+        self._take_extra = self._channel.unary_stream(
+            f"/{GROUP_SERVICE}/TakeExtraInputs",
+            request_serializer=ExtraInputsRequest.SerializeToString,
+            response_deserializer=Chunk.FromString,
+        )
         self._version = 0
         self._reporting = threading.Lock()
         self._told: tuple[object, ...] = ()  # the essence of the last answered report
@@ -203,6 +231,15 @@ class GroupLink:
     def ask_for_sample(self) -> None:
         """Ask member 0 for a row until it has one."""
         self._wants_sample = True
+
+    def take_extra_inputs(self, attempt: int, taken: int) -> Any:
+        """Return a gRPC call that yields chunks of the extra inputs as they come to member 0, and at last the end mark.
+
+        Args:
+            attempt: Number of the Flink attempt.
+            taken: How many chunks, from the first on, are not needed again.
+        """
+        return self._take_extra(ExtraInputsRequest(attempt=attempt, taken=taken), metadata=self._metadata)
 
     def stop(self) -> None:
         """Report once more and hang up. Safe to call twice."""

@@ -23,6 +23,11 @@ def places(environment: Mapping[str, str], configured: str = "") -> list[str]:
     return usable or [tempfile.gettempdir()]
 
 
+def shared_place(environment: Mapping[str, str], configured: str = "") -> str:
+    """Return the folder for what members of one host share: all have to agree. See `places`."""
+    return places(environment, configured)[0]
+
+
 def _of_cluster(conf_dir: str) -> str:
     if not os.path.isdir(conf_dir):
         return ""

@@ -26,13 +26,12 @@ logger = logging.getLogger(__name__)
 _LOG_FILES = 10  # Flink's default
 
 
-def task_of(settings: GroupSettings, folder: WorkFolder, extra_folder: str = "") -> Task:
+def task_of(settings: GroupSettings, folder: WorkFolder) -> Task:
     """Return what a process is told when it has connected.
 
     Args:
         settings: The group's settings.
         folder: The work folder of the process.
-        extra_folder: The folder of extra inputs, which the members on a host share; empty for none.
     """
     return Task(
         operator=settings.operator,
@@ -50,7 +49,6 @@ def task_of(settings: GroupSettings, folder: WorkFolder, extra_folder: str = "")
         log_dir=settings.log_dir or "",
         model_dir=settings.model_dir or "",
         read_once=settings.read_once,
-        extra_folder=extra_folder,
         extra_inputs=[ExtraInput(columns=table_columns(schema)) for schema in settings.extra_schemas],
     )
 

@@ -23,6 +23,7 @@ from bridge.group.roles import tf_config
 from bridge.member import registry
 from bridge.member.diagnosis import ECHO_S, Situation, fault_of
 from bridge.member.ending import tell_end
+from bridge.member.extra_inputs import ExtraInputs
 from bridge.member.failures import comes_from_a_peer, describe_death, describe_failure
 from bridge.member.membership import Membership
 from bridge.member.observer import Observer
@@ -58,6 +59,7 @@ class Member:
         self._changed = threading.Condition()
         self._process = ScriptProcess(settings, group, index, attempt, self._changed)
         self._session = Session(attempt, settings.queue_bytes, self._process.name)
+        self._extra = ExtraInputs(settings, group, index, self._session, self._changed, self._process)
         self._membership = Membership(settings, index, attempt, self._changed, self._state)
         self._observer = Observer(settings, group, index, self._session, self._changed, lambda: self._process.resources)
         self._tail = Tail(settings.equal_steps, settings.weight_column)
@@ -86,12 +88,14 @@ class Member:
         Args:
             addresses: Of every member, by index.
         """
+        config = tf_config(self._index, self._settings.num_workers, [address.tensorflow for address in addresses])
+        cluster = self._extra.settle(addresses, config)
         with self._changed:
-            cluster = [address.tensorflow for address in addresses]
-            self._session.cluster = tf_config(self._index, self._settings.num_workers, cluster)
+            self._session.cluster = cluster
             self._progress = ProgressWatch(time.monotonic())
             self._changed.notify_all()
-        self._membership.join(addresses)
+        self._membership.join(addresses, self._extra.spool)
+        self._extra.fetch(self._membership.take_extra_inputs)
 
     def feed(self, batch: pa.RecordBatch, extra_input: int = 0) -> Iterator[Output]:
         """Hand rows to the script, waiting while it is too slow, and yield what it wrote meanwhile.
@@ -135,13 +139,16 @@ class Member:
         """
         with self._changed:
             self._input_ended = True
+        self._extra.end()
         yield from self._even_out()
+        yield from self._until(lambda: self._extra.is_complete or self._has_outcome)
         with self._changed:
             self._session.end_input()
         decides = self._index in self._settings.deciding
         yield from self._until(
             lambda: self._has_succeeded if decides else self._membership.group().have_ended(self._settings.deciding)
         )
+        yield from self._until(lambda: self._extra.may_end(self._membership.group()))
         with self._changed:
             sizes = self._membership.group().share_sizes
         tell_end(self._process.name, self._session, self._settings, decides, sizes if self._index == 0 else ())
@@ -151,10 +158,8 @@ class Member:
             self._check()  # the process has exited, and may have refused rows after the outcome
         with self._changed:
             self._session.end()
-        # Member 0 stays until it has told everybody; the others until member 0 knows.
-        every = range(self._settings.size)
         self._membership.waits = True
-        yield from self._until(lambda: self._membership.is_told if self._index else self._membership.group().have_ended(every))
+        yield from self._until(lambda: self._membership.is_over)
         self.stop()
 
     def stop(self) -> None:
@@ -163,6 +168,7 @@ class Member:
             if self._stopped:
                 return
             self._process.close()
+            self._extra.stop()
             self._membership.leave()
             self._observer.look(is_over=True)
             registry.discard(self)
@@ -246,6 +252,7 @@ class Member:
             is_early = settings.kind == "stream" and self._session.cluster is None
             return is_early or self._session.has_room(len(columns))
 
+        self._extra.keep(batch.num_rows, columns, extra_input)
         yield from self._until(has_room)
         with self._changed:
             self._session.offer(batch.num_rows, columns, extra_input)
@@ -333,7 +340,7 @@ class Member:
         status = process.exit_status
         failure = session.failure
         if failure is None and (status is None or (self._has_outcome and status != REFUSED_ROWS)):
-            return None
+            return self._extra.error
         if failure is not None:
             with self._changed:
                 if self._membership.group().can_do_without(self._index):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from akdl.wire import ENDED, GroupState, MemberState
 from bridge.group.addresses import Address
 from bridge.group.board import stands_still
 from bridge.group.line import GroupLink, GroupServer, OwnWord
+from bridge.group.spool import Spool
 from bridge.group.states import KnownStates
 from bridge.settings import GroupSettings
 
@@ -48,11 +50,12 @@ class Membership:
         self.is_told = False
         self.waits = False
 
-    def join(self, addresses: Sequence[Address]) -> None:
+    def join(self, addresses: Sequence[Address], spool: Spool | None = None) -> None:
         """Begin to report to member 0, and to answer the others where this is member 0.
 
         Args:
             addresses: Of every member, by index.
+            spool: What member 0 gives to other hosts of the extra inputs.
         """
         with self._changed:
             self._known.hosts = [address.host for address in addresses]
@@ -60,13 +63,18 @@ class Membership:
             return
         hub, own, token, tls = addresses[0], addresses[self._index], self._settings.token, self._settings.certificate
         if self._index == 0:
-            self._server = GroupServer(own.host, own.group_port, token, self._attempt, len(addresses), tls)
+            self._server = GroupServer(own.host, own.group_port, token, self._attempt, len(addresses), tls, spool)
         self._link = GroupLink(hub.group, token, len(addresses), self._word, self._on_answer, tls)
 
     def group(self) -> KnownStates:
         """Return what is known of the group, this member's own state included. With the lock held."""
         self._known.update([self._own_state()])
         return self._known
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it may leave: member 0 when it has told everybody, others when member 0 knows. With the lock held."""
+        return self.is_told if self._index else self.group().have_ended(range(self._settings.size))
 
     def leave(self) -> None:
         """Report once more and hang up. Safe to call twice."""
@@ -115,6 +123,11 @@ class Membership:
             return lambda: True
         link.ask_for_sample()
         return lambda: link.sample is not None
+
+    def take_extra_inputs(self, taken: int) -> Any:
+        """Return a gRPC call for chunks of the extra inputs, see `GroupLink.take_extra_inputs`. In a group of several only."""
+        assert self._link is not None
+        return self._link.take_extra_inputs(self._attempt, taken)
 
     @property
     def sample(self) -> bytes | None:

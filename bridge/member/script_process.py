@@ -8,7 +8,6 @@ import secrets
 import threading
 from collections.abc import Callable
 
-from akdl.process.owned_folder import remove_unused
 from akdl.wire import Shares, Wishes
 from bridge.exceptions import TaskError
 from bridge.group.roles import label
@@ -53,9 +52,6 @@ class ScriptProcess:
         known = places(os.environ, settings.tmp_dirs)
         place = known[index % len(known)]
         sweep(place)
-        # In the first place, also where the work folder is in another: all members of the host have to agree.
-        shared = os.path.join(known[0], f"akdl-extra-{group}-{attempt}")
-        self._extra_folder = shared if settings.extra_schemas and settings.size > 1 else ""
         self._folder = WorkFolder(settings.user_files, place=place)
         self._server: BridgeServer | None = None
         self._child: ChildProcess | None = None
@@ -80,7 +76,7 @@ class ScriptProcess:
         """
         settings, token = self._settings, secrets.token_hex(16)
         self._note_line = note_line
-        task = task_of(settings, self._folder, self._extra_folder)
+        task = task_of(settings, self._folder)
         self._server = BridgeServer(session, self._changed, shares, wishes, task, token, self._folder.private)
         self._server.start()
         self._child = launch(
@@ -96,8 +92,6 @@ class ScriptProcess:
         """End the process at once and remove its folder. Safe to call twice."""
         self.stop(0.0)
         self._folder.remove()
-        if self._extra_folder:
-            remove_unused(self._extra_folder)
         if self._server is not None:
             self._server.stop()
         if self._log_file is not None:
@@ -112,6 +106,11 @@ class ScriptProcess:
     def folder(self) -> str:
         """Path of the work folder."""
         return self._folder.path
+
+    @property
+    def private_folder(self) -> str:
+        """Path of the folder in it that belongs to us."""
+        return self._folder.private
 
     @property
     def exit_status(self) -> int | None:

@@ -121,7 +121,7 @@ class BridgeServer:
     def _wait_for_cluster(self, request: Empty, context: Any) -> Cluster:
         with self._changed:
             self._wait(context, lambda: self._session.cluster is not None)
-            return Cluster(tf_config=self._session.cluster)
+            return self._session.cluster or Cluster()
 
     def _read(self, request: Empty, context: Any) -> Iterator[bytes]:
         while not self._session.has_sent_end:

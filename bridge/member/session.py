@@ -12,7 +12,21 @@ import zlib
 from collections import deque
 from typing import NamedTuple
 
-from akdl.wire import ENDED, FAILED, RUNNING, STARTING, Chunk, EndOfInput, Failure, Hello, Outcome, Output, Phase, Progress
+from akdl.wire import (
+    ENDED,
+    FAILED,
+    RUNNING,
+    STARTING,
+    Chunk,
+    Cluster,
+    EndOfInput,
+    Failure,
+    Hello,
+    Outcome,
+    Output,
+    Phase,
+    Progress,
+)
 from akdl.wire.serialized import serialized_chunk
 from akdl.wire.service import PROTOCOL
 
@@ -51,7 +65,7 @@ class Session:
         self.reason = ""
         self.wants_shares = False
         self.hello: Hello | None = None
-        self.cluster: str | None = None
+        self.cluster: Cluster | None = None
         self.outcome: Outcome | None = None
         self.progress = Progress()
         self.rows_in = 0

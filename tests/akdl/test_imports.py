@@ -35,6 +35,7 @@ ALLOWED = {
         "akdl.storage.files",
         "akdl.storage.model_archive",
         "akdl.storage.model_place",
+        "akdl.process.disk_room",
         "akdl.process.file_lock",
         "akdl.process.owned_folder",
         "akdl.process.parent",

@@ -26,6 +26,8 @@ from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
 
 INPUT, OUTPUT = Schema.parse("id BIGINT NOT NULL"), Schema.parse("rows BIGINT")
+EXTRA = Schema.parse("text STRING")
+MEGABYTE = pa.record_batch([pa.array(["x" * 10_000] * 100)], names=["text"])  # Flink brings chunks of about this size
 
 
 def serve() -> None:
@@ -72,15 +74,18 @@ def _enter(namespace: str) -> None:
         raise OSError(ctypes.get_errno(), f"cannot enter the namespace {namespace}")
 
 
-def be_member(script: str, index: int, addresses: list[Any], rows: int, lost_s: float, **changes: Any) -> Any:
+def be_member(script: str, index: int, addresses: list[Any], rows: int, lost_s: float, extra: int = 0, **changes: Any) -> Any:
     board.LOST_S = diagnosis.LOST_S = lost_s
     settings = GroupSettings(
         operator="TestOp", token="secret", kind="batch", num_workers=len(addresses), num_ps=0, input_schema=INPUT, output_schema=OUTPUT,
-        main_script="script.py", user_files=(UserFile("script.py", script.encode()),), **changes,
+        main_script="script.py", user_files=(UserFile("script.py", script.encode()),),
+        extra_schemas=(EXTRA,) if extra else (), **changes,
     )  # fmt: skip
     member = Member(settings, "group", index, 0, lambda: None)
     try:
         member.set_cluster([Address(*each) for each in addresses])
+        for _ in range(0 if index else extra):
+            list(member.feed(MEGABYTE, extra_input=1))
         batches = [pa.record_batch([pa.array(range(rows), pa.int64())], names=["id"])] if rows else []
         messages = [message for batch in batches for message in member.feed(batch)] + list(member.finish())
     except TaskError as error:

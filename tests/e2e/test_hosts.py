@@ -27,7 +27,9 @@ import pathlib, socket
 import echo_ids
 
 def main(config):
-    pathlib.Path({folder!r}, f"{{config.task_type}}-{{config.task_index}}").write_text(socket.gethostname())
+    extra = sorted(row["id"] for row in config.extra_inputs[0].rows())
+    found = "" if extra == list(range(5000)) else f" has {{len(extra)}} rows of the extra input"
+    pathlib.Path({folder!r}, f"{{config.task_type}}-{{config.task_index}}").write_text(socket.gethostname() + found)
     echo_ids.main(config)
 """
 
@@ -66,13 +68,15 @@ def test_the_slots_of_the_hosts_are_counted(cluster: FlinkCluster) -> None:
 def test_each_row_comes_once_and_each_script_runs_on_another_host(
     cluster: FlinkCluster, hosts: Network, tmp_path: pathlib.Path
 ) -> None:
+    """And each gets the whole extra input, which Flink brings to one of them."""
     rows, files = 100_003, tmp_path / "hosts"
     files.mkdir()
     op = script_op("echo_ids.py", "worker INT, id BIGINT", 3)
     script = tmp_path / "says_host.py"
     script.write_text(SAYS_HOST.format(folder=str(files)))
     op.setUserFiles([str(script), *op.getUserFiles()]).setMainScriptFile(str(script))
-    check(shares(sequence(getMLEnv().btenv, rows).link(op)), rows, 3, 3)
+    env = getMLEnv().btenv
+    check(shares(op.linkFrom(sequence(env, rows), sequence(env, 5000))), rows, 3, 3)
     assert sorted(file.read_text() for file in files.iterdir()) == sorted(host.name for host in hosts.hosts)
 
 

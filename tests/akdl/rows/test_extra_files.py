@@ -4,44 +4,45 @@ from __future__ import annotations
 
 import os
 import pathlib
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 from akdl.process.channel import ChannelError
-from akdl.process.owned_folder import remove_unused
+from akdl.process.owned_folder import LOCK, remove_unused
 from akdl.rows.extra_files import ExtraFile, ExtraFiles
 from akdl.wire import Rows, TableColumn
 from tests.akdl.rows.test_file_rows import COLUMNS, ids_in, ids_of
 from tests.support.leftovers import wait_until
 from tests.support.random_rows import chunk_of
 
-BEGINS = """
-import sys
-from akdl.rows.extra_files import ExtraFiles
-from akdl.testing import table_columns
-
-files = ExtraFiles(sys.argv[1], [table_columns({"id": "BIGINT"})], False, is_shared=True)
-files.append(1, 1, b"half")
-print("begun", flush=True)
-sys.stdin.read()
-"""
+TYPES = {"id": "BIGINT"}
 
 
 @pytest.fixture
-def folder(tmp_path: pathlib.Path) -> str:
+def shared(tmp_path: pathlib.Path) -> str:
     return str(tmp_path / "akdl-extra-group-0")
 
 
-def joined(folder: str) -> ExtraFiles:
-    return ExtraFiles(folder, [COLUMNS, COLUMNS], False, is_shared=True)
+@pytest.fixture
+def made(tmp_path: pathlib.Path) -> Iterator[Callable[[], ExtraFiles]]:
+    """Makes the files of one more process, with a folder of its own."""
+    all_made: list[ExtraFiles] = []
+
+    def make() -> ExtraFiles:
+        folder = tmp_path / str(len(all_made))
+        folder.mkdir()
+        all_made.append(ExtraFiles(str(folder), [COLUMNS, COLUMNS], False))
+        return all_made[-1]
+
+    yield make
+    for each in all_made:
+        leave(each)
 
 
 def give(files: ExtraFiles, number: int, *ids: int) -> None:
-    chunk = chunk_of({"id": list(ids)}, {"id": "BIGINT"})
+    chunk = chunk_of({"id": list(ids)}, TYPES)
     files.append(number, chunk.rows, chunk.columns)
 
 
@@ -51,109 +52,67 @@ def write_ids(path: str, chunks: Iterator[Rows], columns: Sequence[TableColumn])
 
 def leave(files: ExtraFiles) -> None:
     """Do what the kernel does at the end of a process."""
-    for lock in (files._lock, files._writer_lock):
-        if lock >= 0:
-            os.close(lock)
+    lock = vars(files).pop("_lock", -1)
+    if lock >= 0:
+        os.close(lock)
 
 
 def contents(files: list[ExtraFile]) -> list[tuple[list[int], str]]:
     return [(ids_in(file.path), pathlib.Path(file.text).read_text()) for file in files]
 
 
-def test_what_all_get_is_written_once(folder: str) -> None:
-    members = [joined(folder) for _ in range(3)]
+def test_one_process_makes_the_files_and_all_read_them(made: Callable[[], ExtraFiles], shared: str) -> None:
+    maker, *others = processes = [made() for _ in range(3)]
     for chunk in ((1, 5, 6), (2, 7), (1, 8)):
-        for member in members:
-            give(member, *chunk)
-    found = [member.complete(write_ids) for member in members]
+        give(maker, *chunk)
+    found = [maker.complete(write_ids, shared), *[each.complete(write_ids, shared, waits=True) for each in others]]
     assert found[0] == found[1] == found[2]
     assert contents(found[0]) == [([5, 6, 8], "5 6 8"), ([7], "7")]
-    assert {name for name in os.listdir(folder) if "." in name[1:]} == {"extra-1.tfrecords", "extra-2.tfrecords"}
-    for member in members:
+    assert sorted(os.listdir(shared)) == [LOCK, "complete", "extra-1.tfrecords", "extra-2.tfrecords", "text-1", "text-2"]
+    for each in processes:
         assert os.path.exists(found[0][0].path), "as long as somebody may read"
-        remove_unused(folder)
-        leave(member)
-    remove_unused(folder)
-    assert not os.path.exists(folder)
+        remove_unused(shared)
+        leave(each)
+    remove_unused(shared)
+    assert not os.path.exists(shared)
 
 
-def test_inputs_without_rows_are_files_too(folder: str) -> None:
-    members = [joined(folder) for _ in range(2)]
-    assert [contents(member.complete(write_ids)) for member in members] == [[([], ""), ([], "")]] * 2
-    for member in members:
-        leave(member)
+def test_a_process_alone_has_them_in_its_own_folder(made: Callable[[], ExtraFiles], tmp_path: pathlib.Path) -> None:
+    alone = made()
+    give(alone, 1, 5)
+    files = alone.complete(write_ids)
+    assert contents(files) == [([5], "5"), ([], "")]
+    assert {os.path.dirname(path) for file in files for path in file} == {str(tmp_path / "0")}
 
 
-def test_who_is_ready_first_waits_for_the_writer(folder: str) -> None:
-    writer, reader = joined(folder), joined(folder)
-    for member in (writer, reader):
-        give(member, 1, 1)
-    give(reader, 1, 2)
-    found = []
-    thread = threading.Thread(target=lambda: found.append(contents(reader.complete(write_ids))))
+def test_inputs_without_rows_are_files_too(made: Callable[[], ExtraFiles], shared: str) -> None:
+    maker, other = made(), made()
+    assert contents(maker.complete(write_ids, shared)) == [([], ""), ([], "")]
+    assert contents(other.complete(write_ids, shared, waits=True)) == [([], ""), ([], "")]
+
+
+def test_who_is_ready_first_waits_for_the_last_file(made: Callable[[], ExtraFiles], shared: str) -> None:
+    """Whether the maker has begun or not."""
+    maker, other, found = made(), made(), []
+    thread = threading.Thread(target=lambda: found.append(contents(other.complete(write_ids, shared, waits=True))))
     thread.start()
-    give(writer, 1, 2)
-    assert not found, "the last chunk is not even there"
-    writer.complete(write_ids)
+    wait_until(lambda: os.path.exists(shared), "the other waits")
+    give(maker, 1, 1, 2)
+
+    def write_slowly(path: str, chunks: Iterator[Rows], columns: Sequence[TableColumn]) -> None:
+        thread.join(0.2)
+        assert not found, "not all files are there"
+        write_ids(path, chunks, columns)
+
+    maker.complete(write_slowly, shared)
     thread.join()
     assert found == [[([1, 2], "1 2"), ([], "")]]
-    leave(writer)
-    leave(reader)
 
 
-def test_one_that_comes_late_reads_what_is_complete_or_writes_anew(folder: str) -> None:
-    writer = joined(folder)
-    give(writer, 1, 1)
-    found = contents(writer.complete(write_ids))
-    late = joined(folder)
-    leave(writer)
-    remove_unused(folder)  # the writer's parent tries it
-    give(late, 1, 1)
-    assert contents(late.complete(write_ids)) == found
-    leave(late)
-    remove_unused(folder)
-    later = joined(folder)
-    give(later, 1, 1)
-    assert contents(later.complete(write_ids)) == found
-    leave(later)
-
-
-def test_other_rows_than_those_that_were_written_are_an_error(folder: str) -> None:
-    """Two jobs of one operator have the same folder; the order of chunks does not matter."""
-    first, same, other = joined(folder), joined(folder), joined(folder)
-    for member, chunks in ((first, [(1,), (2,)]), (same, [(2,), (1,)]), (other, [(1,), (3,)])):
-        for ids in chunks:
-            give(member, 1, *ids)
-    assert first.complete(write_ids) == same.complete(write_ids)
-    with pytest.raises(ChannelError, match="another process of this host has other rows of the extra inputs"):
-        other.complete(write_ids)
-    for member in (first, same, other):
-        leave(member)
-
-
-@pytest.mark.process
-def test_a_writer_that_is_killed_is_followed_or_an_error(folder: str) -> None:
-    """Who has dropped chunks for it cannot go on; who has all of them writes. What the killed one left is gone."""
-    command = [sys.executable, "-c", BEGINS, folder]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as killed:
-        assert killed.stdout is not None and killed.stdout.readline() == "begun\n"
-        early, late = joined(folder), joined(folder)
-        give(early, 1, 1)
-        killed.kill()
-    with pytest.raises(ChannelError, match="that writes the extra inputs has ended before they were complete"):
-        early.complete(write_ids)
-    give(late, 1, 1)
-    give(late, 1, 2)
-    assert contents(late.complete(write_ids))[0] == ([1, 2], "1 2")
-    leave(early)
-    leave(late)
-    remove_unused(folder)
-    wait_until(lambda: not os.path.exists(folder), "the folder went with the last process")
-
-
-def test_a_folder_that_others_may_look_into_is_refused(folder: str) -> None:
-    os.mkdir(folder)
-    os.chmod(folder, 0o755)
-    with pytest.raises(ChannelError, match="is not a folder that only this user can access"):
-        joined(folder)
-    assert os.listdir(folder) == [], "nothing is made in it"
+def test_a_folder_that_others_may_look_into_is_refused(made: Callable[[], ExtraFiles], shared: str) -> None:
+    os.mkdir(shared)
+    os.chmod(shared, 0o755)
+    for waits in (False, True):
+        with pytest.raises(ChannelError, match="is not a folder that only this user can access"):
+            made().complete(write_ids, shared, waits)
+    assert os.listdir(shared) == [], "nothing is made in it"

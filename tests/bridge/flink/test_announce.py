@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pathlib
 import socket
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +13,7 @@ from pyflink.common import Row
 from bridge.exceptions import ConfigurationError
 from bridge.flink.announce import ADDRESS, Announce, announced_address
 from bridge.flink.arrow_operators import START
-from bridge.group.addresses import release
+from bridge.group.addresses import folder_id, release
 from tests.support.flink_functions import Subtask
 
 KEYS = [11, 22, 33]
@@ -34,6 +36,16 @@ def test_every_member_is_told_the_same_address(announce: Announce) -> None:
     assert [(key, what, index) for key, (what, index, _) in told] == [(key, ADDRESS, 1) for key in KEYS]
     (address,) = {announced_address(content) for _, (_, _, content) in told}
     assert address.host.startswith("127.") and address.port != address.group_port
+    assert address.folder == folder_id(tempfile.gettempdir())
+
+
+def test_members_share_files_in_the_first_of_flinks_folders(tmp_path: pathlib.Path) -> None:
+    (address,) = {
+        announced_address(content)
+        for _, (_, _, content) in start(Announce("announced", KEYS, "127.0.0.0/8", f"{tmp_path},/tmp"), attempt=1)
+    }
+    release("announced", 1, 1)
+    assert address.folder == folder_id(str(tmp_path))
 
 
 def test_the_ports_are_reserved_on_this_host(announce: Announce) -> None:

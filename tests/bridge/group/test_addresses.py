@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import socket
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from bridge.group import addresses
-from bridge.group.addresses import Address, hold, own_host, release, reserve
+from bridge.group.addresses import Address, folder_id, hold, neighbours, own_host, release, reserve
 from tests.support.network import why_not
 
 
@@ -148,3 +149,21 @@ def test_a_member_that_reserves_again_gives_its_former_ports_up() -> None:
         assert can_bind(former[0]) and can_bind(former[1])
     finally:
         release("g", 0, 0)
+
+
+def test_neighbours_have_one_host_and_one_folder() -> None:
+    group = [
+        Address(host, port, 9, folder) for port, (host, folder) in enumerate([("a", "1"), ("b", "1"), ("a", "2"), ("a", "1")])
+    ]
+    assert [neighbours(group, index) for index in range(4)] == [[0, 3], [1], [2], [0, 3]]
+
+
+def test_a_folder_is_told_from_another_one_at_its_path(tmp_path: pathlib.Path) -> None:
+    folder, link = tmp_path / "folder", tmp_path / "link"
+    folder.mkdir()
+    link.symlink_to(folder)
+    first = folder_id(str(folder))
+    assert first == folder_id(str(link))
+    folder.rename(tmp_path / "old")
+    folder.mkdir()
+    assert folder_id(str(folder)) != first == folder_id(str(tmp_path / "old"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import socket
 import struct
 import threading
@@ -9,11 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import grpc
 import pytest
 
-from akdl.wire import ENDED, RUNNING, GroupState, MemberState
+from akdl.wire import ENDED, RUNNING, Chunk, GroupState, MemberState
 from bridge.group.addresses import Address, release, reserve
 from bridge.group.line import GroupLink, GroupServer, OwnWord
+from bridge.group.spool import Spool
 from bridge.settings import Certificate
 from operators.prepare.certificate import new_certificate
 from tests.support.leftovers import DEADLINE_S, wait_until
@@ -121,6 +124,39 @@ def test_a_sample_larger_than_a_message_may_be_reaches_who_asks(server: GroupSer
     giver.give_sample(sample)
     wait_until(lambda: giver.is_sample_given and taker.sample is not None, "it has come")
     assert taker.sample == sample and giver.sample is None
+
+
+def taken(link: GroupLink, attempt: int = 0, start: int = 0) -> list[Chunk]:
+    return list(link.take_extra_inputs(attempt, start))
+
+
+def test_extra_inputs_come_to_members_of_this_attempt_that_have_the_token(port: int, link: Any, tmp_path: pathlib.Path) -> None:
+    spool = Spool(str(tmp_path / "spool"))
+    large = bytes(range(256)) * 20_000  # more than a message of gRPC may have by default
+    spool.append(3, large, 2)
+    spool.append(1, b"x", 1)
+    spool.end()
+    server = GroupServer("127.0.0.1", port, TOKEN, attempt=0, size=3, spool=spool)
+    own, stranger = link(member(1))[0], link(member(1), token="guess")[0]
+    try:
+        assert [(chunk.rows, chunk.input, chunk.columns == large) for chunk in taken(own)] == [
+            (3, 2, True),
+            (1, 1, False),
+            (0, 0, False),
+        ]
+        assert [chunk.columns for chunk in taken(own, start=1)] == [b"x", b""]
+        with pytest.raises(grpc.RpcError, match="UNAUTHENTICATED"):
+            taken(stranger)
+        with pytest.raises(grpc.RpcError, match="the member belongs to attempt 7, this is 0"):
+            taken(own, attempt=7)
+    finally:
+        spool.close()
+        server.stop()
+
+
+def test_without_other_hosts_nobody_is_given_extra_inputs(server: GroupServer, link: Any) -> None:
+    with pytest.raises(grpc.RpcError, match="UNIMPLEMENTED"):
+        taken(link(member(1))[0])
 
 
 def test_a_stranger_is_refused_and_not_counted(server: GroupServer, link: Any) -> None:

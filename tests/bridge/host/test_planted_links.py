@@ -19,11 +19,17 @@ from bridge.host.work_folder import WorkFolder
 from bridge.schema import Schema, table_columns
 
 COLUMNS = [table_columns(Schema.parse("x BIGINT"))]
+
+
+def files_in(folder: str) -> None:
+    ExtraFiles(os.path.dirname(folder), COLUMNS, False).complete(lambda path, chunks, columns: None, folder)
+
+
 USED: dict[str, Callable[[str], object]] = {
     f"akdl_models_{os.geteuid()}": lambda place: model_place(),
     f"akdl_envs_{os.geteuid()}": lambda place: interpreter._private_place(),
     f"akdl_gpus_{os.geteuid()}": lambda place: gpus._lock_folder(os.path.join(place, f"akdl_gpus_{os.geteuid()}")),
-    "akdl-extra-group-0": lambda place: ExtraFiles(os.path.join(place, "akdl-extra-group-0"), COLUMNS, False, is_shared=True),
+    "akdl-extra-group-0": lambda place: files_in(os.path.join(place, "akdl-extra-group-0")),
 }
 
 
@@ -93,5 +99,5 @@ def test_a_link_that_takes_the_place_of_a_folder_just_now_is_refused(
 
     monkeypatch.setattr(shared_folder, "is_private_folder", swap_and_check)
     with pytest.raises(ChannelError, match="is not a folder that only this user can access"):
-        ExtraFiles(str(path), COLUMNS, False, is_shared=True)
+        files_in(str(path))
     assert os.listdir(precious) == ["file"]

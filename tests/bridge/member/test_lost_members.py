@@ -33,6 +33,11 @@ def main(config):
     pathlib.Path({folder!r}, f"{{config.task_type}}-runs").touch()
     threading.Event().wait()
 """
+COUNT_EXTRA = """
+def main(config):
+    size = sum(len(row["text"]) for row in config.extra_inputs[0].rows())
+    config.output_writer.write_batch({"rows": [size + config.dataset_length]})
+"""
 COUNT = "def main(config):\n    config.output_writer.write_batch({'rows': [config.dataset_length]})\n"
 THEN_WAIT = """
     import pathlib, time
@@ -191,3 +196,19 @@ def test_frames_that_are_lost_or_late_do_no_harm(
     wait_until(lambda: wire.lost >= 3 if loss else wire.carried > 20, "some are")
     (tmp_path / "end").touch()
     assert [chief.outcome(), worker.outcome()] == [[23], [23]]
+
+
+@pytest.mark.slow
+def test_the_network_carries_an_extra_input_once_to_each_host(hosts: Network, start: Start) -> None:
+    """Two members on each: member 0 has it from Flink."""
+
+    def received(host: int) -> int:
+        return int(pathlib.Path(f"/sys/class/net/{hosts.hosts[host].name}/statistics/tx_bytes").read_text())
+
+    before = [received(0), received(1)]
+    one, two = hosts.hosts
+    members = start(COUNT_EXTRA, (one, two, two, one), rows=(1, 2, 3, 4), extra=4)
+    assert [member.outcome() for member in members] == [[4000001], [4000002], [4000003], [4000004]]
+    first, second = (received(host) - before[host] for host in (0, 1))
+    print(f"an input of 4 MB: {first / 1e6:.2f} MB to the host of member 0, {second / 1e6:.2f} MB to the other")
+    assert first < 1_000_000 and 4_000_000 < second < 5_000_000

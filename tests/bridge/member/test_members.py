@@ -49,12 +49,13 @@ class Groups:
         rows: Sequence[Any] = (),
         only: list[int] | None = None,
         addresses: Any = None,
+        extra: int = 0,
         **changes: Any,
     ) -> None:
         files = (UserFile("script.py", script.encode()), UserFile("tfrecords.py", (SCRIPTS / "tfrecords.py").read_bytes()))
         settings = GroupSettings(
             operator="TestOp", kind="batch", num_workers=workers, num_ps=servers, input_schema=INPUT, output_schema=OUTPUT,
-            main_script="script.py", user_files=files, **changes,
+            main_script="script.py", user_files=files, extra_schemas=(INPUT,) if extra else (), **changes,
         )  # fmt: skip
         if addresses is None:
             addresses = [Address(own_host(), *reserve("group", index, 0)) for index in range(settings.size)]
@@ -64,13 +65,15 @@ class Groups:
             self.members.append(member)
             member.set_cluster(addresses)
             share = rows[index] if index < len(rows) else 0
-            thread = threading.Thread(target=self._drive, args=(member, settings, share), daemon=True)
+            thread = threading.Thread(target=self._drive, args=(member, settings, share, 0 if index else extra), daemon=True)
             self._threads.append(thread)
             thread.start()
 
-    def _drive(self, member: Member, settings: GroupSettings, rows: Any) -> None:
+    def _drive(self, member: Member, settings: GroupSettings, rows: Any, extra: int) -> None:
         decoder = ColumnDecoder(OUTPUT, "the script")
         try:
+            for batch in batches(settings, extra):
+                list(member.feed(batch, extra_input=1))
             messages = [message for batch in batches(settings, rows) for message in member.feed(batch)]
             messages += member.finish()
             columns = [[cells.to_pylist() for cells in decoder.decode(message.rows)] for message in messages]

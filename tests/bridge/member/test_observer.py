@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from akdl.wire import Failure, Hello, Outcome, Progress, Report, Success
+from akdl.wire import Cluster, Failure, Hello, Outcome, Progress, Report, Success
 from akdl.wire.service import PROTOCOL
 from bridge.member.observer import Observer
 from bridge.member.session import Session
@@ -37,7 +37,7 @@ def test_phases_follow_the_session() -> None:
     look()
     session.connect(Hello(attempt=2, protocol=PROTOCOL))
     look()
-    session.cluster = "{}"
+    session.cluster = Cluster()
     look()
     observer.rows = 7
     session.end_input()
@@ -57,7 +57,7 @@ def test_phases_follow_the_session() -> None:
 def test_a_script_that_has_failed_exports_nothing() -> None:
     session = Session(0, 1 << 20)
     session.connect(Hello(protocol=PROTOCOL))
-    session.cluster = "{}"
+    session.cluster = Cluster()
     session.end_input()
     observer = _observer(session)
     session.finish(Outcome(failure=Failure(type="KeyError", message="'x'")))

@@ -33,13 +33,13 @@ SLOW = """
 import pathlib, time
 from akdl.rows import chunk_file
 
-write = chunk_file._write_at
+write = chunk_file.write_at
 
 def later(*arguments):
     time.sleep(0.05)
     write(*arguments)
 
-chunk_file._write_at = later
+chunk_file.write_at = later
 pathlib.Path({file!r}).touch()
 
 """

@@ -11,7 +11,7 @@ from typing import Any, Callable
 import pytest
 
 from akdl.process.channel import Channel, ChannelError
-from akdl.wire import Hello, Outcome, Output, Progress, Rows, Share, Shares, Success, Task, Wishes
+from akdl.wire import Cluster, Hello, Outcome, Output, Progress, Rows, Share, Shares, Success, Task, Wishes
 from akdl.wire.service import PROTOCOL
 from bridge.member.server import BridgeServer
 from bridge.member.session import Session
@@ -113,7 +113,7 @@ def test_the_cluster_is_waited_for(line: Line) -> None:
     waiting = line.call(line.channel.wait_for_cluster)
     line.channel.report(Progress())  # a call behind it has been answered
     assert not waiting.done()
-    line.change(lambda: setattr(line.session, "cluster", "{}"))
+    line.change(lambda: setattr(line.session, "cluster", Cluster(tf_config="{}")))
     assert waiting.result(DEADLINE_S).tf_config == "{}"
 
 

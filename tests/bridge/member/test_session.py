@@ -81,7 +81,7 @@ def test_a_process_of_another_attempt_is_refused() -> None:
 
 def test_a_process_with_another_akdl_is_refused() -> None:
     session = Session(attempt=0, queue_bytes=4)
-    with pytest.raises(ProtocolError, match="process 7 uses protocol 0, Flink's worker uses 1: .* another akdl"):
+    with pytest.raises(ProtocolError, match=f"process 7 uses protocol 0, Flink's worker uses {PROTOCOL}: .* another akdl"):
         session.connect(Hello(pid=7))
 
 
