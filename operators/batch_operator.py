@@ -305,4 +305,7 @@ class TableSourceBatchOp(TableSource, BatchOperator):
 
 
 class MemSourceBatchOp(MemorySource, BatchOperator):
-    """Rows from memory; see `operators.memory_source.MemorySource`."""
+    """Rows from memory, a list of tuples or a DataFrame: `MemSourceBatchOp(rows, "name type, name type")`.
+
+    Rows that do not fit the schema are refused when the table is first needed. A DataFrame needs no schema.
+    """

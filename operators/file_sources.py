@@ -26,7 +26,7 @@ _numbers = itertools.count()
 
 
 class _AkSource(AkSourceParams, Source):
-    """An .ak file, or a folder of them, at any address of `akdl.storage.files`. This program reads it whole."""
+    """An .ak file, or a folder of them: a path, http(s), or what fsspec reaches. This program reads it whole."""
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         with fetched(type(self).__name__, "filePath", self._values_of_all()["filePath"]) as path:
@@ -40,7 +40,7 @@ class _AkSource(AkSourceParams, Source):
 
 
 class AkSourceBatchOp(_AkSource, BatchOperator):
-    """An .ak file, or a folder of them, at any address of `akdl.storage.files`. This program reads it whole."""
+    """An .ak file, or a folder of them: a path, http(s), or what fsspec reaches. This program reads it whole."""
 
 
 class AkSourceStreamOp(_AkSource, StreamOperator):

@@ -31,7 +31,7 @@ class LocalPredictor:
     Its methods may be called from several threads at once.
 
     Args:
-        path: What `PipelineModel.save` has written, at any address of `akdl.storage.files`.
+        path: What `PipelineModel.save` has written, at any address: a path, http(s), or what fsspec reaches.
         inputSchemaStr: Columns of the rows: "name type, name type".
     """
 

@@ -275,7 +275,7 @@ class PipelineModel(Rendered):
 
     @staticmethod
     def load(path: str) -> PipelineModel:
-        """Read what `save` has written, at any address of `akdl.storage.files`.
+        """Read what `save` has written, at any address: a path, http(s), or what fsspec reaches.
 
         Raises:
             ConfigurationError: The file is no pipeline model.

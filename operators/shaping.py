@@ -125,7 +125,7 @@ class ShapingOperator(Operator[_Family]):
         """Return the columns with one of text as an ARRAY, as scripts and models take tensors.
 
         Args:
-            selectedCol: A column of vectors or tensors as text, see `operators.conversions.read_numbers`.
+            selectedCol: A column of vectors or tensors as text, such as "0.5 1.0", "$4$0:0.5 2:1.0" or "FLOAT#2,1#0.5 1.0".
             tensorDataType: FLOAT, DOUBLE, INT or LONG.
             outputCol: Name of the result; `selectedCol` when it is not given.
             size: Length of each ARRAY; has to be given for sparse vectors that do not tell their own.

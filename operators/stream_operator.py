@@ -129,7 +129,7 @@ class TableSourceStreamOp(TableSource, StreamOperator):
 
 
 class MemSourceStreamOp(MemorySource, StreamOperator):
-    """Rows from memory as a stream with an end; see `operators.memory_source.MemorySource`."""
+    """Rows from memory as a stream with an end, see `MemSourceBatchOp`."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ SCRIPT_MODULES = {
     "akdl.runner.config": "Task configs: what `main` gets",
     "akdl.runner.context": "Rows as TensorFlow sees them",
     "akdl.runner.output_writer": "Rows back to the table",
+    "akdl.runner.extra_inputs": "Tables that every process gets whole",
+    "akdl.runner.user_params": "Values of `userParams`",
     "akdl.features": "Features of columns",
     "akdl.testing": "A script in a test of your own",
     "akdl.engine.strategy": "Distribution strategies",
@@ -43,6 +45,8 @@ SCRIPT_MODULES = {
 }
 # What the page says for types that are private.
 _PRIVATE_TYPES = {"_Family": "Self", "_Op": "Operator", "_Predictor": "Predictor"}
+# What scripts use of a module; of the others, all.
+_SHOWN = {"akdl.runner.extra_inputs": {"ExtraInput"}, "akdl.runner.user_params": {"plain", "with_text"}}
 _SECTIONS = ("Args", "Attributes", "Raises", "Returns", "Yields", "Example", "Examples")
 _UNITS = (
     (r"[Ss]econds", "seconds"),
@@ -151,7 +155,9 @@ def _scripts_page() -> Iterator[str]:
         tree = ast.parse((ROOT / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8"))
         yield f"## {module}\n\n{what}. {_markdown(ast.get_docstring(tree) or '')}\n\n"
         for node in tree.body:
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+            if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) or node.name.startswith("_"):
+                continue
+            if node.name in _SHOWN.get(module, {node.name}):
                 yield from _node(node)
 
 
