@@ -301,11 +301,19 @@ def _show(frame: pd.DataFrame, n: int, title: str | None) -> None:
 
 
 class TableSourceBatchOp(TableSource, BatchOperator):
-    """A plain PyFlink table with an end; what follows runs in that table's environment."""
+    """A plain PyFlink table with an end; what follows runs in that table's environment.
+
+    Example:
+        orders = TableSourceBatchOp(getMLEnv().btenv.from_path("orders"))
+    """
 
 
 class MemSourceBatchOp(MemorySource, BatchOperator):
-    """Rows from memory, a list of tuples or a DataFrame: `MemSourceBatchOp(rows, "name type, name type")`.
+    """Rows from memory: a list of tuples, or a DataFrame, which needs no schema.
 
-    Rows that do not fit the schema are refused when the table is first needed. A DataFrame needs no schema.
+    Example:
+        people = MemSourceBatchOp([("ada", 36), ("ben", None)], "name STRING, age INT")
+
+    Raises:
+        ConfigurationError: The schema is wrong or missing. Rows that do not fit it are refused when the table is first needed.
     """

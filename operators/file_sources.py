@@ -40,11 +40,18 @@ class _AkSource(AkSourceParams, Source):
 
 
 class AkSourceBatchOp(_AkSource, BatchOperator):
-    """An .ak file, or a folder of them: a path, http(s), or what fsspec reaches. This program reads it whole."""
+    """An .ak file, or a folder of them: a path, http(s), or what fsspec reaches. This program reads it whole.
+
+    Example:
+        predict.linkFrom(AkSourceBatchOp(filePath="model.ak"), data)
+
+    Raises:
+        ConfigurationError: There is no such file, or it is no whole .ak file; raised when the table is first needed.
+    """
 
 
 class AkSourceStreamOp(_AkSource, StreamOperator):
-    """An .ak file, or a folder of them, as a stream with an end. This program reads it whole."""
+    """An .ak file, or a folder of them, as a stream with an end, see `AkSourceBatchOp`."""
 
 
 class _ParquetSource(ParquetParams, Source):
@@ -63,11 +70,18 @@ class _ParquetSource(ParquetParams, Source):
 
 
 class ParquetSourceBatchOp(_ParquetSource, BatchOperator):
-    """Parquet files at any address that Flink reads, by Flink's own format."""
+    """Parquet files at any address that Flink reads, by Flink's own format.
+
+    Example:
+        trips = ParquetSourceBatchOp(filePath="trips", schemaStr="id BIGINT, fare DOUBLE")
+
+    Raises:
+        ConfigurationError: Flink's jar for Parquet is missing; the error names it and its place.
+    """
 
 
 class ParquetSourceStreamOp(_ParquetSource, StreamOperator):
-    """Parquet files as a stream with an end, by Flink's own format."""
+    """Parquet files as a stream with an end, see `ParquetSourceBatchOp`."""
 
 
 def table_of_rows(table_env: StreamTableEnvironment, schema: Schema, rows: list[tuple[Any, ...]], where: str) -> Table:

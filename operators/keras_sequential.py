@@ -179,16 +179,32 @@ def _defaults(params: tuple[Param, ...]) -> dict[str, Any]:
 
 
 class KerasSequentialClassifierPredictBatchOp(KerasPrediction, KerasPredictParams, TableModelPredictBatchOp):
-    """Predicts labels with the model table of a classifier: `linkFrom(model, data)`."""
+    """Predicts labels with the model table of a classifier. The columns of the training's `tensorCol` feed it.
+
+    Example:
+        predict = KerasSequentialClassifierPredictBatchOp(predictionCol="label", predictionDetailCol="probabilities")
+        predicted = predict.linkFrom(model, data)
+
+    Raises:
+        ConfigurationError: A parameter is wrong, or another operator has trained the model.
+        RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs the job.
+    """
 
 
 class KerasSequentialRegressorPredictBatchOp(KerasPrediction, KerasPredictParams, TableModelPredictBatchOp):
-    """Predicts numbers with the model table of a regressor: `linkFrom(model, data)`."""
+    """Predicts numbers with the model table of a regressor, see `KerasSequentialClassifierPredictBatchOp`."""
 
 
 class KerasSequentialClassifierPredictStreamOp(KerasPrediction, KerasPredictStreamParams, TableModelPredictStreamOp):
-    """Predicts labels of a stream with the model table of a classifier: `KerasSequentialClassifierPredictStreamOp(model)`."""
+    """Predicts labels of a stream with the model table of a classifier.
+
+    Errors are those of `KerasSequentialClassifierPredictBatchOp`.
+
+    Example:
+        predict = KerasSequentialClassifierPredictStreamOp(model, predictionCol="label")
+        predicted = stream.link(predict)
+    """
 
 
 class KerasSequentialRegressorPredictStreamOp(KerasPrediction, KerasPredictStreamParams, TableModelPredictStreamOp):
-    """Predicts numbers for a stream with the model table of a regressor: `KerasSequentialRegressorPredictStreamOp(model)`."""
+    """Predicts numbers for a stream with the model table of a regressor, see `KerasSequentialClassifierPredictStreamOp`."""

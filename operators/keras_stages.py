@@ -26,14 +26,14 @@ class _KerasModel(KerasPredictParams, TableModelPredictor):
 
 
 class KerasSequentialClassificationModel(_KerasModel):
-    """Predicts labels."""
+    """Predicts labels; what `fit` of a `KerasSequentialClassifier` returns, see `KerasSequentialClassifier`."""
 
     _batch = KerasSequentialClassifierPredictBatchOp
     _stream = KerasSequentialClassifierPredictStreamOp
 
 
 class KerasSequentialRegressionModel(_KerasModel):
-    """Predicts numbers."""
+    """Predicts numbers; what `fit` of a `KerasSequentialRegressor` returns, see `KerasSequentialClassifier`."""
 
     _batch = KerasSequentialRegressorPredictBatchOp
     _stream = KerasSequentialRegressorPredictStreamOp
@@ -53,14 +53,22 @@ class _KerasTrainer(KerasTrainerParams, Trainer):
 
 
 class KerasSequentialClassifier(_KerasTrainer):
-    """Trains a classifier, and predicts with the model."""
+    """Trains a classifier, and predicts with the model.
+
+    Example:
+        stage = KerasSequentialClassifier(tensorCol="x", labelCol="label", layers=["Dense(8)"], predictionCol="predicted")
+        predicted = stage.fit(data).transform(data)
+
+    Raises:
+        ConfigurationError: A parameter is wrong; raised by `fit`, before anything is trained.
+    """
 
     _operator = KerasSequentialClassifierTrainBatchOp
     _model = KerasSequentialClassificationModel
 
 
 class KerasSequentialRegressor(_KerasTrainer):
-    """Trains a model that predicts a number, and predicts with it."""
+    """Trains a model that predicts a number, and predicts with it, see `KerasSequentialClassifier`."""
 
     _operator = KerasSequentialRegressorTrainBatchOp
     _model = KerasSequentialRegressionModel

@@ -33,6 +33,13 @@ class LocalPredictor:
     Args:
         path: What `PipelineModel.save` has written, at any address: a path, http(s), or what fsspec reaches.
         inputSchemaStr: Columns of the rows: "name type, name type".
+
+    Example:
+        with LocalPredictor("pipeline.akdl", "x0 FLOAT, x1 FLOAT") as predictor:
+            print(predictor.map((0.5, -0.25)))
+
+    Raises:
+        ConfigurationError: The file is no pipeline, or its stages do not fit the columns.
     """
 
     def __init__(self, path: str, inputSchemaStr: str) -> None:

@@ -104,7 +104,12 @@ class TableModelPredictor(_Predictor):
 
 
 class TFTableModelPredictor(PredictStreamParams, TableModelPredictor):
-    """Predicts with a model table, see `setModelData`, or with a file, see `setModelFilePath`."""
+    """Predicts with a model table, see `setModelData`, or with a file, see `setModelFilePath`.
+
+    Example:
+        predictor = TFTableModelPredictor(modelFilePath="model.ak", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
+        predicted = predictor.transform(data)
+    """
 
     _batch = TFTableModelPredictBatchOp
     _stream = TFTableModelPredictStreamOp
@@ -116,7 +121,12 @@ class TFTableModelPredictor(PredictStreamParams, TableModelPredictor):
 
 
 class TFSavedModelPredictor(SavedModelPredictStreamParams, _Predictor):
-    """Predicts with a SavedModel: a folder, or a zip or tar file, at any address."""
+    """Predicts with a SavedModel: a folder, or a zip or tar file, at any address.
+
+    Example:
+        predictor = TFSavedModelPredictor(modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
+        predicted = predictor.transform(data)
+    """
 
     def transform(self, data: _Op) -> _Op:
         """Return the table or stream with the model's outputs."""
@@ -170,19 +180,32 @@ class _ScriptTrainer(TrainerParams, Trainer):
 
 
 class TFTableModelTrainer(_ScriptTrainer):
-    """Trains with a TensorFlow 1 style script, and predicts with the model."""
+    """Trains with a TensorFlow 1 style script, and predicts with the model, see `TF2TableModelTrainer`."""
 
     _operator = TFTableModelTrainBatchOp
 
 
 class TF2TableModelTrainer(_ScriptTrainer):
-    """Trains with a TensorFlow 2 script, and predicts with the model."""
+    """Trains with a TensorFlow 2 script, as `TF2TableModelTrainBatchOp` does, and predicts with the model.
+
+    Example:
+        trainer = TF2TableModelTrainer(mainScriptFile="train.py", outputSchemaStr="logits DOUBLE", inferSelectedCols=["x0"])
+        predicted = trainer.fit(data).transform(data)
+
+    Raises:
+        ConfigurationError: A parameter is wrong; raised by `fit`, before anything is trained.
+    """
 
     _operator = TF2TableModelTrainBatchOp
 
 
 class Pipeline(Rendered):
-    """Stages that run one after the other; trainers among them have to be trained first."""
+    """Stages that run one after the other; trainers among them have to be trained first.
+
+    Example:
+        model = Pipeline(TF2TableModelTrainer(...)).fit(data)
+        model.save("pipeline.akdl")
+    """
 
     def __init__(self, *stages: Trainer | _Predictor) -> None:
         self._stages = list(stages)
@@ -227,7 +250,11 @@ class Pipeline(Rendered):
 
 
 class PipelineModel(Rendered):
-    """Stages that predict, one after the other."""
+    """Stages that predict, one after the other: what `fit` of a `Pipeline` returns.
+
+    Example:
+        predicted = PipelineModel.load("pipeline.akdl").transform(data)
+    """
 
     def __init__(self, *stages: _Predictor) -> None:
         self._stages = list(stages)

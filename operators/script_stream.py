@@ -44,7 +44,7 @@ class TensorFlow2StreamOp(StreamParams, _ScriptStreamOp):
     """Runs a TensorFlow 2 script on a stream; what it writes is a stream.
 
     The script defines `main(task_config)`, which runs as long as the stream. `task_config.tf_context.batches(n)` gives
-    dicts from column name to a tensor of shape [at most n]: a batch waits at most `chunkWait` seconds for more rows.
+    dicts from column name to a tensor of shape [n]. A batch is given when it is full: take a small n where rows are rare.
     `dataset_fn()` gives them as a dataset of serialized Examples. `output_writer.write_batch` sends rows on, one array of
     shape [rows] per column of `outputSchemaStr`. `pythonEnv` falls back to the variable TF231_PYTHON_ENV_PATH.
 

@@ -59,14 +59,34 @@ class _SinkOp(WithParams, Operator[Any]):
 
 
 class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
-    """Writes an .ak file, which Alink reads too."""
+    """Writes an .ak file, which Alink reads too.
+
+    The next job writes it, in this program. The file appears when all rows are there.
+
+    Example:
+        model.link(AkSinkBatchOp(filePath="model.ak", overwriteSink=True))
+        BatchOperator.execute()
+
+    Raises:
+        ConfigurationError: The file exists and is not to be replaced, or a column's type does not fit into such files.
+    """
 
     def _write(self, values: dict[str, Any], op: BatchOperator) -> None:
         op._defer(ak_receiver(self._target(values), schema_of(type(self).__name__, op.getOutputTable())))
 
 
 class CsvSinkBatchOp(CsvSinkParams, _SinkOp, BatchOperator):
-    """Writes one CSV file; null is an empty cell."""
+    """Writes one CSV file without a line of names; null is an empty cell.
+
+    The next job writes it, in this program. The file appears when all rows are there.
+
+    Example:
+        predicted.link(CsvSinkBatchOp(filePath="predicted.csv", overwriteSink=True))
+        BatchOperator.execute()
+
+    Raises:
+        ConfigurationError: The file exists and is not to be replaced, or a column is an ARRAY or BYTES.
+    """
 
     def _write(self, values: dict[str, Any], op: BatchOperator) -> None:
         schema = schema_of(type(self).__name__, op.getOutputTable())
@@ -88,7 +108,16 @@ class CsvSinkBatchOp(CsvSinkParams, _SinkOp, BatchOperator):
 
 
 class TableSinkBatchOp(TableSinkParams, _SinkOp, BatchOperator):
-    """Writes into a table that the environment knows, such as one of `getMLEnv().btenv.execute_sql("CREATE TABLE ...")`."""
+    """Writes into a table that the environment knows, by the next job. `insertInto` does it at once.
+
+    Example:
+        getMLEnv().btenv.execute_sql("CREATE TEMPORARY TABLE scores (id BIGINT, score FLOAT) WITH ('connector' = 'blackhole')")
+        scored.link(TableSinkBatchOp(tableName="scores"))
+        BatchOperator.execute()
+
+    Raises:
+        ConfigurationError: There is no such table, or its columns are others.
+    """
 
     def _write(self, values: dict[str, Any], op: BatchOperator) -> None:
         name = values["tableName"]

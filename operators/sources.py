@@ -114,11 +114,22 @@ def _cast(column: Column) -> str:
 
 
 class CsvSourceBatchOp(_CsvSource, BatchOperator):
-    """A CSV file or a folder of them; an empty cell is null."""
+    """A CSV file or a folder of them; an empty cell is null.
+
+    Flink reads them. This program reads a file itself, and its rows travel with the job, if the file comes by http, has blank
+    lines or another row delimiter, or is to be read leniently. Files are UTF-8.
+
+    Example:
+        trips = CsvSourceBatchOp(filePath="trips.csv", ignoreFirstLine=True, schemaStr="id BIGINT, `start time` TIMESTAMP(3)")
+
+    Raises:
+        ConfigurationError: A parameter is wrong, or there is no such file. The call that runs the job names file and line of a
+            cell that does not fit its column's type.
+    """
 
 
 class CsvSourceStreamOp(_CsvSource, StreamOperator):
-    """A CSV file or a folder of them as a stream with an end; an empty cell is null."""
+    """A CSV file or a folder of them as a stream with an end, see `CsvSourceBatchOp`."""
 
 
 def _needs_help(path: str, values: dict[str, Any]) -> bool:
@@ -162,7 +173,11 @@ def _rows(where: str, file: str, schema: Schema, values: dict[str, Any]) -> Iter
 
 
 class RandomTableSourceBatchOp(RandomTableParams, Source, BatchOperator):
-    """A table of random numbers, DOUBLE columns, for trying things out. Each run draws new numbers."""
+    """A table of random numbers, DOUBLE columns, for trying things out. Each run draws new numbers.
+
+    Example:
+        points = RandomTableSourceBatchOp(numRows=100, numCols=2, outputCols=["x", "y"], outputColConfs="x:gauss(0,1)")
+    """
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         values = self._values_of_all()
@@ -175,6 +190,9 @@ class RandomTableSourceStreamOp(RandomStreamParams, Source, StreamOperator):
     """A stream of `maxRows` rows of random numbers, DOUBLE columns, and their number, from 1. Each run draws new numbers.
 
     Flink's generator keeps the numbers of all rows to come in memory, about 30 bytes each.
+
+    Example:
+        points = RandomTableSourceStreamOp(maxRows=1000, numCols=2, timePerSample=0.01)
     """
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:

@@ -125,7 +125,11 @@ look_at_exit(
 
 
 class TableSourceStreamOp(TableSource, StreamOperator):
-    """A plain PyFlink table, with or without end; what follows runs in that table's environment."""
+    """A plain PyFlink table, with or without end; what follows runs in that table's environment.
+
+    Example:
+        clicks = TableSourceStreamOp(getMLEnv().stenv.from_path("clicks"))
+    """
 
 
 class MemSourceStreamOp(MemorySource, StreamOperator):

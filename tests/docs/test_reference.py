@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 
@@ -44,4 +45,8 @@ def test_each_operator_has_one_table_of_its_parameters(pages: dict[str, str]) ->
         params = getattr(getattr(operators, name), "params", ())
         rows = [re.split(r" (?<!\\)\| ", row.strip("| ")) for row in tables.get(name, [])]
         assert [row[0].split("`")[1] for row in rows] == [param.name for param in params], name
+        text = inspect.getdoc(getattr(operators, name)) or ""
+        assert not params or re.search(r"^Example:$|[Ss]ee `\w+`|[Ee]lse this is `\w+`|those of `\w+`", text, re.MULTILINE), (
+            name
+        )
         assert [row for row in rows if len(row) != 6 or not all(row[:3]) or not all(row[4:])] == []
