@@ -10,14 +10,15 @@ from akdl.wire import Failure
 
 MESSAGE_CHARACTERS = 8_000
 TRACEBACK_CHARACTERS = 20_000
-_NODE = re.compile(r"^\{\{function_node [^{}]*\}\} *")  # where in its graph TensorFlow was, before what it says
+_NODE = re.compile(r"\{\{function_node [^{}]*\}\} *")  # where in its graph TensorFlow was, before what it says
 _OWN_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
 def failure_of(error: BaseException, message: Optional[str] = None, trace: Optional[TracebackType] = None) -> Failure:
     """Return an exception as data.
 
-    Its traceback ends in the line of the script; with AKDL_TRACEBACK=full in the environment, where akdl raised it.
+    Its traceback ends in the line of the script, and nodes of graphs are not named. With AKDL_TRACEBACK=full in the environment
+    it ends where akdl raised it.
 
     Args:
         error: The exception. Its text may be of any length, hold any characters, or raise itself.
@@ -25,12 +26,16 @@ def failure_of(error: BaseException, message: Optional[str] = None, trace: Optio
         trace: Where its traceback begins; by default its own.
     """
     told = traceback.TracebackException(type(error), error, trace or error.__traceback__)
-    if os.environ.get("AKDL_TRACEBACK") != "full":
+    text, trace_text = _text(error) if message is None else message, ""
+    if os.environ.get("AKDL_TRACEBACK") == "full":
+        trace_text = "".join(told.format())
+    else:
         _end_in_the_script(told.stack)
+        text, trace_text = _NODE.sub("", text), _NODE.sub("", "".join(told.format()))
     return Failure(
         type=_plain(type(error).__name__),
-        message=_limited(_text(error) if message is None else message, MESSAGE_CHARACTERS),
-        traceback=_limited("".join(told.format()), TRACEBACK_CHARACTERS),
+        message=_limited(text, MESSAGE_CHARACTERS),
+        traceback=_limited(trace_text, TRACEBACK_CHARACTERS),
     )
 
 
@@ -43,7 +48,7 @@ def _end_in_the_script(stack: traceback.StackSummary) -> None:
 
 def _text(error: BaseException) -> str:
     try:
-        return _NODE.sub("", str(error))
+        return str(error)
     except BaseException as inner:  # code of the user
         return f"(its text cannot be shown: __str__ raised {type(inner).__name__})"
 

@@ -20,6 +20,7 @@ from bridge.flink.errors import is_a_failed_script, readable, wants_details
 
 LINES = 14  # with the last line of the progress above them 15
 _CALLS = 2
+_OF_BEAM = ("read_state", "read_grpc_client_inputs")  # its threads raise when the JVM ends their lines
 _PACKAGES = ("akdl", "bridge", "operators")
 
 
@@ -74,6 +75,8 @@ def _hook_program(others: Any) -> None:
 def _hook_threads(others: Any) -> None:
     def hook(arguments: threading.ExceptHookArgs) -> None:
         error = arguments.exc_value
+        if arguments.thread is not None and arguments.thread.name in _OF_BEAM and _is_hung_up(error) and not wants_details():
+            return
         lines = None if error is None else _safely(error, arguments.exc_traceback)
         if lines is None:
             others(arguments)
@@ -82,6 +85,10 @@ def _hook_threads(others: Any) -> None:
             _write([f"Exception in thread {name}:", *lines[: LINES - 1]])
 
     threading.excepthook = hook
+
+
+def _is_hung_up(error: BaseException | None) -> bool:
+    return type(error).__module__.startswith("grpc.")
 
 
 def _show_in_ipython(

@@ -56,4 +56,4 @@ def test_the_node_of_a_graph_is_left_out() -> None:
     failure = failure_of(
         ValueError("{{function_node __wrapped__IteratorGetNext_device_/job:localhost/task:0}} ValueError: row 0")
     )
-    assert failure.message == "ValueError: row 0" and "function_node" in failure.traceback
+    assert failure.message == "ValueError: row 0" and failure.traceback == "ValueError: ValueError: row 0\n"

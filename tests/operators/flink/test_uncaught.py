@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 
+import grpc
 import pytest
 
 import operators  # noqa: F401  installs the hooks
@@ -92,8 +93,19 @@ def test_the_hooks_call_those_that_were_there(monkeypatch: pytest.MonkeyPatch, c
     assert said.startswith(f"{line}Exception in thread mine:\n{line}") and len(said.splitlines()) <= 2 + LINES
 
 
-def in_thread(run: Callable[[], None]) -> None:
-    thread = threading.Thread(target=run, name="mine")
+def test_threads_of_beam_whose_line_has_ended_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    others: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", lambda arguments: others.append(arguments.exc_value))
+    monkeypatch.setattr(sys, "excepthook", lambda *error: None)
+    show_briefly()
+    ended = type("Ended", (grpc.RpcError,), {"__module__": "grpc._channel"})()
+    for name, error in (("read_state", ended), ("read_state", KeyError("x")), ("mine", ended)):
+        in_thread(lambda error=error: raise_it(error), name)
+    assert [type(error).__name__ for error in others] == ["KeyError", "Ended"]
+
+
+def in_thread(run: Callable[[], None], name: str = "mine") -> None:
+    thread = threading.Thread(target=run, name=name)
     thread.start()
     thread.join()
 
