@@ -115,6 +115,11 @@ def test_csv_with_wrong_cells(env: MLEnv, tmp_path: pathlib.Path) -> None:
             read(f"1,\n2,{cell}\n", f"a INT, b {kind}", header)
         told = f"CsvSourceBatchOp: {path}, line {2 + header}: the column 'b': {cell!r} is no {kind}; "
         assert str(raised.value).startswith(told) and str(raised.value).endswith("; setLenient(True) makes it null")
+    with pytest.raises(ConfigurationError, match="own.csv, line 3: expected 2 cells, got 1; setLenient"):
+        read("1,2\n3\n", "a INT, b INT", True)
+    path.write_bytes(b"a,b\n1,K\xf6ln\n")
+    with pytest.raises(ConfigurationError, match="own.csv: the file is not UTF-8"):
+        CsvSourceBatchOp(filePath=str(path), schemaStr="a INT, b STRING", ignoreFirstLine=True).collectToDataframe()
     assert read("1,yes\n2,false\n", "a INT, b BOOLEAN", False).b.tolist() == [True, False]
 
 
