@@ -116,6 +116,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._check_complete()
         self._rows += rows
         self._rows_ever.update(self._rows)
+        give_large_blocks_back(rows, len(arrow))
         return self._chunks(self._member.feed(read_batch(arrow), extra_input))
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[InternalRow]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyflink.fn_execution.coder_impl_fast import InternalRow
 
 from bridge.codec.ipc import write_parts
+from bridge.host.allocator import give_large_blocks_back
 
 PIECE_BYTES = 4 << 20
 MORE = b""  # in place of kinds: the next element goes on where this one ends
@@ -26,6 +27,7 @@ def pieces(batch: pa.RecordBatch, kinds: bytes | None = None) -> Iterator[Intern
         batch: The rows.
         kinds: Their kinds, None if all are new.
     """
+    give_large_blocks_back(batch.num_rows, batch.nbytes)
     parts = write_parts(batch, PIECE_BYTES)
     del batch  # it may have a hundred megabytes
     last = next(parts)

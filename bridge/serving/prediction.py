@@ -151,6 +151,7 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         """Predict the rows of a chunk."""
         kinds, arrow = value
         batch = read_batch(arrow)
+        give_large_blocks_back(batch.num_rows, len(arrow))
         fed = batch.select(self._settings.input_schema.names)
         columns, begun = to_columns(fed, self._settings.input_schema), time.monotonic()
         prediction = self._process.predict(columns)
