@@ -14,7 +14,7 @@ from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.errors import readable
 from bridge.host.carried import runs_elsewhere
 from bridge.interrupts import interrupts_later, waited_for
-from bridge.member.registry import forget_groups, stop_groups
+from bridge.member.registry import begin_groups, forget_groups, stop_groups
 from bridge.schema import Schema, quoted
 from bridge.serving.process_folder import release
 from bridge.table_env import planning
@@ -258,6 +258,7 @@ def running(op: Operator[Any]) -> Iterator[None]:
     note_run(op._groups)
     with log_handlers_kept():
         try:
+            begin_groups(op._groups.keys())
             if op._groups:
                 table_env = environment_of(op.getOutputTable())
                 needs = [Need.of_parallelism(parallelism_of(table_env)), *op._groups.values()]

@@ -14,6 +14,7 @@ import logging
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Protocol
 
@@ -65,6 +66,7 @@ _last: dict[
 ] = {}  # of members that have been stopped and of tasks of predictors, by group and label
 _members: dict[Owned, weakref.ref[SdkHarness] | None] = {}  # and Beam's worker that each lives in
 _seen: set[str] = set()  # groups that have had a member here
+_jobs: Counter[str] = Counter()  # of this program that have a group and run
 _lock = threading.Lock()
 _watcher: threading.Thread | None = None
 
@@ -93,10 +95,24 @@ def note(status: MemberStatus) -> None:
         _last[status.group, status.label] = status
 
 
+def begin_groups(groups: Collection[str]) -> None:
+    """Note that a job of this program starts these groups, which `stop_groups` stops at its end."""
+    with _lock:
+        _jobs.update(groups)
+
+
 def stop_groups(groups: Collection[str]) -> None:
-    """Stop every process of these groups that this Python process owns; for the end of their job, however it came."""
+    """Stop every process of these groups that this Python process owns; for the end of their job, however it came.
+
+    If a table is asked for by several threads at once, jobs have the same groups. The last job to end stops these.
+    """
+    with _lock:
+        _jobs.subtract(groups)
+        ended = {group for group in groups if _jobs[group] <= 0}
+        for group in ended:
+            del _jobs[group]
     for member in _snapshot():
-        if member.group in groups:
+        if member.group in ended:
             member.stop()
 
 

@@ -56,3 +56,14 @@ def test_the_last_status_stays_until_the_job_has_ended() -> None:
     assert registry.statuses(["here"]) == [member.status] and registry.statuses(["other"]) == []
     registry.forget_groups(["here"])
     assert registry.statuses(["here"]) == []
+
+
+def test_jobs_that_have_one_group_at_once_stop_it_when_the_last_has_ended() -> None:
+    member = Member()
+    registry.add(member)
+    for _ in range(2):
+        registry.begin_groups(["here", "elsewhere"])
+    registry.stop_groups(["here", "elsewhere"])
+    assert not member.is_stopped
+    registry.stop_groups(["here", "elsewhere"])
+    assert member.is_stopped
