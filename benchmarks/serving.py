@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import pathlib
 import statistics
 import subprocess
 import sys
@@ -93,9 +94,10 @@ def server(model: str, folder: str) -> Iterator[Predict]:
     """Start a server process; yield what sends it an array of rows."""
     inputs, outputs = [TableColumn(name="x", type="ARRAY<FLOAT>")], [TableColumn(name="y", type="ARRAY<FLOAT>")]
     address = f"unix:{folder}/model.sock"
-    serving = json_format.MessageToJson(Serving(model=model, input_columns=inputs, output_columns=outputs))
+    serving = pathlib.Path(folder) / "serving.json"
+    serving.write_text(json_format.MessageToJson(Serving(model=model, input_columns=inputs, output_columns=outputs)))
     end, pipe = os.pipe()
-    own = {"AKDL_PARENT_FD": str(end), "AKDL_ADDRESS": address, "AKDL_TOKEN": "secret", "AKDL_SERVING": serving}
+    own = {"AKDL_PARENT_FD": str(end), "AKDL_ADDRESS": address, "AKDL_TOKEN": "secret", "AKDL_SERVING": str(serving)}
     process = subprocess.Popen([sys.executable, "-m", "akdl.serving.server"], pass_fds=[end], env={**os.environ, **own})
     channel = grpc.insecure_channel(address)
 

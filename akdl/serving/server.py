@@ -225,7 +225,8 @@ def main() -> int:
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # the GPU may be shared: take what the model needs, not all
     settings = take_settings(os.environ)
     tempfile.gettempdir()  # keeps to it: later, when the folder has gone because the parent has, it would choose /tmp
-    serving = json_format.Parse(settings["AKDL_SERVING"], Serving())
+    with open(settings["AKDL_SERVING"], encoding="utf-8") as file:
+        serving = json_format.Parse(file.read(), Serving())
     server = ModelServer(serving, settings["AKDL_ADDRESS"], settings["AKDL_TOKEN"], settings.get("AKDL_WORK_DIR"))
     exit_with_parent(int(settings["AKDL_PARENT_FD"]), server.clean_up, 0)
 

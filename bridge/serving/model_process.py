@@ -223,11 +223,15 @@ class ModelProcess:
             environment = variables(settings.intra_op_parallelism, os.environ, python.path, folder, settings.env_vars)
             serving = json_format.Parse(settings.serving, Serving())
             serving.model = self._brought(model) if isinstance(model, PlacedModel) else model
+            # In a file: of thousands of columns it is longer than the system lets a variable be.
+            serving_file = os.path.join(place, "serving.json")
+            with open(serving_file, "w", encoding="utf-8", opener=private) as file:
+                file.write(json_format.MessageToJson(serving))
             environment.update(
                 AKDL_ADDRESS=self._folder.socket or "127.0.0.1:0",
                 AKDL_TOKEN=settings.token,
                 AKDL_PARENT_FD=str(pipe),
-                AKDL_SERVING=json_format.MessageToJson(serving),
+                AKDL_SERVING=serving_file,
                 AKDL_WORK_DIR=place,
             )
             with open(self._folder.log, "wb", opener=private) as log, python.starting(settings.operator):

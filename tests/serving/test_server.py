@@ -46,6 +46,8 @@ class Server:
         self.folder = folder
         self.address = f"unix:{folder}/model.sock"
         end, self.pipe = os.pipe()
+        serving_file = pathlib.Path(folder) / "serving.json"
+        serving_file.write_text(json_format.MessageToJson(serving))
         self.process = subprocess.Popen(
             [sys.executable, "-m", "akdl.serving.server"],
             cwd=ROOT,
@@ -55,7 +57,7 @@ class Server:
                 "AKDL_PARENT_FD": str(end),
                 "AKDL_ADDRESS": self.address,
                 "AKDL_TOKEN": "secret",
-                "AKDL_SERVING": json_format.MessageToJson(serving),
+                "AKDL_SERVING": str(serving_file),
                 "TMPDIR": folder,
                 "CUDA_VISIBLE_DEVICES": "",
                 **variables,
