@@ -227,6 +227,7 @@ def main() -> int:
     tempfile.gettempdir()  # keeps to it: later, when the folder has gone because the parent has, it would choose /tmp
     with open(settings["AKDL_SERVING"], encoding="utf-8") as file:
         serving = json_format.Parse(file.read(), Serving())
+    os.remove(settings["AKDL_SERVING"])
     server = ModelServer(serving, settings["AKDL_ADDRESS"], settings["AKDL_TOKEN"], settings.get("AKDL_WORK_DIR"))
     exit_with_parent(int(settings["AKDL_PARENT_FD"]), server.clean_up, 0)
 

@@ -32,6 +32,6 @@ def test_a_task_tells_its_driver(tmp_path: pathlib.Path, monkeypatch: pytest.Mon
     assert (status.rows_in, status.rows_out, status.label) == (15, 15, "task 3")
     assert set(status.phase_s) == {STARTING, FEEDING} and status.script_waited_s + status.flink_waited_s <= status.age_s + 0.02
     (path,) = tmp_path.iterdir()
-    assert path.name == "akdl-predicts_1-task-3-0.status" and MemberStatus.from_json(path.read_text()) == status
+    assert path.name == "akdl-predicts_1-task-3-0.ended" and MemberStatus.from_json(path.read_text()) == status
     registry.forget_groups(["predicts_1"])
     assert registry.statuses(["predicts_1"]) == []
