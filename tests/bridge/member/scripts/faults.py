@@ -272,7 +272,7 @@ def hangs_before_reading(config: Any) -> None:
 
 
 def hangs_while_reading(config: Any) -> None:
-    for _ in config.batches(10):
+    for _ in config.tf_context.batches(10):
         time.sleep(600)
 
 
