@@ -60,7 +60,7 @@ def run_script(
         settings: What the group of processes is told.
         group: Unique name of the group, made of letters, digits and `_`.
     """
-    keys = _one_key_per_subtask(settings.size)
+    keys = one_key_per_subtask(settings.size)
     uid = uids(table_env, settings.operator, settings.main_script)
     carry_own_packages(table_env)
     for path in settings.carried:
@@ -71,17 +71,17 @@ def run_script(
         exchange: Exchange = StreamExchange(settings, group, keys, _keeps_rows(table_env, settings))
     else:
         exchange = Exchange(settings, group, keys, is_streaming(table_env))
-    starts = keyed(_sent_at_once(_starts(table_env, chunks, group)), KEYED_CHUNK)
+    starts = keyed(sent_at_once(starts_of(table_env, chunks, group)), KEYED_CHUNK)
     announced = DataStream(starts._j_data_stream).process(
         Announce(group, keys, settings.host_network, settings.tmp_dirs), output_type=KEY_AND_CHUNK
     )
     # It is by key only that elements find their member: batch mode would sort them, and so wait for the last one.
     announced._j_data_stream.getTransformation().setStateKeySelector(None)
-    _sent_at_once(announced)
+    sent_at_once(announced)
     name = f"{settings.operator}, {posixpath.basename(settings.main_script)}"  # what a person looks for on Flink's page
-    _place(announced, f"{name}, addresses", group, settings.size, uid("addresses"))
+    placed(announced, f"{name}, addresses", group, settings.size, uid("addresses"))
     written = starts.connect(keyed(chunks.union(announced), KEYED_CHUNK)).process(exchange, output_type=CHUNK)
-    _place(written, name, group, settings.size, uid("exchange"))
+    placed(written, name, group, settings.size, uid("exchange"))
     if not is_streaming(table_env):
         _take_chunks_unsorted(written)
     event_time = None
@@ -114,7 +114,7 @@ def _chunks(
         gathering = Gathering(rows=settings.chunk_rows, wait_s=settings.chunk_wait_s)
         # Rows have waited for each other in the chunk. Flink's buffer would hold it for another 100 ms.
         dealt = rows_for_members(table_env, table, fed, Dealing.BY_CHUNK, gathering, members=keys, uid=uid("rows"))
-        chunks = _sent_at_once(dealt)
+        chunks = sent_at_once(dealt)
     else:
         chunks = rows_for_members(table_env, table, fed, Dealing.BY_ROW, Gathering(), members=keys, uid=uid("rows"))
     # All to member 0, which passes them on to the other hosts: see `bridge.member.extra_inputs`.
@@ -127,7 +127,7 @@ def _chunks(
     return chunks.union(*whole) if whole else chunks
 
 
-def _starts(table_env: StreamTableEnvironment, chunks: DataStream, group: str) -> DataStream:
+def starts_of(table_env: StreamTableEnvironment, chunks: DataStream, group: str) -> DataStream:
     """Return the elements that say that the job starts, without the chunks.
 
     What hangs on them ends with the chunks and not before: a job that goes on from a checkpoint does not run again what had
@@ -145,13 +145,13 @@ def _keeps_rows(table_env: StreamTableEnvironment, settings: GroupSettings) -> b
     return has_checkpoints(table_env) or settings.replay == UNCOMMITTED or settings.on_return == RESTART
 
 
-def _place(stream: DataStream, name: str, group: str, parallelism: int, uid: str) -> None:
+def placed(stream: DataStream, name: str, group: str, parallelism: int, uid: str) -> None:
     """One subtask per member, each on the same TaskManager as its fellow of the other operator."""
     stream.set_parallelism(parallelism).set_max_parallelism(max(parallelism, MAX_PARALLELISM)).name(name).uid(uid)
     stream._j_data_stream.getTransformation().setCoLocationGroupKey(group)
 
 
-def _sent_at_once(stream: DataStream) -> DataStream:
+def sent_at_once(stream: DataStream) -> DataStream:
     """Let no element wait in a buffer that is not full: in streams for 100 ms, in batch mode until the end."""
     stream._j_data_stream.getTransformation().setBufferTimeout(0)
     return stream
@@ -169,7 +169,7 @@ def _take_chunks_unsorted(written: DataStream) -> None:
     two_inputs.setStateKeySelectors(two_inputs.getStateKeySelector1(), None)
 
 
-def _one_key_per_subtask(size: int) -> list[int]:
+def one_key_per_subtask(size: int) -> list[int]:
     """Search a key that each subtask owns. PyFlink hashes a Row around the key, so Flink itself is asked."""
     if size > MOST_MEMBERS:
         raise ConfigurationError(f"numWorkers + numPSs is {size}, but one group has at most {MOST_MEMBERS} processes")

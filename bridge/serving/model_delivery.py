@@ -1,9 +1,11 @@
-"""The Flink graph that brings a stream of models to every host that predicts.
+"""The Flink graph that brings a stream of models to every host that predicts, once to each.
 
-    model rows ──keyed──> Collect, one subtask ──whole models──> all subtasks of Deliver ──> the model process of each host
+    model rows ──┬───────────keyed──────────┬──> Collect, one subtask ──whole models, keyed──> Deliver ──> model processes
+                 └──START──> TellPlace ─────┘
 
-Deliver has as many subtasks as the job has slots, so there is one wherever a task predicts; on each host one of them acts. It
-yields nothing, but is joined to the result of the prediction, as Flink only runs what leads to a result.
+Deliver has as many subtasks as the job has slots, so there is one wherever a task predicts. TellPlace has as many, each beside
+its fellow of Deliver, and tells Collect where it runs. So Collect sends a model to one subtask of each host. Deliver yields
+nothing, but is joined to the result of the prediction, as Flink only runs what leads to a result.
 """
 
 from __future__ import annotations
@@ -13,20 +15,23 @@ import logging
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import IO, Any
 
 from pyflink.common import Row, Types
-from pyflink.datastream import KeyedProcessFunction, ProcessFunction
+from pyflink.datastream import DataStream, KeyedProcessFunction, ProcessFunction
 from pyflink.datastream.state import MapStateDescriptor
 from pyflink.table import StreamTableEnvironment, Table
 
 from akdl.process.file_lock import try_lock
 from bridge.codec.ipc import read_batch
 from bridge.exceptions import ConfigurationError, TaskError
-from bridge.flink.arrow_operators import KEYED_CHUNK, START, Dealing, keyed, rows_for_members
+from bridge.flink.arrow_operators import KEY_AND_CHUNK, KEYED_CHUNK, START, Dealing, keyed, rows_for_members
+from bridge.flink.script_graph import one_key_per_subtask, placed, sent_at_once, starts_of
 from bridge.flink.uids import uids
+from bridge.group.addresses import folder_id, own_host
+from bridge.host.sweep import model_place
 from bridge.schema import quoted
 from bridge.serving.model_rows import DamagedModel, Model, ModelRow, ModelRows
 from bridge.serving.prediction import PredictionSettings, model_process
@@ -38,11 +43,14 @@ logger = logging.getLogger(__name__)
 TIME_COLUMN = "alinkmodelstreamtimestamp"
 COUNT_COLUMN = "alinkmodelstreamcount"
 
+PLACE = -2  # in place of the number of an input: no chunk, where a subtask of Deliver runs
+COLLECT_KEY = 0
 EARLIER_S = 60.0  # for a worker of an earlier attempt to end
 _MODEL_ROW = Types.ROW_NAMED(["number", "text", "model", "rows"], [Types.LONG(), Types.STRING(), Types.STRING(), Types.LONG()])
 _PIECE = Types.ROW_NAMED(
     ["name", "number", "last", "piece"], [Types.STRING(), Types.INT(), Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())]
 )
+_KEY_AND_PIECE = Types.ROW_NAMED(["key", "piece"], [Types.LONG(), _PIECE])
 
 
 @planning()
@@ -65,41 +73,69 @@ def deliver_models(
     view = f"akdl_model_rows_{group}"
     table_env.create_temporary_view(view, models)
     query = f"SELECT {', '.join(_model_columns(operator, models))} FROM {view}"
-    collect = Collect(settings, has_checkpoints(table_env))
+    keys = one_key_per_subtask(parallelism)
+    collect = Collect(settings, has_checkpoints(table_env), keys)
     uid = uids(table_env, operator, "models")
     models = table_env.sql_query(query)
-    rows = rows_for_members(table_env, models, [0], Dealing.BY_CHUNK, settings.gathering, uid=uid("rows"))
-    collected = keyed(rows, KEYED_CHUNK).process(collect, output_type=_PIECE).set_parallelism(1)
-    collected.name(f"{operator}, models").uid(uid("collected"))
-    delivered = (
-        collected.broadcast()
-        .process(Deliver(settings), output_type=Types.ROW_NAMED(["delivered"], [Types.LONG()]))
-        .set_parallelism(parallelism)
-        .name(f"{operator}, models to hosts")
-        .uid(uid("delivered"))
+    told = [COLLECT_KEY, *keys]  # that the job starts
+    rows = rows_for_members(
+        table_env, models, [COLLECT_KEY], Dealing.BY_CHUNK, settings.gathering, members=told, uid=uid("rows")
     )
+    starts = keyed(sent_at_once(starts_of(table_env, rows, f"models_{group}")), KEYED_CHUNK)
+    places = sent_at_once(DataStream(starts._j_data_stream).process(TellPlace(), output_type=KEY_AND_CHUNK))
+    placed(places, f"{operator}, places", f"{group}_models", parallelism, uid("places"))
+    collected = keyed(rows.union(places), KEYED_CHUNK).process(collect, output_type=_KEY_AND_PIECE).set_parallelism(1)
+    collected.name(f"{operator}, models").uid(uid("collected"))
+    done = Types.ROW_NAMED(["delivered"], [Types.LONG()])
+    delivered = keyed(collected, _PIECE).process(Deliver(settings), output_type=done)
+    placed(delivered, f"{operator}, models to hosts", f"{group}_models", parallelism, uid("delivered"))
     table_env.create_temporary_view(f"akdl_result_{group}", result)
     table_env.create_temporary_view(f"akdl_delivered_{group}", table_env.from_data_stream(delivered))
     return table_env.sql_query(_union(result, f"akdl_result_{group}", f"akdl_delivered_{group}"))
 
 
+class TellPlace(ProcessFunction):  # type: ignore[misc]
+    """Turns (key, ROW(START, number, no bytes)) into (COLLECT_KEY, ROW(PLACE, number, where this subtask runs)).
+
+    The number is that of the subtask, from 1. Tasks with one place share a model process.
+    """
+
+    def open(self, runtime_context: Any) -> None:
+        """Nothing has been told yet."""
+        self._is_told = False
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
+        """Tell where this is, once."""
+        _, (_, number, _) = value
+        if number and not self._is_told:  # each subtask that gathers rows says that the job starts, to Collect too
+            self._is_told = True
+            yield Row(COLLECT_KEY, Row(PLACE, number, f"{own_host()} {folder_id(model_place())}".encode()))
+
+
 class Collect(KeyedProcessFunction):  # type: ignore[misc]
-    """Turns rows into whole models, piece by piece: ROW(name, number of the piece, number of the last one, piece).
+    """Turns rows into whole models, piece by piece, for one subtask of each host.
+
+    It yields (key of the subtask, ROW(name, number of the piece, number of the last one, piece)). Models that are whole before
+    all places are known wait for them.
 
     Args:
         settings: Of the prediction.
         keeps_rows: Keep the rows of the latest model in Flink's state, and those of models that are not whole yet.
+        keys: The key of every subtask that delivers.
     """
 
-    def __init__(self, settings: PredictionSettings, keeps_rows: bool) -> None:
+    def __init__(self, settings: PredictionSettings, keeps_rows: bool, keys: Sequence[int]) -> None:
         self._settings = settings
         self._keeps_rows = keeps_rows
+        self._keys = keys
 
     def open(self, runtime_context: Any) -> None:
         """Make a place for pieces, which goes with the model process of this host, even if this one is killed."""
         self._process = model_process(self._settings)
         self._models = ModelRows(tempfile.mkdtemp(prefix="rows-", dir=self._process.folder))
         self._latest: set[int] = set()  # places of the rows of the latest whole model
+        self._subtasks: dict[bytes, set[int]] = {}  # at each place that is known
+        self._waiting: list[Model] = []
         self._kept: KeptRows | None = None
         self._is_restored = False
         if self._keeps_rows:
@@ -113,14 +149,19 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
             self._process.close()
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
-        """Take a chunk of rows; yields the models that are whole with them, at the start the one that a checkpoint kept."""
-        what, _, arrow = value
+        """Take a chunk of rows, or a place; yields the models that are whole, at the start the one that a checkpoint kept."""
+        what, number, content = value
+        if what == START and number:
+            return  # for another subtask; the state of its key is not this one's
         if self._kept is not None and not self._is_restored:
             self._is_restored = True
             yield from self._taken(self._kept.restored())
         if what == START:
             return
-        columns = [column.to_pylist() for column in read_batch(arrow).columns]
+        if what == PLACE:
+            yield from self._learn(number, content)
+            return
+        columns = [column.to_pylist() for column in read_batch(content).columns]
         rows = (ModelRow(*cells) for cells in zip(*columns))
         yield from self._taken(rows if self._kept is None else map(self._kept.keep, rows))
 
@@ -138,10 +179,27 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
         if self._kept is not None:
             self._kept.drop_all_but(self._latest | self._models.places)
 
+    def _learn(self, number: int, place: bytes) -> Iterator[Row]:
+        """Learn where a subtask runs; the models that waited for the last one leave."""
+        self._subtasks.setdefault(place, set()).add(number)
+        if self._knows_all:
+            waiting, self._waiting = self._waiting, []
+            for model in waiting:
+                yield from self._pieces(model)
+
+    @property
+    def _knows_all(self) -> bool:
+        return sum(map(len, self._subtasks.values())) == len(self._keys)
+
     def _pieces(self, model: Model) -> Iterator[Row]:
+        if not self._knows_all:
+            self._waiting.append(model)
+            return
+        keys = [self._keys[min(numbers) - 1] for numbers in self._subtasks.values()]
         last = len(model.sizes) - 1
         for number, piece in enumerate(model.pieces(), 1):
-            yield Row(model.name, number, last, piece)
+            for key in keys:
+                yield Row(key, Row(model.name, number, last, piece))
         model.remove()
 
 
@@ -179,7 +237,7 @@ class KeptRows:
         self._places &= needed
 
 
-class Deliver(ProcessFunction):  # type: ignore[misc]
+class Deliver(KeyedProcessFunction):  # type: ignore[misc]
     """Lets the model process of this host go over to each model that comes.
 
     Args:

@@ -9,13 +9,26 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from akdl.storage.model_archive import pack
 from bridge.exceptions import ConfigurationError
-from operators import TF2TableModelTrainBatchOp, TFTableModelPredictBatchOp, getMLEnv, resetEnv, useRemoteEnv
+from operators import (
+    MemSourceBatchOp,
+    TF2TableModelTrainBatchOp,
+    TFTableModelPredictBatchOp,
+    TFTableModelPredictStreamOp,
+    getMLEnv,
+    resetEnv,
+    useRemoteEnv,
+)
 from operators.flink.slots import Need, check_slots
 from tests.e2e.jobs import points, script_op, sequence, shares, train_op
+from tests.e2e.stream_jobs import SentModels, running
+from tests.e2e.streams import counting
 from tests.e2e.test_predict import SCRIPT, no_model_process_is_left
+from tests.e2e.test_predict_stream_cluster import ONES, TOOK_OVER
 from tests.e2e.test_rows import check
 from tests.e2e.test_training import SGD
+from tests.serving import models
 from tests.support.flink_cluster import FlinkCluster, flink_cluster
 from tests.support.network import Network, network, why_not
 from tests.support.webhdfs import webhdfs
@@ -109,4 +122,27 @@ def test_each_host_brings_the_model_from_the_address_of_model_dir(
     assert len(found) == 1000
     np.testing.assert_allclose(found.y, 2 * found.x0 - found.x1, rtol=1e-4, atol=1e-6)
     assert {host.address for host in hosts.hosts} <= set(storage.readers), "each host brought it by itself"
+    no_model_process_is_left()
+
+
+@pytest.mark.tf
+def test_a_model_of_a_stream_takes_over_on_each_host(cluster: FlinkCluster, hosts: Network, tmp_path: pathlib.Path) -> None:
+    """Flink brings it to one subtask of each."""
+    table = MemSourceBatchOp(list(pack(models.scaled(1.0))), "model_id BIGINT, model_info STRING")
+    sent = SentModels(tmp_path / "sent")
+    op = TFTableModelPredictStreamOp(table, outputSchemaStr="p DOUBLE", selectedCols=["x", "k"], reservedCols=["id"])
+    op.linkFrom(counting(getMLEnv().stenv, 1_000_000, per_second=100).select(ONES), sent.stream())
+
+    def logged() -> list[int]:
+        files = cluster.log_folder.glob("taskmanager-*")
+        return [count for count in (file.read_text("utf-8", "replace").count(TOOK_OVER) for file in files) if count]
+
+    with running(op) as job:
+        job.wait_for(lambda: job.predicts(3.0), "the first model predicts")
+        sent.send(list(pack(models.scaled(2.0))))
+        job.wait_for(lambda: sum(logged()) >= len(hosts.hosts), "the second model has taken over on each host")
+        assert logged() == [1] * len(hosts.hosts)
+        job.wait_for(lambda: job.predicts(6.0), "the second model predicts")
+    ids = [row[0] for row in job.rows]
+    assert len(set(ids)) == len(ids), "each row has come once"
     no_model_process_is_left()

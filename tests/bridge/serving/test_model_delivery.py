@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,9 +17,10 @@ from bridge.codec.ipc import write_batch
 from bridge.exceptions import TaskError
 from bridge.flink.arrow_operators import START
 from bridge.serving import model_delivery
-from bridge.serving.model_delivery import Collect, take_turn
+from bridge.serving.model_delivery import COLLECT_KEY, PLACE, Collect, TellPlace, take_turn
 
 ROWS = 1
+KEYS = [7, 3, 5]  # of the subtasks that deliver
 Rows = list[tuple[int, str]]
 
 
@@ -47,7 +48,7 @@ def attempt(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     monkeypatch.setattr(model_delivery, "model_process", lambda settings: SimpleNamespace(folder=folder))
 
     def begin(state: MapState) -> Collect:
-        collect = Collect(SimpleNamespace(process=SimpleNamespace(operator="TestOp")), keeps_rows=True)
+        collect = Collect(SimpleNamespace(process=SimpleNamespace(operator="TestOp")), True, KEYS)
         collect.open(SimpleNamespace(get_map_state=lambda descriptor: state))
         return collect
 
@@ -61,24 +62,66 @@ def chunk(rows: Rows) -> Any:
     return ROWS, 0, write_batch(table)
 
 
-def names(found: Iterator[Any]) -> list[str]:
+def started(collect: Collect, places: str = "aaa") -> list[Any]:
+    """What it yields when the job starts and each subtask has told its place."""
+    elements = [(START, number, b"") for number in range(len(KEYS) + 1)]
+    elements += [(PLACE, number, place.encode()) for number, place in enumerate(places, 1)]
+    return [row for element in elements for row in collect.process_element(element, None)]
+
+
+def names(found: Iterable[Any]) -> list[str]:
     """The models of pieces, in their order."""
-    return list(dict.fromkeys(row[0] for row in found))
+    return list(dict.fromkeys(piece[0] for _, piece in found))
 
 
 def test_a_checkpoint_keeps_the_latest_model_and_the_rows_of_the_next(model: Rows, attempt: Any) -> None:
     state = MapState()
     first = attempt(state)
+    assert started(first) == []
     assert names(first.process_element(chunk([*model, *model, *model[:2]]), None)) == [
         "number 1 of the stream", "number 2 of the stream",
     ]  # fmt: skip
     assert sorted(state) == list(range(len(model), 2 * len(model) + 2))
 
     second = attempt(state)
-    assert names(second.process_element((START, 0, b""), None)) == ["number 1 of the stream"]
+    assert names(started(second)) == ["number 1 of the stream"]
     assert sorted(state) == list(range(len(model), 2 * len(model) + 2))
     assert names(second.process_element(chunk(model[2:]), None)) == ["number 2 of the stream"]
     assert sorted(state) == list(range(2 * len(model), 3 * len(model)))
+
+
+def test_a_model_goes_to_one_subtask_of_each_host_when_all_places_are_known(model: Rows, attempt: Any) -> None:
+    collect = attempt(MapState())
+    early = list(collect.process_element(chunk(model), None))
+    assert early == [], "nobody knows where to"
+    found = started(collect, "bab")
+    pieces = [piece for key, piece in found if key == KEYS[0]]
+    assert [key for key, _ in found] == [KEYS[0], KEYS[1]] * len(pieces)
+    assert [piece for key, piece in found if key == KEYS[1]] == pieces
+    assert [(number, last) for _, number, last, _ in pieces] == [(n + 1, len(model) - 1) for n in range(len(model) - 1)]
+    later = list(collect.process_element(chunk(model), None))
+    assert [key for key, _ in later] == [key for key, _ in found]
+
+
+def test_the_start_of_another_subtask_does_not_touch_the_state(attempt: Any) -> None:
+    """Flink has set the key of that subtask, under which there are no rows."""
+    state = MapState()
+    state.keys = None  # type: ignore[method-assign]
+    collect = attempt(state)
+    assert list(collect.process_element((START, 2, b""), None)) == []
+    with pytest.raises(TypeError):
+        list(collect.process_element((START, 0, b""), None))
+
+
+def test_a_subtask_tells_its_place_once() -> None:
+    here, again = TellPlace(), TellPlace()
+    found = []
+    for tells in (here, again):
+        tells.open(None)
+        for number in (0, 2, 2):
+            found += tells.process_element((KEYS[1], (START, number, b"")), None)
+    (key, (what, number, place)), other = found
+    assert (key, what, number) == (COLLECT_KEY, PLACE, 2) and place and other[1][2] == place, "they share a model process"
 
 
 def test_one_of_an_attempt_acts(tmp_path: pathlib.Path) -> None:
