@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -192,14 +193,15 @@ def test_the_export_predicts_like_the_estimator(trained: Any) -> None:
         np.testing.assert_allclose(np.concatenate([batch[key] for batch in batches]), values, rtol=1e-5, atol=1e-6)
 
 
-def test_a_worse_model_is_not_the_best_one(trained: Any) -> None:
+def test_a_worse_model_is_not_the_best_one(trained: Any, tmp_path: Path) -> None:
     """A second run goes on from the first with labels turned round: it exports, but the best model stays that of the first."""
     import tensorflow as tf
 
     from akdl.estimator.flags import flags_from
     from akdl.estimator.group import train_and_evaluate
 
-    folder, _, metrics = trained
+    before_it, _, metrics = trained
+    folder = shutil.copytree(before_it, tmp_path / "clicks")
     flags = flags_from({**example("run").settings(folder), "max_train_steps": 600})
     two_tower = example("two_tower")
     estimator, feature_spec = two_tower.make_estimator(flags)
