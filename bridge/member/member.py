@@ -287,7 +287,7 @@ class Member:
         """Return what the others should know of this member. With the lock held."""
         session = self._session
         if session.status == ENDED:
-            self._progress.end(time.monotonic())
+            self._progress.end()
         return MemberState(
             index=self._index,
             attempt=session.attempt,
@@ -297,7 +297,7 @@ class Member:
             rows=session.rows_in if session.has_ended_input else self._rows,
             input_ended=self._input_ended,
             rows_read=session.progress.rows_read,
-            idle_s=self._progress.idle_s(time.monotonic()),
+            idle_s=self._progress.idle_s,
             waiting=session.progress.waiting or not session.has_output_room,
             input_full=session.is_input_full,
             dataset_file=session.progress.dataset_file,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 BUSY = 0.05  # of one processor; a TensorFlow process that waits for others uses about a tenth of this
+MOST_S = 5.0  # that count between two looks, which are a second apart: the host may have been asleep for an hour
 
 
 class ProgressWatch:
@@ -10,11 +11,14 @@ class ProgressWatch:
 
     Args:
         now: Monotonic time in seconds, as in all methods.
+
+    Attributes:
+        idle_s: For how many seconds the script has made no progress, as of the last look. Time since then does not count.
     """
 
     def __init__(self, now: float) -> None:
+        self.idle_s = 0.0
         self._looked = now
-        self._moved = now
         self._rows = 0
         self._cpu_s = 0.0
         self._has_ended = False
@@ -27,15 +31,14 @@ class ProgressWatch:
             rows: Rows that the script has taken or written so far.
             cpu_s: Processor time that it has used so far.
         """
-        if rows != self._rows or cpu_s - self._cpu_s > BUSY * (now - self._looked):
-            self._moved = now
+        passed_s = now - self._looked
+        if rows != self._rows or cpu_s - self._cpu_s > BUSY * passed_s:
+            self.idle_s = 0.0
+        else:
+            self.idle_s += min(passed_s, MOST_S)
         self._looked, self._rows, self._cpu_s = now, rows, cpu_s
 
-    def end(self, now: float) -> None:
+    def end(self) -> None:
         """Note that the script has ended, which is progress once."""
         if not self._has_ended:
-            self._has_ended, self._moved = True, now
-
-    def idle_s(self, now: float) -> float:
-        """For how many seconds the script has made no progress."""
-        return now - self._moved
+            self._has_ended, self.idle_s = True, 0.0

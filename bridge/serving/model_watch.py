@@ -54,7 +54,7 @@ def result_of(call: Any, folder: str, stall_timeout_s: float) -> Any:
                 times = process.cpu_times()
                 cpu_s = times.user + times.system
         watch.look(time.monotonic(), 0, cpu_s)
-        if process is not None and stall_timeout_s and watch.idle_s(time.monotonic()) > stall_timeout_s:
+        if process is not None and stall_timeout_s and watch.idle_s > stall_timeout_s:
             _kill(process)
             raise Stalled
 
