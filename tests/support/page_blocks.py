@@ -128,7 +128,7 @@ def main(folder: str) -> None:
     answers = os.fdopen(os.dup(1), "w")
     output = os.open(pathlib.Path(folder) / "stdout", os.O_RDWR | os.O_CREAT | os.O_APPEND)
     os.dup2(output, 1)  # for Java, which prints tables
-    from operators import resetEnv
+    from operators import AlinkGlobalConfiguration, resetEnv
     from operators.flink import env
     from tests.support.mini_clusters import close_mini_clusters, share_mini_clusters
 
@@ -136,6 +136,7 @@ def main(folder: str) -> None:
     for number, name in enumerate(sys.stdin):
         problems = run_page(ROOT / name.strip(), pathlib.Path(folder) / str(number))
         resetEnv()
+        AlinkGlobalConfiguration.setPrintProcessInfo(False)  # the page about Alink switches it on
         answers.write(json.dumps(problems) + "\n")
         answers.flush()
     close_mini_clusters()
