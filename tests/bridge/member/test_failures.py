@@ -8,7 +8,6 @@ import pytest
 
 from akdl.wire import Failure
 from bridge.member.failures import comes_from_a_peer, describe_death, describe_failure, paragraphs
-from bridge.member.progress import ProgressWatch
 
 
 @pytest.mark.parametrize(
@@ -34,15 +33,3 @@ def test_descriptions() -> None:
     assert describe_death(-signal.SIGKILL, True).endswith("too little memory) before the script had ended")
     assert "is its environment complete?" in describe_death(1, False)
     assert paragraphs("a\n", "", "b") == "a\nb"
-
-
-def test_progress_is_rows_or_processor_time() -> None:
-    progress = ProgressWatch(100.0)
-    progress.look(110.0, rows=0, cpu_s=0.1)
-    assert progress.idle_s(111.0) == 11.0
-    progress.look(112.0, rows=1, cpu_s=0.1)
-    assert progress.idle_s(113.0) == 1.0, "it took a row"
-    progress.look(122.0, rows=1, cpu_s=1.1)
-    assert progress.idle_s(122.0) == 0.0, "it computed for a second of ten"
-    progress.look(132.0, rows=1, cpu_s=1.5)
-    assert progress.idle_s(132.0) == 10.0

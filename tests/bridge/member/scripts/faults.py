@@ -226,8 +226,11 @@ def prints_without_line_ends(config: Any) -> None:
 
 def daemonizes(config: Any) -> None:
     write_all(config)
+    told, tell = os.pipe()
     if os.fork():
+        os.close(tell)
         os.wait()
+        os.read(told, 1)  # else this script, and with it the daemon, may end before the daemon has said its number
         return
     os.setsid()
     if os.fork():
@@ -235,6 +238,7 @@ def daemonizes(config: Any) -> None:
     os.chdir("/")
     with open(os.environ["PID_FILE"], "w") as file:
         file.write(str(os.getpid()))
+    os.write(tell, b"1")
     time.sleep(600)
     os._exit(0)
 
