@@ -2,8 +2,8 @@
 
 States are a hundred bytes. The one row that a share without any needs to be evened out travels in pieces, since it may be
 larger than a message of gRPC, and only where it is needed. The chunks of extra inputs go to one member of each host that asks
-for them. Every call must bring the group's token, and a report the number
-of the attempt. So a member of an earlier attempt, which has failed, is refused.
+for them. Every call must bring the group's token, and a report the number of the attempt. So a member of an earlier attempt,
+which has failed, is refused.
 """
 
 from __future__ import annotations

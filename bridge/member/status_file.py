@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 
+from akdl.process.private_file import private
 from bridge.member.status import ENDED, MemberStatus
 
 SUFFIX = ".status"
@@ -41,12 +42,8 @@ class StatusFile:
         is_last = status.phase == ENDED
         path = self._path[: -len(SUFFIX)] + LAST_SUFFIX if is_last else self._path
         with contextlib.suppress(OSError):  # a full disk; the job goes on without it
-            with open(f"{path}.new", "w", encoding="utf-8", opener=_private) as file:
+            with open(f"{path}.new", "w", encoding="utf-8", opener=private) as file:
                 file.write(status.to_json())
             os.replace(f"{path}.new", path)
             if is_last:
                 os.unlink(self._path)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
