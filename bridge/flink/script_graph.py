@@ -59,7 +59,12 @@ def run_script(
         extra: Inputs that every process gets whole, with exactly the columns of `settings.extra_schemas`.
         settings: What the group of processes is told.
         group: Unique name of the group, made of letters, digits and `_`.
+
+    Raises:
+        ConfigurationError: The group has too many processes.
     """
+    if settings.size > MOST_MEMBERS:
+        raise ConfigurationError(f"numWorkers + numPSs is {settings.size}, but one group has at most {MOST_MEMBERS} processes")
     keys = one_key_per_subtask(settings.size)
     uid = uids(table_env, settings.operator, settings.main_script)
     carry_own_packages(table_env)
@@ -171,8 +176,6 @@ def _take_chunks_unsorted(written: DataStream) -> None:
 
 def one_key_per_subtask(size: int) -> list[int]:
     """Search a key that each subtask owns. PyFlink hashes a Row around the key, so Flink itself is asked."""
-    if size > MOST_MEMBERS:
-        raise ConfigurationError(f"numWorkers + numPSs is {size}, but one group has at most {MOST_MEMBERS} processes")
     gateway = get_gateway()
     assign = gateway.jvm.org.apache.flink.runtime.state.KeyGroupRangeAssignment.assignKeyToParallelOperator
     found: dict[int, int] = {}

@@ -212,6 +212,8 @@ class ExtraInputs:
                 self.is_complete = True
                 self._changed.notify_all()
             return False
+        if not 1 <= chunk.input <= len(self._settings.extra_schemas):
+            raise ValueError(f"a chunk of the input {chunk.input} came, which is no extra input")
         columns = chunk.columns  # asked for once: protobuf copies it each time
         with self._changed:
             self._changed.wait_for(lambda: self._stopped.is_set() or self._session.has_room(len(columns)))

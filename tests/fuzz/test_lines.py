@@ -5,7 +5,8 @@ from __future__ import annotations
 import pathlib
 import random
 import threading
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import grpc
@@ -16,6 +17,9 @@ from google.protobuf.message import DecodeError
 from akdl.wire import (
     RUNNING,
     BadRow,
+    Chunk,
+    EndOfInput,
+    ExtraInputsRequest,
     Failure,
     GroupState,
     Hello,
@@ -36,8 +40,9 @@ from akdl.wire.service import GROUP_SERVICE, PROTOCOL, SERVICE
 from akdl.wire.token import TOKEN
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import BridgeError
-from bridge.group.addresses import release, reserve
+from bridge.group.addresses import Address, release, reserve
 from bridge.group.line import GroupServer
+from bridge.group.spool import Spool
 from bridge.group.states import KnownStates
 from bridge.member.diagnosis import Situation, fault_of
 from bridge.member.server import BridgeServer
@@ -46,6 +51,7 @@ from bridge.schema import Schema, table_columns
 from bridge.serving.model_process import ModelSettings
 from bridge.serving.prediction import PredictionSettings, with_outputs
 from bridge.settings import GroupSettings
+from tests.bridge.member.test_extra_inputs import HOSTS, Place
 from tests.support.fuzzing import cases, damage_message, damaged, outcomes
 
 SCHEMA = Schema.parse("id BIGINT")
@@ -152,24 +158,22 @@ def test_answers_of_a_model_process() -> None:
 
 
 @pytest.fixture
-def group_call() -> Iterator[Callable[[bytes], bytes]]:
-    """Call a real group's server with bytes."""
-    port = reserve("fuzz", 0, 0)[1]
-    server = GroupServer("127.0.0.1", port, "secret", attempt=0, size=3)
-    channel = grpc.insecure_channel(f"127.0.0.1:{port}")
-    call = channel.unary_unary(f"/{GROUP_SERVICE}/Report")
-    yield lambda data: call(data, metadata=[(TOKEN, "secret")], timeout=30)
-    channel.close()
-    server.stop()
+def group_port() -> Iterator[int]:
+    """A port for a group's server."""
+    yield reserve("fuzz", 0, 0)[1]
     release("fuzz", 0, 0)
 
 
-def test_the_group_line(group_call: Callable[[bytes], bytes]) -> None:
+def test_the_group_line(group_port: int) -> None:
+    server = GroupServer("127.0.0.1", group_port, "secret", attempt=0, size=3)
+    channel = grpc.insecure_channel(f"127.0.0.1:{group_port}")
+    call = channel.unary_unary(f"/{GROUP_SERVICE}/Report", response_deserializer=GroupState.FromString)
+    given: dict[str, Any] = {"metadata": [(TOKEN, "secret")], "timeout": 30}
     state, found = MemberState(index=1, phase=RUNNING, rows=5, dataset_file="/tmp/x"), outcomes()
     report = MemberReport(state=state, version=1, wants_all=True)
     for rng in cases():
         try:
-            answer = GroupState.FromString(group_call(damaged(rng, report.SerializeToString())))
+            answer = call(damaged(rng, report.SerializeToString()), **given)
             found["answered"] += 1
         except grpc.RpcError as error:
             found[error.code().name] += 1
@@ -179,9 +183,96 @@ def test_the_group_line(group_call: Callable[[bytes], bytes]) -> None:
         known.hosts = ["a", "b", "c"]
         known.update(answer.members)
         look_at(known)
-    whole = GroupState.FromString(group_call(MemberReport(state=state, wants_all=True).SerializeToString()))
+    whole = call(MemberReport(state=state, wants_all=True).SerializeToString(), **given)
     assert state.rows in [member.rows for member in whole.members if member.index == 1]
     assert min(found["answered"], found.total() - found["answered"]) > found.total() / 50, found
+    channel.close()
+    server.stop()
+
+
+def chunks_of_extra_inputs(count: int) -> list[Chunk]:
+    """Return the chunks that member 0 keeps, with their end mark."""
+    chunks = [Chunk(rows=number + 1, columns=b"%04d" % number * 20, input=1) for number in range(count)]
+    checksum = zlib.crc32(b"".join(chunk.columns for chunk in chunks))
+    return [*chunks, Chunk(end=EndOfInput(rows=sum(chunk.rows for chunk in chunks), checksum=checksum))]
+
+
+def test_requests_for_extra_inputs_are_refused_or_answered_to_the_end(group_port: int, tmp_path: pathlib.Path) -> None:
+    *chunks, end = chunks_of_extra_inputs(5)
+    spool, found = Spool(str(tmp_path / "spool")), outcomes()
+    for chunk in chunks:
+        spool.append(chunk.rows, chunk.columns, chunk.input)
+    spool.end()
+    server = GroupServer("127.0.0.1", group_port, "secret", attempt=2, size=3, spool=spool)
+    channel = grpc.insecure_channel(f"127.0.0.1:{group_port}")
+    take = channel.unary_stream(f"/{GROUP_SERVICE}/TakeExtraInputs", response_deserializer=Chunk.FromString)
+    request = ExtraInputsRequest(attempt=2, taken=3)
+    for rng in cases():
+        try:
+            answer = list(take(damaged(rng, request.SerializeToString()), metadata=[(TOKEN, "secret")], timeout=30))
+        except grpc.RpcError as error:
+            found[error.code().name] += 1
+            continue
+        assert answer in [[*chunks, end][start:] for start in range(7)]
+        found["answered"] += 1
+    assert list(take(request.SerializeToString(), metadata=[(TOKEN, "secret")], timeout=30)) == [*chunks[3:], end]
+    assert min(found["answered"], found.total() - found["answered"]) > found.total() / 50, found
+    channel.close()
+    spool.close()
+    server.stop()
+
+
+class Refusal(grpc.RpcError):  # type: ignore[misc]
+    """An error of the line that is not tried again."""
+
+    def code(self) -> grpc.StatusCode:
+        """Return its kind."""
+        return grpc.StatusCode.INTERNAL
+
+    def details(self) -> str:
+        """Return its reason."""
+        return "cut"
+
+
+class Line:
+    """A call that yields messages, and then an error."""
+
+    def __init__(self, messages: list[Chunk]) -> None:
+        self._messages = messages
+
+    def __iter__(self) -> Iterator[Chunk]:
+        yield from self._messages
+        raise Refusal
+
+    def cancel(self) -> None:
+        """Nothing waits here."""
+
+
+def test_extra_inputs_come_whole_or_not_at_all(tmp_path: pathlib.Path) -> None:
+    addresses, found = [Address(host, 1, 2) for host in HOSTS], outcomes()
+    for rng in cases():
+        sent = chunks_of_extra_inputs(4)
+        stream = [spoilt(rng, Chunk.FromString(chunk.SerializeToString())) if rng.random() < 0.1 else chunk for chunk in sent]
+        place = rng.randrange(5)
+        edit = rng.randrange(6)
+        if edit == 0:
+            del stream[place]
+        elif edit == 1:
+            stream.insert(place, stream[rng.randrange(5)])
+        elif edit == 2:
+            del stream[place:]
+        taker = Place(1, tmp_path / "1")
+        taker.extra.settle(addresses, "{}")
+        taker.extra.fetch(lambda taken, stream=stream: Line(stream))
+        with taker.changed:
+            taker.changed.wait_for(lambda taker=taker: taker.extra.is_complete or taker.extra.error is not None)
+        if taker.extra.error is None:
+            assert taker.take() == sent[:-1], "rows were lost, doubled or changed"
+            found["whole"] += 1
+        else:
+            found["refused"] += 1
+        taker.extra.stop()
+    assert min(found["whole"], found["refused"]) > found.total() / 20, found
 
 
 def test_states_of_any_content_are_described() -> None:
