@@ -41,6 +41,8 @@ _BUNDLE_MS = "python.fn-execution.bundle.time"
 _DEFAULTS = {
     "python.fn-execution.arrow.batch.size": "8000",  # for vectorized functions of the user's own, and results in pandas
     "python.fn-execution.bundle.size": "80000",
+    # Until a bundle ends, nothing bounds what waits in the JVM, beside its heap, for a Python worker that is too slow.
+    _BUNDLE_MS: "200",
     # Else each row is copied between the steps of a task, which took a third of its time.
     "pipeline.object-reuse": "true",
 }

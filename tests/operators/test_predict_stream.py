@@ -57,8 +57,8 @@ def test_a_second_stream_of_models_adds_no_column(
 
 def test_rows_wait_no_longer_than_asked_for(op: TFSavedModelPredictStreamOp) -> None:
     table_env = useLocalEnv(1).stenv
-    StreamOperator.fromTable(table_env.sql_query("SELECT 1 AS id")).link(op.setChunkWait(0.25))
-    assert table_env.get_config().get("python.fn-execution.bundle.time", "") == "250"
+    StreamOperator.fromTable(table_env.sql_query("SELECT 1 AS id")).link(op.setChunkWait(0.15))
+    assert table_env.get_config().get("python.fn-execution.bundle.time", "") == "150"
 
 
 @pytest.mark.parametrize("given", [None, "stream", "text"])

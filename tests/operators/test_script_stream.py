@@ -50,5 +50,5 @@ def test_a_watermark_makes_an_event_time(env: MLEnv, op: TensorFlow2StreamOp) ->
 @pytest.mark.flink
 def test_rows_wait_no_longer_than_asked_for(op: TensorFlow2StreamOp) -> None:
     table_env = useLocalEnv(1).stenv
-    StreamOperator.fromTable(table_env.sql_query("SELECT 1 AS id")).link(op.setChunkWait(0.25))
-    assert table_env.get_config().get("python.fn-execution.bundle.time", "") == "250"
+    StreamOperator.fromTable(table_env.sql_query("SELECT 1 AS id")).link(op.setChunkWait(0.15))
+    assert table_env.get_config().get("python.fn-execution.bundle.time", "") == "150"

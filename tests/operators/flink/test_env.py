@@ -95,6 +95,7 @@ def test_settings_of_a_local_environment() -> None:
         assert env.get_max_parallelism() == 128
         assert config.get("python.fn-execution.bundle.size", "") == "7"  # the user's choice wins
         assert config.get("python.fn-execution.arrow.batch.size", "") == "8000"
+        assert config.get("python.fn-execution.bundle.time", "") == "200"
         assert config.get("pipeline.object-reuse", "") == "false"
     assert batch.get("execution.runtime-mode", "") == "BATCH"
     assert batch.get("jobmanager.scheduler", "") == "Default"
