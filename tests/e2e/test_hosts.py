@@ -13,6 +13,7 @@ from akdl.storage.model_archive import pack
 from bridge.exceptions import ConfigurationError
 from operators import (
     MemSourceBatchOp,
+    TensorFlow2BatchOp,
     TF2TableModelTrainBatchOp,
     TFTableModelPredictBatchOp,
     TFTableModelPredictStreamOp,
@@ -44,6 +45,20 @@ def main(config):
     found = "" if extra == list(range(5000)) else f" has {{len(extra)}} rows of the extra input"
     pathlib.Path({folder!r}, f"{{config.task_type}}-{{config.task_index}}").write_text(socket.gethostname() + found)
     echo_ids.main(config)
+"""
+
+
+FAILS_ONCE = """
+import json, pathlib
+
+def main(config):
+    place = pathlib.Path({folder!r})
+    extra = sorted(row["id"] for row in config.extra_inputs[0].rows())
+    if config.task_index == 1 and not (place / "failed").exists():
+        (place / "failed").touch()
+        raise ValueError("once")
+    found = {{"extra": extra == list(range(5000)), "rows": config.dataset_length}}
+    (place / f"{{config.task_type}}-{{config.task_index}}.json").write_text(json.dumps(found))
 """
 
 
@@ -91,6 +106,28 @@ def test_each_row_comes_once_and_each_script_runs_on_another_host(
     env = getMLEnv().btenv
     check(shares(op.linkFrom(sequence(env, rows), sequence(env, 5000))), rows, 3, 3)
     assert sorted(file.read_text() for file in files.iterdir()) == sorted(host.name for host in hosts.hosts)
+
+
+def test_a_restart_brings_all_rows_and_extra_inputs_to_each_host_again(cluster: FlinkCluster, tmp_path: pathlib.Path) -> None:
+    script = tmp_path / "fails_once.py"
+    script.write_text(FAILS_ONCE.format(folder=str(tmp_path)))
+    op = TensorFlow2BatchOp(
+        userFiles=[str(script)], mainScriptFile=str(script), outputSchemaStr="x INT", numWorkers=3, numPSs=0
+    )
+    table_env = getMLEnv().btenv
+    table_env.execute_sql("CREATE TEMPORARY TABLE nothing (x INT) WITH ('connector' = 'blackhole')")
+    linked = op.linkFrom(sequence(table_env, 100_003), sequence(table_env, 5000))
+    options = {"type": "fixed-delay", "fixed-delay.attempts": "1", "fixed-delay.delay": "10 ms"}
+    try:
+        for key, value in options.items():
+            table_env.get_config().set(f"restart-strategy.{key}", value)
+        linked.getOutputTable().execute_insert("nothing").wait()
+    finally:
+        table_env.get_config().set("restart-strategy.type", "none")
+    assert (tmp_path / "failed").exists()
+    found = [json.loads(file.read_text()) for file in tmp_path.glob("*.json")]
+    assert [each["extra"] for each in found] == [True] * 3
+    assert sum(each["rows"] for each in found) == 100_003
 
 
 @pytest.mark.tf
