@@ -22,7 +22,7 @@ def test_equal_those_of_keras() -> None:
     x = random.normal(size=(20, 3)).astype(np.float32)
     y, weights = random.normal(size=20).astype(np.float32), random.uniform(size=20).astype(np.float32)
     data = tf.data.Dataset.from_tensor_slices((x, y, weights))
-    model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(1)])
+    model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(1, kernel_initializer="ones")])
     module = user_module(
         awf_create_model_fn=lambda: model,
         awf_create_train_dataset_fn=lambda: data,
