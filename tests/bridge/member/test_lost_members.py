@@ -154,11 +154,11 @@ def test_a_stopped_python_worker_of_the_chief_is_named_too(start: Start, waits: 
 
 def test_a_host_that_cannot_be_reached_from_the_start(hosts: Network, start: Start) -> None:
     hosts.wires[1].is_cut = True
-    chief, worker = start(COUNT, hosts.hosts, start_timeout_s=4.0)
+    chief, worker = start(COUNT, hosts.hosts, start_timeout_s=8.0)
     where = [host.address for host in hosts.hosts]
     said = chief.outcome()
     assert (
-        f"the group was not complete within the 4 s of startTimeout: worker 0 on {where[1]} did not report or connect" in said
+        f"the group was not complete within the 8 s of startTimeout: worker 0 on {where[1]} did not report or connect" in said
     )
     said = worker.outcome()
     assert f"the chief does not answer at {where[0]}:" in said and "if a firewall lies between the hosts" in said

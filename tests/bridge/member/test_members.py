@@ -32,6 +32,7 @@ def write(config, value):
     config.output_writer.write(example)
 """
 COUNT = HELPERS + "def main(config):\n    write(config, config.dataset_length)\n"
+START_S = 8.0  # time enough for a process to connect beside other tests
 SERVE = "    if config.task_type == 'ps':\n        time.sleep(600)\n"
 
 
@@ -259,17 +260,18 @@ def test_who_computes_excuses_who_waits(groups: Groups, tmp_path: pathlib.Path) 
 
 
 def test_a_member_that_never_comes_is_named(groups: Groups) -> None:
-    groups.start(COUNT, 3, only=[0, 2], start_timeout_s=3.0)
+    groups.start(COUNT, 3, only=[0, 2], start_timeout_s=START_S)
     name, text = groups.wait_for_error()
     assert (
-        f"the group was not complete within the 3 s of startTimeout: worker 0 on {own_host()} did not report or connect" in text
+        f"the group was not complete within the {START_S:g} s of startTimeout: worker 0 on {own_host()} did not report or connect"
+        in text
     )
     assert f"worker 0 on {own_host()}: has not reported" in text
 
 
 def test_a_chief_that_cannot_be_reached_is_named(groups: Groups) -> None:
     nobody = [Address("127.0.0.1", *reserve("group", index, 0)) for index in range(2)]
-    groups.start(COUNT, 2, only=[1], addresses=nobody, start_timeout_s=3.0)
+    groups.start(COUNT, 2, only=[1], addresses=nobody, start_timeout_s=START_S)
     name, text = groups.wait_for_error()
     for index in range(2):
         release("group", index, 0)
