@@ -6,7 +6,8 @@ import pathlib
 import random
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
@@ -157,23 +158,34 @@ def test_answers_of_a_model_process() -> None:
     assert min(found["rows"], found["refused"]) > found.total() / 20, found
 
 
+@contextmanager
+def group_channel(**given: Any) -> Iterator[grpc.Channel]:
+    """Yield a channel to a real group's server, which is made with what is given."""
+    port = reserve("fuzz", 0, 0)[1]
+    server = GroupServer("127.0.0.1", port, "secret", size=3, **given)
+    channel = grpc.insecure_channel(f"127.0.0.1:{port}")
+    try:
+        yield channel
+    finally:
+        channel.close()
+        server.stop()
+        release("fuzz", 0, 0)
+
+
 @pytest.fixture
-def group_port() -> Iterator[int]:
-    """A port for a group's server."""
-    yield reserve("fuzz", 0, 0)[1]
-    release("fuzz", 0, 0)
+def group_call() -> Iterator[Callable[[bytes], bytes]]:
+    """Call a real group's server with bytes."""
+    with group_channel(attempt=0) as channel:
+        call = channel.unary_unary(f"/{GROUP_SERVICE}/Report")
+        yield lambda data: call(data, metadata=[(TOKEN, "secret")], timeout=30)
 
 
-def test_the_group_line(group_port: int) -> None:
-    server = GroupServer("127.0.0.1", group_port, "secret", attempt=0, size=3)
-    channel = grpc.insecure_channel(f"127.0.0.1:{group_port}")
-    call = channel.unary_unary(f"/{GROUP_SERVICE}/Report", response_deserializer=GroupState.FromString)
-    given: dict[str, Any] = {"metadata": [(TOKEN, "secret")], "timeout": 30}
+def test_the_group_line(group_call: Callable[[bytes], bytes]) -> None:
     state, found = MemberState(index=1, phase=RUNNING, rows=5, dataset_file="/tmp/x"), outcomes()
     report = MemberReport(state=state, version=1, wants_all=True)
     for rng in cases():
         try:
-            answer = call(damaged(rng, report.SerializeToString()), **given)
+            answer = GroupState.FromString(group_call(damaged(rng, report.SerializeToString())))
             found["answered"] += 1
         except grpc.RpcError as error:
             found[error.code().name] += 1
@@ -183,11 +195,9 @@ def test_the_group_line(group_port: int) -> None:
         known.hosts = ["a", "b", "c"]
         known.update(answer.members)
         look_at(known)
-    whole = call(MemberReport(state=state, wants_all=True).SerializeToString(), **given)
+    whole = GroupState.FromString(group_call(MemberReport(state=state, wants_all=True).SerializeToString()))
     assert state.rows in [member.rows for member in whole.members if member.index == 1]
     assert min(found["answered"], found.total() - found["answered"]) > found.total() / 50, found
-    channel.close()
-    server.stop()
 
 
 def chunks_of_extra_inputs(count: int) -> list[Chunk]:
@@ -197,29 +207,27 @@ def chunks_of_extra_inputs(count: int) -> list[Chunk]:
     return [*chunks, Chunk(end=EndOfInput(rows=sum(chunk.rows for chunk in chunks), checksum=checksum))]
 
 
-def test_requests_for_extra_inputs_are_refused_or_answered_to_the_end(group_port: int, tmp_path: pathlib.Path) -> None:
+def test_requests_for_extra_inputs_are_refused_or_answered_to_the_end(tmp_path: pathlib.Path) -> None:
     *chunks, end = chunks_of_extra_inputs(5)
     spool, found = Spool(str(tmp_path / "spool")), outcomes()
     for chunk in chunks:
         spool.append(chunk.rows, chunk.columns, chunk.input)
     spool.end()
-    server = GroupServer("127.0.0.1", group_port, "secret", attempt=2, size=3, spool=spool)
-    channel = grpc.insecure_channel(f"127.0.0.1:{group_port}")
-    take = channel.unary_stream(f"/{GROUP_SERVICE}/TakeExtraInputs", response_deserializer=Chunk.FromString)
     request = ExtraInputsRequest(attempt=2, taken=3)
-    for rng in cases():
-        try:
-            answer = list(take(damaged(rng, request.SerializeToString()), metadata=[(TOKEN, "secret")], timeout=30))
-        except grpc.RpcError as error:
-            found[error.code().name] += 1
-            continue
-        assert answer in [[*chunks, end][start:] for start in range(7)]
-        found["answered"] += 1
-    assert list(take(request.SerializeToString(), metadata=[(TOKEN, "secret")], timeout=30)) == [*chunks[3:], end]
-    assert min(found["answered"], found.total() - found["answered"]) > found.total() / 50, found
-    channel.close()
+    given: dict[str, Any] = {"metadata": [(TOKEN, "secret")], "timeout": 30}
+    with group_channel(attempt=2, spool=spool) as channel:
+        take = channel.unary_stream(f"/{GROUP_SERVICE}/TakeExtraInputs", response_deserializer=Chunk.FromString)
+        for rng in cases():
+            try:
+                answer = list(take(damaged(rng, request.SerializeToString()), **given))
+            except grpc.RpcError as error:
+                found[error.code().name] += 1
+                continue
+            assert answer in [[*chunks, end][start:] for start in range(7)]
+            found["answered"] += 1
+        assert list(take(request.SerializeToString(), **given)) == [*chunks[3:], end]
     spool.close()
-    server.stop()
+    assert min(found["answered"], found.total() - found["answered"]) > found.total() / 50, found
 
 
 class Refusal(grpc.RpcError):  # type: ignore[misc]
@@ -271,7 +279,7 @@ def test_extra_inputs_come_whole_or_not_at_all(tmp_path: pathlib.Path) -> None:
             found["whole"] += 1
         else:
             found["refused"] += 1
-        taker.extra.stop()
+        taker.leave()
     assert min(found["whole"], found["refused"]) > found.total() / 20, found
 
 
