@@ -43,7 +43,7 @@ def run(script: bytes, rows: int = 0, **changes: str) -> int:
 def test_a_folder_that_cannot_be_made_is_refused_in_words(
     option: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with small_disk(tmp_path / "full", option) as folder:
+    with small_disk(tmp_path / "full", "size=1m", option) as folder:
         fill(folder)
         monkeypatch.setattr("tempfile.tempdir", str(folder))
         with pytest.raises(
