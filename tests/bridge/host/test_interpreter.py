@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import psutil
@@ -128,8 +129,13 @@ def test_leftovers_of_the_killed(tmp_path: pathlib.Path, place: pathlib.Path) ->
     wait_until(lambda: not os.path.exists(left.path), "what was left is gone")
 
 
-def removers() -> list[Any]:
-    return [child for child in psutil.Process().children() if "akdl_envs" in " ".join(child.cmdline())]
+def removers() -> list[psutil.Process]:
+    found = []
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):  # one of another test that has ended, and that nobody has reaped yet
+            if "akdl_envs" in " ".join(child.cmdline()):
+                found.append(child)
+    return found
 
 
 def test_conda_unpack_runs_in_its_place(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
