@@ -97,7 +97,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     marks = {mark.name for mark in item.iter_markers()}
     if not marks.isdisjoint({"flink", "cluster"}):
         choose_python("tf" in marks and "own_processes" not in marks)
-        choose_workers("flink" in marks and marks.isdisjoint({"cluster", "own_processes"}))
+        choose_workers("own_processes" not in marks)
     if "flink" in marks:
         from operators.flink import env
         from tests.support.mini_clusters import share_mini_clusters

@@ -11,6 +11,7 @@ import socket
 import struct
 import sys
 
+NAMESPACES = ("mnt", "uts", "net")  # of hosts, see tests/support/network.py; the one of files first
 FORWARDED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -20,13 +21,14 @@ def main() -> None:
         os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
     program = os.path.abspath(sys.argv[0])
     inherited = [int(name) for name in os.listdir("/proc/self/fd") if _is_inherited(int(name))]
+    namespaces = [os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in NAMESPACES]
     request = {
         "executable": program, "arguments": sys.argv[1:], "environment": dict(os.environ), "folder": os.getcwd(), "numbers": inherited,
     }  # fmt: skip
     text = json.dumps(request).encode()
     line = socket.socket(socket.AF_UNIX)
     line.connect(os.path.join(os.path.dirname(program), "socket"))
-    socket.send_fds(line, [struct.pack("!I", len(text))], inherited)
+    socket.send_fds(line, [struct.pack("!I", len(text))], namespaces + inherited)
     line.sendall(text)
     for number in FORWARDED:
         signal.signal(number, lambda number, frame: line.send(bytes([number])))

@@ -1,7 +1,7 @@
 """Forks Pythons on demand: each has TensorFlow or PyFlink at once, which take seconds of processor time to import.
 
-Programs like `forked_python` ask for them on a socket. Each fork is a session of its own, with the variables, the folder and
-the descriptors of who asked. Signals come on the line, the exit status goes back on it; a fork dies with its line.
+Programs like `forked_python` ask for them on a socket. Each fork is a session of its own, with the variables, the folder, the
+descriptors and the host of who asked. Signals come on the line, the exit status goes back on it; a fork dies with its line.
 
 Arguments: the descriptor of the socket that listens, and the modules to import. The end of the input is the end of all.
 """
@@ -9,6 +9,7 @@ Arguments: the descriptor of the socket that listens, and the modules to import.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import gc
 import importlib
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _MOST_FDS = 250
+_HOST_FDS = 3  # namespaces of files, host name and network come first
 _ONE_PROCESS = (signal.SIGUSR1, signal.SIGUSR2)  # questions, which what the fork has started could not answer
 
 
@@ -122,8 +124,9 @@ def be(
     import numpy as np
 
     os.setsid()
+    _enter_host(descriptors[:_HOST_FDS])
     free = max(numbers + descriptors) + 1
-    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, free) for descriptor in descriptors]
+    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, free) for descriptor in descriptors[_HOST_FDS:]]
     os.closerange(3, free)
     for source, number in zip(moved, numbers):
         os.dup2(source, number)
@@ -157,6 +160,15 @@ def be(
         sys.excepthook(*sys.exc_info())
         status = 1
     return status & 0xFF
+
+
+def _enter_host(namespaces: list[int]) -> None:
+    """Enter those of the namespaces that are not this process's own already."""
+    own = {os.stat(f"/proc/self/ns/{name}").st_ino for name in os.listdir("/proc/self/ns")}
+    library = ctypes.CDLL(None, use_errno=True)
+    for descriptor in namespaces:
+        if os.fstat(descriptor).st_ino not in own and library.setns(descriptor, 0):
+            raise OSError(ctypes.get_errno(), "setns")
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ import yaml
 
 from tests.support.environment import ENVIRONMENT
 from tests.support.page_blocks import ROOT, Block, blocks, pages
+from tests.support.warm_python import warm_variables
 
 BLOCKS = [block for page in pages() for block in blocks(page)]
 LANGUAGES = {"bash", "json", "python", "sql", "text", "yaml", "{image}", "{include}", "{toctree}"}
@@ -115,7 +116,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], l
     with errors.open("wb") as stderr, subprocess.Popen(
         [sys.executable, "-m", "tests.support.page_blocks", str(folder)],
         cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True,
-        env={**ENVIRONMENT, "PYTHONPATH": os.pathsep.join([str(ROOT), ENVIRONMENT.get("PYTHONPATH", "")])},
+        env={**ENVIRONMENT, **warm_variables(), "PYTHONPATH": os.pathsep.join([str(ROOT), ENVIRONMENT.get("PYTHONPATH", "")])},
     ) as process:  # fmt: skip
 
         def run(page: str) -> list[str]:

@@ -13,6 +13,7 @@ from operators.flink.uncaught import LINES
 from tests.e2e.jobs import SCRIPTS
 from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S
+from tests.support.warm_python import warm_variables
 
 pytestmark = pytest.mark.flink
 
@@ -25,7 +26,7 @@ def shown(folder: pathlib.Path, scripts: dict[str, str], *paths: str) -> dict[st
         (folder / name).write_text(text)
     command = [sys.executable, str(SCRIPTS / "failing_paths.py"), str(folder), *paths]
     # A slow machine shows more of the progress, and TensorFlow prints lines when it is imported here.
-    quiet = {**ENVIRONMENT, "AKDL_PROGRESS": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    quiet = {**ENVIRONMENT, **warm_variables(), "AKDL_PROGRESS": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
     run = subprocess.run(command, env=quiet, capture_output=True, text=True, timeout=10 * DEADLINE_S)
     assert run.returncode == 1, run.stderr
     found = re.split(r"^===== (\w+)\n", run.stderr, flags=re.MULTILINE)

@@ -170,6 +170,7 @@ def test_a_savepoint_of_other_num_workers_is_refused_in_words(stream_env: Callab
 
 
 @pytest.mark.cluster
+@pytest.mark.own_processes
 def test_all_rows_come_at_least_once_when_a_task_manager_is_killed(
     tmp_path_factory: pytest.TempPathFactory, tmp_path: pathlib.Path
 ) -> None:

@@ -24,12 +24,17 @@ def choose_python(warm: bool) -> None:
     """Choose whether operators without `pythonEnv` take one with TensorFlow, where it can run."""
     for name in _DEFAULTS:
         os.environ.pop(name, None)
-        if warm and _CAN_RUN:
-            os.environ[name] = warm_python()
+    if warm:
+        os.environ.update(warm_variables())
+
+
+def warm_variables() -> dict[str, str]:
+    """Return what makes a program's operators without `pythonEnv` take one with TensorFlow, where it can run."""
+    return dict.fromkeys(_DEFAULTS, warm_python()) if _CAN_RUN else {}
 
 
 def choose_workers(warm: bool) -> None:
-    """Choose whether Flink's workers of local jobs are forks too: each subtask starts one, which says where it is, and ends."""
+    """Choose whether Flink's workers are forks too: each subtask starts one, which says where it is, and ends."""
     from operators.flink import env
 
     env._DEFAULTS.pop("python.executable", None)

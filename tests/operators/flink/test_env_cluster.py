@@ -11,7 +11,7 @@ import pytest
 from operators import BatchOperator, CsvSinkBatchOp, RandomTableSourceBatchOp, resetEnv, useRemoteEnv
 from tests.support.flink_cluster import flink_cluster
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.own_processes]
 
 
 def test_a_job_on_a_cluster(tmp_path: pathlib.Path) -> None:
