@@ -99,7 +99,7 @@ def test_dnn_stream_model_rows(tmp_path: Path) -> None:
     assert accuracy(tf, unpack(rows, str(tmp_path / "loaded")), made_rows(300)[0], "predict") > 0.9
 
 
-DNN_TENSOR_PARAMS = {"tensorCol": "t", "labelCol": "label", "batch_size": 50, "num_epochs": 8}
+DNN_TENSOR_PARAMS = {"tensorCol": "t", "labelCol": "label", "batch_size": 50, "num_epochs": 80}
 
 
 def test_dnn_tensor_learns_and_exports(tmp_path: Path) -> None:
