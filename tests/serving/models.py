@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+_PLACE = tempfile.gettempdir()  # a test may choose another for itself, which goes with it
+
 
 @functools.lru_cache(None)
 def folder() -> Any:
     """The folder of all models; it goes with this process."""
-    return tempfile.TemporaryDirectory(prefix="models-")
+    return tempfile.TemporaryDirectory(prefix="models-", dir=_PLACE)
 
 
 def rows(count: int, seed: int = 0) -> dict[str, Any]:
