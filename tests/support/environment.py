@@ -15,9 +15,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # tests beside these must not see their
 
 # Most JVMs of tests live for seconds: a better compiler, threads that collect garbage, and the check of Flink's own classes
 # would take half of their processor time, to no avail. Clusters of tests check them: see tests/support/flink_cluster.py.
+# Mini clusters that tests share keep their network buffers, beside which others must have room.
 os.environ.setdefault(
     "JVM_ARGS",
-    "-Xmx1g -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
+    "-Xmx1g -XX:MaxDirectMemorySize=3g -XX:+UseSerialGC "
+    "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
 )
 
 os.environ.setdefault("AKDL_PROGRESS", "0")  # tests that look at what is printed want nothing beside it
