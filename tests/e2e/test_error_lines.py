@@ -20,13 +20,13 @@ pytestmark = pytest.mark.flink
 CALLED = 'Called from:\n  File "'
 
 
-def shown(folder: pathlib.Path, scripts: dict[str, str], *paths: str) -> dict[str, str]:
-    """Run `failing_paths.py`; return what stood on stderr for each path."""
+def shown(folder: pathlib.Path, scripts: dict[str, str], *paths: str, **variables: str) -> dict[str, str]:
+    """Run `failing_paths.py` with these environment variables too; return what stood on stderr for each path."""
     for name, text in scripts.items():
         (folder / name).write_text(text)
     command = [sys.executable, str(SCRIPTS / "failing_paths.py"), str(folder), *paths]
     # A slow machine shows more of the progress, and TensorFlow prints lines when it is imported here.
-    quiet = {**ENVIRONMENT, **warm_variables(), "AKDL_PROGRESS": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    quiet = {**ENVIRONMENT, **variables, "AKDL_PROGRESS": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
     run = subprocess.run(command, env=quiet, capture_output=True, text=True, timeout=10 * DEADLINE_S)
     assert run.returncode == 1, run.stderr
     found = re.split(r"^===== (\w+)\n", run.stderr, flags=re.MULTILINE)
@@ -84,7 +84,7 @@ def test_tensorflow_fails_in_few_lines_on_each_path(tmp_path: pathlib.Path) -> N
     export(tmp_path / "model")
     paths = ["keras_fit", "keras_runner", "estimator_runner", "predictor", "local_predictor"]
     check(
-        shown(tmp_path, scripts, *paths),
+        shown(tmp_path, scripts, *paths, **warm_variables()),
         {
             "keras_fit": 'the script failed: ValueError: Input 0 of layer "sequential" is incompatible with the layer: expected shape=(None, 3)',
             "keras_runner": "TF2TableModelTrainBatchOp, chief 0 (awf.py): the script failed: ",
