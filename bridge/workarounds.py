@@ -1,4 +1,4 @@
-"""Work-arounds for defects of PyFlink, py4j, Flink and Beam: the one place that reaches into what is private to them.
+"""Work-arounds for defects of PyFlink, py4j and Flink; those for Beam's are in `bridge.beam_workers`.
 
 Each function names the defect and where it is upstream; when it is gone there, the function goes here. Nothing of these
 packages is imported before a function needs it.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import tempfile
 import threading
 import warnings
@@ -17,11 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from queue import SimpleQueue
-from types import FrameType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from apache_beam.runners.worker.sdk_worker import SdkHarness
+from typing import Any
 
 _SELECTOR = "org.apache.logging.log4j.core.selector.BasicContextSelector"
 _METADATA = "org.apache.calcite.rel.metadata"
@@ -172,60 +167,6 @@ class _TempFile:
         return getattr(tempfile, name)
 
 
-def end_flushers_with_their_worker() -> None:
-    """Let the threads end that PyFlink starts for the output of each Python function, when the worker of the function ends.
-
-    Defect: `BeamTimeBasedOutputStream` of pyflink/fn_execution/beam/beam_stream_slow.py starts a `PeriodicThread` that its
-    `close` ends. A worker inside the driver ends without closing its functions (see `worker_of_this_thread`), so each local
-    job left about 20 threads that wake up every second.
-    """
-    from pyflink.fn_execution.utils.operation_utils import PeriodicThread
-
-    if hasattr(PeriodicThread, "_akdl_start"):
-        return
-    PeriodicThread._akdl_start = PeriodicThread.start
-
-    def start(thread: Any) -> None:
-        worker, function = worker_of_this_thread(), thread._function
-
-        def flush() -> None:
-            if has_ended(worker):
-                thread.cancel()
-            else:
-                function()
-
-        thread._function = flush
-        thread._akdl_start()
-
-    PeriodicThread.start = start
-
-
-def close_what_workers_leave() -> None:
-    """Let a Python worker inside the driver close its lines to Flink, however it ends.
-
-    Defect: `SdkHarness.run` of apache_beam/runners/worker/sdk_worker.py closes nothing when its line of control breaks, as in
-    jobs that fail. So such a job left threads and connections.
-    """
-    from apache_beam.runners.worker.sdk_worker import SdkHarness
-    from apache_beam.utils.sentinel import Sentinel
-
-    if hasattr(SdkHarness, "_akdl_run"):
-        return
-    SdkHarness._akdl_run = SdkHarness.run  # type: ignore[attr-defined]
-
-    def run(harness: Any) -> None:
-        try:
-            harness._akdl_run()
-        except BaseException:
-            harness._responses.put(Sentinel.sentinel)
-            harness._data_channel_factory.close()
-            harness._state_handler_factory.close()
-            harness._bundle_processor_cache.periodic_shutdown.cancel()
-            raise
-
-    SdkHarness.run = run  # type: ignore[assignment, method-assign]
-
-
 def forget_ended_clusters() -> None:
     """Let the JVM of this program forget mini clusters that have ended.
 
@@ -238,59 +179,6 @@ def forget_ended_clusters() -> None:
         for hook in field.get(None).keySet().toArray():
             if hook.getName() == "TaskExecutorFileMergingManager shutdown hook":
                 jvm.java.lang.Runtime.getRuntime().removeShutdownHook(hook)
-
-
-def keep_copies_of_errors_off_the_console() -> None:
-    """Let a Python worker inside the driver print no traceback of a failed function, unless AKDL_TRACEBACK asks for all.
-
-    Defect: `SdkHarness._execute` of apache_beam/runners/worker/sdk_worker.py prints it to stderr, beside logging it and sending
-    it to Flink, which raises it. So each error of a local job stood on the console twice. Where the job has ended
-    meanwhile, with its handler of logs, Python itself would print what was logged.
-    """
-    from apache_beam.runners.worker import sdk_worker
-
-    def show(*values: Any, **options: Any) -> None:
-        if os.environ.get("AKDL_TRACEBACK") == "full":
-            print(*values, **options)
-
-    vars(sdk_worker)["print"] = show  # found before the built-in one
-    logger = logging.getLogger(sdk_worker.__name__)
-    if not logger.handlers:
-        logger.addHandler(logging.NullHandler())
-
-
-def is_worker_process() -> bool:
-    """Whether this is a Python worker that Flink has started, and not a program in which a local job runs.
-
-    Defect: PyFlink has no call that tells. A worker with a process of its own is started by the module
-    pyflink/fn_execution/beam/beam_boot.py.
-    """
-    started_by = getattr(sys.modules["__main__"], "__spec__", None)
-    return started_by is not None and started_by.name == "pyflink.fn_execution.beam.beam_boot"
-
-
-def worker_of_this_thread() -> weakref.ref[SdkHarness] | None:
-    """Return Beam's worker that this thread works for; None where a test calls.
-
-    Defect: a worker that loses its line to Flink closes no function, and hands functions no way to ask whether it has
-    ended (`SdkHarness` of apache_beam/runners/worker/sdk_worker.py); it is found only among the callers of a function.
-    """
-    beam = sys.modules.get("apache_beam.runners.worker.sdk_worker")  # half a second to import, for programs without one
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and beam is not None:
-        worker = frame.f_locals.get("self")
-        if isinstance(worker, beam.SdkHarness):
-            return weakref.ref(worker)
-        frame = frame.f_back
-    return None
-
-
-def has_ended(worker: weakref.ref[SdkHarness] | None) -> bool:
-    """Whether a worker of Beam has ended; for the defect that `worker_of_this_thread` names. False where there is none."""
-    if worker is None:
-        return False
-    harness = worker()
-    return harness is None or not harness._alive
 
 
 def _keep_threads_apart(client: Any) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from akdl.near_names import did_you_mean
+from bridge.beam_workers import fix_workers
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.errors import readable
 from bridge.host.carried import runs_elsewhere
@@ -22,7 +23,6 @@ from bridge.workarounds import (
     column_names,
     columns_of,
     forget_ended_clusters,
-    keep_copies_of_errors_off_the_console,
     know_planner,
     log_handlers_kept,
 )
@@ -244,7 +244,7 @@ class TableSource(Operator[Any]):
         if not hasattr(table, "get_resolved_schema"):
             raise ConfigurationError(f"{type(self).__name__}: expected a PyFlink Table, got a {type(table).__name__}")
         know_planner(environment_of(table))
-        keep_copies_of_errors_off_the_console()  # the environment may be the user's own
+        fix_workers()  # the environment may be the user's own
         self._table = table
 
 

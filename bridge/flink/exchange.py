@@ -17,6 +17,7 @@ from pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from pyflink.fn_execution.coder_impl_fast import InternalRow
 
 from akdl.wire import Output
+from bridge.beam_workers import close_with_worker
 from bridge.codec.ipc import read_batch
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import BridgeError
@@ -72,6 +73,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._decoder = ColumnDecoder(self._settings.output_schema, source)
         self._attempt = runtime_context.get_attempt_number()
         self._start_member()
+        close_with_worker(self.close)
         self._gauges = ReportGauges(runtime_context.get_metrics_group(), lambda: self._member.report)
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from akdl.process.parent import STOPPED_S
 from akdl.process.preflight import TF1_OPERATOR
 from akdl.wire import ExtraInput, Task
+from bridge.beam_workers import is_worker_process
 from bridge.exceptions import ConfigurationError
 from bridge.group.roles import label
 from bridge.host.console import LogFile
@@ -19,7 +20,6 @@ from bridge.host.variables import variables
 from bridge.host.work_folder import WorkFolder
 from bridge.schema import table_columns
 from bridge.settings import UNCOMMITTED, GroupSettings
-from bridge.workarounds import is_worker_process
 
 logger = logging.getLogger(__name__)
 

@@ -25,6 +25,7 @@ from pyflink.datastream.state import MapStateDescriptor
 from pyflink.table import StreamTableEnvironment, Table
 
 from akdl.process.file_lock import try_lock
+from bridge.beam_workers import close_with_worker
 from bridge.codec.ipc import read_batch
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.flink.arrow_operators import KEY_AND_CHUNK, KEYED_CHUNK, START, Dealing, keyed, rows_for_members
@@ -132,6 +133,7 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
     def open(self, runtime_context: Any) -> None:
         """Make a place for pieces, which goes with the model process of this host, even if this one is killed."""
         self._process = model_process(self._settings)
+        close_with_worker(self.close)
         self._models = ModelRows(tempfile.mkdtemp(prefix="rows-", dir=self._process.folder))
         self._latest: set[int] = set()  # places of the rows of the latest whole model
         self._subtasks: dict[bytes, set[int]] = {}  # at each place that is known
@@ -253,6 +255,7 @@ class Deliver(KeyedProcessFunction):  # type: ignore[misc]
         self._lock: int | None = None
         self._attempt = runtime_context.get_attempt_number()
         self._process = model_process(self._settings)
+        close_with_worker(self.close)
 
     def close(self) -> None:
         """Let go of it."""

@@ -23,6 +23,7 @@ from pyflink.table import StreamTableEnvironment, Table
 
 from akdl.storage.model_place import PlacedModel
 from akdl.wire import Prediction
+from bridge.beam_workers import close_with_worker
 from bridge.codec.ipc import read_batch
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
@@ -138,13 +139,15 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
             self._settings.process.group, runtime_context.get_index_of_this_subtask(), runtime_context.get_attempt_number()
         )
         self._process = model_process(self._settings)
+        close_with_worker(self.close)
         self._status.loaded()
         self._metrics = PredictionMetrics(runtime_context.get_metrics_group(), self._process.description.load_s)
 
     def close(self) -> None:
-        """Let go of the process."""
+        """Let go of the process. Safe to call twice."""
         if hasattr(self, "_process"):
             self._process.close()
+            del self._process
             self._status.end()
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[InternalRow]:

@@ -12,16 +12,12 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from bridge.beam_workers import fix_workers
 from bridge.exceptions import ConfigurationError
 from bridge.host.carried import carry_own_packages
 from bridge.host.local_python import python_of_local_jobs
 from bridge.table_env import planning
-from bridge.workarounds import (
-    close_what_workers_leave,
-    end_flushers_with_their_worker,
-    keep_copies_of_errors_off_the_console,
-    know_planner,
-)
+from bridge.workarounds import know_planner
 from operators.flink.alink_settings import AlinkGlobalConfiguration, note_flink_home, port_of
 from operators.flink.java import start_java
 from operators.flink.slots import rest_of
@@ -272,8 +268,6 @@ def _checked(parallelism: int, config: dict[str, Any] | None) -> tuple[dict[str,
 
 def _local(parallelism: int, config: dict[str, str]) -> tuple[Any, Any]:
     start_java()
-    end_flushers_with_their_worker()
-    close_what_workers_leave()
     from pyflink.common import Configuration
     from pyflink.datastream import StreamExecutionEnvironment
 
@@ -370,7 +364,7 @@ def _with_table_env(env: Any, parallelism: int | None, config: dict[str, str]) -
     settings = EnvironmentSettings.in_batch_mode() if batch else EnvironmentSettings.in_streaming_mode()
     table_env = StreamTableEnvironment.create(env, environment_settings=settings)
     know_planner(table_env)
-    keep_copies_of_errors_off_the_console()
+    fix_workers()
     carry_own_packages(table_env)  # for functions of the user's own that use them, in jobs without an operator of ours
     return env, table_env
 

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
-from bridge.workarounds import (
-    close_what_workers_leave,
-    column_names,
-    columns_of,
-    forget_ended_clusters,
-    is_worker_process,
-)
+from bridge.workarounds import column_names, columns_of, forget_ended_clusters
 from operators import resetEnv, useLocalEnv
 from operators.flink.java import start_java
 from tests.support.leftovers import wait_until
@@ -87,24 +78,6 @@ def test_the_schema_of_a_wide_table_costs_no_calls_for_each_column(monkeypatch: 
     resetEnv()
 
 
-def test_this_program_is_no_worker_process() -> None:
-    assert not is_worker_process()
-
-
-@pytest.mark.process
-def test_what_a_worker_logs_after_the_end_of_its_job_is_not_on_the_console() -> None:
-    program = (
-        "import logging\n"
-        "from bridge.workarounds import keep_copies_of_errors_off_the_console as keep\n"
-        "keep(); keep()\n"
-        "logger = logging.getLogger('apache_beam.runners.worker.sdk_worker')\n"
-        "logger.error('Error processing instruction')\n"
-        "print(len(logger.handlers))\n"
-    )
-    run = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True)
-    assert (run.stdout, run.stderr) == ("1\n", "")
-
-
 def test_ended_clusters_leave_neither_hooks_nor_threads_of_loggers() -> None:
     start_java()
     from pyflink.java_gateway import get_gateway
@@ -116,15 +89,3 @@ def test_ended_clusters_leave_neither_hooks_nor_threads_of_loggers() -> None:
         jvm.java.lang.Runtime.getRuntime().addShutdownHook(hook)
     forget_ended_clusters()
     assert [jvm.java.lang.Runtime.getRuntime().removeShutdownHook(hook) for hook in hooks] == [False, True]
-
-
-def test_a_worker_whose_line_breaks_closes_what_it_has() -> None:
-    from apache_beam.runners.worker.sdk_worker import SdkHarness
-
-    close_what_workers_leave()
-    worker = Mock(_akdl_run=Mock(side_effect=ConnectionError("broken")))
-    with pytest.raises(ConnectionError):
-        SdkHarness.run(worker)
-    worker._data_channel_factory.close.assert_called_once()
-    worker._state_handler_factory.close.assert_called_once()
-    worker._bundle_processor_cache.periodic_shutdown.cancel.assert_called_once()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import pathlib
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from apache_beam.runners.worker.sdk_worker import SdkHarness
 
 from akdl.serving.model_stream import publish
 from akdl.storage.model_archive import pack
@@ -26,6 +28,7 @@ from operators import (
 from tests.e2e.stream_jobs import SentModels, all_rows, check_switches, running
 from tests.e2e.streams import counting
 from tests.serving import models
+from tests.support.leftovers import task_processes, wait_until
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf]
 
@@ -55,6 +58,11 @@ def log() -> Iterator[list[tuple[int, str]]]:
     yield lines
     logger.setLevel(level)
     logger.removeHandler(keep)
+
+
+def workers() -> list[SdkHarness]:
+    """Beam's workers of jobs that run in this program."""
+    return [each for each in gc.get_objects() if isinstance(each, SdkHarness) and getattr(each, "_alive", False)]
 
 
 def logged(lines: list[tuple[int, str]], level: int, *parts: str) -> list[str]:
@@ -105,6 +113,24 @@ def test_a_model_table_predicts_a_stream_and_so_does_a_stage_of_a_pipeline() -> 
     assert isinstance(stream, StreamOperator)
     rows = sorted(all_rows(stream.select("id, p, q")))
     assert rows == [(number, number % 5, 2.0 * (number % 5 + 2)) for number in range(300)]
+
+
+def test_workers_that_lose_their_lines_let_go_of_the_model_process(tmp_path: pathlib.Path) -> None:
+    """Beam's workers close no function then, and live in this program, which goes on; PyFlink runs the job, not we."""
+    sent = SentModels(tmp_path / "sent")
+    op = TFTableModelPredictStreamOp(
+        model_table(models.scaled(1.0)), outputSchemaStr="p DOUBLE", chunkRows=50, **FED,
+    ).linkFrom(
+        counting(getMLEnv().stenv, 1_000_000, per_second=100).select(ONES), sent.stream()
+    )  # fmt: skip
+    others, processes = set(workers()), task_processes()
+    with op.getOutputTable().execute().collect() as rows:
+        assert next(iter(rows))[1] == 3.0
+        sent.send(list(pack(models.scaled(2.0))))
+        assert next(row for row in rows if row[1] == 6.0), "all functions are open"
+        for worker in set(workers()) - others:
+            worker._control_channel.close()
+    wait_until(lambda: task_processes() == processes, "the process of the model has ended")
 
 
 def test_newer_models_of_a_folder_take_over_and_no_row_is_lost(tmp_path: pathlib.Path, log: list[tuple[int, str]]) -> None:

@@ -18,6 +18,7 @@ from bridge.flink.exchange import END_OF_INPUT, Exchange
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
 from tests.e2e.jobs import SCRIPTS
+from tests.support.beam_worker import Worker
 from tests.support.flink_functions import Subtask
 from tests.support.leftovers import task_processes, wait_until
 
@@ -276,6 +277,21 @@ def test_ports_are_held_on_until_the_function_is_closed(start: Start) -> None:
         socket.create_server(("", port)).close()
     subtask.function.close()
     socket.create_server(("", port)).close()
+
+
+def test_a_worker_that_loses_its_line_leaves_no_process_and_no_port(start: Start) -> None:
+    """Beam's worker closes no function then."""
+    ports = []
+
+    def work() -> None:
+        subtask = start("import time\ndef main(config):\n    time.sleep(1000)\n", is_streaming=True)
+        subtask.start()
+        ports.append(subtask.addresses[0].port)
+
+    with pytest.raises(ConnectionError):
+        Worker(work, ConnectionError("broken")).run()
+    assert not task_processes()
+    socket.create_server(("", ports[0])).close()
 
 
 def test_a_script_starts_when_all_addresses_are_known(start: Start) -> None:

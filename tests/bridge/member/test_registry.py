@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from apache_beam.runners.worker.sdk_worker import SdkHarness
 
 from akdl.wire import Report
 from bridge.member import registry
 from bridge.member.status import MemberStatus
+from tests.support.beam_worker import Worker
 from tests.support.leftovers import wait_until
 
 pytestmark = pytest.mark.process
-
-
-class Worker(SdkHarness):
-    """Beam's worker as far as a member knows it; the real one loses its line to Flink once in many cancelled jobs."""
-
-    def __init__(self) -> None:
-        self._alive = True
-
-    def open_function(self, member: Member) -> None:
-        registry.add(member)
 
 
 class Member:
@@ -38,14 +28,21 @@ class Member:
 
 
 def test_a_member_ends_with_its_worker() -> None:
-    gone, there = Worker(), Worker()
     orphan, other = Member(), Member()
-    gone.open_function(orphan)
-    there.open_function(other)
-    gone._alive = False
-    wait_until(lambda: orphan.is_stopped, "the member of the worker that has ended is stopped")
-    assert not other.is_stopped
-    other.stop()
+
+    def work() -> None:
+        registry.add(orphan)
+        worker.lose_line()
+        wait_until(lambda: orphan.is_stopped, "the member of the worker that has ended is stopped")
+        assert not other.is_stopped
+
+    def work_on() -> None:
+        registry.add(other)
+        worker.run()
+        other.stop()
+
+    worker = Worker(work)
+    Worker(work_on).run()
 
 
 def test_the_last_status_stays_until_the_job_has_ended() -> None:

@@ -1,0 +1,163 @@
+"""Beam's workers, in which Flink runs Python functions, and work-arounds for their defects.
+
+On a cluster a worker is a process. In a local job it is a thread of the driver, so what it leaves behind stays until the
+driver ends. Nothing of Beam and PyFlink is imported before a function needs it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from apache_beam.runners.worker.sdk_worker import SdkHarness
+
+_closing: weakref.WeakKeyDictionary[SdkHarness, list[Callable[[], None]]] = weakref.WeakKeyDictionary()
+"""What is called when a worker has ended."""
+_lock = threading.Lock()
+
+
+def fix_workers() -> None:
+    """Let workers inside this program end with nothing left, and print no errors that Flink raises. Safe to call twice."""
+    _end_flushers()
+    _close_what_workers_leave()
+    _keep_copies_of_errors_off_the_console()
+
+
+def worker_of_this_thread() -> weakref.ref[SdkHarness] | None:
+    """Return Beam's worker that this thread works for; None where a test calls.
+
+    Defect: a worker that loses its line to Flink closes no function, and hands functions no way to ask whether it has
+    ended (`SdkHarness` of apache_beam/runners/worker/sdk_worker.py); it is found only among the callers of a function.
+    """
+    beam = sys.modules.get("apache_beam.runners.worker.sdk_worker")  # half a second to import, for programs without one
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and beam is not None:
+        worker = frame.f_locals.get("self")
+        if isinstance(worker, beam.SdkHarness):
+            return weakref.ref(worker)
+        frame = frame.f_back
+    return None
+
+
+def has_ended(worker: weakref.ref[SdkHarness] | None) -> bool:
+    """Whether a worker has ended; for the defect that `worker_of_this_thread` names. False where there is none."""
+    if worker is None:
+        return False
+    harness = worker()
+    return harness is None or not harness._alive
+
+
+def close_with_worker(close: Callable[[], None]) -> None:
+    """Let `close` of a function be called at the end of its worker, which may not do it; see `fix_workers`.
+
+    Args:
+        close: Safe to call twice. It is called at once if the worker has ended while the function was opened.
+    """
+    worker = worker_of_this_thread()
+    harness = None if worker is None else worker()
+    if harness is None:
+        return
+    with _lock:
+        has_worker = not has_ended(worker)
+        if has_worker:
+            _closing.setdefault(harness, []).append(close)
+    if not has_worker:
+        close()
+
+
+def is_worker_process() -> bool:
+    """Whether this is a Python worker that Flink has started, and not a program in which a local job runs.
+
+    Defect: PyFlink has no call that tells. A worker with a process of its own is started by the module
+    pyflink/fn_execution/beam/beam_boot.py.
+    """
+    started_by = getattr(sys.modules["__main__"], "__spec__", None)
+    return started_by is not None and started_by.name == "pyflink.fn_execution.beam.beam_boot"
+
+
+def _end_flushers() -> None:
+    """Let the threads end that PyFlink starts for the output of each Python function, when the worker of the function ends.
+
+    Defect: `BeamTimeBasedOutputStream` of pyflink/fn_execution/beam/beam_stream_slow.py starts a `PeriodicThread` that its
+    `close` ends. A worker inside the driver ends without closing its functions (see `worker_of_this_thread`), so each local
+    job left about 20 threads that wake up every second.
+    """
+    from pyflink.fn_execution.utils.operation_utils import PeriodicThread
+
+    if hasattr(PeriodicThread, "_akdl_start"):
+        return
+    PeriodicThread._akdl_start = PeriodicThread.start
+
+    def start(thread: Any) -> None:
+        worker, function = worker_of_this_thread(), thread._function
+
+        def flush() -> None:
+            if has_ended(worker):
+                thread.cancel()
+            else:
+                function()
+
+        thread._function = flush
+        thread._akdl_start()
+
+    PeriodicThread.start = start
+
+
+def _close_what_workers_leave() -> None:
+    """Let a worker close its functions and its lines to Flink, however it ends.
+
+    Defect: `SdkHarness.run` of apache_beam/runners/worker/sdk_worker.py closes nothing when its line of control breaks, as in
+    jobs that fail or are cancelled, and never closes a function that is still being opened. So such a job left threads,
+    connections, ports and processes.
+    """
+    from apache_beam.runners.worker.sdk_worker import SdkHarness
+    from apache_beam.utils.sentinel import Sentinel
+
+    if hasattr(SdkHarness, "_akdl_run"):
+        return
+    SdkHarness._akdl_run = SdkHarness.run  # type: ignore[attr-defined]
+
+    def run(harness: Any) -> None:
+        try:
+            harness._akdl_run()
+        except BaseException:
+            harness._responses.put(Sentinel.sentinel)
+            harness._data_channel_factory.close()
+            harness._state_handler_factory.close()
+            harness._bundle_processor_cache.periodic_shutdown.cancel()
+            raise
+        finally:
+            with _lock:
+                closing = _closing.pop(harness, [])
+            with ExitStack() as stack:
+                for close in closing:
+                    stack.callback(close)
+
+    SdkHarness.run = run  # type: ignore[assignment, method-assign]
+
+
+def _keep_copies_of_errors_off_the_console() -> None:
+    """Let a worker print no traceback of a failed function, unless AKDL_TRACEBACK asks for all.
+
+    Defect: `SdkHarness._execute` of apache_beam/runners/worker/sdk_worker.py prints it to stderr, beside logging it and sending
+    it to Flink, which raises it. So each error of a local job stood on the console twice. Where the job has ended
+    meanwhile, with its handler of logs, Python itself would print what was logged.
+    """
+    from apache_beam.runners.worker import sdk_worker
+
+    def show(*values: Any, **options: Any) -> None:
+        if os.environ.get("AKDL_TRACEBACK") == "full":
+            print(*values, **options)
+
+    vars(sdk_worker)["print"] = show  # found before the built-in one
+    logger = logging.getLogger(sdk_worker.__name__)
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
