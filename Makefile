@@ -1,5 +1,7 @@
 # By hand and in CI the same targets. `make demo` and `make test` are all that a new machine needs.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
+# Images of containers like to set it. Hundreds of Pythons of the tests would each compile our modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 

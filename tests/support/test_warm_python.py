@@ -26,6 +26,13 @@ print(json.dumps([warm, os.getcwd(), dict(os.environ), sys.argv[1:], sys.executa
 print("error", file=sys.stderr)
 sys.exit(int(sys.argv[1]))
 """
+_LEFT_OPEN = """
+import atexit, threading
+left = open("left", "w")
+left.write("written")
+atexit.register(print, "handler")
+threading.Thread(target=lambda: threading.Event().wait(0.1) or print("thread")).start()
+"""
 _SIGNALS = """
 import os, signal, subprocess, sys, threading
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
@@ -66,6 +73,12 @@ def test_it_ends_as_the_module_does(tmp_path: pathlib.Path, text: str, status: i
     _, errors = process.communicate()
     assert process.returncode == status
     assert (b"Traceback" in errors) == (status == 1)
+
+
+def test_what_it_leaves_open_is_closed_and_threads_are_waited_for(tmp_path: pathlib.Path) -> None:
+    output, errors = _start(tmp_path, _LEFT_OPEN).communicate()
+    assert (output, errors) == (b"thread\nhandler\n", b"")
+    assert (tmp_path / "left").read_text() == "written"
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 7), (signal.SIGKILL, -signal.SIGKILL)])
