@@ -29,11 +29,15 @@ TESTS_AT_ONCE ?= 3
 SLOW_TESTS_AT_ONCE ?= 3
 PYTEST := $(BIN)/python -m pytest
 
-test: setup
+ARCHIVE := .venv/flink.jsa
+$(ARCHIVE): $(INSTALLED)
+	$(BIN)/python -m tests.support.class_archive
+
+test: setup $(ARCHIVE)
 	$(PYTEST) -m 'not (cluster or slow)' --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 
 # Clusters of several TaskManagers, groups that train in jobs, other versions, examples and benchmarks.
-test-slow: setup
+test-slow: setup $(ARCHIVE)
 	$(PYTEST) -m 'cluster or slow' --numprocesses $(SLOW_TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 
 # The tiers of `make test`, each alone.

@@ -9,6 +9,7 @@ import tempfile
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from akdl.storage.files import sha256_of
@@ -171,12 +172,11 @@ def test_a_model_with_2500_inputs_predicts_a_table_of_as_many_columns(tmp_path: 
     model = tf.Module()
     serve = tf.function(lambda **columns: {"total": tf.add_n(list(columns.values()))}).get_concrete_function(**signature)
     tf.saved_model.save(model, str(tmp_path / "model"), {"serving_default": serve})
-    columns = ", ".join(f"CAST(id + {number} AS FLOAT) AS {name}" for number, name in enumerate(names))
-    wide = getMLEnv().btenv.sql_query(f"SELECT id, {columns} FROM (VALUES (0), (1)) AS v(id)")
+    wide = pd.DataFrame({"id": [0, 1], **{name: np.float32([number, number + 1]) for number, name in enumerate(names)}})
     op = TFSavedModelPredictBatchOp(
         modelPath=str(tmp_path / "model"), selectedCols=names, outputSchemaStr="total DOUBLE", reservedCols=["id"]
     )
-    found = TableSourceBatchOp(wide).link(op).collectToDataframe().sort_values("id")
+    found = BatchOperator.fromDataframe(wide).link(op).collectToDataframe().sort_values("id")
     assert found.total.tolist() == [sum(range(2500)), sum(range(2500)) + 2500]
 
 

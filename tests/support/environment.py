@@ -9,18 +9,16 @@ import shutil
 import signal
 import tempfile
 
+from tests.support.class_archive import SHORT_LIVED, archive_options
+
 if "PYTEST_XDIST_WORKER" in os.environ:  # tests beside these must not see their files, and find what is left behind
     os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix=os.environ["PYTEST_XDIST_WORKER"])
     atexit.register(shutil.rmtree, tempfile.tempdir, ignore_errors=True)
 
-# Most JVMs of tests live for seconds: a better compiler, threads that collect garbage, and the check of Flink's own classes
-# would take half of their processor time, to no avail. Clusters of tests check them: see tests/support/flink_cluster.py.
+# Clusters of tests check Flink's own classes, see tests/support/flink_cluster.py; the JVM of a program need not do it too.
 # Mini clusters that tests share keep their network buffers, beside which others must have room.
-os.environ.setdefault(
-    "JVM_ARGS",
-    "-Xmx1g -XX:MaxDirectMemorySize=3g -XX:+UseSerialGC "
-    "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
-)
+_UNCHECKED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
+os.environ.setdefault("JVM_ARGS", " ".join([*SHORT_LIVED, "-XX:MaxDirectMemorySize=3g", *_UNCHECKED, *archive_options()]))
 
 os.environ.setdefault("AKDL_PROGRESS", "0")  # tests that look at what is printed want nothing beside it
 

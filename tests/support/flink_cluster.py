@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import pathlib
@@ -20,6 +21,7 @@ from typing import Any
 import pyflink
 
 from operators.flink.java import ensure_java
+from tests.support.class_archive import SHORT_LIVED, archive_options
 from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.network import Network
@@ -229,11 +231,18 @@ def _java(entry_point: str, variables: Mapping[str, str]) -> list[str]:
     java = os.path.join(variables["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in variables else "java"
     conf = pathlib.Path(variables["FLINK_CONF_DIR"])
     return [
-        java, "-Xmx1g", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=1g", "-XX:MaxMetaspaceSize=256m", *_openings(conf),
+        java, *SHORT_LIVED, "-XX:MaxDirectMemorySize=1g", "-XX:MaxMetaspaceSize=256m", *archive_options(), *_openings(conf),
         f"-Dlog4j.configurationFile=file:{conf}/log4j-console.properties",
-        "-classpath", f"{variables['FLINK_LIB_DIR']}/*",
+        "-classpath", os.pathsep.join(_jars(variables)),
         entry_point, "--configDir", str(conf),
     ]  # fmt: skip
+
+
+def _jars(variables: Mapping[str, str]) -> list[str]:
+    """Return the jars of the lib folder, where they lie and in the order of a program's JVM, as the archive of classes needs it."""
+    all_jars = glob.glob(str(FLINK_HOME / "lib" / "*.jar")) + glob.glob(str(FLINK_HOME / "opt" / "flink-python*.jar"))
+    names = os.listdir(variables["FLINK_LIB_DIR"])
+    return [jar for jar in all_jars if os.path.basename(jar) in names]
 
 
 def _task_managers(count: int, variables: Mapping[str, str], network: Network | None) -> Iterator[list[str]]:
