@@ -21,7 +21,8 @@ def test_a_cluster_that_no_longer_answers_is_named(tmp_path: pathlib.Path) -> No
     (tmp_path / "cluster").mkdir()
     marker = tmp_path / "runs"
     with flink_cluster(tmp_path / "cluster", task_managers=1, slots=1) as cluster:
-        useRemoteEnv(cluster.host, cluster.rest_port, 1)
+        # By default each of several calls is tried for ten seconds.
+        useRemoteEnv(cluster.host, cluster.rest_port, 1, config={"rest.retry.max-attempts": 2, "rest.retry.delay": 100})
         rows = sequence(getMLEnv().btenv, 10).link(script_op("waits.py", "id BIGINT", userParams={"marker": str(marker)}))
 
         def kill() -> None:
