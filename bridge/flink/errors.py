@@ -71,6 +71,11 @@ def _reason(text: str) -> str | None:
             "Flink: java.lang.OutOfMemoryError: Metaspace. A TaskManager has loaded Flink's Python library for each job anew, "
             "and never unloads it: put opt/flink-python-*.jar into the lib folder of the cluster"
         )
+    if innermost == "java.lang.StackOverflowError":
+        innermost += (
+            ". A CSV file of a thousand columns, or a very long expression, needs more stack than Flink's threads have. "
+            "Start a program with a local job with JVM_ARGS=-Xss16m; on a cluster set env.java.opts.all: -Xss16m"
+        )
     if "Cannot map checkpoint/savepoint state" in innermost:
         innermost += (
             ". The savepoint is of a job with other operators, parallelism, numWorkers or numPSs: take those of that job, or "

@@ -123,6 +123,7 @@ def test_an_error_without_a_java_cause_stays() -> None:
             "java.lang.OutOfMemoryError: Metaspace. Some more advice of Flink's",
             ": put opt/flink-python-*.jar into the lib folder of the cluster",
         ),
+        ("java.lang.StackOverflowError", "Start a program with a local job with JVM_ARGS=-Xss16m"),
         ("IllegalStateException: Cannot map checkpoint/savepoint state for operator 1", "numWorkers or numPSs"),
         ("java.lang.RuntimeException: Job restarted", "write them to a table instead (insertInto(...))"),
         (
