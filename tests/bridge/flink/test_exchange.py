@@ -284,7 +284,7 @@ def test_a_worker_that_loses_its_line_leaves_no_process_and_no_port(start: Start
     ports = []
 
     def work() -> None:
-        subtask = start("import time\ndef main(config):\n    time.sleep(1000)\n", is_streaming=True)
+        subtask = start()  # whose script waits for rows
         subtask.start()
         ports.append(subtask.addresses[0].port)
 
