@@ -17,6 +17,7 @@ from typing import Any, Dict, List, Optional, Sequence
 from akdl.serving.errors import ServingError
 from akdl.serving.runners import FunctionRunner, SessionRunner, runs_eagerly
 from akdl.serving.signature import Signature, TensorDescription, read_signatures
+from akdl.serving.tensorflow_import import import_tensorflow
 from akdl.storage.model_archive import ModelError, find_saved_model, write_model
 from akdl.storage.model_place import put_model
 
@@ -127,6 +128,7 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m akdl.serving.check FOLDER\n")
         return 2
+    import_tensorflow()
     try:
         said = describe(arguments[0])
     except (ModelError, ServingError) as error:

@@ -31,6 +31,7 @@ from akdl.serving.live_model import LiveModel
 from akdl.serving.model import ServedModel
 from akdl.serving.model_stream import ModelFolderWatch
 from akdl.serving.output_cells import OutputColumn
+from akdl.serving.tensorflow_import import import_tensorflow
 from akdl.storage.model_archive import ModelError
 from akdl.wire import (
     BadRow,
@@ -102,6 +103,7 @@ class ModelServer:
         """Load the model; clients wait for it."""
         started = time.monotonic()
         try:
+            import_tensorflow()
             self._load()
         except Exception as error:  # any error has to reach the clients
             self._description = Description(failure=_failure(error))
