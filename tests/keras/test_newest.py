@@ -44,7 +44,12 @@ MODELS = [
     "test_operator.py::test_a_batch_operator_gets_the_model_as_rows",
     "test_saved_function.py",
     "test_saving.py",
-    "../models/test_keras_sequential.py",
+    "../models/test_keras_sequential.py::test_labels_come_back[names0-STRING]",  # two; how others become numbers is not Keras's
+    "../models/test_keras_sequential.py::test_labels_come_back[names4-STRING]",  # three
+    "../models/test_keras_sequential.py::test_regression_with_a_seed",
+    "../models/test_keras_sequential.py::test_the_best_epoch_is_kept",
+    "../models/test_keras_sequential.py::test_training_goes_on_from_a_checkpoint",
+    "../models/test_keras_sequential.py::test_wrong",
 ]
 
 

@@ -20,6 +20,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # tests beside these must not see their
 _UNCHECKED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 os.environ.setdefault("JVM_ARGS", " ".join([*SHORT_LIVED, "-XX:MaxDirectMemorySize=3g", *_UNCHECKED, *archive_options()]))
 
+# Other processes need the other processors; more threads would only wait for each other.
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+
 os.environ.setdefault("AKDL_PROGRESS", "0")  # tests that look at what is printed want nothing beside it
 
 ENVIRONMENT = dict(os.environ)

@@ -34,6 +34,6 @@ def pack(folder: pathlib.Path, target: str, inside: str = "") -> str:
                 content = os.readlink(path).encode() if path.is_symlink() else b"" if path.is_dir() else path.read_bytes()
                 archive.writestr(info, content)
     else:
-        with tarfile.open(target, "w:gz") as tar:
+        with tarfile.open(target, "w:gz", compresslevel=1) as tar:  # quick: some are of a hundred megabytes
             tar.add(folder, arcname=inside or ".")
     return target
