@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 _closing: weakref.WeakKeyDictionary[SdkHarness, list[Callable[[], None]]] = weakref.WeakKeyDictionary()
 """What is called when a worker has ended."""
+_running: set[SdkHarness] = set()
 _lock = threading.Lock()
+
+_LOOK_S = 0.01
 
 
 def fix_workers() -> None:
@@ -71,6 +75,35 @@ def close_with_worker(close: Callable[[], None]) -> None:
             _closing.setdefault(harness, []).append(close)
     if not has_worker:
         close()
+
+
+def end_workers(timeout_s: float = 5.0) -> None:
+    """End the workers inside this program and wait for them and their functions; for the end of the program.
+
+    Defect: their threads are daemons, which CPython before 3.14 ends where they next ask for its lock. In a destructor of C++,
+    such as those of Arrow's buffers, that aborts the program (python/cpython#87135). "terminate called without an active
+    exception" was seen once.
+    """
+    for harness in list(_running):
+        harness._control_channel.close()  # as if the line to Flink were lost
+    deadline = time.monotonic() + timeout_s
+    while _is_at_work() and time.monotonic() < deadline:
+        time.sleep(_LOOK_S)
+
+
+def _is_at_work() -> bool:
+    """Whether a thread of this program is that of a worker, or does what Flink has asked a worker for."""
+    beam = sys.modules.get("apache_beam.runners.worker.sdk_worker")
+    if beam is None:
+        return False
+    work = {beam.SdkHarness.run.__code__, beam.SdkHarness._execute.__code__}
+    for thread_frame in sys._current_frames().values():
+        frame: FrameType | None = thread_frame
+        while frame is not None:
+            if frame.f_code in work:
+                return True
+            frame = frame.f_back
+    return False
 
 
 def is_worker_process() -> bool:
@@ -126,6 +159,7 @@ def _close_what_workers_leave() -> None:
     SdkHarness._akdl_run = SdkHarness.run  # type: ignore[attr-defined]
 
     def run(harness: Any) -> None:
+        _running.add(harness)
         try:
             harness._akdl_run()
         except BaseException:
@@ -135,6 +169,7 @@ def _close_what_workers_leave() -> None:
             harness._bundle_processor_cache.periodic_shutdown.cancel()
             raise
         finally:
+            _running.discard(harness)
             with _lock:
                 closing = _closing.pop(harness, [])
             with ExitStack() as stack:

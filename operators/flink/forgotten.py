@@ -6,6 +6,7 @@ import atexit
 import sys
 from collections.abc import Callable, Collection
 
+from bridge.beam_workers import end_workers
 from bridge.host.console import tell
 from bridge.member import registry
 
@@ -49,8 +50,8 @@ def forgotten() -> list[str]:
 
 
 @atexit.register
-def _tell() -> None:
-    if hasattr(sys, "last_value"):  # an error has ended the program, and is told
-        return
-    for text in forgotten():
-        tell(text)
+def _tell_and_end() -> None:
+    if not hasattr(sys, "last_value"):  # an error has ended the program, and is told
+        for text in forgotten():
+            tell(text)
+    end_workers()

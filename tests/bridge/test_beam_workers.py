@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from unittest.mock import Mock
 
 import pytest
 
-from bridge.beam_workers import close_with_worker, is_worker_process
+from bridge.beam_workers import close_with_worker, end_workers, is_worker_process
 from tests.support.beam_worker import Worker
 
 pytestmark = pytest.mark.flink
@@ -83,3 +87,44 @@ def test_a_function_without_a_worker_closes_itself() -> None:
     close = Mock()
     close_with_worker(close)
     close.assert_not_called()
+
+
+@contextmanager
+def running(lose_line: Mock, lost: threading.Event, close: Mock) -> Iterator[None]:
+    """Run a worker with one function in a thread until its line is lost."""
+    at_work = threading.Event()
+
+    def work() -> None:
+        close_with_worker(close)
+        at_work.set()
+        lost.wait()
+
+    def run() -> None:
+        with contextlib.suppress(ConnectionError):
+            worker.run()
+
+    worker = Worker(work, ConnectionError("lost"))
+    worker._control_channel = Mock(close=lose_line)
+    thread = threading.Thread(target=run)
+    thread.start()
+    at_work.wait()
+    try:
+        yield
+    finally:
+        lost.set()
+        thread.join()
+
+
+def test_workers_have_ended_with_their_functions_when_the_program_ends() -> None:
+    lost, close = threading.Event(), Mock()
+    with running(Mock(side_effect=lost.set), lost, close):
+        end_workers()
+        close.assert_called_once()
+
+
+def test_a_worker_that_does_not_end_holds_nobody_up() -> None:
+    lose_line, close = Mock(), Mock()
+    with running(lose_line, threading.Event(), close):
+        end_workers(timeout_s=0.05)
+        lose_line.assert_called_once()
+        close.assert_not_called()
