@@ -14,15 +14,16 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import chain
+from traceback import walk_stack
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from apache_beam.runners.worker.sdk_worker import SdkHarness
 
-_closing: weakref.WeakKeyDictionary[SdkHarness, list[Callable[[], None]]] = weakref.WeakKeyDictionary()
-"""What is called when a worker has ended."""
-_running: set[SdkHarness] = set()
+_closing: dict[SdkHarness, list[Callable[[], None]]] = {}
+"""The workers that run, and what is called when they have ended."""
 _lock = threading.Lock()
 
 _LOOK_S = 0.01
@@ -84,7 +85,9 @@ def end_workers(timeout_s: float = 5.0) -> None:
     such as those of Arrow's buffers, that aborts the program (python/cpython#87135). "terminate called without an active
     exception" was seen once.
     """
-    for harness in list(_running):
+    with _lock:
+        running = list(_closing)
+    for harness in running:
         harness._control_channel.close()  # as if the line to Flink were lost
     deadline = time.monotonic() + timeout_s
     while _is_at_work() and time.monotonic() < deadline:
@@ -97,13 +100,8 @@ def _is_at_work() -> bool:
     if beam is None:
         return False
     work = {beam.SdkHarness.run.__code__, beam.SdkHarness._execute.__code__}
-    for thread_frame in sys._current_frames().values():
-        frame: FrameType | None = thread_frame
-        while frame is not None:
-            if frame.f_code in work:
-                return True
-            frame = frame.f_back
-    return False
+    frames = chain.from_iterable(walk_stack(frame) for frame in sys._current_frames().values())
+    return any(frame.f_code in work for frame, _ in frames)
 
 
 def is_worker_process() -> bool:
@@ -159,7 +157,8 @@ def _close_what_workers_leave() -> None:
     SdkHarness._akdl_run = SdkHarness.run  # type: ignore[attr-defined]
 
     def run(harness: Any) -> None:
-        _running.add(harness)
+        with _lock:
+            _closing[harness] = []
         try:
             harness._akdl_run()
         except BaseException:
@@ -169,9 +168,8 @@ def _close_what_workers_leave() -> None:
             harness._bundle_processor_cache.periodic_shutdown.cancel()
             raise
         finally:
-            _running.discard(harness)
             with _lock:
-                closing = _closing.pop(harness, [])
+                closing = _closing.pop(harness)
             with ExitStack() as stack:
                 for close in closing:
                     stack.callback(close)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from unittest.mock import Mock
 
 import pytest
@@ -100,7 +99,7 @@ def running(lose_line: Mock, lost: threading.Event, close: Mock) -> Iterator[Non
         lost.wait()
 
     def run() -> None:
-        with contextlib.suppress(ConnectionError):
+        with suppress(ConnectionError):
             worker.run()
 
     worker = Worker(work, ConnectionError("lost"))

@@ -9,7 +9,8 @@ from traceback import walk_stack
 @atexit.register  # the first, and so the last to be called
 def _show_what_runs() -> None:
     frames = chain.from_iterable(walk_stack(frame) for frame in sys._current_frames().values())
-    print("at work:", sorted({frame.f_code.co_name for frame, _ in frames} & {"process_bundle", "_akdl_run"}))
+    of_workers = {frame.f_code.co_name for frame, _ in frames if frame.f_globals["__name__"].endswith(".sdk_worker")}
+    print("at work:", sorted(of_workers & {"process_bundle", "run"}))
 
 
 from operators import useLocalEnv  # noqa: E402  after the registration
