@@ -13,7 +13,7 @@ from akdl.storage.files import FileError
 from akdl.storage.model_archive import ModelError
 from bridge.exceptions import ConfigurationError
 from operators.ak_file import read_rows
-from operators.params.accessors import PredictParams
+from operators.params.saved import KNOWN, saved_params
 from operators.prepare.model_file import packed_model, packed_rows
 
 _DELIMITER = "__ALINK_META_ROW_DELIMITER__"
@@ -21,8 +21,12 @@ _TABLE, _SAVED_MODEL = "TFTableModelPredictor", "TFSavedModelPredictor"
 _PARENTS = ("PipelineModel", "Pipeline")
 
 
-def read_alink_pipeline(path: str) -> list[dict[str, Any]]:
+def read_alink_pipeline(path: str, trusted: bool) -> list[dict[str, Any]]:
     """Return the stages of a pipeline: type, params, and `model`, the path of a file of its SavedModel.
+
+    Args:
+        path: Of the file.
+        trusted: See `operators.params.saved.saved_params`.
 
     Raises:
         ConfigurationError: The file is no such pipeline, or has a stage of another kind.
@@ -32,7 +36,7 @@ def read_alink_pipeline(path: str) -> list[dict[str, Any]]:
     try:
         (text,) = described
         nodes = json.loads(json.loads(text.split(_DELIMITER)[0])["stages"])
-        return [_stage(path, number, node, rows) for number, node in enumerate(nodes) if _is_stage(node)]
+        return [_stage(path, number, node, rows, trusted) for number, node in enumerate(nodes) if _is_stage(node)]
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         if isinstance(error, (ModelError, FileError)):
             raise ConfigurationError(f"{path}: {error}") from None
@@ -47,18 +51,20 @@ def _class_of(node: dict[str, Any]) -> str:
     return str(node["identifier"]).rpartition(".")[2]
 
 
-def _stage(path: str, number: int, node: dict[str, Any], rows: list[tuple[Any, ...]]) -> dict[str, Any]:
+def _stage(path: str, number: int, node: dict[str, Any], rows: list[tuple[Any, ...]], trusted: bool) -> dict[str, Any]:
     kind = _class_of(node)
     if kind not in (_TABLE, _SAVED_MODEL):
         raise ConfigurationError(f"{path}: the stage {kind} has no counterpart here: only {_TABLE} and {_SAVED_MODEL} do")
-    values = {name: json.loads(value) for name, value in node["params"]["params"].items() if value is not None}
-    known = {name for param in PredictParams.params for name in param.names}
-    params = {name: value for name, value in values.items() if name in known}
+    given = {name: json.loads(value) for name, value in node["params"]["params"].items() if name in KNOWN and value is not None}
+    params = saved_params(f"{path}, stage {kind}", given, trusted)
+    model_path, model_file = params.pop("modelPath", None), params.pop("modelFilePath", None)
     if kind == _SAVED_MODEL:
-        model, params["cellsHoldBatches"] = packed_model(values["modelPath"]), True
-    elif values.get("modelFilePath") is not None:
+        if model_path is None:
+            raise ConfigurationError(f"{path}: the stage {kind} has no modelPath")
+        model, params["cellsHoldBatches"] = packed_model(model_path), True
+    elif model_file is not None:
         raise ConfigurationError(f"{path}: the model of a stage is in another file: set it as modelFilePath of a {_TABLE}")
     else:
         id_place, text_place = (place + 1 for place in node["schemaIndices"])
         model = packed_rows((row[id_place], row[text_place]) for row in rows if row[0] == number)
-    return {"type": kind, "params": PredictParams(**params)._values_of_all(), "model": model}
+    return {"type": kind, "params": params, "model": model}

@@ -16,6 +16,8 @@ from bridge.exceptions import ConfigurationError
 from bridge.schema import Column, Schema
 from operators.ak_file import is_ak_file
 from operators.alink_pipeline import read_alink_pipeline
+from operators.params.accessors import PredictStreamParams
+from operators.params.saved import saved_params
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,6 +35,7 @@ class LocalPredictor:
     Args:
         path: What `PipelineModel.save` has written, at any address: a path, http(s), or what fsspec reaches.
         inputSchemaStr: Columns of the rows: "name type, name type".
+        trusted: Whether the file may name code, hosts, files or environments, see `PipelineModel.load`.
 
     Example:
         with LocalPredictor("pipeline.akdl", "x0 FLOAT, x1 FLOAT") as predictor:
@@ -42,7 +45,7 @@ class LocalPredictor:
         ConfigurationError: The file is no pipeline, or its stages do not fit the columns.
     """
 
-    def __init__(self, path: str, inputSchemaStr: str) -> None:
+    def __init__(self, path: str, inputSchemaStr: str, trusted: bool = False) -> None:
         owned_folder.sweep()
         self._owned = owned_folder.OwnedFolder("akdl_local_")
         self._owned.remove_at_exit()
@@ -50,7 +53,7 @@ class LocalPredictor:
         self._models: list[RowPredictor] = []
         try:
             columns: Sequence[Column] = Schema.parse(inputSchemaStr).columns
-            for stage in read_pipeline(fetch_pipeline(path, self._folder), self._folder):
+            for stage in read_pipeline(fetch_pipeline(path, self._folder), self._folder, trusted):
                 model, columns = _load(stage, columns)
                 self._models.append(model)
         except BaseException:
@@ -119,14 +122,19 @@ def fetch_pipeline(address: str, folder: str) -> str:
         raise ConfigurationError(f"the saved pipeline model cannot be read: {error}") from None
 
 
-def read_pipeline(path: str, folder: str) -> list[dict[str, Any]]:
+def read_pipeline(path: str, folder: str, trusted: bool) -> list[dict[str, Any]]:
     """Return the stages of a saved pipeline model: type, params, and `model`, the path of its model unpacked into `folder`.
+
+    Args:
+        path: Of the file.
+        folder: An existing folder.
+        trusted: See `operators.params.saved.saved_params`.
 
     Raises:
         ConfigurationError: The file is no pipeline model.
     """
     if is_ak_file(path):
-        return read_alink_pipeline(path)
+        return read_alink_pipeline(path, trusted)
     try:
         with damage_is_named(), zipfile.ZipFile(path) as file:
             description = json.loads(file.read(DESCRIPTION))
@@ -134,6 +142,7 @@ def read_pipeline(path: str, folder: str) -> list[dict[str, Any]]:
                 raise ConfigurationError(f"{path}: a pipeline model of version {description['version']}, expected 1")
             stages: list[dict[str, Any]] = description["stages"]
             for number, stage in enumerate(stages):
+                stage["params"] = saved_params(f"{path}, stage {number}", stage["params"], trusted)
                 # The name is ours and not the file's: nothing can be written elsewhere.
                 target = os.path.join(folder, f"akdl_model_{os.path.basename(folder)}_{number}.zip")
                 with file.open(f"model_{number}.zip") as source, open(target, "wb") as copy:
@@ -148,7 +157,7 @@ def _load(stage: dict[str, Any], columns: Sequence[Column]) -> tuple[RowPredicto
     """Return the model of a stage and the columns that it makes of these."""
     from akdl.serving.row_predictor import RowPredictor
 
-    params, outputs = stage["params"], Schema.parse(stage["params"]["outputSchemaStr"])
+    params, outputs = PredictStreamParams(**stage["params"])._values_of_all(), Schema.parse(stage["params"]["outputSchemaStr"])
     model = RowPredictor(
         stage["model"],
         [column.name for column in columns],
@@ -162,7 +171,7 @@ def _load(stage: dict[str, Any], columns: Sequence[Column]) -> tuple[RowPredicto
         infer_batch_size=params["inferBatchSize"],
         intra_op_parallelism=params["intraOpParallelism"],
         cells_hold_batches=params["cellsHoldBatches"],
-        defaults=json.loads(params.get("defaults", "{}")),  # pipelines of earlier versions and of Alink have none
+        defaults=json.loads(params["defaults"]),
     )
     by_name = {column.name: column for column in (*columns, *outputs)}
     return model, [by_name[name] for name in model.output_columns]

@@ -18,6 +18,7 @@ from operators.local_predictor import DESCRIPTION, LocalPredictor, fetch_pipelin
 from operators.params.accessors import PredictStreamParams, SavedModelPredictStreamParams, TrainerParams
 from operators.params.param import WithParams
 from operators.params.rendering import Description, Rendered
+from operators.params.saved import HARMLESS
 from operators.predict_batch import (
     TableModelPredictBatchOp,
     TFSavedModelPredictBatchOp,
@@ -30,8 +31,6 @@ from operators.prepare.model_file import packed_model
 from operators.script_batch import TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
 from operators.sinks import AkSinkBatchOp
 from operators.stream_operator import StreamOperator
-
-_OF_THIS_HOST = {"modelPath", "modelFilePath", "modelStreamFilePath", "modelStreamStartTime", "pythonEnv", "envVars"}
 
 _Op = TypeVar("_Op", bound=Union[BatchOperator, StreamOperator])
 _Table = TypeVar("_Table", bound="TableModelPredictor")
@@ -301,17 +300,21 @@ class PipelineModel(Rendered):
         return self
 
     @staticmethod
-    def load(path: str) -> PipelineModel:
+    def load(path: str, trusted: bool = False) -> PipelineModel:
         """Read what `save` has written, at any address: a path, http(s), or what fsspec reaches.
 
+        Args:
+            path: Of the file.
+            trusted: Whether the file may name code, hosts, files or environments, such as `pythonEnv` and `envVars`, or
+                `modelPath` in a pipeline of Alink. Only for files whose maker you trust.
+
         Raises:
-            ConfigurationError: The file is no pipeline model.
+            ConfigurationError: The file is no pipeline model, or names something of the kind and is not trusted.
         """
         model = PipelineModel()
         folder = tempfile.mkdtemp(dir=program_folder())
-        for stage in read_pipeline(fetch_pipeline(path, folder), folder):
-            params = {name: value for name, value in stage["params"].items() if value is not None}
-            predictor = TFTableModelPredictor(**params)
+        for stage in read_pipeline(fetch_pipeline(path, folder), folder, trusted):
+            predictor = TFTableModelPredictor(**stage["params"])
             predictor._file = named_by_content(stage["model"], "model")[0]
             model._stages.append(predictor)
         return model
@@ -331,4 +334,4 @@ class PipelineModel(Rendered):
 def _portable(stage: _Predictor) -> dict[str, Any]:
     """Return the parameters of a predictor that have a meaning elsewhere: not where its model or its Python is here."""
     values = stage._values_of_all()
-    return {name: value for name, value in values.items() if name not in _OF_THIS_HOST}
+    return {name: value for name, value in values.items() if name in HARMLESS}

@@ -7,6 +7,7 @@ import ipaddress
 import json
 import numbers
 import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, split_watermark
 from operators.params.function_script import FunctionScript, script_of
 
+_LARGEST = sys.float_info.max  # an integer beyond it has no float
 _OWN_VARIABLES = {"PATH", "PYTHONPATH", "TF_CONFIG", "TMPDIR"}
 
 
@@ -116,16 +118,20 @@ def count(smallest: int) -> Callable[[Any], int]:
     return convert
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
 def positive(value: Any) -> float:
     """Take a number greater than 0."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < float("inf"):
+    if not _is_number(value) or not 0 < value <= _LARGEST:
         raise ValueError("a number greater than 0")
     return float(value)
 
 
 def fraction(value: Any) -> float:
     """Take a number from 0 to less than 1."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) < 1:
+    if not _is_number(value) or not 0 <= value < 1:
         raise ValueError("a number from 0 to less than 1")
     return float(value)
 
@@ -139,7 +145,7 @@ def only_zero(value: Any) -> int:
 
 def seconds(value: Any) -> float:
     """Take a number of seconds, 0 or more."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) < float("inf"):
+    if not _is_number(value) or not 0 <= value <= _LARGEST:
         raise ValueError("a number of seconds, 0 or more")
     return float(value)
 

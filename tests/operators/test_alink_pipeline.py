@@ -13,7 +13,7 @@ import pytest
 from akdl.storage.model_archive import pack
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
-from operators import PipelineModel, TFTableModelPredictor
+from operators import LocalPredictor, PipelineModel, TFTableModelPredictor
 from operators.ak_file import AkWriter
 from operators.alink_pipeline import read_alink_pipeline
 
@@ -54,9 +54,11 @@ def node(identifier: str = PREDICTOR, params: dict[Any, Any] = PARAMS, **others:
 def test_stages_have_their_params_and_models(tmp_path: pathlib.Path, model: list[Any]) -> None:
     scaler = node("com.alibaba.alink.pipeline.PipelineModel", {}, schemaIndices=None)
     path = saved(tmp_path / "p.ak", [scaler, node(parent=1)], [(2, text, number) for number, text in model[::-1]])
-    (stage,) = read_alink_pipeline(path)
-    assert (stage["type"], stage["params"]["outputSchemaStr"]) == ("TFTableModelPredictor", "y FLOAT")
-    assert (stage["params"]["selectedCols"], stage["params"]["inferBatchSize"]) == (["a", "b"], 256)
+    (stage,) = read_alink_pipeline(path, trusted=False)
+    assert (stage["type"], stage["params"]) == (
+        "TFTableModelPredictor",
+        {"outputSchemaStr": "y FLOAT", "selectedCols": ["a", "b"]},
+    )
     with zipfile.ZipFile(stage["model"]) as file:
         assert file.read("saved_model.pb") == b"the model"
     (loaded,) = PipelineModel.load(path).getTransformers()
@@ -66,8 +68,29 @@ def test_stages_have_their_params_and_models(tmp_path: pathlib.Path, model: list
 def test_a_stage_with_a_saved_model_has_cells_with_batches(tmp_path: pathlib.Path, model: list[Any]) -> None:
     params = {**PARAMS, "modelPath": json.dumps(str(tmp_path / "exported"))}
     identifier = PREDICTOR.replace("Table", "Saved")
-    (stage,) = read_alink_pipeline(saved(tmp_path / "p.ak", [node(identifier, params, schemaIndices=None)]))
-    assert stage["params"]["cellsHoldBatches"] is True
+    path = saved(tmp_path / "p.ak", [node(identifier, params, schemaIndices=None)])
+    (stage,) = read_alink_pipeline(path, trusted=True)
+    assert stage["params"]["cellsHoldBatches"] is True and "modelPath" not in stage["params"]
+
+
+@pytest.mark.parametrize("kind", ["TFTableModelPredictor", "TFSavedModelPredictor"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("pythonEnv", "http://127.0.0.1:9/env.zip"),
+        ("envVars", ["LD_PRELOAD=/tmp/x.so"]),
+        ("modelPath", "/etc"),
+        ("modelFilePath", "http://127.0.0.1:9/model.ak"),
+        ("modelStreamFilePath", "/tmp/models"),
+    ],
+)
+def test_a_file_chooses_neither_code_nor_files(tmp_path: pathlib.Path, kind: str, name: str, value: Any) -> None:
+    path = saved(
+        tmp_path / "p.ak", [node(PREDICTOR.replace("TFTableModelPredictor", kind), {**PARAMS, name: json.dumps(value)})]
+    )
+    for load in (PipelineModel.load, lambda path: LocalPredictor(path, "a FLOAT")):
+        with pytest.raises(ConfigurationError, match=f"p.ak, stage {kind}: the file sets '{name}'.*trusted=True"):
+            load(path)
 
 
 @pytest.mark.parametrize(
@@ -84,4 +107,4 @@ def test_a_stage_with_a_saved_model_has_cells_with_batches(tmp_path: pathlib.Pat
 )
 def test_pipelines_that_cannot_be_read(tmp_path: pathlib.Path, nodes: list[dict[Any, Any]], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
-        read_alink_pipeline(saved(tmp_path / "p.ak", nodes))
+        read_alink_pipeline(saved(tmp_path / "p.ak", nodes), trusted=True)

@@ -152,6 +152,15 @@ def test_a_schema_that_cannot_be_leaves_no_folder(tmp_path: pathlib.Path, monkey
     assert os.listdir(tmp_path) == []
 
 
+def test_a_saved_pipeline_may_name_an_environment_when_it_is_trusted(tmp_path: pathlib.Path) -> None:
+    params = {"outputSchemaStr": "y FLOAT", "pythonEnv": "/tmp/theirs"}
+    path = written(tmp_path / "p", json.dumps({"version": 1, "stages": [{"params": params}]}), b"one")
+    with pytest.raises(ConfigurationError, match="p, stage 0: the file sets 'pythonEnv'.*trusted=True"):
+        LocalPredictor(path, "a FLOAT")
+    (stage,) = read_pipeline(path, str(tmp_path), trusted=True)
+    assert stage["params"] == params
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -167,20 +176,20 @@ def test_a_schema_that_cannot_be_leaves_no_folder(tmp_path: pathlib.Path, monkey
 def test_what_is_no_saved_pipeline(tmp_path: pathlib.Path, make: Callable[..., Any]) -> None:
     make(tmp_path / "no.zip")
     with pytest.raises(ConfigurationError, match="no.zip is no saved pipeline model"):
-        read_pipeline(str(tmp_path / "no.zip"), str(tmp_path))
+        read_pipeline(str(tmp_path / "no.zip"), str(tmp_path), trusted=False)
 
 
 def test_a_pipeline_of_a_later_version(tmp_path: pathlib.Path) -> None:
     path = written(tmp_path / "later", '{"version": 2, "stages": []}')
     with pytest.raises(ConfigurationError, match="later: a pipeline model of version 2, expected 1"):
-        read_pipeline(path, str(tmp_path))
+        read_pipeline(path, str(tmp_path), trusted=False)
 
 
 def test_models_are_unpacked_into_the_folder(tmp_path: pathlib.Path) -> None:
-    description = json.dumps({"version": 1, "stages": [{"type": "A", "params": {}, "model": "/etc/x"}, {"type": "B"}]})
+    params = {"outputSchemaStr": "y FLOAT"}
+    description = json.dumps({"version": 1, "stages": [{"params": params, "model": "/etc/x"}, {"params": params}]})
     path, folder = written(tmp_path / "pipeline", description, b"one", b"two"), tmp_path / "folder"
     folder.mkdir()
-    stages = read_pipeline(fetch_pipeline(path, str(folder)), str(folder))
-    assert [stage["type"] for stage in stages] == ["A", "B"]
+    stages = read_pipeline(fetch_pipeline(path, str(folder)), str(folder), trusted=False)
     assert [os.path.dirname(stage["model"]) for stage in stages] == [str(folder)] * 2, "whatever the file says"
     assert [pathlib.Path(stage["model"]).read_bytes() for stage in stages] == [b"one", b"two"]

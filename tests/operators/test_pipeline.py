@@ -92,6 +92,21 @@ def test_a_loaded_pipeline_can_be_saved_again(exported: str, tmp_path: pathlib.P
     )  # fmt: skip
 
 
+def test_a_file_of_somebody_else_runs_nothing_of_theirs(exported: str, tmp_path: pathlib.Path) -> None:
+    """The interpreter and the variables of a hostile file are refused before anything of them is looked at."""
+    path = str(tmp_path / "saved")
+    PipelineModel(TFSavedModelPredictor(modelPath=exported, outputSchemaStr="y FLOAT")).save(path)
+    names, description = saved_parts(path)
+    description["stages"][0]["params"].update(pythonEnv=str(tmp_path / "evil"), envVars=["LD_PRELOAD=/tmp/evil.so"])
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("model_0.zip", b"")
+        file.writestr("pipeline.json", json.dumps(description))
+    with pytest.raises(ConfigurationError, match="saved, stage 0: the file sets 'envVars', 'pythonEnv'.*pass trusted=True"):
+        PipelineModel.load(path)
+    (stage,) = PipelineModel.load(path, trusted=True).getTransformers()
+    assert stage.getPythonEnv() == str(tmp_path / "evil") and stage.getEnvVars() == ["LD_PRELOAD=/tmp/evil.so"]
+
+
 def test_saving_that_fails_leaves_the_file_that_was_there(exported: str, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "saved"
     path.write_text("the one before")

@@ -1,0 +1,66 @@
+"""Parameters that a saved pipeline sets. Its file may come from anybody, so it must not choose what runs or is read here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from akdl.near_names import did_you_mean
+from bridge.exceptions import BridgeError, ConfigurationError
+from operators.params import catalog
+
+# Columns, names in the model, sizes and seconds. Any other parameter names code, hosts, files or environments.
+HARMLESS = frozenset(
+    {
+        "outputSchemaStr", "outputSignatureDefs", "selectedCols", "inputSignatureDefs", "signatureDefKey", "graphDefTag",
+        "reservedCols", "defaults", "inferBatchSize", "intraOpParallelism", "errorCol", "cellsHoldBatches", "startTimeout",
+        "stallTimeout", "progress", "MLEnvironmentId", "modelStreamScanInterval", "chunkWait", "chunkRows",
+    }
+)  # fmt: skip
+KNOWN = {name: param for param in (*catalog.PREDICT_STREAM, catalog.MODEL_PATH) for name in param.names}
+_LONGEST = 60  # characters of a value in an error
+
+
+def saved_params(where: str, given: Mapping[str, Any], trusted: bool) -> dict[str, Any]:
+    """Return the parameters that a stage of a saved pipeline sets, checked, by their own names.
+
+    Args:
+        where: The file and the stage, for errors.
+        given: What the file has. None stands for a parameter that is not set.
+        trusted: Whether parameters that name code, hosts, files or environments are taken too.
+
+    Raises:
+        ConfigurationError: There is such a parameter in a file that is not trusted, one is unknown or required and missing, or
+            a value does not fit.
+    """
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in KNOWN:
+            raise ConfigurationError(f"{where}: the file sets the unknown parameter {_short(name)}{did_you_mean(name, KNOWN)}")
+        own = KNOWN[name].name
+        if value is not None and (own in HARMLESS or value not in ("", [])):
+            found[own] = value
+    refused = sorted(found.keys() - HARMLESS)
+    if refused and not trusted:
+        raise ConfigurationError(
+            f"{where}: the file sets {', '.join(map(repr, refused))}. Parameters that name code, hosts, files or environments "
+            "are taken only from files that you trust: if you trust this one, pass trusted=True"
+        )
+    if "outputSchemaStr" not in found:
+        raise ConfigurationError(f"{where}: expected a parameter 'outputSchemaStr', the file sets none")
+    return {name: _checked(where, name, value) for name, value in found.items()}
+
+
+def _checked(where: str, name: str, value: Any) -> Any:
+    try:
+        return KNOWN[name].convert(value)
+    except (ValueError, BridgeError) as error:
+        # An address or a variable may hold a password.
+        got = _short(value) if name in HARMLESS else f"a value of type {type(value).__name__}"
+        reason = f"{error}" if isinstance(error, BridgeError) else f"expected {error}, got {got}"
+        raise ConfigurationError(f"{where}: parameter {name!r}: {reason}") from None
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
