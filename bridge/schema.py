@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from akdl.wire import TableColumn
@@ -13,6 +13,7 @@ from akdl.wire.column_type import MEANINGS, ColumnType, Kind, parse_type
 from bridge.exceptions import SchemaError
 
 _WATERMARK = re.compile(r",\s*WATERMARK\s+FOR\s+(`[^`]+`|\w+)\s+AS\s+", re.IGNORECASE)
+_ENCLOSED = re.compile(r"'[^']*'|\(.*\)|`[^`]*`", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,12 @@ class Schema:
     def names(self) -> list[str]:
         """The column names in order."""
         return [column.name for column in self.columns]
+
+    @property
+    def all_nullable(self) -> Schema:
+        """The same columns without NOT NULL, which a file does not promise."""
+        types = (replace(column.type, nullable=True, element_nullable=True) for column in self)
+        return Schema(tuple(Column(name, type_) for name, type_ in zip(self.names, types)))
 
     @classmethod
     def parse(cls, text: str) -> Schema:
@@ -75,13 +82,15 @@ def split_watermark(text: str) -> tuple[str, tuple[str, str] | None]:
     """Split "name type, ..., WATERMARK FOR name AS expression" into the schema and (name, expression), None without one.
 
     Raises:
-        SchemaError: The watermark's column is none of the schema, or is no TIMESTAMP or TIMESTAMP_LTZ.
+        SchemaError: The watermark's column is none of the schema, or is no TIMESTAMP or TIMESTAMP_LTZ; or columns follow.
     """
     schema, *rest = _WATERMARK.split(text, maxsplit=1)
     if not rest:
         return text, None
     name, expression = rest[0].replace("`", ""), rest[1].strip()
     column = next((column for column in Schema.parse(schema) if column.name == name), None)
+    if "," in _ENCLOSED.sub("", expression):
+        raise SchemaError(f"WATERMARK FOR {name} has to be the last entry of the schema, after all columns; got {text!r}")
     kinds = (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ)
     if column is None or column.type.is_array or column.type.kind not in kinds or max(column.type.arguments, default=6) > 3:
         raise SchemaError(f"WATERMARK FOR {name}: expected the name of a column of type TIMESTAMP(3) or TIMESTAMP_LTZ(3)")
@@ -123,6 +132,11 @@ def _split(text: str) -> list[str]:
 
 
 def _parse_column(part: str, place: int, text: str) -> Column:
+    if _WATERMARK.match(f",{part}"):
+        raise SchemaError(
+            f"WATERMARK FOR is the last entry of a schema, of a source or of the output of a stream operator with a script: "
+            f"move it there, or leave it out of {text!r}"
+        )
     found = _COLUMN.fullmatch(part)
     if found is None:
         raise SchemaError(f'expected "name type" for column {place}, got {part.strip()!r} in the schema {text!r}')

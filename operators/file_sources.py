@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from bridge.exceptions import ConfigurationError
-from bridge.schema import Schema, quoted
+from bridge.schema import Schema, quoted, split_watermark
 from operators.ak_file import read_rows, read_schema
 from operators.base_operator import Source
 from operators.batch_operator import BatchOperator
@@ -58,15 +58,18 @@ class _ParquetSource(ParquetParams, Source):
     """Parquet files at any address that Flink reads, by Flink's own format."""
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
+        from bridge.flink.time_attributes import with_event_time
+
         values = self._values_of_all()
         require_format(type(self).__name__, "parquet")
         path = values["filePath"] if "://" in values["filePath"] else os.path.abspath(values["filePath"])
-        columns = ", ".join(f"{quoted(c.name)} {c.type.sql}" for c in Schema.parse(values["schemaStr"]))
+        schema, watermark = split_watermark(values["schemaStr"])
+        columns = ", ".join(f"{quoted(c.name)} {c.type.sql}" for c in Schema.parse(schema).all_nullable)
         name, escaped = f"akdl_parquet_{next(_numbers)}", path.replace("'", "''")
         options = f"'connector' = 'filesystem', 'format' = 'parquet', 'path' = '{escaped}'"
         table_env.execute_sql(f"CREATE TEMPORARY TABLE {name} ({columns}) WITH ({options})")
         self._fix()
-        return table_env.from_path(name)
+        return with_event_time(table_env, table_env.from_path(name), watermark)
 
 
 class ParquetSourceBatchOp(_ParquetSource, BatchOperator):

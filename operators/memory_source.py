@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from bridge.exceptions import ConfigurationError, SchemaError
-from bridge.schema import Schema
+from bridge.schema import Schema, split_watermark
 from operators.base_operator import Source
 from operators.frame_columns import schema_of_frame
 from operators.memory_table import memory_table
@@ -27,7 +27,8 @@ class MemorySource(Source):
             index is left out.
         schemaStr: "name type, name type". Cells of rows stand in its order. Columns of a DataFrame are taken by name, and
             in order where they are only numbered 0, 1, 2. None, for a DataFrame: the types that hold its cells, see
-            `operators.frame_columns.schema_of_frame`.
+            `operators.frame_columns.schema_of_frame`. At its end, `WATERMARK FOR name AS expression` makes a column the event
+            time of a stream.
 
     Raises:
         ConfigurationError: The schema is wrong, or is missing where it cannot be found. Rows that do not fit it are refused
@@ -40,6 +41,7 @@ class MemorySource(Source):
         if not isinstance(data, (pd.DataFrame, list, tuple)):
             raise ConfigurationError(f"{name}: expected a list of rows or a pandas DataFrame, got a {type(data).__name__}")
         self._data = data
+        self._watermark: tuple[str, str] | None = None
         if schemaStr is None and isinstance(data, pd.DataFrame):
             self._schema = schema_of_frame(name, data)
             return
@@ -49,7 +51,8 @@ class MemorySource(Source):
                 'from the rows, so write them, such as "a DOUBLE, b STRING"'
             )
         try:
-            self._schema = Schema.parse(schemaStr)
+            columns, self._watermark = split_watermark(schemaStr)
+            self._schema = Schema.parse(columns)
         except SchemaError as error:
             raise ConfigurationError(f"{name}: parameter 'schemaStr': {error}") from None
 
@@ -60,4 +63,7 @@ class MemorySource(Source):
         return [(column.name, column.type.sql) for column in self._schema]
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
-        return memory_table(table_env, self._schema, self._data, type(self).__name__)
+        from bridge.flink.time_attributes import with_event_time
+
+        table = memory_table(table_env, self._schema, self._data, type(self).__name__)
+        return with_event_time(table_env, table, self._watermark)

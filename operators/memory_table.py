@@ -40,10 +40,11 @@ def memory_table(
     row_type = DataTypes.ROW([DataTypes.FIELD(c.name, _data_type(c.type)) for c in schema])
     if isinstance(data, pd.DataFrame):
         data = fitted(where, schema, data)
+        _check_nulls(where, schema, data)
     else:
         _check_widths(where, schema, data)
     if not len(data):
-        columns = ", ".join(f"CAST(NULL AS {c.type.sql}) AS {quoted(c.name)}" for c in schema)
+        columns = ", ".join(f"CAST(NULL AS {c.type.cast_sql}) AS {quoted(c.name)}" for c in schema)
         return table_env.sql_query(f"SELECT {columns} FROM (VALUES (0)) AS nothing(x) WHERE x > 0")
     try:
         if isinstance(data, pd.DataFrame):
@@ -55,6 +56,13 @@ def memory_table(
             if found is not None:
                 raise found from None
         raise ConfigurationError(f"{where}: {': '.join(map(str, error.args))}") from None
+
+
+def _check_nulls(where: str, schema: Schema, frame: pd.DataFrame) -> None:
+    for column in schema:
+        if not column.type.nullable and frame[column.name].isna().any():
+            row = int(frame[column.name].isna().to_numpy().argmax())
+            raise ConfigurationError(f"{where}: column {column.name!r} is {column.type.sql}, and row {row} has no value there")
 
 
 def _check_widths(where: str, schema: Schema, rows: Sequence[Sequence[Any]]) -> None:

@@ -141,7 +141,7 @@ class ShapingOperator(Operator[_Family]):
         """Return the columns with some of them cast to another type, such as "DOUBLE"."""
         names = [selectedCols] if isinstance(selectedCols, str) else list(selectedCols)
         try:
-            sql = parse_type(targetType).sql
+            sql = parse_type(targetType).cast_sql
         except ValueError as error:
             raise ConfigurationError(f"convertTypes: targetType is {error}") from None
         return self._with_cells("convertTypes", {name: f"CAST({quoted(name)} AS {sql})" for name in names})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from akdl.wire.column_type import INTEGERS, Kind
 from bridge.exceptions import ConfigurationError
-from bridge.schema import Column, Schema, quoted
+from bridge.schema import Column, Schema, quoted, split_watermark
 from operators.base_operator import Source, execution_environment_of
 from operators.batch_operator import BatchOperator
 from operators.csv_faults import CsvFiles, remember
@@ -38,8 +38,12 @@ class _CsvSource(CsvParams, Source):
     """
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
+        from bridge.flink.time_attributes import with_event_time
+
         values = self._values_of_all()
-        name, path, schema = type(self).__name__, values["filePath"], Schema.parse(values["schemaStr"])
+        name, path = type(self).__name__, values["filePath"]
+        columns, watermark = split_watermark(values["schemaStr"])
+        schema = Schema.parse(columns).all_nullable  # a cell may be empty, and Flink would make a number of it
         if "://" not in path:
             path = os.path.abspath(path)
             if not os.path.exists(path):
@@ -64,7 +68,7 @@ class _CsvSource(CsvParams, Source):
             form = values["fieldDelimiter"], values["quoteChar"], values["ignoreFirstLine"]
             remember(CsvFiles(name, tuple(_files(path)), schema, *form))
         self._fix()
-        return table
+        return with_event_time(table_env, table, watermark)
 
     def _by_casts(self, table_env: StreamTableEnvironment, path: str, schema: Schema) -> Table:
         """Read strings with the reader below Flink's csv format, and cast them.
@@ -103,7 +107,7 @@ def _only_casts_can_read(schema: Schema) -> bool:
 
 def _cast(column: Column) -> str:
     """Return the SQL that makes a value of a string. A CAST alone makes 3 of "3.7" and 0 of a DECIMAL that is no number."""
-    name, sql = quoted(column.name), column.type.sql
+    name, sql = quoted(column.name), column.type.cast_sql
     if column.type.kind in INTEGERS:
         return f"CAST(REPLACE({name}, '.', '?') AS {sql})"
     if column.type.kind in _WITH_TIME:

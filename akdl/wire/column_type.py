@@ -147,10 +147,13 @@ class ColumnType:
     @property
     def sql(self) -> str:
         """The type as Flink SQL text, such as "DECIMAL(10, 2)", "ARRAY<FLOAT>" or "BIGINT NOT NULL"."""
+        return self.cast_sql if self.nullable else f"{self.cast_sql} NOT NULL"
+
+    @property
+    def cast_sql(self) -> str:
+        """The type as a CAST takes it, which knows NOT NULL for elements only."""
         text = self.element_sql
-        if self.is_array:
-            text = f"ARRAY<{text if self.element_nullable else text + ' NOT NULL'}>"
-        return text if self.nullable else f"{text} NOT NULL"
+        return f"ARRAY<{text if self.element_nullable else text + ' NOT NULL'}>" if self.is_array else text
 
 
 _ARRAY = re.compile(r"ARRAY\s*<(.*)>", re.DOTALL)

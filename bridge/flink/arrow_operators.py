@@ -28,7 +28,7 @@ from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment, Table
 from pyflink.util.exceptions import TableException
 
-from bridge.exceptions import SchemaError
+from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.workarounds import column_names
 
 KEYED_CHUNK = Types.ROW_NAMED(["input", "rows", "arrow"], [Types.INT(), Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
@@ -75,6 +75,7 @@ def rows_for_members(
     input_number: int = 0,
     members: Sequence[int] | None = None,
     uid: str | None = None,
+    where: str = "the input",
 ) -> DataStream:
     """Return a stream of (key, ROW(input, rows, Arrow)) with the rows of a table.
 
@@ -90,15 +91,25 @@ def rows_for_members(
         input_number: What stands in front of each chunk.
         members: The keys that are told of the start; `keys` if there are no others.
         uid: See `bridge.flink.uids`; None for Flink's own.
+        where: The table as errors name it.
 
     Raises:
         SchemaError: A column of a type that Arrow does not have.
+        ConfigurationError: The table updates or deletes rows.
     """
     row_type = _carried_row_type(table)
     if dealing is Dealing.BY_ROW:
         share = max(_ALL_WRITERS_BYTES // len(keys), 1 << 16)
         gathering = Gathering(gathering.rows, min(gathering.bytes, share), gathering.wait_s)
-    rows = table_env._j_tenv.toDataStream(table._j_table, _row_data_type(table))
+    try:
+        rows = table_env._j_tenv.toDataStream(table._j_table, _row_data_type(table))
+    except TableException as error:
+        if _UPDATES not in str(error):
+            raise
+        raise ConfigurationError(
+            f"{where} is a changing table, as GROUP BY and JOIN of streams make them: it sends updates of earlier rows, and "
+            "here each row is taken once. Group in windows, such as those of TUMBLE, or aggregate after this operator"
+        ) from None
     told = _longs(keys if members is None else members)
     return _to_arrow(rows, row_type, _longs(keys), dealing, gathering, input_number, told, KEY_AND_CHUNK, uid)
 

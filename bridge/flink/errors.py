@@ -21,6 +21,7 @@ _OURS = {name: kind for name, kind in vars(exceptions).items() if isinstance(kin
 _RAISED = re.compile(rf"^(?:bridge\.exceptions\.)?({'|'.join(_OURS)}): ", re.MULTILINE)
 _JAVA_GOES_ON = re.compile(r"\n\s*(?:\tat |at org\.|at java\.|Caused by: |\.\.\. \d+ more|Suppressed: )|\n\Z")
 _IN_PYTHON = re.compile(r"^java\.lang\.RuntimeException: Error received from SDK harness for instruction \d+: ")
+_ALONE = re.compile(r"\A(org\.apache\.flink\.\S+Exception: .*)$", re.MULTILINE)  # as Flink's planner raises it
 _CAUSE = re.compile(r"^(?:Caused by|): (.*)$", re.MULTILINE)  # py4j puts ': ' alone before the outermost
 
 
@@ -59,7 +60,7 @@ def _brief(kind: type[BridgeError], text: str) -> BridgeError:
 
 def _reason(text: str) -> str | None:
     """Return the innermost cause in the text of a Java exception, and what to do where Flink does not say it."""
-    causes = _CAUSE.findall(text)
+    causes = _CAUSE.findall(text) or _ALONE.findall(text)
     if not causes:
         return None
     innermost = _JAVA_GOES_ON.split(text[text.rfind(causes[-1]) :], maxsplit=1)[0].strip()
@@ -75,6 +76,11 @@ def _reason(text: str) -> str | None:
         innermost += (
             ". A CSV file of a thousand columns, or a very long expression, needs more stack than Flink's threads have. "
             "Start a program with a local job with JVM_ARGS=-Xss16m; on a cluster set env.java.opts.all: -Xss16m"
+        )
+    if "doesn't support consuming" in innermost:
+        innermost += (
+            ". The table changes, as GROUP BY and JOIN of streams make it: it sends updates of earlier rows. Write it into a "
+            "table with a primary key, such as one of upsert-kafka or jdbc, or group in windows, such as those of TUMBLE"
         )
     if "Cannot map checkpoint/savepoint state" in innermost:
         innermost += (

@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from pyflink.datastream.data_stream import DataStream
 from pyflink.java_gateway import get_gateway
 from pyflink.table import DataTypes, StreamTableEnvironment, Table
-from pyflink.table import Schema as FlinkSchema
 from pyflink.table.expressions import lit
 
 from bridge.exceptions import ConfigurationError
@@ -36,7 +35,7 @@ from bridge.flink.arrow_operators import (
 )
 from bridge.flink.exchange import Exchange
 from bridge.flink.stream_exchange import StreamExchange
-from bridge.flink.time_attributes import ROWTIME, time_attributes, with_plain_times
+from bridge.flink.time_attributes import ROWTIME, event_time, time_attributes, with_plain_times
 from bridge.flink.uids import uids
 from bridge.host.carried import carry, carry_own_packages
 from bridge.settings import RESTART, UNCOMMITTED, GroupSettings
@@ -89,12 +88,8 @@ def run_script(
     placed(written, name, group, settings.size, uid("exchange"))
     if not is_streaming(table_env):
         _take_chunks_unsorted(written)
-    event_time = None
-    if settings.watermark is not None:
-        # Those of the input do not hold here: the script may write late, and other times.
-        event_time = FlinkSchema.new_builder().watermark(*settings.watermark).build()
     columns = [(column.name, logical_type(column.type.sql)) for column in settings.output_schema]
-    return table_of(table_env, written, columns, event_time, uid=uid("result"))
+    return table_of(table_env, written, columns, event_time(settings.watermark), uid=uid("result"))
 
 
 def _carried(table_env: StreamTableEnvironment, table: Table, view: str) -> Table:
@@ -114,14 +109,15 @@ def _chunks(
 ) -> DataStream:
     for column in settings.script_schema.columns[len(settings.input_schema.columns) :]:
         table = table.add_columns(lit(1.0).cast(DataTypes.FLOAT()).alias(column.name))
+    where = f"{settings.operator}: the input"
     fed = [keys[index] for index in settings.fed]
     if settings.kind == "stream":
         gathering = Gathering(rows=settings.chunk_rows, wait_s=settings.chunk_wait_s)
         # Rows have waited for each other in the chunk. Flink's buffer would hold it for another 100 ms.
-        dealt = rows_for_members(table_env, table, fed, Dealing.BY_CHUNK, gathering, members=keys, uid=uid("rows"))
+        dealt = rows_for_members(table_env, table, fed, Dealing.BY_CHUNK, gathering, 0, keys, uid("rows"), where)
         chunks = sent_at_once(dealt)
     else:
-        chunks = rows_for_members(table_env, table, fed, Dealing.BY_ROW, Gathering(), members=keys, uid=uid("rows"))
+        chunks = rows_for_members(table_env, table, fed, Dealing.BY_ROW, Gathering(), 0, keys, uid("rows"), where)
     # All to member 0, which passes them on to the other hosts: see `bridge.member.extra_inputs`.
     whole = [
         rows_for_members(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from pyflink.table import Schema as FlinkSchema
 from pyflink.table import StreamTableEnvironment, Table
 
 from bridge.flink.arrow_operators import column_types
 from bridge.schema import quoted
+from bridge.table_env import is_streaming
 
 ROWTIME, PROCTIME = "ROWTIME", "PROCTIME"
 _MARK = re.compile(rf"\*({ROWTIME}|{PROCTIME})\*")
@@ -44,7 +46,30 @@ def with_plain_times(
     for name, type_ in column_types(table):
         if name in names:
             is_plain = times.get(name) == ROWTIME and name != rowtime
-            cast = f"CAST({quoted(name)} AS {type_.asSerializableString()}) AS " if is_plain else ""
+            # A CAST takes no NOT NULL; the column keeps it all the same.
+            cast = f"CAST({quoted(name)} AS {type_.copy(True).asSerializableString()}) AS " if is_plain else ""
             cells.append(cast + quoted(name))
     table_env.create_temporary_view(view, table)
     return table_env.sql_query(f"SELECT {', '.join(cells)} FROM {view}")
+
+
+def event_time(watermark: tuple[str, str] | None) -> FlinkSchema | None:
+    """Return the schema that declares an event time.
+
+    Args:
+        watermark: The column, and the SQL expression of its watermark; None for no event time.
+    """
+    return None if watermark is None else FlinkSchema.new_builder().watermark(*watermark).build()
+
+
+def with_event_time(table_env: StreamTableEnvironment, table: Table, watermark: tuple[str, str] | None) -> Table:
+    """Return a table with an event time. A table in batch mode stays as it is, since it has no watermarks.
+
+    Args:
+        table_env: The environment of the table.
+        table: The table.
+        watermark: See `event_time`.
+    """
+    if watermark is None or not is_streaming(table_env):
+        return table
+    return table_env.from_data_stream(table_env.to_data_stream(table), event_time(watermark))

@@ -80,7 +80,14 @@ def deliver_models(
     models = table_env.sql_query(query)
     told = [COLLECT_KEY, *keys]  # that the job starts
     rows = rows_for_members(
-        table_env, models, [COLLECT_KEY], Dealing.BY_CHUNK, settings.gathering, members=told, uid=uid("rows")
+        table_env,
+        models,
+        [COLLECT_KEY],
+        Dealing.BY_CHUNK,
+        settings.gathering,
+        members=told,
+        uid=uid("rows"),
+        where=f"{operator}: the stream of models",
     )
     starts = keyed(sent_at_once(starts_of(table_env, rows, f"models_{group}")), KEYED_CHUNK)
     places = sent_at_once(DataStream(starts._j_data_stream).process(TellPlace(), output_type=KEY_AND_CHUNK))

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 from pyflink.datastream import ProcessFunction
 from pyflink.fn_execution.coder_impl_fast import InternalRow
-from pyflink.table import Schema as FlinkSchema
 from pyflink.table import StreamTableEnvironment, Table
 
 from akdl.storage.model_place import PlacedModel
@@ -30,7 +29,7 @@ from bridge.codec.to_columns import to_columns
 from bridge.exceptions import BridgeError, RowError
 from bridge.flink.arrow_operators import CHUNK, Gathering, chunks_of, column_types, logical_type, table_of
 from bridge.flink.pieces import pieces
-from bridge.flink.time_attributes import PROCTIME, ROWTIME, time_attributes, with_plain_times
+from bridge.flink.time_attributes import PROCTIME, ROWTIME, event_time, time_attributes, with_plain_times
 from bridge.flink.uids import uids
 from bridge.host.allocator import give_large_blocks_back
 from bridge.host.carried import arrived, carry, carry_own_packages
@@ -97,10 +96,8 @@ def predict_table(table_env: StreamTableEnvironment, table: Table, settings: Pre
     predicted.name(settings.process.operator).uid(uid("prediction")).set_parallelism(
         chunks._j_data_stream.getTransformation().getParallelism()
     )
-    event_time = None
-    if rowtime is not None:
-        event_time = FlinkSchema.new_builder().watermark(rowtime, "SOURCE_WATERMARK()").build()
-    result = table_of(table_env, predicted, columns, event_time, updates, uid("result"))
+    schema = event_time(None if rowtime is None else (rowtime, "SOURCE_WATERMARK()"))
+    result = table_of(table_env, predicted, columns, schema, updates, uid("result"))
     if not proctimes:
         return result
     view = f"akdl_predicted_{group}"

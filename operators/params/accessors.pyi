@@ -2688,22 +2688,22 @@ class CsvParams(WithParams):
         """Path of a file or folder, any address that Flink reads, or http(s), which this program reads. (required)"""
 
     def setSchemaStr(self, value: str) -> Self:
-        """Columns: "name type, name type". (required)"""
+        """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
 
     def getSchemaStr(self) -> str:
-        """Columns: "name type, name type". (required)"""
+        """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
 
     def setSchema(self, value: str) -> Self:
-        """Columns: "name type, name type". (required)"""
+        """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
 
     def getSchema(self) -> str:
-        """Columns: "name type, name type". (required)"""
+        """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
 
     def setTableSchema(self, value: str) -> Self:
-        """Columns: "name type, name type". (required)"""
+        """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
 
     def getTableSchema(self) -> str:
-        """Columns: "name type, name type". (required)"""
+        """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
 
     def setFieldDelimiter(self, value: str) -> Self:
         """Character between fields. (default ',')"""
@@ -2766,22 +2766,22 @@ class ParquetParams(WithParams):
         """Path of a file or folder, or any address that Flink reads. (required)"""
 
     def setSchemaStr(self, value: str) -> Self:
-        """Columns: "name type, name type". (required)"""
+        """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
 
     def getSchemaStr(self) -> str:
-        """Columns: "name type, name type". (required)"""
+        """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
 
     def setSchema(self, value: str) -> Self:
-        """Columns: "name type, name type". (required)"""
+        """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
 
     def getSchema(self) -> str:
-        """Columns: "name type, name type". (required)"""
+        """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
 
     def setTableSchema(self, value: str) -> Self:
-        """Columns: "name type, name type". (required)"""
+        """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
 
     def getTableSchema(self) -> str:
-        """Columns: "name type, name type". (required)"""
+        """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""

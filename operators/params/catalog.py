@@ -282,7 +282,10 @@ CSV_PATH = replace(
     FILE_PATH, doc="Path of a file or folder, any address that Flink reads, or http(s), which this program reads."
 )
 AK_PATH = replace(FILE_PATH, doc="Path of an .ak file or a folder of them, or an address: http(s), or what fsspec reaches.")
-SCHEMA_STR = Param("schemaStr", "str", 'Columns: "name type, name type".', schema_text, aliases=("schema", "tableSchema"))
+SCHEMA_STR = Param(
+    "schemaStr", "str", 'Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts '
+    "TIMESTAMP(3), WATERMARK FOR ts AS ts\".", stream_schema_text, aliases=("schema", "tableSchema"),
+)  # fmt: skip
 FIELD_DELIMITER = Param("fieldDelimiter", "str", "Character between fields.", character, ",")
 QUOTE_CHAR = Param("quoteChar", "str", "Character around fields that hold a delimiter.", character, '"')
 IGNORE_FIRST_LINE = Param("ignoreFirstLine", "bool", "Leave out the first line of each file.", flag, False)
@@ -371,9 +374,7 @@ KERAS_PREDICT = (
     ENV_VARS, PREDICT_START_TIMEOUT, PREDICT_STALL_TIMEOUT, PROGRESS, ML_ENVIRONMENT_ID,
 )  # fmt: skip
 SAVED_MODEL_PREDICT = (MODEL_PATH, *PREDICT)
-_OF_STREAMS = (
-    MODEL_STREAM_FILE_PATH, MODEL_STREAM_SCAN_INTERVAL, MODEL_STREAM_START_TIME, PREDICT_WAIT, CHUNK_ROWS,
-)  # fmt: skip
+_OF_STREAMS = (MODEL_STREAM_FILE_PATH, MODEL_STREAM_SCAN_INTERVAL, MODEL_STREAM_START_TIME, PREDICT_WAIT, CHUNK_ROWS)
 SAVED_MODEL_PREDICT_STREAM = (MODEL_PATH, *PREDICT, *_OF_STREAMS)
 PREDICT_STREAM = (*PREDICT, MODEL_FILE_PATH, *_OF_STREAMS)
 # Of a trainer, which trains with some columns and parameters and predicts with others.
@@ -386,9 +387,7 @@ KERAS_TRAINER = (
     *KERAS_TRAIN, *(param for param in KERAS_PREDICT if param.name not in {each.name for each in KERAS_TRAIN}),
 )  # fmt: skip
 RANDOM_TABLE = (NUM_ROWS, NUM_COLS, OUTPUT_COLS, OUTPUT_COL_CONFS, ID_COL, ML_ENVIRONMENT_ID)
-RANDOM_STREAM = (
-    MAX_ROWS, NUM_COLS, OUTPUT_COLS, OUTPUT_COL_CONFS, STREAM_ID_COL, TIME_PER_SAMPLE, TIME_ZONES, ML_ENVIRONMENT_ID,
-)  # fmt: skip
+RANDOM_STREAM = (MAX_ROWS, *RANDOM_TABLE[1:4], STREAM_ID_COL, TIME_PER_SAMPLE, TIME_ZONES, ML_ENVIRONMENT_ID)
 CSV = (
     CSV_PATH, SCHEMA_STR, FIELD_DELIMITER, QUOTE_CHAR, IGNORE_FIRST_LINE, ROW_DELIMITER, SKIP_BLANK_LINE, LENIENT,
     ML_ENVIRONMENT_ID,

@@ -251,6 +251,6 @@ def interval(value: Any) -> list[float]:
 
 
 def stream_schema_text(value: Any) -> str:
-    """Take a schema that may end with a watermark."""
+    """Take a schema that may end with the watermark of a stream."""
     Schema.parse(split_watermark(text(value))[0])
     return str(value)

@@ -10,7 +10,7 @@ import pytest
 from pyflink.table import DataTypes
 
 from bridge.exceptions import SchemaError
-from bridge.schema import Schema, quoted
+from bridge.schema import Schema, quoted, split_watermark
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,7 @@ def test_parse(text: str, expected: list[tuple[str, str]]) -> None:
         ("a TIMESTAMP(9)", "CAST it to TIMESTAMP(6)"),
         ("a VARCHAR(0)", "a length is at least 1"),
         ("a ARRAY<ARRAY<INT>>", "unknown type 'ARRAY<INT>'"),
+        ("t TIMESTAMP(3), watermark for t AS t", "WATERMARK FOR is the last entry of a schema, of a source or of"),
         ("a ARRAY<TIMESTAMP_LTZ(3)>", "column 'a' is an ARRAY of TIMESTAMP_LTZ, which PyFlink cannot carry: CAST it"),
     ],
 )
@@ -55,6 +56,22 @@ def test_parse_errors(text: str, words: str) -> None:
     with pytest.raises(SchemaError) as caught:
         Schema.parse(text)
     assert words in str(caught.value)
+
+
+def test_a_watermark_is_the_last_entry() -> None:
+    text = "`a t` TIMESTAMP(3), x INT NOT NULL, WATERMARK FOR `a t` AS CAST(COALESCE(`a t`, `a,b`) AS TIMESTAMP(3)) - INTERVAL '5' SECOND"
+    columns, watermark = split_watermark(text)
+    assert columns == "`a t` TIMESTAMP(3), x INT NOT NULL"
+    assert watermark == ("a t", "CAST(COALESCE(`a t`, `a,b`) AS TIMESTAMP(3)) - INTERVAL '5' SECOND")
+    with pytest.raises(SchemaError, match="WATERMARK FOR t has to be the last entry of the schema, after all columns"):
+        split_watermark("t TIMESTAMP(3), WATERMARK FOR t AS t - INTERVAL '5' SECOND, x INT")
+    with pytest.raises(SchemaError, match="WATERMARK FOR x: expected the name of a column of type TIMESTAMP.3. or"):
+        split_watermark("t TIMESTAMP(3), x INT, WATERMARK FOR x AS x")
+
+
+def test_cells_of_files_may_be_null() -> None:
+    schema = Schema.parse("a INT NOT NULL, v ARRAY<INT NOT NULL> NOT NULL, s STRING")
+    assert [column.type.sql for column in schema.all_nullable] == ["INT", "ARRAY<INT>", "STRING"]
 
 
 def test_types_of_a_table() -> None:

@@ -15,7 +15,8 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from bridge.host.program_folder import program_folder
-from operators import BatchOperator, MemSourceBatchOp, MLEnv, resetEnv, useLocalEnv
+from operators import BatchOperator, CsvSourceBatchOp, MemSourceBatchOp, MLEnv, resetEnv, useLocalEnv
+from tests.bridge.flink.test_input_types import CELLS
 
 
 def test_rows_from_memory_that_do_not_fit() -> None:
@@ -155,3 +156,40 @@ def test_tensors_are_their_elements(env: MLEnv) -> None:
     assert source.getColTypes() == ["ARRAY<FLOAT>", "STRING"]
     (row,) = source.collectToDataframe().itertuples(index=False)
     assert (list(row.t), row.v) == ([1.5, 2.0, 3.0, 4.0], "0.5 1")
+
+
+NEVER_NULL = {sql: f"{sql[:-1]} NOT NULL> NOT NULL" if sql.startswith("ARRAY") else f"{sql} NOT NULL" for sql, _, _ in CELLS}
+
+
+@pytest.mark.flink
+def test_types_that_are_never_null(env: MLEnv, tmp_path: pathlib.Path) -> None:
+    """On all doors that make a CAST of a type, which takes no NOT NULL; the cells are those of test_input_types.py."""
+    schema = ", ".join(f"c{place} {sql}" for place, sql in enumerate(NEVER_NULL.values()))
+    empty = MemSourceBatchOp([], schema)
+    assert empty.getColTypes() == [sql.removesuffix(" NOT NULL") for sql in NEVER_NULL.values()]
+    for place, sql in enumerate(NEVER_NULL.values()):
+        empty = empty.convertTypes(f"c{place}", sql)
+    scalars = [sql for sql in NEVER_NULL if not sql.startswith(("ARRAY", "BYTES", "BINARY"))]
+    (tmp_path / "rows.csv").write_text("," * len(scalars) + "\n")
+    schema = ", ".join(f"c{place} {NEVER_NULL[sql]}" for place, sql in enumerate(scalars))
+    read = CsvSourceBatchOp(filePath=str(tmp_path), schemaStr=f"{schema}, s STRING", ignoreFirstLine=True)
+    assert read.getColTypes() == [*scalars, "STRING"]
+
+
+@pytest.mark.flink
+@pytest.mark.parametrize("lenient", [False, True])
+def test_an_empty_cell_of_a_file_is_null_whatever_its_schema_says(env: MLEnv, tmp_path: pathlib.Path, lenient: bool) -> None:
+    (tmp_path / "rows.csv").write_text("1,a\n,\n")
+    read = CsvSourceBatchOp(filePath=str(tmp_path), schemaStr="n INT NOT NULL, s STRING NOT NULL", lenient=lenient)
+    assert sorted(read.select("n, s IS NULL AS absent").collectToDataframe().values.tolist(), key=str) == [
+        [1, False],
+        [None, True],
+    ]
+
+
+@pytest.mark.flink
+def test_a_missing_cell_of_a_dataframe_is_refused_where_null_is(env: MLEnv) -> None:
+    """Flink would make -1 of it."""
+    frame = pd.DataFrame({"a": [1, None], "b": ["x", "y"]})
+    with pytest.raises(ConfigurationError, match="column 'a' is INT NOT NULL, and row 1 has no value there"):
+        BatchOperator.fromDataframe(frame, "a INT NOT NULL, b STRING NOT NULL").getColNames()

@@ -12,7 +12,17 @@ import pandas as pd
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from operators import CsvSourceBatchOp, MLEnv, RandomTableSourceBatchOp, RandomTableSourceStreamOp, resetEnv, useLocalEnv
+from operators import (
+    CsvSourceBatchOp,
+    CsvSourceStreamOp,
+    MemSourceBatchOp,
+    MemSourceStreamOp,
+    MLEnv,
+    RandomTableSourceBatchOp,
+    RandomTableSourceStreamOp,
+    resetEnv,
+    useLocalEnv,
+)
 from tests.support.http import served
 
 
@@ -146,3 +156,26 @@ def test_time_zones_are_the_time_between_rows(env: MLEnv) -> None:
     assert source.getColNames() == ["num", "col0"]
     with pytest.raises(ConfigurationError, match="'timeZones': expected two numbers of seconds, the smaller one first, got"):
         RandomTableSourceStreamOp(timeZones=[2.0, 1.0])
+
+
+@pytest.mark.flink
+def test_a_source_declares_an_event_time(env: MLEnv, tmp_path: pathlib.Path) -> None:
+    times = [datetime.datetime(1969, 12, 31, 23, 59, second) for second in (1, 5, 12, 3)]
+    (tmp_path / "rows.csv").write_text("".join(f"{time:%F %T},{number}\n" for number, time in enumerate(times)))
+    schema = "`the time` TIMESTAMP(3), n INT, WATERMARK FOR `the time` AS `the time` - INTERVAL '5' SECOND"
+    csv = {"filePath": str(tmp_path), "schemaStr": schema}
+    rows = [(time, number) for number, time in enumerate(times)]
+    sources = [
+        CsvSourceStreamOp(**csv),
+        CsvSourceStreamOp(**csv, lenient=True),
+        MemSourceStreamOp(rows, schema),
+        MemSourceStreamOp(pd.DataFrame(rows, columns=["the time", "n"]), schema),
+    ]
+    for source in sources:
+        assert source.getColTypes() == ["TIMESTAMP(3) *ROWTIME*", "INT"]
+        window = f"TUMBLE(TABLE {source.getOutputTable()}, DESCRIPTOR(`the time`), INTERVAL '10' SECOND)"
+        counts = env.stenv.sql_query(f"SELECT COUNT(*), SUM(n) FROM TABLE({window}) GROUP BY window_start, window_end")
+        with counts.execute().collect() as found:
+            assert sorted(tuple(row) for row in found) == [(1, 2), (3, 4)]
+    for batch in (CsvSourceBatchOp(**csv), MemSourceBatchOp(rows, schema)):  # which has no watermarks
+        assert batch.getColTypes() == ["TIMESTAMP(3)", "INT"]

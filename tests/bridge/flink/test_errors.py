@@ -145,3 +145,14 @@ def test_what_to_do_is_said_where_flink_does_not(cause: str, advice: str) -> Non
         and advice in str(found)
     )
     assert "Some more" not in str(found)
+
+
+def test_an_error_of_the_planner_alone_is_one_line() -> None:
+    planner = (
+        "org.apache.flink.table.api.TableException: Table sink 's' doesn't support consuming update changes which is produced by "
+        "node GroupAggregate(groupBy=[k])\n\tat org.apache.flink.table.planner.X.createNewNode(X.scala:545)\n\tat scala.Y.map(Y.scala)"
+    )
+    found = readable(Exception(planner))
+    assert type(found) is JobError and "\n" not in str(found)
+    assert str(found).startswith("Flink: org.apache.flink.table.api.TableException: Table sink 's'")
+    assert "Write it into a table with a primary key" in str(found)

@@ -60,3 +60,12 @@ def test_one_may_stay(table_env: Any, table: Any) -> None:
 
 def test_columns_come_in_the_order_of_the_table(table_env: Any, table: Any) -> None:
     assert list(types(with_plain_times(table_env, table, "ordered", {"select", "id"}))) == ["id", "select"]
+
+
+def test_the_time_of_a_window_which_is_never_null_becomes_plain(table_env: Any) -> None:
+    windows = table_env.sql_query(
+        "SELECT window_time AS w, MAX(id) AS n FROM TABLE(TUMBLE(TABLE times_1, DESCRIPTOR(`t``s`), INTERVAL '1' HOUR)) "
+        "GROUP BY window_start, window_end, window_time"
+    )
+    assert types(windows)["w"] == "TIMESTAMP(3) NOT NULL *ROWTIME*"
+    assert types(with_plain_times(table_env, windows, "windows", ["w", "n"])) == {"w": "TIMESTAMP(3) NOT NULL", "n": "INT"}
