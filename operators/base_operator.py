@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from akdl.near_names import did_you_mean
@@ -29,6 +30,7 @@ from bridge.workarounds import (
 from operators.flink.env import shows_process_output
 from operators.flink.forgotten import note_run
 from operators.flink.slots import Need, check_slots, rest_of
+from operators.java_times import zone_of
 from operators.params.rendering import Description, Rendered
 from operators.progress.linked import note_linked, note_told
 from operators.progress.state import Shown
@@ -312,6 +314,11 @@ def execution_environment_of(table_env: StreamTableEnvironment) -> StreamExecuti
     from pyflink.datastream import StreamExecutionEnvironment
 
     return StreamExecutionEnvironment(table_env._j_tenv.execEnv())
+
+
+def session_zone(name: str | None, table_env: StreamTableEnvironment) -> tzinfo:
+    """Return the time zone of that name; None stands for that of the session."""
+    return zone_of(name or table_env.get_config().get_local_timezone())
 
 
 def environment_of(table: Table) -> StreamTableEnvironment:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from akdl.wire.column_type import Kind, parse_type
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, quoted, split_watermark
+from operators.ak_cells import MOST_DIGITS, digits_of
 from operators.ak_file import read_rows, read_schema
-from operators.base_operator import Source
+from operators.base_operator import Source, session_zone
 from operators.batch_operator import BatchOperator
 from operators.flink.jars import require_format
 from operators.memory_table import memory_table
@@ -29,12 +32,21 @@ class _AkSource(AkSourceParams, Source):
     """An .ak file, or a folder of them: a path, http(s), or what fsspec reaches. This program reads it whole."""
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
-        with fetched(type(self).__name__, "filePath", self._values_of_all()["filePath"]) as path:
+        values = self._values_of_all()
+        with fetched(type(self).__name__, "filePath", values["filePath"]) as path:
             files = sorted(os.path.join(path, name) for name in os.listdir(path)) if os.path.isdir(path) else [path]
             if not files:
                 raise ConfigurationError(f"{type(self).__name__}: parameter 'filePath': the folder {path} is empty")
             schema = read_schema(files[0])
-            rows = [row for file in files for row in read_rows(file)]
+            for file in files[1:]:
+                if read_schema(file) != schema:
+                    raise ConfigurationError(
+                        f"{type(self).__name__}: parameter 'filePath': {file} has other columns than {files[0]}: a folder "
+                        "holds one table"
+                    )
+            zone = session_zone(values["timeZone"], table_env)
+            rows = [row for file in files for row in read_rows(file, zone)]
+            schema = _with_digits(f"{type(self).__name__}: {path}", schema, rows)
         self._fix()
         return table_of_rows(table_env, schema, rows, type(self).__name__)
 
@@ -85,6 +97,26 @@ class ParquetSourceBatchOp(_ParquetSource, BatchOperator):
 
 class ParquetSourceStreamOp(_ParquetSource, StreamOperator):
     """Parquet files as a stream with an end, see `ParquetSourceBatchOp`."""
+
+
+def _with_digits(where: str, schema: Schema, rows: list[tuple[Any, ...]]) -> Schema:
+    """Return the columns with decimals of a scale that holds all cells: the largest up to 18, or what the cells need.
+
+    Raises:
+        ConfigurationError: The cells of a column need more than 38 digits.
+    """
+    columns = list(schema)
+    for place, column in enumerate(columns):
+        if column.type.kind is Kind.DECIMAL:
+            whole, behind = digits_of(row[place] for row in rows if row[place] is not None)
+            if whole + behind > MOST_DIGITS:
+                raise ConfigurationError(
+                    f"{where}: the column {column.name!r} has numbers of {whole} digits before the point and {behind} behind "
+                    f"it; at most {MOST_DIGITS} in all can be read: let Alink write them as text"
+                )
+            scale = max(behind, min(18, MOST_DIGITS - whole))
+            columns[place] = replace(column, type=parse_type(f"DECIMAL({MOST_DIGITS}, {scale})"))
+    return Schema(tuple(columns))
 
 
 def table_of_rows(table_env: StreamTableEnvironment, schema: Schema, rows: list[tuple[Any, ...]], where: str) -> Table:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import tzinfo
 from typing import IO, Any
 
 import pyarrow as pa
@@ -17,7 +19,7 @@ from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
 from operators.ak_file import AkWriter
-from operators.base_operator import Operator, environment_of, inputs_of, schema_of
+from operators.base_operator import Operator, environment_of, inputs_of, schema_of, session_zone
 from operators.batch_operator import BatchOperator
 from operators.params.accessors import AkSinkParams, CsvSinkParams, TableSinkParams
 from operators.params.param import WithParams
@@ -72,7 +74,9 @@ class AkSinkBatchOp(AkSinkParams, _SinkOp, BatchOperator):
     """
 
     def _write(self, values: dict[str, Any], op: BatchOperator) -> None:
-        op._defer(ak_receiver(self._target(values), schema_of(type(self).__name__, op.getOutputTable())))
+        name, table = type(self).__name__, op.getOutputTable()
+        zone = session_zone(values["timeZone"], environment_of(table))
+        op._defer(_ak_receiver(self._target(values), schema_of(name, table), zone))
 
 
 class CsvSinkBatchOp(CsvSinkParams, _SinkOp, BatchOperator):
@@ -127,15 +131,15 @@ class TableSinkBatchOp(TableSinkParams, _SinkOp, BatchOperator):
         op._defer(None, name)
 
 
-def ak_receiver(path: str, schema: Schema) -> _FileReceiver:
+def _ak_receiver(path: str, schema: Schema, zone: tzinfo) -> _FileReceiver:
     """Return what writes rows into an .ak file."""
 
     def start(file: IO[bytes]) -> tuple[Callable[[Sequence[Any]], None], Callable[[], None]]:
-        writer = AkWriter(file, schema)
+        writer = AkWriter(file, schema, zone)
         return writer.write, writer.close
 
     with open(os.devnull, "wb") as nowhere:
-        AkWriter(nowhere, schema).close()  # a type that such files do not have is an error now
+        AkWriter(nowhere, schema, zone).close()  # a type that such files do not have is an error now
     return _FileReceiver(path, start)
 
 
@@ -168,6 +172,8 @@ class _FileReceiver:
 
     def abandon(self) -> None:
         if self._file is not None:
+            with suppress(OSError):
+                self._end()  # a zip file that is open would write its end when it is collected
             self._file.close()
             os.unlink(self._incomplete)
 

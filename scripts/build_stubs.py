@@ -8,7 +8,7 @@ sys.path.insert(0, str(ROOT))
 
 from operators.params import accessors  # noqa: E402
 
-HEADER = '''"""Made by scripts/build_stubs.py from operators/params/catalog.py; do not edit."""
+HEADER = '''"""Made by scripts/build_stubs.py from operators/params/catalog.py and data_catalog.py; do not edit."""
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -107,7 +107,7 @@ def unpack_archive(
             file nor a folder; or more comes out than the limits allow.
     """
     size = file.seek(0, os.SEEK_END)
-    writing = _Unpacking(folder, links, copy or _plain_copy, _Counter(limits or Limits.of(os.environ), size))
+    writing = _Unpacking(folder, links, copy or _plain_copy, Counter(limits or Limits.of(os.environ), size))
     file.seek(0)
     with damage_is_named():
         if zipfile.is_zipfile(file):
@@ -126,7 +126,7 @@ def unpack_archive(
     return writing.files
 
 
-class _Counter:
+class Counter:
     """Counts what comes out of an archive of so many bytes."""
 
     def __init__(self, limits: Limits, archive_bytes: int) -> None:
@@ -137,6 +137,7 @@ class _Counter:
         self._bytes = 0
 
     def add_member(self) -> None:
+        """Count an entry."""
         self._members += 1
         if self._members > self._limits.members:
             raise ArchiveError(
@@ -144,6 +145,11 @@ class _Counter:
             )
 
     def add_bytes(self, count: int) -> None:
+        """Count bytes.
+
+        Raises:
+            ArchiveError: There are too many.
+        """
         self._bytes += count
         if self._bytes > self._most:
             name = "AKDL_ARCHIVE_GB" if self._most == self._limits.bytes else "AKDL_ARCHIVE_RATIO"
@@ -156,7 +162,7 @@ class _Counter:
 class _Counted:
     """Content that is counted while it is read."""
 
-    def __init__(self, content: IO[bytes], counter: _Counter) -> None:
+    def __init__(self, content: IO[bytes], counter: Counter) -> None:
         self._content = content
         self._counter = counter
 
@@ -189,7 +195,7 @@ class _TarEntry(tarfile.TarInfo):
 class _Unpacking:
     """The folder that is being filled, and the rules for what goes into it."""
 
-    def __init__(self, folder: str, links: bool, copy: Callable[[IO[bytes], IO[bytes]], Any], counter: _Counter) -> None:
+    def __init__(self, folder: str, links: bool, copy: Callable[[IO[bytes], IO[bytes]], Any], counter: Counter) -> None:
         self.files: Dict[str, Any] = {}
         self._folder = folder
         self._may_link = links

@@ -1,6 +1,6 @@
 """Setters and getters of each kind of operator; `accessors.pyi`, made by scripts/build_stubs.py, shows them to editors."""
 
-from operators.params import catalog
+from operators.params import catalog, data_catalog
 from operators.params.param import with_params
 
 ScriptParams = with_params("ScriptParams", "Parameters of operators that run a script.", catalog.SCRIPT)
@@ -31,14 +31,14 @@ KerasPredictStreamParams = with_params(
 KerasTrainerParams = with_params(
     "KerasTrainerParams", "Parameters of pipeline stages that train such a model.", catalog.KERAS_TRAINER
 )
-RandomTableParams = with_params("RandomTableParams", "Parameters of random tables.", catalog.RANDOM_TABLE)
-RandomStreamParams = with_params("RandomStreamParams", "Parameters of random streams.", catalog.RANDOM_STREAM)
-CsvParams = with_params("CsvParams", "Parameters of CSV sources.", catalog.CSV)
-ParquetParams = with_params("ParquetParams", "Parameters of Parquet sources.", catalog.PARQUET)
-AkSourceParams = with_params("AkSourceParams", "Parameters of sources of .ak files.", catalog.AK_SOURCE)
-AkSinkParams = with_params("AkSinkParams", "Parameters of sinks of .ak files.", catalog.AK_SINK)
-CsvSinkParams = with_params("CsvSinkParams", "Parameters of CSV sinks.", catalog.CSV_SINK)
-TableSinkParams = with_params("TableSinkParams", "Parameters of sinks into tables of Flink.", catalog.TABLE_SINK)
+RandomTableParams = with_params("RandomTableParams", "Parameters of random tables.", data_catalog.RANDOM_TABLE)
+RandomStreamParams = with_params("RandomStreamParams", "Parameters of random streams.", data_catalog.RANDOM_STREAM)
+CsvParams = with_params("CsvParams", "Parameters of CSV sources.", data_catalog.CSV)
+ParquetParams = with_params("ParquetParams", "Parameters of Parquet sources.", data_catalog.PARQUET)
+AkSourceParams = with_params("AkSourceParams", "Parameters of sources of .ak files.", data_catalog.AK_SOURCE)
+AkSinkParams = with_params("AkSinkParams", "Parameters of sinks of .ak files.", data_catalog.AK_SINK)
+CsvSinkParams = with_params("CsvSinkParams", "Parameters of CSV sinks.", data_catalog.CSV_SINK)
+TableSinkParams = with_params("TableSinkParams", "Parameters of sinks into tables of Flink.", data_catalog.TABLE_SINK)
 
 ALL = (
     ScriptParams,

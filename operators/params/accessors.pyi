@@ -1,4 +1,4 @@
-"""Made by scripts/build_stubs.py from operators/params/catalog.py; do not edit."""
+"""Made by scripts/build_stubs.py from operators/params/catalog.py and data_catalog.py; do not edit."""
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -2796,6 +2796,7 @@ class AkSourceParams(WithParams):
         self,
         *,
         filePath: str = ...,
+        timeZone: str = ...,
         MLEnvironmentId: int = ...,
     ) -> None: ...
     def setFilePath(self, value: str) -> Self:
@@ -2803,6 +2804,12 @@ class AkSourceParams(WithParams):
 
     def getFilePath(self) -> str:
         """Path of an .ak file or a folder of them, or an address: http(s), or what fsspec reaches. (required)"""
+
+    def setTimeZone(self, value: str) -> Self:
+        """Time zone of DATE, TIME and TIMESTAMP in the file, such as "Asia/Shanghai"; that of the session when it is not set. (default None)"""
+
+    def getTimeZone(self) -> str | None:
+        """Time zone of DATE, TIME and TIMESTAMP in the file, such as "Asia/Shanghai"; that of the session when it is not set. (default None)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""
@@ -2817,6 +2824,7 @@ class AkSinkParams(WithParams):
         self,
         *,
         filePath: str = ...,
+        timeZone: str = ...,
         overwriteSink: bool = ...,
         numFiles: int = ...,
         MLEnvironmentId: int = ...,
@@ -2826,6 +2834,12 @@ class AkSinkParams(WithParams):
 
     def getFilePath(self) -> str:
         """Path of a file on the host of this program. (required)"""
+
+    def setTimeZone(self, value: str) -> Self:
+        """Time zone of DATE, TIME and TIMESTAMP in the file, such as "Asia/Shanghai"; that of the session when it is not set. (default None)"""
+
+    def getTimeZone(self) -> str | None:
+        """Time zone of DATE, TIME and TIMESTAMP in the file, such as "Asia/Shanghai"; that of the session when it is not set. (default None)"""
 
     def setOverwriteSink(self, value: bool) -> Self:
         """Replace a file that exists; otherwise it is an error. (default False)"""

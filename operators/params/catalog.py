@@ -6,20 +6,16 @@ from dataclasses import replace
 
 from bridge.settings import DRAIN, EQUAL_STEP_MODES, OFF, ON_RETURNS, REPLAYS, UNTAKEN, GroupSettings
 from operators.params.checks import (
-    any_text,
-    character,
     count,
     default_environment,
     files,
     filled_text,
     flag,
     fraction,
-    interval,
     json_object,
     main_script,
     names,
     network,
-    one_file,
     one_of,
     only_zero,
     positive,
@@ -251,51 +247,6 @@ MODEL_FILE_PATH = Param(
 MODEL_SINK_PATH = replace(MODEL_FILE_PATH, doc="Path of an .ak file into which the next job writes the trained model.")
 OVERWRITE_SINK = Param("overwriteSink", "bool", "Replace a file that exists; otherwise it is an error.", flag, False)
 
-NUM_ROWS = Param("numRows", "int", "Number of rows.", count(0))
-NUM_COLS = Param("numCols", "int", "Number of random columns.", count(1))
-OUTPUT_COLS = Param(
-    "outputCols", "Sequence[str]", "Names of the random columns; col0, col1 and so on when it is not set.", names, None,
-    returns="list[str] | None",
-)  # fmt: skip
-OUTPUT_COL_CONFS = Param(
-    "outputColConfs", "str",
-    'Distributions of columns: "name:uniform(0,1);name:gauss(0,1,nullper=0.1)"; also uniform_open, weight_set, poisson.',
-    text, None, returns="str | None",
-)  # fmt: skip
-ID_COL = Param(
-    "idCol", "str", "Name of a BIGINT column that counts the rows from 0; none when it is not set.", filled_text, None,
-    returns="str | None",
-)  # fmt: skip
-MAX_ROWS = Param("maxRows", "int", "Number of rows after which the stream ends.", count(0))
-STREAM_ID_COL = Param("idCol", "str", "Name of a BIGINT column that counts the rows from 1.", filled_text, "num")
-TIME_PER_SAMPLE = Param(
-    "timePerSample", "float", "Seconds from one row to the next; as fast as they are taken when it is not set.",
-    some_seconds, None, returns="float | None",
-)  # fmt: skip
-TIME_ZONES = Param(
-    "timeZones", "Sequence[float]",
-    "Least and most seconds from one row to the next; rows come in the middle of them, one like the other.",
-    interval, None, returns="list[float] | None",
-)  # fmt: skip
-FILE_PATH = Param("filePath", "str", "Path of a file or folder, or any address that Flink reads.", filled_text)
-CSV_PATH = replace(
-    FILE_PATH, doc="Path of a file or folder, any address that Flink reads, or http(s), which this program reads."
-)
-AK_PATH = replace(FILE_PATH, doc="Path of an .ak file or a folder of them, or an address: http(s), or what fsspec reaches.")
-SCHEMA_STR = Param(
-    "schemaStr", "str", 'Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts '
-    "TIMESTAMP(3), WATERMARK FOR ts AS ts\".", stream_schema_text, aliases=("schema", "tableSchema"),
-)  # fmt: skip
-FIELD_DELIMITER = Param("fieldDelimiter", "str", "Character between fields.", character, ",")
-QUOTE_CHAR = Param("quoteChar", "str", "Character around fields that hold a delimiter.", character, '"')
-IGNORE_FIRST_LINE = Param("ignoreFirstLine", "bool", "Leave out the first line of each file.", flag, False)
-ROW_DELIMITER = Param("rowDelimiter", "str", "What stands between rows.", any_text, "\n")
-SKIP_BLANK_LINE = Param("skipBlankLine", "bool", "Leave out lines that are empty or hold only spaces.", flag, True)
-LENIENT = Param("lenient", "bool", "Take what cannot be read as null, instead of failing.", flag, False)
-SINK_PATH = Param("filePath", "str", "Path of a file on the host of this program.", filled_text)
-NUM_FILES = Param("numFiles", "int", "Number of files: always 1.", one_file, 1)
-TABLE_NAME = Param("tableName", "str", "Name of a table of the environment, see `execute_sql`.", filled_text)
-
 TENSOR_COL = Param("tensorCol", "str", "ARRAY column of numbers that feeds the model; all cells have one length.", filled_text)
 LABEL_COL = Param("labelCol", "str", "Column with what the model learns.", filled_text)
 LAYERS = Param(
@@ -386,14 +337,3 @@ KERAS_PREDICT_STREAM = (*KERAS_PREDICT, MODEL_FILE_PATH, *_OF_STREAMS)
 KERAS_TRAINER = (
     *KERAS_TRAIN, *(param for param in KERAS_PREDICT if param.name not in {each.name for each in KERAS_TRAIN}),
 )  # fmt: skip
-RANDOM_TABLE = (NUM_ROWS, NUM_COLS, OUTPUT_COLS, OUTPUT_COL_CONFS, ID_COL, ML_ENVIRONMENT_ID)
-RANDOM_STREAM = (MAX_ROWS, *RANDOM_TABLE[1:4], STREAM_ID_COL, TIME_PER_SAMPLE, TIME_ZONES, ML_ENVIRONMENT_ID)
-CSV = (
-    CSV_PATH, SCHEMA_STR, FIELD_DELIMITER, QUOTE_CHAR, IGNORE_FIRST_LINE, ROW_DELIMITER, SKIP_BLANK_LINE, LENIENT,
-    ML_ENVIRONMENT_ID,
-)  # fmt: skip
-PARQUET = (FILE_PATH, SCHEMA_STR, ML_ENVIRONMENT_ID)
-AK_SOURCE = (AK_PATH, ML_ENVIRONMENT_ID)
-AK_SINK = (SINK_PATH, OVERWRITE_SINK, NUM_FILES, ML_ENVIRONMENT_ID)
-CSV_SINK = (SINK_PATH, FIELD_DELIMITER, QUOTE_CHAR, ROW_DELIMITER, OVERWRITE_SINK, NUM_FILES, ML_ENVIRONMENT_ID)
-TABLE_SINK = (TABLE_NAME, ML_ENVIRONMENT_ID)

@@ -13,6 +13,7 @@ from typing import Any
 
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, split_watermark
+from operators.java_times import zone_of
 from operators.params.function_script import FunctionScript, script_of
 
 _LARGEST = sys.float_info.max  # an integer beyond it has no float
@@ -173,6 +174,12 @@ def time_text(value: Any) -> str:
         read_time(text(value))
     except ValueError:
         raise ValueError('a date and time such as "2024-05-31 18:00:00"') from None
+    return str(value)
+
+
+def time_zone(value: Any) -> str:
+    """Take the name of a time zone."""
+    zone_of(text(value))
     return str(value)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import io
 import pathlib
 import random
@@ -150,7 +152,8 @@ def test_pipelines(folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path) -
 def test_ak_files(tmp_path: pathlib.Path) -> None:
     path, found = tmp_path / "rows.ak", outcomes()
     schema = Schema.parse("a BIGINT, b STRING, c DOUBLE, d BYTES, e DECIMAL(10, 2), f TIMESTAMP(3)")
-    rows = [(number, "ż" * number, 0.5, b"x" * number, None, None) for number in range(20)]
+    moment = datetime.datetime(2024, 2, 29, 1, 2, 3)
+    rows = [(number, "ż" * number, 0.5, b"x" * number, decimal.Decimal(number), moment) for number in range(20)]
     with open(path, "wb") as file:
         writer = AkWriter(file, schema)
         for row in rows:

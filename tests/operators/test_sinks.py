@@ -9,6 +9,8 @@ from pyflink.table import StreamTableEnvironment
 
 from bridge.exceptions import BridgeError, ConfigurationError
 from operators import AkSinkBatchOp, AkSourceBatchOp, BatchOperator, CsvSinkBatchOp, TableSinkBatchOp, TableSourceBatchOp
+from operators.ak_file import read_rows
+from operators.java_times import zone_of
 
 pytestmark = pytest.mark.flink
 
@@ -32,6 +34,23 @@ def test_all_sinks_write_in_one_job(
     frame = AkSourceBatchOp(filePath=str(tmp_path / "people.ak")).collectToDataframe().sort_values("id")
     assert frame.name.tolist() == ["ann", "bob", None]
     assert sorted(each.name for each in tmp_path.iterdir()) == ["deep", "people.ak", "table"]
+
+
+def test_times_of_ak_files_are_in_a_time_zone(people: TableSourceBatchOp, tmp_path: pathlib.Path) -> None:
+    columns = "DATE '2020-02-03' AS d, TIME '10:11:12' AS t, TIMESTAMP '2020-02-03 10:11:12.345678' AS stamp"
+    rows, path = people.select(columns).where("d IS NOT NULL").firstN(1), str(tmp_path / "t.ak")
+    rows.link(AkSinkBatchOp(filePath=path, timeZone="Asia/Shanghai"))
+    late = people.select("TIMESTAMP '2024-03-10 02:30:00' AS stamp")
+    BatchOperator.execute()
+    (row,) = read_rows(path, zone_of("Asia/Shanghai"))
+    assert list(map(str, row)) == ["2020-02-03", "10:11:12", "2020-02-03 10:11:12.345678"]
+    assert str(next(read_rows(path, zone_of("UTC")))[0]) == "2020-02-02"
+    late.link(AkSinkBatchOp(filePath=str(tmp_path / "late.ak"), timeZone="America/New_York"))
+    with pytest.raises(
+        ConfigurationError, match="row 0, column 'stamp': 2024-03-10 02:30:00 does not exist in America/New_York"
+    ):
+        BatchOperator.execute()
+    assert [each.name for each in tmp_path.iterdir()] == ["t.ak"]
 
 
 def test_a_job_that_fails_leaves_no_file(people: TableSourceBatchOp, tmp_path: pathlib.Path) -> None:

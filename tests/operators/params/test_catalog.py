@@ -10,14 +10,12 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from operators import (
-    CsvSourceBatchOp,
-    RandomTableSourceBatchOp,
     TensorFlow2BatchOp,
     TensorFlowBatchOp,
     TFSavedModelPredictStreamOp,
     TFTableModelPredictStreamOp,
 )
-from operators.params import catalog
+from operators.params import catalog, data_catalog
 
 SCHEMA = "id LONG, name STRING"
 
@@ -111,22 +109,9 @@ def test_every_parameter_of_the_reference_is_there() -> None:
 
 
 def test_no_name_means_two_parameters_of_one_operator() -> None:
-    for params in (catalog.SCRIPT, catalog.SAVED_MODEL_PREDICT_STREAM, catalog.RANDOM_TABLE, catalog.CSV):
+    for params in (catalog.SCRIPT, catalog.SAVED_MODEL_PREDICT_STREAM, data_catalog.RANDOM_TABLE, data_catalog.CSV):
         names = [name for param in params for name in param.names]
         assert len(names) == len(set(names))
-
-
-@pytest.mark.parametrize("value", ["", ";;"])
-def test_a_delimiter_is_one_character(value: str) -> None:
-    with pytest.raises(ConfigurationError, match="'fieldDelimiter': expected one character"):
-        CsvSourceBatchOp(fieldDelimiter=value)
-    assert CsvSourceBatchOp().setFieldDelimiter("\t").getFieldDelimiter() == "\t"
-
-
-def test_a_random_table_may_be_empty_but_has_columns() -> None:
-    assert RandomTableSourceBatchOp(numRows=0).getNumRows() == 0
-    with pytest.raises(ConfigurationError, match="'numCols': expected a whole number of at least 1"):
-        RandomTableSourceBatchOp(numCols=0)
 
 
 @pytest.mark.parametrize("kind", [TFTableModelPredictStreamOp, TFSavedModelPredictStreamOp])

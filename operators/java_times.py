@@ -1,0 +1,139 @@
+"""Local times as Java's classes of SQL keep them: milliseconds since 1970 in UTC, for the clock of one time zone. Pure.
+
+Two of Java's rules differ from Python's: dates before 1582-10-15 are dates of the Julian calendar, and zones have their
+standard offset of today before 1900.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import zoneinfo
+
+_EPOCH = datetime.datetime(1970, 1, 1)
+_SECOND = datetime.timedelta(seconds=1)
+_DAY_S = 86_400
+_1900 = -2_208_988_800
+_FIRST_GREGORIAN_DAY = datetime.date(1582, 10, 15).toordinal()
+_CYCLE_S = 146_097 * _DAY_S  # 400 years: the calendar, and so the rules of zones, repeat
+_FAR = 8000 * _CYCLE_S // 400  # about the year 9970, where instants of a zone still are ones of Python
+_MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}):?(\d{2})?")
+
+
+def zone_of(name: str) -> datetime.tzinfo:
+    """Find a time zone by a name such as "Asia/Shanghai", "UTC" or "GMT+08:00".
+
+    Raises:
+        ValueError: There is no such zone.
+    """
+    found = _OFFSET.fullmatch(name)
+    try:
+        if found is not None:
+            offset = datetime.timedelta(hours=int(found[2]), minutes=int(found[3] or 0))
+            return datetime.timezone(-offset if found[1] == "-" else offset)
+        return zoneinfo.ZoneInfo("UTC" if name == "Z" else name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"a time zone such as Asia/Shanghai or GMT+08:00, {name!r} is unknown") from None
+
+
+class JavaClock:
+    """The clock of a time zone.
+
+    Args:
+        zone: The time zone; None for that of this program.
+    """
+
+    def __init__(self, zone: datetime.tzinfo | None) -> None:
+        self._zone = zone
+        year = datetime.date.today().year
+        # The standard offset is the smallest one of a year, since clocks are moved forward from it.
+        days = [datetime.datetime(year, month, day, 12) for month in range(1, 13) for day in (1, 15)]
+        self._standard_s = min(self._offset_s(_seconds(day)) for day in days)
+
+    def local(self, milliseconds: int) -> datetime.datetime:
+        """Show an instant.
+
+        Raises:
+            ValueError: The date does not exist in Python's calendar.
+        """
+        seconds, rest = divmod(milliseconds, 1000)
+        try:
+            days, second = divmod(seconds + self._offset_of(seconds), _DAY_S)
+            ordinal = days + _EPOCH.toordinal()
+            date = datetime.date.fromordinal(ordinal) if ordinal >= _FIRST_GREGORIAN_DAY else _julian_date(ordinal)
+        except (ValueError, OverflowError):
+            raise ValueError(
+                f"a date outside the years 1 to 9999, or a leap day of the Julian calendar ({milliseconds} ms)"
+            ) from None
+        return datetime.datetime.combine(date, datetime.time()) + datetime.timedelta(seconds=second, milliseconds=rest)
+
+    def milliseconds(self, local: datetime.datetime) -> int:
+        """Find the instant at which the clock shows a time of whole milliseconds.
+
+        Raises:
+            ValueError: The clock never shows it, as in the hour that is left out in spring.
+        """
+        for seconds in self._candidates(local):
+            found = seconds * 1000 + local.microsecond // 1000
+            if self.local(found) == local:
+                return found
+        raise ValueError(f"{local} does not exist in {self._name}")
+
+    def milliseconds_of_date(self, date: datetime.date) -> int:
+        """Find the beginning of a day.
+
+        Raises:
+            ValueError: The day does not exist in the zone.
+        """
+        for seconds in self._candidates(datetime.datetime.combine(date, datetime.time())):
+            if self.local(seconds * 1000).date() == date:
+                return seconds * 1000
+        raise ValueError(f"{date} does not exist in {self._name}")
+
+    @property
+    def _name(self) -> str:
+        return "the time zone of this program" if self._zone is None else str(self._zone)
+
+    def _candidates(self, local: datetime.datetime) -> list[int]:
+        """Return instants that may show a time. Where it is shown twice, Java takes the later one."""
+        date = local.date()
+        days = date.toordinal() if date.toordinal() >= _FIRST_GREGORIAN_DAY else _julian_ordinal(date)
+        seconds = (days - _EPOCH.toordinal()) * _DAY_S + local.hour * 3600 + local.minute * 60 + local.second
+        if seconds < _1900 - _DAY_S:
+            return [seconds - self._standard_s]
+        far = _CYCLE_S if seconds >= _FAR else 0
+        near = _EPOCH + (seconds - far) * _SECOND
+        folds = [int(near.replace(tzinfo=self._zone, fold=fold).timestamp()) + far for fold in (1, 0)]
+        return [*folds, seconds - self._standard_s]
+
+    def _offset_of(self, seconds: int) -> int:
+        if seconds < _1900:
+            return self._standard_s
+        return self._offset_s(seconds - _CYCLE_S if seconds >= _FAR else seconds)
+
+    def _offset_s(self, seconds: int) -> int:
+        offset = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).astimezone(self._zone).utcoffset()
+        assert offset is not None
+        return offset // _SECOND
+
+
+def _seconds(local: datetime.datetime) -> int:
+    return (local - _EPOCH) // _SECOND
+
+
+def _julian_date(ordinal: int) -> datetime.date:
+    """Return the date of the Julian calendar, of a day that Python's calendar counts as so many days since the year 1."""
+    cycles, rest = divmod(ordinal + 1, 1461)  # the Julian 0001-01-01 is day -1
+    years = min(rest // 365, 3)
+    day, month, year = rest - years * 365, 0, cycles * 4 + years + 1
+    while day >= _MONTHS[month] + (month == 1 and year % 4 == 0):
+        day -= _MONTHS[month] + (month == 1 and year % 4 == 0)
+        month += 1
+    return datetime.date(year, month + 1, day + 1)
+
+
+def _julian_ordinal(date: datetime.date) -> int:
+    years = date.year - 1
+    days = sum(_MONTHS[: date.month - 1]) + (date.month > 2 and date.year % 4 == 0)
+    return years * 365 + years // 4 + days + date.day - 2
