@@ -35,6 +35,7 @@ from akdl.process.channel import Channel, ChannelError
 from akdl.process.failure import failure_of
 from akdl.process.parent import REFUSED_ROWS, exit_with_parent, kill_stopped_parent, take_settings
 from akdl.process.private_file import private
+from akdl.process.proxies import bypass_proxies
 from akdl.rows.file_rows import FileRows
 from akdl.rows.once_rows import OnceRows
 from akdl.rows.stream_rows import StreamRows
@@ -179,6 +180,7 @@ def _run_script(
 ) -> None:
     # TF_CONFIG has to be there before the script's first line: a strategy built at module level reads it.
     os.environ["TF_CONFIG"] = cluster.tf_config
+    bypass_proxies(os.environ, cluster.tf_config)
     user_main = find_main(task.main_script, task.work_dir, json.loads(task.user_params).get("runner"))
     task_config = _task_config(task, cluster, rows, writer, channel, surroundings)
     if not isinstance(user_main, functools.partial):  # runners keep files of their own there

@@ -19,6 +19,8 @@ from traceback import walk_stack
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+import grpc
+
 if TYPE_CHECKING:
     from apache_beam.runners.worker.sdk_worker import SdkHarness
 
@@ -27,10 +29,15 @@ _closing: dict[SdkHarness, list[Callable[[], None]]] = {}
 _lock = threading.Lock()
 
 _LOOK_S = 0.01
+_NO_PROXY = ("grpc.enable_http_proxy", 0)
 
 
 def fix_workers() -> None:
-    """Let workers inside this program end with nothing left, and print no errors that Flink raises. Safe to call twice."""
+    """Let workers inside this program reach Flink, end with nothing left, and print no errors that Flink raises.
+
+    Safe to call twice.
+    """
+    _bypass_proxies()
     _end_flushers()
     _close_what_workers_leave()
     _keep_copies_of_errors_off_the_console()
@@ -112,6 +119,31 @@ def is_worker_process() -> bool:
     """
     started_by = getattr(sys.modules["__main__"], "__spec__", None)
     return started_by is not None and started_by.name == "pyflink.fn_execution.beam.beam_boot"
+
+
+def _bypass_proxies() -> None:
+    """Let workers inside this program reach the JVM, which is on this host, without a proxy.
+
+    Defect: `GRPCChannelFactory` of apache_beam/runners/worker/channel_factory.py, and PyFlink's
+    pyflink/fn_execution/beam/beam_worker_pool_service.py, leave gRPC's `http_proxy` on for lines to "localhost". Where
+    `no_proxy` does not have it, no local job started.
+    """
+    from apache_beam.runners.worker.channel_factory import GRPCChannelFactory
+    from pyflink.fn_execution.beam import beam_worker_pool_service
+
+    if not isinstance(beam_worker_pool_service.grpc, _Grpc):
+        GRPCChannelFactory.DEFAULT_OPTIONS.append(_NO_PROXY)
+        beam_worker_pool_service.grpc = _Grpc()
+
+
+class _Grpc:
+    """The module `grpc` as PyFlink's workers inside this program see it."""
+
+    def insecure_channel(self, address: str) -> grpc.Channel:
+        return grpc.insecure_channel(address, options=[_NO_PROXY])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(grpc, name)
 
 
 def _end_flushers() -> None:

@@ -69,7 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--parallelism", type=int, help="of the job that feeds them (default: as many)")
     parser.add_argument("--disk-gb", type=float, default=2.0, help="free space that temporary files should have (default 2)")
     options = parser.parse_args(arguments)
-    findings = [*python(), *java(), *jars(), *environments(), *ports(), *disk(options.disk_gb), *files_in_sight(), *gpus()]
+    findings = [*python(), *java(), *jars(), *environments(), *ports(), *proxies(), *disk(options.disk_gb)]
+    findings += [*files_in_sight(), *gpus()]
     if options.cluster:
         verify = options.ca_file or not options.insecure
         findings += cluster(options.cluster, verify)
@@ -201,6 +202,21 @@ def ports() -> Iterator[Finding]:
         yield Finding(WRONG, "Ports", f"{host} cannot be reached from here: {error}", remedy)
         return
     yield Finding(OK, "Ports", f"can be opened and reached at {host}")
+
+
+def proxies() -> Iterator[Finding]:
+    """Look whether Python workers of a TaskManager with these variables reach it, as gRPC sends calls to a proxy."""
+    names = [name for name in ("grpc_proxy", "https_proxy", "http_proxy") if os.environ.get(name)]
+    if not names:
+        return
+    excluded = os.environ.get("no_grpc_proxy", os.environ.get("no_proxy", ""))
+    if any("localhost".endswith(entry.strip()) for entry in excluded.split(",") if entry.strip()):
+        yield Finding(OK, "Proxy", f"{names[0]} is set, and no_proxy excludes localhost")
+    else:
+        found = (
+            f"{names[0]} is set, and no_proxy does not exclude localhost: local jobs run, a TaskManager's Python workers do not"
+        )
+        yield Finding(NOTE, "Proxy", found, "set no_proxy=localhost,127.0.0.1 before you start Flink on this host")
 
 
 def disk(wanted_gb: float) -> Iterator[Finding]:

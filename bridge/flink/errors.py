@@ -22,6 +22,8 @@ _RAISED = re.compile(rf"^(?:bridge\.exceptions\.)?({'|'.join(_OURS)}): ", re.MUL
 _JAVA_GOES_ON = re.compile(r"\n\s*(?:\tat |at org\.|at java\.|Caused by: |\.\.\. \d+ more|Suppressed: )|\n\Z")
 _IN_PYTHON = re.compile(r"^java\.lang\.RuntimeException: Error received from SDK harness for instruction \d+: ")
 _ALONE = re.compile(r"\A(org\.apache\.flink\.\S+Exception: .*)$", re.MULTILINE)  # as Flink's planner raises it
+_START = re.compile(r"RuntimeException: Failed to create stage bundle factory! (.*?)\n\s*\tat org\.", re.DOTALL)
+_UNAVAILABLE = re.compile(r'StatusCode\.UNAVAILABLE\n\s*details = "(.*)"')
 _CAUSE = re.compile(r"^(?:Caused by|): (.*)$", re.MULTILINE)  # py4j puts ': ' alone before the outermost
 
 
@@ -64,9 +66,13 @@ def _reason(text: str) -> str | None:
     if not causes:
         return None
     innermost = _JAVA_GOES_ON.split(text[text.rfind(causes[-1]) :], maxsplit=1)[0].strip()
+    if innermost.startswith("java.io.IOException: error="):  # the cause around it names the program
+        innermost = causes[-2]
     in_python = _IN_PYTHON.search(innermost)
     if in_python is not None:
         return f"Flink: a Python function of the job failed:\n{innermost[in_python.end() :]}"
+    if innermost.startswith("java.lang.IllegalStateException: Process died with exit code"):
+        return _start_of_python(text, innermost)
     if "OutOfMemoryError: Metaspace" in innermost:
         return (
             "Flink: java.lang.OutOfMemoryError: Metaspace. A TaskManager has loaded Flink's Python library for each job anew, "
@@ -109,3 +115,19 @@ def _reason(text: str) -> str | None:
             "them to a table instead (insertInto(...)); why it restarted stands in Flink's log"
         )
     return f"Flink: {innermost}"
+
+
+def _start_of_python(text: str, innermost: str) -> str:
+    """Return why a Python worker of Flink did not start, by its output: its exit status is that of a shell's pipe."""
+    found = _START.search(text)
+    if found is None:
+        return f"Flink: {innermost}"
+    printed = "\n".join(line for line in found.group(1).splitlines() if not line.startswith("INFO:"))
+    refused = _UNAVAILABLE.search(printed)
+    if refused is None:
+        return f"Flink: a Python worker did not start on a host of the cluster:\n{printed}"
+    return (
+        f"Flink: a Python worker did not start: it cannot reach its TaskManager on the same host: {refused.group(1)}. Is "
+        "http_proxy or https_proxy set there? gRPC sends calls to the proxy: set no_proxy=localhost,127.0.0.1 in the "
+        "environment of the TaskManagers, and start them again"
+    )

@@ -83,7 +83,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--semi_persist_dir", default="/tmp")
     given = parser.parse_known_args(arguments)[0]
     params = {**os.environ, "SEMI_PERSISTENT_DIRECTORY": given.semi_persist_dir}
-    with grpc.insecure_channel(os.environ[_ADDRESS]) as channel:
+    options = [("grpc.enable_http_proxy", 0)]  # the driver is on this host
+    with grpc.insecure_channel(os.environ[_ADDRESS], options=options) as channel:
         failed = channel.unary_unary(_CALL)(start_worker_request(given.id, given.provision_endpoint, params))
     if failed:
         raise SystemExit(f"Error starting worker: {failed.decode(errors='replace')}")

@@ -4,7 +4,8 @@
   usual ones (package certifi).
 - **Tokens**: the headers in the variable `FLINK_REST_CLIENT_HEADERS`, which Flink's own client sends too: lines such as
   `Authorization:Bearer TOKEN`. Or a login in the address, `https://user:password@flink.example:8443`.
-- **Proxies**: questions about jobs take none, as Flink's own client knows none. The doctor takes those of the environment.
+- **Proxies**: questions about jobs take none, as Flink's own client knows none. The doctor takes those of the environment,
+  unless the cluster is on this host.
 
 No error and no line of a log has a header, or the login of an address.
 """
@@ -12,10 +13,12 @@ No error and no line of a log has a header, or the login of an address.
 from __future__ import annotations
 
 import os
+import socket
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from bridge.exceptions import ConfigurationError
+from bridge.group.addresses import own_addresses
 
 if TYPE_CHECKING:
     import requests
@@ -45,7 +48,7 @@ class Rest:
         self.address, self._url, self._login = _taken_apart(address)
         self._headers = headers_of(os.environ.get(HEADERS, ""))
         self._verify = verify
-        self._proxies = proxies
+        self._proxies = proxies and not _is_here(self._url)
         self._timeout_s = timeout_s
 
     def __repr__(self) -> str:
@@ -129,6 +132,10 @@ def _taken_apart(address: str) -> tuple[str, str, tuple[str, str] | None]:
     place = host + (f":{port}" if port else "") + parts.path.rstrip("/")
     login = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
     return (place if parts.scheme == "http" else f"https://{place}"), f"{parts.scheme}://{place}", login
+
+
+def _is_here(url: str) -> bool:
+    return urlsplit(url).hostname in ("localhost", socket.gethostname(), *own_addresses())
 
 
 def _of_tls(error: Exception) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,16 @@ SGD = "strategy STRING, loss FLOAT, `rows` BIGINT, weights STRING"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _local_env() -> None:
+def _local_env() -> Iterator[None]:
+    """Jobs run behind a proxy that does not answer, as on hosts of many companies, and no variable says what to leave out."""
     useLocalEnv(2)
+    assert getMLEnv().btenv is not None  # Java runs: PyFlink's own programs, of which tests have forks, do need `no_proxy`
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("http_proxy", "https_proxy"):
+            patch.setenv(name, "http://127.0.0.1:9")
+        for name in ("grpc_proxy", "no_grpc_proxy", "no_proxy", "NO_PROXY"):
+            patch.delenv(name, raising=False)
+        yield
 
 
 def full_batch_sgd(workers: int, mode: str, **params: Any) -> Any:

@@ -163,6 +163,27 @@ def test_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     assert finding.state == WRONG and "192.0.2.77 cannot be reached" in finding.found and "hostNetwork" in finding.remedy
 
 
+@pytest.mark.parametrize(
+    ("variables", "state"),
+    [
+        ({}, None),
+        ({"HTTP_PROXY": "http://proxy.example"}, None),  # gRPC knows the lower case alone
+        ({"http_proxy": "http://proxy.example"}, NOTE),
+        ({"https_proxy": "http://proxy.example", "NO_PROXY": "localhost"}, NOTE),
+        ({"http_proxy": "http://proxy.example", "no_proxy": "example.com, localhost"}, OK),
+        ({"http_proxy": "http://proxy.example", "no_proxy": "localhost", "no_grpc_proxy": "example.com"}, NOTE),
+    ],
+)
+def test_proxies(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], state: str | None) -> None:
+    for name in ("grpc_proxy", "https_proxy", "http_proxy", "no_grpc_proxy", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    found = list(doctor.proxies())
+    assert [each.state for each in found] == ([] if state is None else [state])
+    assert all(bool(each.remedy) == (state == NOTE) and "proxy.example" not in each.found for each in found)
+
+
 def test_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert states(doctor.gpus()) == [NOTE]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 
 from bridge import exceptions
@@ -9,6 +11,7 @@ from bridge.exceptions import BridgeError, JobError, RowError, TaskError
 from bridge.flink.brief import LINES
 from bridge.flink.errors import is_a_failed_script, readable
 
+BEHIND_PROXY = pathlib.Path(__file__).with_name("python_worker_behind_proxy.txt").read_text()  # of a real cluster
 PYTHON = """An error occurred while calling o1.execute.
 : org.apache.flink.runtime.client.JobExecutionException: Job execution failed.
 \tat org.apache.flink.runtime.jobmaster.JobResult.toJobExecutionResult(JobResult.java:144)
@@ -114,6 +117,36 @@ def test_a_cause_that_stands_alone() -> None:
 def test_an_error_without_a_java_cause_stays() -> None:
     error = ValueError("of the program itself")
     assert readable(error) is error
+
+
+@pytest.mark.parametrize(
+    ("printed", "told"),
+    [
+        (
+            "/usr/bin/python: No module named pyflink",
+            "Flink: a Python worker did not start on a host of the cluster: /usr/bin/python: No module named pyflink",
+        ),
+        (
+            BEHIND_PROXY,
+            "Flink: a Python worker did not start: it cannot reach its TaskManager on the same host: failed to connect",
+        ),
+    ],
+    ids=["no PyFlink", "proxy"],
+)
+def test_a_python_worker_that_does_not_start(printed: str, told: str) -> None:
+    """Flink's own last cause is "Process died with exit code 0"."""
+    begin = f"java.lang.RuntimeException: Failed to create stage bundle factory! {printed}\n\n\tat org.a.B(C.java:1)\n\t... 7 more\n"
+    found = readable(
+        Exception(JAVA.format(error=f"{begin}Caused by: java.lang.IllegalStateException: Process died with exit code 0"))
+    )
+    assert type(found) is JobError and str(found).startswith(told) and "exit code" not in str(found)
+    assert ("set no_proxy=localhost" in str(found)) == (printed == BEHIND_PROXY) and len(str(found).splitlines()) <= 2
+
+
+def test_a_program_that_is_not_there_is_named() -> None:
+    cause = 'java.io.IOException: Cannot run program "/no/python": error=2, No such file or directory'
+    inner = "\n\tat org.a.B(C.java:1)\nCaused by: java.io.IOException: error=2, No such file or directory"
+    assert str(readable(Exception(JAVA.format(error=cause + inner)))) == f"Flink: {cause}"
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,10 @@ def test_a_worker_of_a_local_job_calls_the_driver_and_imports_little(error: byte
     try:
         done = subprocess.run(
             [python_of_local_jobs(), *BOOT], capture_output=True, text=True, timeout=60,
-            env={**os.environ, "PYTHON_LOOPBACK_SERVER_ADDRESS": f"127.0.0.1:{port}", "PYTHONPROFILEIMPORTTIME": "1"},
+            env={
+                **os.environ, "PYTHON_LOOPBACK_SERVER_ADDRESS": f"127.0.0.1:{port}", "PYTHONPROFILEIMPORTTIME": "1",
+                "http_proxy": "http://127.0.0.1:9", "no_proxy": "",
+            },
         )  # fmt: skip
     finally:
         server.stop(0).wait()

@@ -135,7 +135,9 @@ def test_proxies_of_the_environment_where_they_are_wanted(monkeypatch: pytest.Mo
     with secured("") as (port, asked):
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
         Rest("flink.example:8081", proxies=True).get("/overview")
-    assert asked == ["http://flink.example:8081/overview"]
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+        Rest(f"127.0.0.1:{port}", proxies=True).get("/here")  # a cluster on this host needs none
+    assert asked == ["http://flink.example:8081/overview", "/here"]
 
 
 @pytest.mark.parametrize("address", ["", "ftp://host:1", "http://", "host:port"])

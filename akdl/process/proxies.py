@@ -1,0 +1,38 @@
+"""Hosts that are reached without a proxy. TensorFlow's own servers, and most HTTP clients, read these variables."""
+
+import json
+from typing import Dict, List, MutableMapping
+
+# Programs read the first of these that is set. gRPC knows the lower case alone, Python prefers it, Java reads neither.
+_READ = {
+    "no_proxy": ("no_proxy", "NO_PROXY"),
+    "NO_PROXY": ("NO_PROXY", "no_proxy"),
+    "no_grpc_proxy": ("no_grpc_proxy", "no_proxy", "NO_PROXY"),
+}
+_LOOPBACK = ["localhost", "127.0.0.1", "::1"]
+
+
+def bypass_proxies(environment: MutableMapping[str, str], tf_config: str) -> None:
+    """Exclude this host and the hosts of TF_CONFIG from the proxies of the environment.
+
+    TensorFlow's servers send their calls through `http_proxy`, where they wait until the group is declared stuck.
+
+    Args:
+        environment: Variables of this process. gRPC reads them when it makes a channel.
+        tf_config: JSON text of TF_CONFIG.
+    """
+    hosts = [*_LOOPBACK, *_hosts(tf_config)]
+    values = {}
+    for name, read in _READ.items():
+        value = next((environment[each] for each in read if each in environment), "")
+        known = [entry.strip() for entry in value.split(",") if entry.strip()]
+        if name != "no_grpc_proxy" and known == ["*"]:  # Python takes it for all hosts where it stands alone, gRPC never does
+            values[name] = value
+        else:
+            values[name] = ",".join(dict.fromkeys([*known, *hosts]))
+    environment.update(values)
+
+
+def _hosts(tf_config: str) -> List[str]:
+    cluster: Dict[str, List[str]] = json.loads(tf_config)["cluster"]
+    return [address.rpartition(":")[0].strip("[]") for addresses in cluster.values() for address in addresses]
