@@ -282,7 +282,13 @@ def _task_config(
         user_params[f"ALINK:bc_{number}"] = text_path(task.work_dir, number)
     common: Dict[str, Any] = {
         "extra_inputs": extra_inputs,
-        "tf_context": TFContext(rows, task.input_columns, task.exact_doubles, shares if isinstance(rows, FileRows) else None),
+        "tf_context": TFContext(
+            rows,
+            task.input_columns,
+            task.exact_doubles,
+            shares if isinstance(rows, FileRows) else None,
+            is_alone=sum(map(len, tf_config["cluster"].values())) == 1,
+        ),
         "num_workers": task.num_workers,
         "cluster": tf_config["cluster"],
         "task_type": tf_config["task"]["type"],

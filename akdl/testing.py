@@ -112,6 +112,10 @@ class StoredRows:
         """Return the number of rows."""
         return self.count
 
+    def length_beforehand(self) -> Optional[int]:
+        """Return the number of rows."""
+        return self.count
+
     def is_empty(self) -> bool:
         """Return whether there is no row."""
         return not self.count
@@ -248,14 +252,15 @@ def _common(
     _write_records(path, serialized)
     columns = table_columns(types)
     stored = cast("FileRows", StoredRows(path, len(serialized), columns))
+    cluster = task.get("cluster", {"chief": ["localhost:0"]})
     all_shares = None if shares is None else lambda: list(shares)
-    context = TFContext(stored, columns, exact_doubles, all_shares)
+    context = TFContext(stored, columns, exact_doubles, all_shares, is_alone=sum(map(len, cluster.values())) == 1)
     common: Dict[str, Any] = {
         "tf_context": context,
         "work_dir": work_dir,
         "user_params": with_text(user_params or {}),
         "num_workers": 1,
-        "cluster": {"chief": ["localhost:0"]},
+        "cluster": cluster,
         "task_type": "chief",
         "task_index": 0,
         "checkpoint_dir": None,

@@ -21,14 +21,18 @@ def table() -> str:
     sys.path[:0] = [str(HERE), str(HERE.parent)]
     import parity_estimator
     import parity_keras
+    import parity_train_keras
 
     from tests.support.tensorflows import NEWEST, TF_1
 
-    keras = parity_keras.rows({"2.15": sys.executable, "newest (Keras 3)": NEWEST.python()})
+    pythons = {"2.15": sys.executable, "newest (Keras 3)": NEWEST.python()}
+    keras = parity_keras.rows(pythons)
     keras += parity_keras.rows_on_flink("2.15")
+    trained = parity_train_keras.rows(pythons, groups=["2.15"])
     estimator = parity_estimator.rows({"2.15": sys.executable, "1.15": TF_1.python()})
     lines = [BEGIN, "|---|---|---|---|"]
     lines += [f"| Keras callbacks | {row.case} | {row.tensorflow} | {row.difference:.1e} |" for row in keras]
+    lines += [f"| `train_keras_model` | {row.case} | {row.tensorflow} | {row.difference:.1e} |" for row in trained]
     lines += [f"| four functions | {row.case} | {row.tensorflow} | {row.difference:.1e} |" for row in estimator]
     return "\n".join(lines) + "\n"
 

@@ -4,6 +4,7 @@ Differs from Alink in where rows are parsed: after batching, which is about twen
 worker holds its own share already.
 """
 
+import functools
 import logging
 import re
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
@@ -166,6 +167,7 @@ def get_dataset(
     post_process_dataset: Optional[Callable[[Any], Any]] = None,
     example_parser: Optional[Parser] = None,
     weight_col: Optional[str] = None,
+    seed: Optional[int] = None,
     **ignored: Any,
 ) -> Any:
     """Return a `tf.data.Dataset` of (features, label) batches; the last one may be smaller.
@@ -183,6 +185,7 @@ def get_dataset(
             slower way through this function one by one.
         example_parser: From serialized rows, shape [n], to (features, label); in place of `feature_specs` and `label_col`.
         weight_col: See `get_example_parser`; batches are (features, label, weight) then.
+        seed: Fixes the order in which rows are shuffled; None for another order each time.
         ignored: Other keys, so that a whole train config can be given; a warning lists them.
 
     Raises:
@@ -199,7 +202,7 @@ def get_dataset(
         parsed = dataset.batch(batch_size).map(parse, num_parallel_calls=num_parallel_calls)
         dataset = post_process_dataset(parsed.unbatch())
     if shuffle_factor:
-        dataset = dataset.shuffle(batch_size * shuffle_factor)
+        dataset = dataset.shuffle(batch_size * shuffle_factor, seed)
     dataset = dataset.repeat(num_epochs).batch(batch_size)
     if post_process_dataset is None:
         dataset = dataset.map(parse, num_parallel_calls=num_parallel_calls)
@@ -214,6 +217,7 @@ def get_dataset_of_columns(
     num_parallel_calls: int = 8,
     shuffle_factor: int = 10,
     prefetch_buffer_size: Optional[int] = None,
+    seed: Optional[int] = None,
 ) -> Any:
     """Return what `get_dataset` returns, of rows that need no parsing.
 
@@ -225,15 +229,16 @@ def get_dataset_of_columns(
         num_parallel_calls: Batches that go through `columns_parser` at the same time.
         shuffle_factor: See `get_dataset`.
         prefetch_buffer_size: See `get_dataset`.
+        seed: See `get_dataset`.
     """
-    dataset = batches_fn(batch_size, shuffle_rows=batch_size * shuffle_factor, num_epochs=num_epochs)
+    dataset = batches_fn(batch_size, shuffle_rows=batch_size * shuffle_factor, num_epochs=num_epochs, seed=seed)
     dataset = dataset.map(columns_parser, num_parallel_calls=num_parallel_calls)
     return dataset if prefetch_buffer_size is None else dataset.prefetch(prefetch_buffer_size)
 
 
 def get_dataset_fn(**dataset_args: Any) -> Callable[[], Any]:
     """Return a function without arguments that calls `get_dataset` with these, as an Estimator's `input_fn`."""
-    return lambda: get_dataset(**dataset_args)
+    return functools.partial(get_dataset, **dataset_args)
 
 
 def _warn_of(ignored: Mapping[str, Any], function: str) -> None:

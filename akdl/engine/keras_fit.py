@@ -7,12 +7,13 @@ the start of an epoch: what was done of an unfinished one is done again.
 import json
 import logging
 import tempfile
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
 
 from akdl.engine.best_checkpoints import BestCheckpoints, best_checkpoints
+from akdl.engine.epoch_end import EpochEnd
 from akdl.engine.strategy import is_parameter_server_strategy, sum_over_workers
 from akdl.engine.watch import Watch
 from akdl.runner.config import TaskConfig
@@ -28,15 +29,16 @@ class Plan(NamedTuple):
     """What `fit` is to do.
 
     Args:
-        input_fn: Returns the training data: of one pass over the rows, or without end when `steps` is set.
+        input_fn: Returns the training data: of one pass over the rows, or without end when `steps` is set. It takes `seed`,
+            that of their order; None for any order.
         valid_fn: Returns the validation data; None for no validation.
         epochs: Number of epochs.
         steps: Steps of an epoch; None for a pass over the rows.
-        train_config: `seed` fixes the order of the rows; `save_checkpoints_steps` and `keep_checkpoint_max` as in
-            `akdl.engine.run_config.generate_run_config`; and see `akdl.engine.best_checkpoints`.
+        train_config: `seed` fixes the order of the rows, and nothing else; `save_checkpoints_steps` and `keep_checkpoint_max`
+            as in `akdl.engine.run_config.generate_run_config`; and see `akdl.engine.best_checkpoints`.
     """
 
-    input_fn: Callable[[], Any]
+    input_fn: Callable[..., Any]
     valid_fn: Optional[Callable[[], Any]]
     epochs: int
     steps: Optional[int]
@@ -53,6 +55,12 @@ def fit(model: Any, plan: Plan, task_config: TaskConfig) -> Any:
         ValueError: The checkpoint belongs to another model, or workers see different ones.
     """
     return _Fit(model, plan, task_config).run()
+
+
+def steps_per_execution(model: Any) -> int:
+    """Return how many steps Keras makes in one call of its function, as the model was compiled."""
+    steps = getattr(model, "_steps_per_execution", None)  # a variable in Keras 2
+    return int(getattr(model, "steps_per_execution", 1) if steps is None else steps.numpy())
 
 
 class _Fit:
@@ -100,56 +108,49 @@ class _Fit:
         history = tf.keras.callbacks.History()
         history.set_model(self._model)
         valid_fn = self._plan.valid_fn
-        for part in self._parts(progress.epoch, progress.batch):
-            if part.skip and part.steps is None and next(iter(self._data(part)), None) is None:
+        if progress.epoch >= self._plan.epochs:
+            logger.info("nothing is left to train: the checkpoint has %d of %d epochs", progress.epoch, self._plan.epochs)
+        while progress.epoch < self._plan.epochs and not watch.stop:
+            if progress.batch and self._plan.steps is None and next(iter(self._part(progress).data), None) is None:
                 progress.next_epoch()  # the checkpoint was written at the last batch
                 continue
+            data, last, steps, end = self._part(progress)
             self._model.fit(
-                self._data(part),
-                initial_epoch=part.first,
-                epochs=part.last,
-                steps_per_epoch=part.steps,
+                data,
+                initial_epoch=progress.epoch,
+                epochs=last,
+                steps_per_epoch=steps,
                 validation_data=None if valid_fn is None else valid_fn(),
-                callbacks=[callback],
+                shuffle=False,  # the dataset does it
+                callbacks=[callback] if end is None else [callback, end],
                 verbose=2,  # a line per epoch: progress bars are no good in logs
             )
-            if watch.stop:
-                break
+            if self._model.stop_training and (end is None or not end.is_over):
+                break  # the model itself has set it
         history.history = callback.history()
         history.epoch = list(range(len(next(iter(history.history.values()), []))))
         return history
 
-    def _data(self, part: "_Part") -> Any:
-        """Return the data of a part; with a seed, their order depends on it and the epoch only."""
-        if self._seed is not None:
-            tf.random.set_seed(self._seed + (part.first if self._plan.steps is None else 0))
-        data = self._plan.input_fn()
-        return data.skip(part.skip) if part.skip and self._is_alone else data
-
-    def _parts(self, epoch: int, batch: int) -> "Iterator[_Part]":
-        """Yield the calls of `model.fit` that are left."""
-        epochs, steps = self._plan.epochs, self._plan.steps
-        if epoch >= epochs:
-            logger.info("nothing is left to train: the checkpoint has %d of %d epochs", epoch, epochs)
-        if steps is None and self._folder is None and self._seed is None:
-            yield _Part(0, epochs, 0, None)
-        elif steps is None:
-            # A call for each: the order of an epoch then depends on the seed and its number alone.
-            for each in range(epoch, epochs):
-                yield _Part(each, each + 1, batch if each == epoch else 0, None)
-        else:
-            if batch:
-                yield _Part(epoch, epoch + 1, epoch * steps + batch, steps - batch)
-                epoch += 1
-            if epoch < epochs:
-                yield _Part(epoch, epochs, epoch * steps, steps)
+    def _part(self, progress: "_Progress") -> "_Part":
+        """Return the next call of `model.fit`."""
+        (epoch, batch), (epochs, steps) = (progress.epoch, progress.batch), self._plan[2:4]
+        if steps is not None:
+            data = self._plan.input_fn(seed=self._seed)
+            if self._is_alone:
+                data = data.skip(epoch * steps + batch)
+            return _Part(data, epoch + 1, steps - batch, None) if batch else _Part(data, epochs, steps, None)
+        # The order of an epoch depends on the seed and its number alone.
+        data = self._plan.input_fn(seed=None if self._seed is None else self._seed + epoch)
+        end = EpochEnd(data.skip(batch) if batch else data, self._task_config, self._total)
+        is_whole = end.is_counted and self._seed is None and not batch
+        return _Part(end.data, epochs if is_whole else epoch + 1, None, end)
 
 
 class _Part(NamedTuple):
-    first: int
+    data: Any
     last: int
-    skip: int
     steps: Optional[int]
+    end: Optional[EpochEnd]
 
 
 class _Progress(tf.train.experimental.PythonState):  # type: ignore[misc]
@@ -282,14 +283,21 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
 class _StepCallback(_EpochCallback):
     """The same, and what is done at the end of a step; Keras does not call it for parameter servers."""
 
+    _seen = 0  # steps of this call's epoch
+
+    def on_epoch_begin(self, epoch: int, logs: Optional[Mapping[str, Any]] = None) -> None:
+        self._seen = 0
+
     def on_train_batch_end(self, batch: int, logs: Optional[Mapping[str, Any]] = None) -> None:
         progress, watch = self._progress, self._watch
-        progress.step += 1
-        progress.batch += 1
+        new, before = batch + 1 - self._seen, progress.step  # several with `steps_per_execution`
+        self._seen += new
+        progress.step += new
+        progress.batch += new
         watch.step_end(progress.step, lambda: _numbers(_values(logs)))
         if watch.stop:
             self.model.stop_training = True
-        if watch.stop or (self._every_steps and progress.step % self._every_steps == 0):
+        if watch.stop or (self._every_steps and progress.step // self._every_steps > before // self._every_steps):
             self._save()
 
     def _count_steps(self) -> None:

@@ -40,7 +40,7 @@ from akdl.engine.inputs import (
     get_feature_placeholders,
     parse_feature_specs,
 )
-from akdl.engine.keras_fit import Plan, fit
+from akdl.engine.keras_fit import Plan, fit, steps_per_execution
 from akdl.engine.run_config import generate_run_config
 from akdl.engine.strategy import is_parameter_server_strategy
 from akdl.features import parse_examples
@@ -50,7 +50,7 @@ from akdl.storage.model_archive import find_saved_model
 from akdl.tf_version import require_estimator, tf_version
 
 Config = Mapping[str, Any]
-InputFn = Callable[[], Any]
+InputFn = Callable[..., Any]
 
 logger = logging.getLogger(__name__)
 
@@ -208,9 +208,11 @@ def train_keras_model(
     by_servers = is_parameter_server_strategy(getattr(model, "distribute_strategy", None))
     if by_servers:
         data, steps = _input_by_workers(input_config, train_config, task_config)
-        input_fn, valid_fn = (lambda: data), None
+        input_fn, valid_fn = (lambda seed: data), None
     else:
-        repeat = 1 if steps is None else None
+        repeat, rows = 1 if steps is None else None, task_config.tf_context.rows
+        if steps is None and steps_per_execution(model) != 1 and not (rows.is_once or rows.is_stream):
+            rows.length()  # waits: Keras makes several steps at once only of rows that it can count
         input_fn, valid_fn = _input_fns(input_config, dict(train_config, num_epochs=repeat), task_config)
     history = fit(model, Plan(input_fn, valid_fn, epochs, steps, train_config), task_config)
     if by_servers or _exports(task_config):

@@ -44,12 +44,17 @@ class RowBatches:
         self._columns = [_TensorColumn(column, exact_doubles, defaults or {}) for column in columns]
 
     def dataset(
-        self, rows: "Union[FileRows, StreamRows]", batch_size: int, shuffle_rows: int = 0, num_epochs: Optional[int] = 1
+        self,
+        rows: "Union[FileRows, StreamRows]",
+        batch_size: int,
+        shuffle_rows: int = 0,
+        num_epochs: Optional[int] = 1,
+        seed: Optional[int] = None,
     ) -> Any:
         """Return a `tf.data.Dataset` of batches, see `akdl.runner.context.TFContext.batches`."""
         import tensorflow as tf
 
-        seeds = tf.compat.v1.get_seed(None)
+        seeds = tf.compat.v1.get_seed(None) if seed is None else [seed, 0]
         random = np.random.RandomState(None if seeds[0] is None else [seed % 2**32 for seed in seeds])
 
         def one_pass() -> Iterator[Table]:
@@ -115,6 +120,14 @@ def dataset_of_strings(generate: Callable[[], Iterator[Any]], shape: Sequence[Op
     if tf_version() >= (2, 4):  # the older arguments are deprecated from there on
         return tf.data.Dataset.from_generator(generate, output_signature=tf.TensorSpec(shape, tf.string))
     return tf.data.Dataset.from_generator(generate, tf.string, tf.TensorShape(shape))
+
+
+def with_length(dataset: Any, length: Optional[int]) -> Any:
+    """Return the dataset with its number of elements; unchanged where that is not known, or TensorFlow is older than 2.2."""
+    import tensorflow as tf
+
+    tell = getattr(tf.data.experimental, "assert_cardinality", None)
+    return dataset if length is None or tell is None else dataset.apply(tell(length))
 
 
 def shuffled(tables: Iterable[Table], buffer_rows: int, random: Any) -> Iterator[Table]:

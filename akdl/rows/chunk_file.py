@@ -50,6 +50,10 @@ class ChunkFile:
         """Return the number of rows in so many chunks, from the first on."""
         return self._rows[chunks]
 
+    def size(self) -> int:
+        """Return the number of bytes of all chunks."""
+        return self._ends[-1]
+
     def some(self, start: int, size: int) -> int:
         """Return after which chunk to stop, to take chunks from `start` on that have about so many bytes; at least one."""
         end = start + 1

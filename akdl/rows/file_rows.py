@@ -21,6 +21,7 @@ from akdl.rows.examples import ExampleEncoder
 from akdl.rows.extra_files import ExtraFile, ExtraFiles, WriteText
 from akdl.wire import Chunk, Progress, Rows, TableColumn
 
+AWAITED_BYTES = 16 << 20  # of columns: so large a share is waited for, where its length is asked for beforehand
 SEGMENT_BYTES = 2 << 20  # of columns. Chunks that are there share a segment: opening one costs about 0.1 ms
 
 
@@ -122,6 +123,12 @@ class FileRows:
         """
         self._wait_complete()
         return self._count
+
+    def length_beforehand(self) -> Optional[int]:
+        """Return the number of rows of a small share, which is waited for, and of one that is there; None for others."""
+        with self._changed, self._noted_as_waiting():
+            self._changed.wait_for(lambda: self._complete or self._error is not None or self._input.size() > AWAITED_BYTES)
+            return self._count if self._complete and self._error is None else None
 
     def is_empty(self) -> bool:
         """Wait for the first row, or for the end, and return whether there is no row.

@@ -71,6 +71,10 @@ class StreamRows:
         """Rows of the chunks that the dataset has left behind: it has given out all of them."""
         return self._passed
 
+    def length_beforehand(self) -> Optional[int]:
+        """Return None: rows do not wait here for the last one."""
+        return None
+
     def progress(self) -> Progress:
         """Return how far the script has come, to be reported."""
         with self._changed:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Union
 
 from akdl.features import feature_spec, unsharded
-from akdl.rows.batches import RowBatches, dataset_of_strings
+from akdl.rows.batches import RowBatches, dataset_of_strings, with_length
 from akdl.rows.once_rows import second_pass
 from akdl.wire import TableColumn
 
@@ -27,6 +27,7 @@ class TFContext:
         columns: Columns of the table that feeds the script, in order.
         exact_doubles: DOUBLE columns hold 8 bytes in a bytes feature instead of a float32.
         shares: Returns what `shares()` gives, once it is complete; None where this process knows only its own rows.
+        is_alone: This process trains alone. In a group, Keras would take the length of a share for the number of steps.
     """
 
     def __init__(
@@ -35,11 +36,13 @@ class TFContext:
         columns: Sequence[TableColumn],
         exact_doubles: bool = False,
         shares: Optional[Callable[[], List[Share]]] = None,
+        is_alone: bool = False,
     ) -> None:
         self.rows = rows
         self.columns = list(columns)
         self.exact_doubles = exact_doubles
         self._shares = shares
+        self._is_alone = is_alone
 
     def shares(self) -> List[Share]:
         """Return the files of all workers that get rows, in the order of the workers; waits until all are complete.
@@ -65,7 +68,7 @@ class TFContext:
 
         Each element is a scalar string. Iterating waits for rows as needed and ends after the last one. The arguments
         exist for scripts written for Alink and have no effect: nothing is compressed on the way. A distribution strategy
-        does not shard it, see `akdl.features.unsharded`.
+        does not shard it, see `akdl.features.unsharded`. Its length is known where that of `batches` is.
 
         Raises:
             akdl.process.channel.ChannelError: While iterating, when the rows did not arrive completely.
@@ -74,7 +77,7 @@ class TFContext:
 
         paths = dataset_of_strings(self.rows.segments, [])
         # Not `paths.flat_map(tf.data.TFRecordDataset)`, where each record passes one more dataset: a sixth slower.
-        return self._in_step(unsharded(tf.data.TFRecordDataset(paths)))
+        return self._in_step(with_length(unsharded(tf.data.TFRecordDataset(paths)), self._length(1)))
 
     def batches(
         self,
@@ -83,11 +86,15 @@ class TFContext:
         columns: Optional[Sequence[str]] = None,
         shuffle_rows: int = 0,
         num_epochs: Optional[int] = 1,
+        seed: Optional[int] = None,
     ) -> Any:
         """Return a `tf.data.Dataset` of batches of rows, usable while rows still arrive.
 
         They are made of whole columns, and nothing is parsed: it takes a third to a fifth of the time of
         `flink_stream_dataset()` and a parser.
+
+        In a process alone, the dataset knows its length (`cardinality()`) where all rows are there, and `model.fit` then makes
+        exactly as many steps. Up to 16 MB of rows are waited for; `dataset_length` waits for all.
 
         Args:
             batch_size: Rows in a batch; the last one may be smaller.
@@ -97,6 +104,7 @@ class TFContext:
                 at once, so this should be some times `batch_size`.
             num_epochs: Passes over the rows, without a break between batches; None for no end. A stream has one, and so has an
                 operator with `readOnce`.
+            seed: Fixes the order of shuffled rows; None for the one that `tf.random.set_seed` fixes, or another each time.
 
         Returns:
             Each element maps column names to tensors of shape [batch], see `akdl.features.parse_examples`.
@@ -115,7 +123,14 @@ class TFContext:
         wanted = [column for column in self.columns if column.name in names]
         feature_spec(wanted, self.exact_doubles, defaults)  # refuses defaults that cannot be
         batches_of = RowBatches(wanted, self.exact_doubles, defaults)
-        return self._in_step(batches_of.dataset(self.rows, batch_size, shuffle_rows, num_epochs))
+        dataset = batches_of.dataset(self.rows, batch_size, shuffle_rows, num_epochs, seed)
+        rows = self._length(num_epochs)
+        return self._in_step(with_length(dataset, None if rows is None else -(-rows // batch_size)))
+
+    def _length(self, passes: Optional[int]) -> Optional[int]:
+        """Return the number of rows of so many passes; None where it is not known, or not to be told."""
+        rows = self.rows.length_beforehand() if self._is_alone and passes is not None else None
+        return None if rows is None or passes is None else rows * passes
 
     def _in_step(self, dataset: Any) -> Any:
         """Return the dataset; of a stream, one that TensorFlow does not read ahead by itself, nor what is made from it.

@@ -210,7 +210,9 @@ def test_workers_in_step_go_on_together_and_stop_at_one_step(tmp_path: Path) -> 
         return json.loads(row["weights"])
 
     train_group("first", 2, checkpoints)
+    assert saved_steps(checkpoints) == 2 * 2, "a batch of each share, in a part per worker"
     resumed = train_group("second", 4, checkpoints)
+    assert saved_steps(checkpoints) == 4 * 2
     np.testing.assert_allclose(resumed, train_group("whole", 4, None), atol=1e-5)
     ask_to_stop(str(checkpoints))
     train_group("stopped", 100, checkpoints)

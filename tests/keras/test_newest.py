@@ -50,6 +50,7 @@ MODELS = [
     "../models/test_keras_sequential.py::test_the_best_epoch_is_kept",
     "../models/test_keras_sequential.py::test_training_goes_on_from_a_checkpoint",
     "../models/test_keras_sequential.py::test_wrong",
+    "../engine/test_epoch_end.py",
 ]
 
 

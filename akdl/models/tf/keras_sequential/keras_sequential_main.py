@@ -12,19 +12,20 @@ import json
 import logging
 import os
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from akdl.engine.epoch_end import EpochEnd
 from akdl.engine.inputs import get_columns_parser
-from akdl.engine.strategy import choose_strategy
+from akdl.engine.strategy import choose_strategy, sum_over_workers
 from akdl.features import feature_spec, unsharded
 from akdl.models.tf.keras_sequential.layer_text import OPTIMIZERS, make, parse_call
+from akdl.rows.batches import with_length
 from akdl.runner.config import TrainTaskConfig
 from akdl.runner.io_helper import remove_checkpoint_files
 from akdl.runner.tensor_shapes import first_shape
 from akdl.runner.user_params import plain
-from akdl.tf_version import tf_version
 from akdl.wire.column_type import type_of
 
 logger = logging.getLogger(__name__)
@@ -61,21 +62,30 @@ def main(task_config: TrainTaskConfig) -> None:
         model = build_model(params["layers"], shape, None if labels is None else len(labels))
         model.compile(_optimizer(params), _loss(labels), metrics=_metrics(labels))
         checkpoints = _Checkpoints(model, params, task_config)
-    train, valid = _datasets(task_config, params, shape, labels)
-    callbacks: List[Any] = [checkpoints]
+    total = sum_over_workers(strategy)
+    train, valid = _datasets(task_config, params, shape, labels, is_alone=total is None)
+    best: Optional[_BestWeights] = None
     if params["saveBestOnly"]:
         if valid is None:
             raise ValueError("saveBestOnly needs rows to evaluate on: set validationSplit")
-        callbacks.append(_BestWeights(params["bestMetric"]))
-    model.fit(
-        train,
-        validation_data=valid,
-        epochs=int(params["numEpochs"]),
-        initial_epoch=checkpoints.epochs_done,
-        callbacks=callbacks,
-        shuffle=False,  # the dataset does it
-        verbose=2,  # a line per epoch: progress bars are no good in logs
-    )
+        best = _BestWeights(params["bestMetric"])
+    epoch = checkpoints.epochs_done
+    while epoch < int(params["numEpochs"]):
+        end = EpochEnd(train, task_config, total)
+        last = int(params["numEpochs"]) if end.is_counted else epoch + 1
+        model.fit(
+            end.data,
+            validation_data=valid,
+            epochs=last,
+            initial_epoch=epoch,
+            callbacks=[checkpoints, end, *([] if best is None else [best])],
+            shuffle=False,  # the dataset does it
+            verbose=2,  # a line per epoch: progress bars are no good in logs
+        )
+        epoch = last
+    checkpoints.end()
+    if best is not None:
+        best.end()
     weights = model.get_weights()  # in every worker: some variables are sums over all of them
     if task_config.task_type == "chief":
         served = build_model(params["layers"], shape, None if labels is None else len(labels))
@@ -143,7 +153,11 @@ def _metrics(labels: Optional[List[Any]]) -> List[Any]:
 
 
 def _datasets(
-    task_config: TrainTaskConfig, params: Mapping[str, Any], shape: Sequence[int], labels: Optional[List[Any]]
+    task_config: TrainTaskConfig,
+    params: Mapping[str, Any],
+    shape: Sequence[int],
+    labels: Optional[List[Any]],
+    is_alone: bool,
 ) -> Tuple[Any, Any]:
     """Return the training data, and the validation data: the first rows; None without any."""
     context, batch_size = task_config.tf_context, int(params["batchSize"])
@@ -166,22 +180,16 @@ def _datasets(
     def batches(shuffle_rows: int) -> Any:
         return context.batches(batch_size, columns=names, shuffle_rows=shuffle_rows).map(parse)
 
-    def counted(dataset: Any, count: Callable[[], int]) -> Any:
-        # Keras 3, which trains one worker only, warns at the end of a dataset whose size it was not told.
-        if tf_version() < (2, 16):
-            return dataset
-        return dataset.apply(tf.data.experimental.assert_cardinality(-(-count() // batch_size)))
-
     held_out = int(task_config.dataset_length * params["validationSplit"]) if params["validationSplit"] else 0
     if not held_out:
-        return counted(batches(10 * batch_size), lambda: task_config.dataset_length), None
+        return batches(10 * batch_size), None
     rows = batches(0).unbatch()
     train = rows.skip(held_out).shuffle(10 * batch_size).batch(batch_size)
     valid = rows.take(held_out).batch(batch_size)
-    return (
-        unsharded(counted(train, lambda: task_config.dataset_length - held_out)),
-        unsharded(counted(valid, lambda: held_out)),
-    )
+    if is_alone:  # see `EpochEnd`
+        train = with_length(train, -(-(task_config.dataset_length - held_out) // batch_size))
+        valid = with_length(valid, -(-held_out // batch_size))
+    return unsharded(train), unsharded(valid)
 
 
 def _target(label: Any, labels: Optional[List[Any]]) -> Any:
@@ -282,7 +290,7 @@ class _Checkpoints(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._manager.save()
             self._saved = time.monotonic()
 
-    def on_train_end(self, logs: Any = None) -> None:
+    def end(self) -> None:
         """Save the end."""
         if self._manager is not None:
             self._manager.save()
@@ -307,7 +315,7 @@ class _BestWeights(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if self._best is None or value < self._best:
             self._best, self._weights = value, self.model.get_weights()
 
-    def on_train_end(self, logs: Any = None) -> None:
+    def end(self) -> None:
         """Set the best weights."""
         if self._weights is not None:
             self.model.set_weights(self._weights)

@@ -1,0 +1,82 @@
+"""The end of an epoch, found before Keras takes a step beyond it.
+
+Keras meets the end of a dataset of unknown length inside a step: no rows are there, and the step counts all the same. The
+optimizer's number of iterations grows, and layers that draw random numbers draw them. So the weights are others from there on.
+"""
+
+from typing import Any, Callable, List, Optional
+
+import tensorflow as tf
+
+from akdl.runner.config import TaskConfig
+
+Total = Callable[[List[float]], List[float]]
+
+
+class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """Callback that ends a call of `model.fit` at the last step of one pass over the data.
+
+    A dataset whose length is not known runs one batch ahead, so the last batch is known when it is handed out.
+
+    Args:
+        data: The rows of one pass, as batches.
+        task_config: This process's place among the workers.
+        total: Sums numbers over all workers that train in step; None for a process alone.
+
+    Attributes:
+        data: The dataset for `model.fit`.
+        is_counted: Keras counts the steps itself, as it knows the length of the data; several passes may follow then.
+        is_over: The last step was made, and that is why the call ended.
+    """
+
+    def __init__(self, data: Any, task_config: TaskConfig, total: Optional[Total] = None) -> None:
+        super().__init__()
+        self._supports_tf_logs = True  # else Keras reads all metrics from the device after each step
+        self._total = total
+        self._number = 0 if task_config.task_type == "chief" else task_config.task_index + 1
+        self._workers = task_config.num_workers
+        self._batches: Optional[int] = None
+        self._steps: Optional[int] = None
+        self.is_over = False
+        # In a graph, the optimizers of Keras wait for the rows before they count.
+        length = int(tf.data.experimental.cardinality(data)) if tf.executing_eagerly() else None
+        # Keras takes the length of a worker's own share for the number of steps of the group.
+        self.is_counted = total is None and length != tf.data.experimental.UNKNOWN_CARDINALITY
+        self.data = data if self.is_counted else _one_ahead(data, self._note)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """End the epoch when this was its last step."""
+        if self.is_counted:
+            return
+        if self._steps is None:
+            self._steps = self._batches if self._total is None else self._most_steps(self._total)
+        if self._steps is not None and batch + 1 >= self._steps:
+            self.is_over = self.model.stop_training = True
+
+    def _note(self, batches: Any) -> Any:
+        self._batches = int(batches)
+        return batches
+
+    def _most_steps(self, total: Total) -> Optional[int]:
+        """Agree on the steps of the worker with the most rows; None as long as one does not know its own. All call it."""
+        own = [0.0] * self._workers
+        if self._batches is not None:
+            # The strategy cuts each batch into a part per replica, and a step takes one for each replica of this worker.
+            own[self._number] = 1.0 + self._batches * self._workers
+        of_all = total(own)
+        return int(max(of_all)) - 1 if all(of_all) else None
+
+
+def _one_ahead(data: Any, note: Callable[[Any], Any]) -> Any:
+    """Return the dataset, which calls a function with the number of its elements before it hands out the last one."""
+
+    def pair(numbers: Any, elements: Any) -> Any:
+        element = elements if isinstance(elements, tf.data.Dataset) else tf.data.Dataset.zip(elements)
+        return tf.data.Dataset.zip((numbers.batch(2), element))
+
+    def first(numbers: Any, element: Any) -> Any:
+        is_last = tf.equal(tf.size(numbers), 1)
+        tf.cond(is_last, lambda: tf.numpy_function(note, [numbers[0]], tf.int64), lambda: tf.constant(0, tf.int64))
+        return element
+
+    return data.enumerate(1).window(2, shift=1).flat_map(pair).map(first)
