@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _SHOWN_ROWS = 21  # as many rows as Alink prints without leaving some out
 _SHOWN_CHARACTERS = 60  # of one cell; a row of a model table has a million
+_DIRECTION = re.compile(r"\b(ASC|DESC|NULLS\s+(FIRST|LAST))\s*$", re.IGNORECASE)  # at the end of a list to sort by
 _Result = TypeVar("_Result")
 _Op = TypeVar("_Op", bound="BatchOperator")
 
@@ -69,21 +71,26 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         with planning():
             return self._followed_by(self.getOutputTable().limit(n))
 
-    def orderBy(self, field: str, limit: int = -1, fetch: int = -1, offset: int = -1, order: str = "asc") -> BatchOperator:
+    def orderBy(
+        self, field: str, limit: int = -1, fetch: int = -1, offset: int = -1, order: str | None = None
+    ) -> BatchOperator:
         """Return the rows in order.
 
         Args:
-            field: What to sort by, such as "score" or "a, b DESC".
+            field: What to sort by, such as "score", "score DESC" or "a, b DESC".
             limit: How many rows to return; all if it is not positive.
             fetch: The same, for use with `offset`.
             offset: How many rows to leave out before them.
-            order: "asc" or "desc", of the last field.
+            order: "asc" or "desc", of the last field; ascending when neither says it.
         """
-        if order.lower() not in ("asc", "desc"):
+        if order is not None and str(order).lower() not in ("asc", "desc"):
             raise ConfigurationError(f"orderBy: expected order 'asc' or 'desc', got {order!r}")
+        if order is not None and _DIRECTION.search(field):
+            raise ConfigurationError(f"orderBy: field {field!r} says the order already: leave out order={order!r}")
         most = limit if limit > 0 else fetch
-        clause = f"{field} {order}" + (f" LIMIT {most}" if most > 0 else "") + (f" OFFSET {offset}" if offset > 0 else "")
-        return self._query("orderBy", clause, lambda view: f"SELECT * FROM {view} ORDER BY {clause}")
+        # In a line of its own, as a comment may end the field.
+        end = f"\n{order or ''}" + (f" LIMIT {most}" if most > 0 else "") + (f" OFFSET {offset}" if offset > 0 else "")
+        return self._query("orderBy", field, lambda view: f"SELECT * FROM {view} ORDER BY {field}{end}")
 
     def groupBy(self, by: str, select: str) -> BatchOperator:
         """Return one row for each group.

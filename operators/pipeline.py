@@ -202,7 +202,7 @@ class Pipeline(Rendered):
     """Stages that run one after the other; trainers among them have to be trained first.
 
     Example:
-        model = Pipeline(TF2TableModelTrainer(...)).fit(data)
+        model = Pipeline(trainer).fit(data)
         model.save("pipeline.akdl")
     """
 

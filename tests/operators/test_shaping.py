@@ -28,6 +28,10 @@ pytestmark = pytest.mark.flink
         (lambda p: p.toVector("id"), "toVector: 'id' is no valid SQL"),
         (lambda p: p.convertTypes("id", "FOO"), "convertTypes: targetType is the unknown type 'FOO'"),
         (lambda p: p.orderBy("id", order="up"), "orderBy: expected order 'asc' or 'desc', got 'up'"),
+        (
+            lambda p: p.orderBy("id, name DESC", order="asc"),
+            "orderBy: field 'id, name DESC' says the order already: leave out order",
+        ),
         (lambda p: p.firstN(0), "firstN: expected a number of rows of at least 1, got 0"),
         (lambda p: BatchOperator.sqlQuery("SELECT * FROM nowhere"), "sqlQuery: .*nowhere.* is no valid SQL: .*nowhere"),
     ],
