@@ -103,6 +103,17 @@ def quoted(name: str) -> str:
     return f"`{escaped}`"
 
 
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
+_NULL_OR_TIME = re.compile(r"(`(?:[^`]|``)*`)| NOT NULL| \*(?:ROWTIME|PROCTIME)\*")  # or the name of a field, which stays
+
+
+def schema_text(names: Sequence[str], types: Sequence[str]) -> str:
+    """Return columns as "name type, name type", as `Schema.parse` reads them: without NOT NULL and marks of event time."""
+    plain = (_NULL_OR_TIME.sub(lambda found: found[1] or "", type_) for type_ in types)
+    shown = (name if _PLAIN_NAME.fullmatch(name) else quoted(name) for name in names)
+    return ", ".join(map(" ".join, zip(shown, plain)))
+
+
 _COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s`]+))\s+(.+?)\s*", re.DOTALL)
 
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from akdl.near_names import did_you_mean
 from bridge.beam_workers import fix_workers
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.errors import readable
@@ -42,15 +41,6 @@ if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
 
 _numbers = itertools.count()
-# Methods of Alink that make no sense here, and what does the same.
-_INSTEAD = {
-    "lazyVizStatistics": "lazyPrintStatistics() prints the numbers",
-    "lazyVizDive": "lazyCollectToDataframe(function) gives the rows to a library for charts",
-    "getSideOutput": "a script writes all rows to one table: add a column to outputSchemaStr and filter by it",
-    "getSideOutputCount": "a script writes all rows to one table: add a column to outputSchemaStr and filter by it",
-    "lazyPrintModelInfo": "lazyPrint() prints the rows of a model table",
-    "lazyPrintTrainInfo": "AlinkGlobalConfiguration.setPrintProcessInfo(True) shows what the script prints while it trains",
-}
 _Family = TypeVar("_Family", bound="Operator[Any]")  # BatchOperator or StreamOperator: what shaping leads to
 _Op = TypeVar("_Op", bound="Operator[Any]")
 
@@ -65,13 +55,6 @@ class Operator(Rendered, Generic[_Family]):
         self._groups: dict[str, Need] = {}  # groups of processes that a job with this table starts
         self._shown: dict[str, Shown] = {}  # those of the groups whose progress is shown
         self._models: frozenset[str] = frozenset()  # model processes that it starts
-
-    if not TYPE_CHECKING:  # for type checkers, operators have the attributes that they have
-
-        def __getattr__(self, name: str) -> Any:
-            """Answer for methods of Alink that are not here."""
-            instead = f": {_INSTEAD[name]}" if name in _INSTEAD else did_you_mean(name, dir(type(self)))
-            raise AttributeError(f"{type(self).__name__} has no {name!r}{instead}")
 
     def _description(self) -> Description:
         columns = self._known_columns()
@@ -142,8 +125,11 @@ class Operator(Rendered, Generic[_Family]):
         return [str(data_type.getLogicalType().asSummaryString()) for data_type in resolved.getColumnDataTypes()]
 
     def select(self, fields: str | Sequence[str]) -> _Family:
-        """Return the columns of a SQL select list, such as "*, a + b AS c", or of a list of column names."""
-        clause = fields if isinstance(fields, str) else ", ".join(map(quoted, fields))
+        """Return the columns of a SQL select list, such as "*, a + b AS c", or of a list of column names.
+
+        Text in back-quotes that is no column is a regular expression, such as "`x.*`" for all columns whose names begin so.
+        """
+        clause = _expanded(fields, self.getColNames()) if isinstance(fields, str) else ", ".join(map(quoted, fields))
         return self._query("select", clause, lambda view: f"SELECT {clause}\nFROM {view}")
 
     def filter(self, predicate: str) -> _Family:
@@ -324,6 +310,22 @@ def session_zone(name: str | None, table_env: StreamTableEnvironment) -> tzinfo:
 def environment_of(table: Table) -> StreamTableEnvironment:
     """Return the environment in which a table was made."""
     return table._t_env
+
+
+_IN_QUOTES = re.compile(r"'(?:[^']|'')*'|(\bAS\s+|\.)?`((?:[^`]|``)+)`(?!\s*\.)", re.IGNORECASE)
+
+
+def _expanded(clause: str, columns: Sequence[str]) -> str:
+    """Return a select list with the columns in place of regular expressions in back-quotes, as Alink has them."""
+
+    def columns_for(found: re.Match[str]) -> str:
+        if found[2] is None or found[1] is not None or found[2].replace("``", "`") in columns:
+            return found[0]  # a string, the name of a result, a field of a ROW, a column
+        with suppress(re.error):
+            return ", ".join(quoted(name) for name in columns if re.fullmatch(found[2], name)) or found[0]
+        return found[0]
+
+    return _IN_QUOTES.sub(columns_for, clause)
 
 
 def _about_names(sql: str, reason: str, columns: Sequence[str]) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Union
+from typing import Any
 
-from operators.batch_operator import BatchOperator
 from operators.keras_sequential import (
     KerasSequentialClassifierPredictBatchOp,
     KerasSequentialClassifierPredictStreamOp,
@@ -14,12 +13,11 @@ from operators.keras_sequential import (
     KerasSequentialRegressorTrainBatchOp,
     prediction_values,
 )
-from operators.params import catalog
-from operators.params.accessors import KerasPredictParams, KerasTrainerParams
+from operators.params.accessors import KerasPredictStreamParams, KerasTrainerParams
 from operators.pipeline import TableModelPredictor, Trainer
 
 
-class _KerasModel(KerasPredictParams, TableModelPredictor):
+class _KerasModel(KerasPredictStreamParams, TableModelPredictor):
     def _values_of_all(self) -> dict[str, Any]:
         """Return the values of a predictor for any model, which is what a saved pipeline holds."""
         return prediction_values(type(self).__name__, super()._values_of_all(), self._model_file())
@@ -39,20 +37,7 @@ class KerasSequentialRegressionModel(_KerasModel):
     _stream = KerasSequentialRegressorPredictStreamOp
 
 
-class _KerasTrainer(KerasTrainerParams, Trainer):
-    _operator: type[Union[KerasSequentialClassifierTrainBatchOp, KerasSequentialRegressorTrainBatchOp]]
-    _model: type[_KerasModel]
-
-    def fit(self, data: BatchOperator) -> TableModelPredictor:
-        """Return a predictor with the model that is trained on a table, when it is first needed."""
-        self._values_of_all()  # mistakes come to light before anything is trained
-        given = self._given()
-        train = {param.name: given[param.name] for param in catalog.KERAS_TRAIN if param.name in given}
-        predict = {param.name: given[param.name] for param in catalog.KERAS_PREDICT if param.name in given}
-        return self._model(**predict).setModelData(data.link(self._operator(**train)))
-
-
-class KerasSequentialClassifier(_KerasTrainer):
+class KerasSequentialClassifier(KerasTrainerParams, Trainer[KerasSequentialClassificationModel]):
     """Trains a classifier, and predicts with the model.
 
     Example:
@@ -64,11 +49,11 @@ class KerasSequentialClassifier(_KerasTrainer):
     """
 
     _operator = KerasSequentialClassifierTrainBatchOp
-    _model = KerasSequentialClassificationModel
+    _predictor = KerasSequentialClassificationModel
 
 
-class KerasSequentialRegressor(_KerasTrainer):
+class KerasSequentialRegressor(KerasTrainerParams, Trainer[KerasSequentialRegressionModel]):
     """Trains a model that predicts a number, and predicts with it, see `KerasSequentialClassifier`."""
 
     _operator = KerasSequentialRegressorTrainBatchOp
-    _model = KerasSequentialRegressionModel
+    _predictor = KerasSequentialRegressionModel

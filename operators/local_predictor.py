@@ -13,10 +13,11 @@ from akdl.process import owned_folder
 from akdl.storage.archive import damage_is_named
 from akdl.storage.files import FileError, fetch
 from bridge.exceptions import ConfigurationError
-from bridge.schema import Column, Schema
+from bridge.schema import Column, Schema, schema_text
 from operators.ak_file import is_ak_file
 from operators.alink_pipeline import read_alink_pipeline
 from operators.params.accessors import PredictStreamParams
+from operators.params.alink_names import WithHints
 from operators.params.saved import saved_params
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 DESCRIPTION = "pipeline.json"  # in a saved pipeline model: its stages, beside the zip files of their models
 
 
-class LocalPredictor:
+class LocalPredictor(WithHints):
     """Predicts rows one by one or in batches, with a saved pipeline model. Needs TensorFlow in this program.
 
     Its methods may be called from several threads at once.
@@ -70,8 +71,8 @@ class LocalPredictor:
         return [column.type.sql for column in self._columns]
 
     def getOutputSchemaStr(self) -> str:
-        """Return names and types of the values of a result."""
-        return ", ".join(f"{column.name} {column.type.sql}" for column in self._columns)
+        """Return names and types of the values of a result, as `getSchemaStr` of operators does."""
+        return schema_text(self.getOutputColNames(), self.getOutputColTypes())
 
     def map(self, row: Sequence[Any]) -> tuple[Any, ...]:
         """Predict one row, its values in the order of the input columns.

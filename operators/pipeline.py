@@ -7,7 +7,7 @@ import os
 import tempfile
 import zipfile
 from dataclasses import replace
-from typing import Any, TypeVar, Union, cast
+from typing import Any, Generic, TypeVar, Union, cast
 
 from akdl.storage.files import FileError
 from akdl.storage.model_archive import ModelError
@@ -57,11 +57,10 @@ class _Predictor(WithParams):
 
 
 class TableModelPredictor(_Predictor):
-    """Predicts with a model table, see `setModelData`; the kinds differ in their parameters."""
+    """Predicts with a model table, or with a file, see `setModelFilePath`; the kinds differ in their parameters."""
 
     _batch: type[TableModelPredictBatchOp]
     _stream: type[TableModelPredictStreamOp]
-    _setters = "setModelData"
 
     def __init__(self, **params: Any) -> None:
         super().__init__(**params)
@@ -97,9 +96,12 @@ class TableModelPredictor(_Predictor):
         return self._file
 
     def _packed_model(self) -> str:
-        if self._model is None:
-            raise ConfigurationError(f"{type(self).__name__} has no model: call {self._setters}, or fit a trainer")
-        return pack_model_table(self._model)
+        name, path = type(self).__name__, self._given().get("modelFilePath")
+        if self._model is not None:
+            return pack_model_table(self._model)
+        if path is None:
+            raise ConfigurationError(f"{name} has no model: call setModelData or setModelFilePath, or fit a trainer")
+        return packed_address(name, path)
 
 
 class TFTableModelPredictor(PredictStreamParams, TableModelPredictor):
@@ -112,11 +114,6 @@ class TFTableModelPredictor(PredictStreamParams, TableModelPredictor):
 
     _batch = TFTableModelPredictBatchOp
     _stream = TFTableModelPredictStreamOp
-    _setters = "setModelData or setModelFilePath"
-
-    def _packed_model(self) -> str:
-        path = self.getModelFilePath()
-        return super()._packed_model() if path is None or self._model is not None else packed_address(type(self).__name__, path)
 
 
 class TFSavedModelPredictor(SavedModelPredictStreamParams, _Predictor):
@@ -141,50 +138,46 @@ class TFSavedModelPredictor(SavedModelPredictStreamParams, _Predictor):
 
 def _operator_of(kind: Any, stage: WithParams) -> Any:
     """Return an operator with the parameters of a stage that it has."""
-    known = {param.name for param in kind.params} - {"modelFilePath"}
+    known = _names(kind, "modelFilePath")
     return kind(**{name: value for name, value in stage._given().items() if name in known})
 
 
-class Trainer(WithParams):
+class Trainer(WithParams, Generic[_Table]):
     """A stage that trains."""
 
-    def fit(self, data: BatchOperator) -> TableModelPredictor:
-        """Return a predictor with the model that is trained on a table, when it is first needed."""
-        raise NotImplementedError
+    _operator: type[Any]  # that trains
+    _predictor: type[_Table]  # what `fit` returns
 
-
-class _ScriptTrainer(TrainerParams, Trainer):
-    """A stage that trains with a script."""
-
-    _operator: type[Union[TFTableModelTrainBatchOp, TF2TableModelTrainBatchOp]]
-
-    def fit(self, data: BatchOperator) -> TFTableModelPredictor:
+    def fit(self, data: BatchOperator) -> _Table:
         """Return a predictor with the model that is trained on a table, when it is first needed."""
         self._values_of_all()  # mistakes come to light before anything is trained
         given = self._given()
-        train = {param.name: given[param.name] for param in self._operator.params if param.name in given}
-        predict = {param.name: given[param.name] for param in TFTableModelPredictor.params if param.name in given}
-        predict.pop("selectedCols", None)  # those of the training; the predictor's have a name of their own
+        model = data.link(self._operator(**{name: given[name] for name in _names(self._operator) if name in given}))
+        if "modelFilePath" in given:
+            model.link(AkSinkBatchOp(filePath=given["modelFilePath"], overwriteSink=given.get("overwriteSink", False)))
+        # selectedCols are those of the training: the predictor's have a name of their own.
+        predict = {name: given[name] for name in _names(self._predictor, "selectedCols", "modelFilePath") if name in given}
         if "inferSelectedCols" in given:
             predict["selectedCols"] = given["inferSelectedCols"]
-        predict.pop("modelFilePath", None)
-        model = data.link(self._operator(**train))
-        if "modelFilePath" in given:
-            model.link(AkSinkBatchOp(filePath=given["modelFilePath"], overwriteSink=self.getOverwriteSink()))
-        return TFTableModelPredictor(**predict).setModelData(model)
+        return self._predictor(**predict).setModelData(model)
 
     def fitAndTransform(self, data: BatchOperator) -> BatchOperator:
         """Train on a table and predict it."""
         return self.fit(data).transform(data)
 
 
-class TFTableModelTrainer(_ScriptTrainer):
+def _names(kind: type[WithParams], *without: str) -> list[str]:
+    return [param.name for param in kind.params if param.name not in without]
+
+
+class TFTableModelTrainer(TrainerParams, Trainer[TFTableModelPredictor]):
     """Trains with a TensorFlow 1 style script, and predicts with the model, see `TF2TableModelTrainer`."""
 
     _operator = TFTableModelTrainBatchOp
+    _predictor = TFTableModelPredictor
 
 
-class TF2TableModelTrainer(_ScriptTrainer):
+class TF2TableModelTrainer(TrainerParams, Trainer[TFTableModelPredictor]):
     """Trains with a TensorFlow 2 script, as `TF2TableModelTrainBatchOp` does, and predicts with the model.
 
     Example:
@@ -196,6 +189,7 @@ class TF2TableModelTrainer(_ScriptTrainer):
     """
 
     _operator = TF2TableModelTrainBatchOp
+    _predictor = TFTableModelPredictor
 
 
 class Pipeline(Rendered):
@@ -206,7 +200,7 @@ class Pipeline(Rendered):
         model.save("pipeline.akdl")
     """
 
-    def __init__(self, *stages: Trainer | _Predictor) -> None:
+    def __init__(self, *stages: Trainer[Any] | _Predictor) -> None:
         self._stages = list(stages)
 
     def _description(self) -> Description:
@@ -218,11 +212,11 @@ class Pipeline(Rendered):
         self._stages.insert(place, added)
         return self
 
-    def get(self, index: int) -> Trainer | _Predictor:
+    def get(self, index: int) -> Trainer[Any] | _Predictor:
         """Return a stage, counted from 0."""
         return self._stages[index]
 
-    def remove(self, index: int) -> Trainer | _Predictor:
+    def remove(self, index: int) -> Trainer[Any] | _Predictor:
         """Take out a stage, counted from 0, and return it."""
         return self._stages.pop(index)
 
@@ -233,6 +227,16 @@ class Pipeline(Rendered):
     def save(self, path: str | None = None, overwrite: bool = False, numFiles: int = 1) -> None:
         """Refuse: only what is trained can be saved."""
         raise ConfigurationError("Pipeline.save: only trained stages can be saved: fit(data).save(path)")
+
+    @staticmethod
+    def load(path: str) -> None:
+        """Refuse: only what is trained is saved."""
+        raise ConfigurationError("Pipeline.load: only trained stages are saved: PipelineModel.load(path) reads them")
+
+    @staticmethod
+    def collectLoad(operator: BatchOperator) -> None:
+        """Refuse: pipelines are files and no tables."""
+        raise _no_table()
 
     def fitAndTransform(self, data: BatchOperator) -> BatchOperator:
         """Train on a table and predict it."""
@@ -319,6 +323,11 @@ class PipelineModel(Rendered):
             model._stages.append(predictor)
         return model
 
+    @staticmethod
+    def collectLoad(operator: BatchOperator) -> None:
+        """Refuse: pipelines are files and no tables."""
+        raise _no_table()
+
     def collectLocalPredictor(self, inputSchemaStr: str) -> LocalPredictor:
         """Return a predictor for this program, see `LocalPredictor`.
 
@@ -329,6 +338,10 @@ class PipelineModel(Rendered):
             path = os.path.join(folder, "pipeline")
             self.save(path)
             return LocalPredictor(path, inputSchemaStr)
+
+
+def _no_table() -> ConfigurationError:
+    return ConfigurationError("collectLoad: PipelineModel.load(path) reads pipelines from files, those of Alink too")
 
 
 def _portable(stage: _Predictor) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 from akdl.wire.column_type import parse_type
 from bridge.exceptions import ConfigurationError
 from bridge.flink.errors import readable
-from bridge.schema import quoted
+from bridge.schema import quoted, schema_text
 from bridge.table_env import planning
 from operators.base_operator import Operator, environment_of
 from operators.conversions import numbers_of_text, tensor_type
@@ -23,19 +23,18 @@ class ShapingOperator(Operator[_Family]):
     _named: ClassVar[dict[tuple[int, str], Operator[Any]]] = {}  # by environment and name; environments live as long
 
     def getSchemaStr(self) -> str:
-        """Return the columns as "name type, name type", as sources take them."""
-        types = [each.removesuffix(" NOT NULL") for each in self.getColTypes()]
-        return ", ".join(f"{name} {type_}" for name, type_ in zip(self.getColNames(), types))
+        """Return the columns as "name type, name type", as sources take them: odd names in back-quotes, no NOT NULL."""
+        return schema_text(self.getColNames(), self.getColTypes())
 
     @planning()
     def alias(self, fields: str | Sequence[str]) -> _Family:
         """Return the same columns under new names.
 
         Args:
-            fields: A name for each column, in order; a list, or separated by commas.
+            fields: Names for the first columns, in order; a list, or separated by commas. Other columns keep theirs.
         """
         names = [name.strip(" `") for name in fields.split(",")] if isinstance(fields, str) else list(fields)
-        if len(names) != len(self.getColNames()):
+        if len(names) > len(self.getColNames()):
             raise ConfigurationError(
                 f"alias: {len(names)} names for the {len(self.getColNames())} columns {self.getColNames()}"
             )

@@ -44,7 +44,7 @@ SCRIPT_MODULES = {
     "akdl.storage.model_archive": "SavedModels as archives",
 }
 # What the page says for types that are private.
-_PRIVATE_TYPES = {"_Family": "Self", "_Op": "Operator", "_Predictor": "Predictor"}
+_PRIVATE_TYPES = {"_Family": "Self", "_Op": "Operator", "_Predictor": "Predictor", "_Table": "Predictor"}
 # What scripts use of a module; of the others, all.
 _SHOWN = {"akdl.runner.extra_inputs": {"ExtraInput"}, "akdl.runner.user_params": {"plain", "with_text"}}
 _SECTIONS = ("Args", "Attributes", "Raises", "Returns", "Yields", "Example", "Examples")

@@ -7,6 +7,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from operators.params import accessors  # noqa: E402
+from operators.params.param import OF_TABLES  # noqa: E402
 
 HEADER = '''"""Made by scripts/build_stubs.py from operators/params/catalog.py and data_catalog.py; do not edit."""
 from collections.abc import Callable, Sequence
@@ -34,7 +35,8 @@ def build(output: pathlib.Path) -> None:
             for name in param.names:
                 suffix, doc = name[0].upper() + name[1:], f'        """{param.summary}"""'
                 lines += [f"    def set{suffix}(self, value: {param.annotation}) -> Self:", doc, ""]
-                lines += [f"    def get{suffix}(self) -> {param.returned}:", doc, ""]
+                if name != OF_TABLES:
+                    lines += [f"    def get{suffix}(self) -> {param.returned}:", doc, ""]
         lines.pop()
     output.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

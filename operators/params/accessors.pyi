@@ -89,9 +89,6 @@ class ScriptParams(WithParams):
     def setSchemaStr(self, value: str) -> Self:
         """Columns of the rows that the script writes: "name type, name type". (required)"""
 
-    def getSchemaStr(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type". (required)"""
-
     def setSchema(self, value: str) -> Self:
         """Columns of the rows that the script writes: "name type, name type". (required)"""
 
@@ -327,9 +324,6 @@ class StreamParams(WithParams):
         """Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND". (required)"""
 
     def setSchemaStr(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND". (required)"""
-
-    def getSchemaStr(self) -> str:
         """Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND". (required)"""
 
     def setSchema(self, value: str) -> Self:
@@ -971,9 +965,6 @@ class TrainerParams(WithParams):
     def setSchemaStr(self, value: str) -> Self:
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
-    def getSchemaStr(self) -> str:
-        """Columns that show the outputs of the model: "name type, name type". (required)"""
-
     def setSchema(self, value: str) -> Self:
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
@@ -1125,9 +1116,6 @@ class PredictParams(WithParams):
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setSchemaStr(self, value: str) -> Self:
-        """Columns that show the outputs of the model: "name type, name type". (required)"""
-
-    def getSchemaStr(self) -> str:
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setSchema(self, value: str) -> Self:
@@ -1302,9 +1290,6 @@ class SavedModelPredictParams(WithParams):
     def setSchemaStr(self, value: str) -> Self:
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
-    def getSchemaStr(self) -> str:
-        """Columns that show the outputs of the model: "name type, name type". (required)"""
-
     def setSchema(self, value: str) -> Self:
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
@@ -1474,9 +1459,6 @@ class PredictStreamParams(WithParams):
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setSchemaStr(self, value: str) -> Self:
-        """Columns that show the outputs of the model: "name type, name type". (required)"""
-
-    def getSchemaStr(self) -> str:
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setSchema(self, value: str) -> Self:
@@ -1690,9 +1672,6 @@ class SavedModelPredictStreamParams(WithParams):
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setSchemaStr(self, value: str) -> Self:
-        """Columns that show the outputs of the model: "name type, name type". (required)"""
-
-    def getSchemaStr(self) -> str:
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setSchema(self, value: str) -> Self:
@@ -2102,6 +2081,13 @@ class KerasTrainerParams(WithParams):
         keepColNames: Sequence[str] = ...,
         inferBatchSize: int = ...,
         errorCol: str = ...,
+        modelStreamFilePath: str = ...,
+        modelStreamScanInterval: float = ...,
+        modelStreamStartTime: str = ...,
+        chunkWait: float = ...,
+        chunkRows: int = ...,
+        modelFilePath: str = ...,
+        overwriteSink: bool = ...,
     ) -> None: ...
     def setTensorCol(self, value: str) -> Self:
         """ARRAY column of numbers that feeds the model; all cells have one length. (required)"""
@@ -2312,6 +2298,48 @@ class KerasTrainerParams(WithParams):
 
     def getErrorCol(self) -> str | None:
         """Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, such a row fails the job. (default None)"""
+
+    def setModelStreamFilePath(self, value: str) -> Self:
+        """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
+
+    def getModelStreamFilePath(self) -> str | None:
+        """Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host has to have it. (default None)"""
+
+    def setModelStreamScanInterval(self, value: float) -> Self:
+        """Seconds from one look into modelStreamFilePath to the next. (default 10.0)"""
+
+    def getModelStreamScanInterval(self) -> float:
+        """Seconds from one look into modelStreamFilePath to the next. (default 10.0)"""
+
+    def setModelStreamStartTime(self, value: str) -> Self:
+        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set. (default None)"""
+
+    def getModelStreamStartTime(self) -> str | None:
+        """Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set. (default None)"""
+
+    def setChunkWait(self, value: float) -> Self:
+        """Most seconds that rows wait on their way to the model, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
+
+    def getChunkWait(self) -> float:
+        """Most seconds that rows wait on their way to the model, and back, to travel together; the job takes the shortest of all its operators. (default 0.01)"""
+
+    def setChunkRows(self, value: int) -> Self:
+        """Most rows that travel together. (default 8000)"""
+
+    def getChunkRows(self) -> int:
+        """Most rows that travel together. (default 8000)"""
+
+    def setModelFilePath(self, value: str) -> Self:
+        """Path of an .ak file into which the next job writes the trained model. (default None)"""
+
+    def getModelFilePath(self) -> str | None:
+        """Path of an .ak file into which the next job writes the trained model. (default None)"""
+
+    def setOverwriteSink(self, value: bool) -> Self:
+        """Replace a file that exists; otherwise it is an error. (default False)"""
+
+    def getOverwriteSink(self) -> bool:
+        """Replace a file that exists; otherwise it is an error. (default False)"""
 
 class KerasPredictParams(WithParams):
     """Parameters of operators that predict with such a model."""
@@ -2690,9 +2718,6 @@ class CsvParams(WithParams):
     def setSchemaStr(self, value: str) -> Self:
         """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
 
-    def getSchemaStr(self) -> str:
-        """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
-
     def setSchema(self, value: str) -> Self:
         """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
 
@@ -2766,9 +2791,6 @@ class ParquetParams(WithParams):
         """Path of a file or folder, or any address that Flink reads. (required)"""
 
     def setSchemaStr(self, value: str) -> Self:
-        """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
-
-    def getSchemaStr(self) -> str:
         """Columns: "name type, name type". A stream may have an event time, as in `outputSchemaStr`: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts". (required)"""
 
     def setSchema(self, value: str) -> Self:

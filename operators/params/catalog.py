@@ -336,4 +336,5 @@ TRAINER = (
 KERAS_PREDICT_STREAM = (*KERAS_PREDICT, MODEL_FILE_PATH, *_OF_STREAMS)
 KERAS_TRAINER = (
     *KERAS_TRAIN, *(param for param in KERAS_PREDICT if param.name not in {each.name for each in KERAS_TRAIN}),
+    *_OF_STREAMS, MODEL_SINK_PATH, OVERWRITE_SINK,
 )  # fmt: skip

@@ -9,8 +9,10 @@ from typing import Any, ClassVar
 
 from akdl.near_names import did_you_mean
 from bridge.exceptions import BridgeError, ConfigurationError
+from operators.params.alink_names import instead_of
 from operators.params.rendering import Description, Rendered, value_text
 
+OF_TABLES = "schemaStr"  # no parameter has a getter of this name: getSchemaStr gives the columns of all tables in one form
 REQUIRED = object()  # default of a parameter that the user has to set; None is a value
 
 
@@ -64,9 +66,9 @@ class WithParams(Rendered):
         by_name = {name: param for param in self.params for name in param.names}
         unknown = [name for name in values if name not in by_name]
         if unknown:
-            named = ", ".join(map(repr, unknown)) + did_you_mean(unknown[0], by_name)
             known = ", ".join(param.name for param in self.params)
-            raise ConfigurationError(f"{type(self).__name__} has no parameter {named}; it has {known}")
+            hint = instead_of(unknown[0]) or f"{did_you_mean(unknown[0], by_name)}; it has {known}"
+            raise ConfigurationError(f"{type(self).__name__} has no parameter {', '.join(map(repr, unknown))}{hint}")
         for name, value in values.items():
             if value is not None and by_name[name].name in self._values:
                 raise ConfigurationError(f"{type(self).__name__}: {by_name[name].name!r} is given twice, also as {name!r}")
@@ -129,7 +131,7 @@ def with_params(name: str, doc: str, params: Sequence[Param]) -> Any:
     members["__signature__"] = _signature(params)
     for param in params:
         for alias in param.names:
-            for method in (_setter(param, alias), _getter(param, alias)):
+            for method in (_setter(param, alias), *([_getter(param, alias)] if alias != OF_TABLES else [])):
                 method.__qualname__ = f"{name}.{method.__name__}"
                 members[method.__name__] = method
     return type(name, (WithParams,), members)

@@ -10,6 +10,7 @@ from html import escape
 from typing import Any
 
 from akdl.storage.files import shown
+from operators.params.alink_names import WithHints
 
 _LONGEST = 60  # characters of a value
 _COLUMNS = 12  # columns in a line of text
@@ -33,7 +34,7 @@ class Description:
     note: str = ""
 
 
-class Rendered:
+class Rendered(WithHints):
     """Base of classes that show themselves by a description. Showing starts no job, no Java and no process."""
 
     def _description(self) -> Description:

@@ -10,7 +10,21 @@ import pytest
 from pyflink.table import DataTypes
 
 from bridge.exceptions import SchemaError
-from bridge.schema import Schema, quoted, split_watermark
+from bridge.schema import Schema, quoted, schema_text, split_watermark
+
+
+def test_columns_as_text_can_be_read_again() -> None:
+    names = ["id", "start time", "a`b", "größe", "t", "p", "r"]
+    types = [
+        "BIGINT NOT NULL", "STRING", "ARRAY<INT NOT NULL> NOT NULL", "DECIMAL(4, 1)", "TIMESTAMP(3) *ROWTIME*",
+        "TIMESTAMP_LTZ(3) NOT NULL *PROCTIME*", "ROW<`a NOT NULL` INT NOT NULL, `b` CHAR(1)>",
+    ]  # fmt: skip
+    text = schema_text(names, types)
+    assert text == (
+        "id BIGINT, `start time` STRING, `a``b` ARRAY<INT>, größe DECIMAL(4, 1), t TIMESTAMP(3), p TIMESTAMP_LTZ(3), "
+        "r ROW<`a NOT NULL` INT, `b` CHAR(1)>"
+    )
+    assert Schema.parse(text.partition(", r ")[0]).names == names[:-1]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ the rows of the table in docs/coming_from_alink.md.
 
 from __future__ import annotations
 
+import datetime
 import json
 import pathlib
 import re
@@ -15,6 +16,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from pyflink.table import DataTypes, TableDescriptor
+from pyflink.table import Schema as PyflinkSchema
 
 import operators
 from bridge.exceptions import ConfigurationError
@@ -89,10 +92,12 @@ def sql_with_function(people: Any) -> Any:
 TABLES: dict[str, tuple[Callable[[Any], Any], list[tuple[Any, ...]]]] = {
     "select": (lambda p: p.select("id, name"), [(1, "ann"), (2, "bob"), (3, None)]),
     "select with a list": (lambda p: p.select(["name"]), [("ann",), ("bob",), (None,)]),
+    "select with an expression": (lambda p: p.select("`i.|score` , name AS `n.*`, `id` + 1 AS j"), [(1, 0.5, "ann", 2), (2, 1.5, "bob", 3), (3, 2.5, None, 4)]),
     "filter": (lambda p: p.filter("id > 2"), [PEOPLE[2]]),
     "where": (lambda p: p.where("score < 1"), [PEOPLE[0]]),
     "alias": (lambda p: p.alias("a, b, c").select("c"), [(0.5,), (1.5,), (2.5,)]),
     "alias with a list": (lambda p: p.select("id").alias(["x"]).where("x = 1"), [(1,)]),
+    "alias of some": (lambda p: p.alias("a").select("a, name"), [(1, "ann"), (2, "bob"), (3, None)]),
     "firstN": (lambda p: p.orderBy("id").firstN(2), PEOPLE[:2]),
     "orderBy": (lambda p: p.orderBy("id", order="desc"), PEOPLE[::-1]),
     "orderBy, the last one downwards": (lambda p: p.orderBy("id > 0, score DESC"), PEOPLE[::-1]),
@@ -182,6 +187,36 @@ def test_streams(env: operators.MLEnv, capsys: pytest.CaptureFixture[str]) -> No
 @udf(result_type="DOUBLE")
 def half_of_length(text: Any) -> float:
     return len(text) / 2
+
+
+def test_the_schema_of_each_kind_is_one_that_sources_take(
+    env: operators.MLEnv, tmp_path: pathlib.Path, model_file: str
+) -> None:
+    """Names in back-quotes, types without NOT NULL and marks of event time, wherever a table or its rows come from."""
+    columns = "id BIGINT, `start time` TIMESTAMP(3), v ARRAY<FLOAT>"
+    rows = MemSourceBatchOp([(1, datetime.datetime(2024, 2, 29), [0.5])], columns.replace("BIGINT,", "LONG NOT NULL,"))
+    table = env.stenv.from_descriptor(
+        TableDescriptor.for_connector("datagen")
+        .schema(PyflinkSchema.new_builder().from_fields(["id", "start time", "v"], [
+            DataTypes.BIGINT().not_null(), DataTypes.TIMESTAMP(3), DataTypes.ARRAY(DataTypes.FLOAT().not_null()),
+        ]).watermark("start time", "`start time`").build())
+        .build()
+    )  # fmt: skip
+    stage = TFSavedModelPredictor(modelPath=model_file, outputSchemaStr="y FLOAT", selectedCols=["v"])
+    script = TensorFlow2BatchOp(mainScriptFile=do_nothing, outputSchemaStr=columns.replace("BIGINT", "long"), numWorkers=1)
+    (tmp_path / "a.csv").write_text("1,2024-02-29 12:00:00,0.5\n")
+    csv = CsvSourceBatchOp(filePath=str(tmp_path / "a.csv"), schemaStr=columns.replace("BIGINT", "long"))
+    found = [
+        rows, rows.select("*"), rows.fromTable(rows.getOutputTable()), StreamOperator.fromTable(table), stage.transform(rows),
+        rows.link(script), csv,
+    ]  # fmt: skip
+    texts = [op.getSchemaStr().removesuffix(", y FLOAT") for op in found]
+    assert texts == [columns] * len(found)
+    assert {MemSourceBatchOp([], text).getSchemaStr() for text in texts} == {columns}
+
+
+def do_nothing(config: Any) -> None:
+    pass
 
 
 def test_environments(env: operators.MLEnv, caplog: pytest.LogCaptureFixture) -> None:
@@ -295,6 +330,41 @@ DIFFERENCES: dict[str, tuple[Callable[[Any, pathlib.Path], Any], str]] = {
     "ToTensorBatchOp, VectorToTensorBatchOp, ToVectorBatchOp, TypeConvertBatchOp": (
         lambda p, _: _missing("ToTensorBatchOp", "VectorToTensorBatchOp", "ToVectorBatchOp", "TypeConvertBatchOp"),
         "not there",
+    ),
+    "setPartitions(text)": (lambda p, _: CsvSourceBatchOp().setPartitions("day=1"), r"filePath may be a folder, and filter\("),
+    "setPartitionCols(cols)": (lambda p, _: CsvSinkBatchOp(partitionCols=["day"]), "a TableSinkBatchOp writes folders"),
+    "setHandleInvalidMethod(method)": (
+        lambda p, _: CsvSourceBatchOp().setHandleInvalidMethod("SKIP"),
+        "errorCol of predictors",
+    ),
+    "enableLazyPrintTransformData(n)": (
+        lambda p, _: TFTableModelPredictor().enableLazyPrintTransformData(3),
+        r"transform\(data\).lazyPrint\(n\) prints",
+    ),
+    "enableLazyPrintTransformStat()": (
+        lambda p, _: PipelineModel().enableLazyPrintTransformStat(),
+        r"transform\(data\).lazyPrintStatistics\(\) prints",
+    ),
+    "enableLazyPrintTrainInfo()": (
+        lambda p, _: TF2TableModelTrainer().enableLazyPrintTrainInfo(),
+        r"setPrintProcessInfo\(True\) shows",
+    ),
+    "enableLazyPrintModelInfo()": (
+        lambda p, _: TF2TableModelTrainer().enableLazyPrintModelInfo(),
+        r"getModelData\(\).lazyPrint\(\) prints",
+    ),
+    "setModelData(op), setModelStreamFilePath(path)": (
+        lambda p, _: PipelineModel().setModelStreamFilePath("models"),
+        r"stages and stream predictors have it, such as getTransformers\(\)\[0\]",
+    ),
+    "setOverwriteSink(True)": (
+        lambda p, _: TFTableModelPredictor().setOverwriteSink(True),
+        r"trainers and sinks have it; PipelineModel.save\(path\) replaces a file",
+    ),
+    "Pipeline.load(path)": (lambda p, _: Pipeline.load("x"), r"PipelineModel.load\(path\) reads them"),
+    "Pipeline.collectLoad(op), PipelineModel.collectLoad(op)": (
+        lambda p, _: PipelineModel.collectLoad(p),
+        r"PipelineModel.load\(path\) reads pipelines from files",
     ),
     "Pipeline.save(path)": (lambda p, _: Pipeline().save("x"), r"fit\(data\).save\(path\)"),
     "PipelineModel.save()": (lambda p, _: PipelineModel().save(None), "models of pipelines do not become tables"),

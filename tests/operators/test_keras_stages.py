@@ -12,6 +12,7 @@ from operators import (
     KerasSequentialClassifier,
     KerasSequentialClassifierPredictStreamOp,
     KerasSequentialClassifierTrainBatchOp,
+    KerasSequentialRegressionModel,
     KerasSequentialRegressor,
     LocalPredictor,
     Pipeline,
@@ -61,9 +62,15 @@ def test_classifier(tmp_path: pathlib.Path) -> None:
         assert predictor.map(([0.9, -0.9], "?"))[1] == "yes"
 
 
-def test_regressor_of_two_workers() -> None:
-    stage = KerasSequentialRegressor(**TRAIN, labelCol="value", predictionCol="p", numWorkers=2)
-    found = Pipeline(stage).fit(table()).transform(table()).collectToDataframe()
+def test_regressor_of_two_workers(tmp_path: pathlib.Path) -> None:
+    """As programs for Alink write it: the model goes into a file, and predictors read it, of streams too."""
+    path = str(tmp_path / "model.ak")
+    stage = KerasSequentialRegressor(**TRAIN, labelCol="value", predictionCol="p", numWorkers=2).setModelFilePath(path)
+    found = stage.setModelStreamScanInterval(3).fitAndTransform(table()).collectToDataframe()
+    again = KerasSequentialRegressionModel(predictionCol="p").setModelFilePath(path).setModelStreamFilePath(str(tmp_path))
+    assert sorted(again.transform(table()).collectToDataframe().p) == sorted(found.p)
+    stream = StreamOperator.fromTable(table(50, "stenv").getOutputTable())
+    assert again.transform(stream).getColNames() == ["t", "answer", "value", "p"]
     assert list(found.columns) == ["t", "answer", "value", "p"]
     assert found.p.corr(found.value) > 0.9
 

@@ -71,7 +71,8 @@ def test_the_columns_of_a_result(saved: str) -> None:
 @needs_tf
 def test_a_row_may_be_an_array(tmp_path: pathlib.Path) -> None:
     stage = TFSavedModelPredictor(modelPath=models.identity("float32", (None,)), outputSchemaStr="b FLOAT", selectedCols=["a"])
-    with stage.collectLocalPredictor("a FLOAT, n BIGINT") as predictor:
+    with stage.collectLocalPredictor("a FLOAT, `n o` BIGINT NOT NULL") as predictor:
+        assert predictor.getOutputSchemaStr() == "a FLOAT, `n o` BIGINT, b FLOAT"  # as `getSchemaStr` of operators
         assert predictor.predict(np.array([1.5, 1.0])) == [1.5, 1.0, 1.5]
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.flink
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda p: p.alias("a, b"), "alias: 2 names for the 3 columns"),
+        (lambda p: p.alias("a, b, c, d"), "alias: 4 names for the 3 columns"),
         (lambda p: p.sample(1.5), "sample: expected a ratio from 0 to 1, got 1.5"),
         (lambda p: p.unionAll("p"), "unionAll: expected a BatchOperator, got a str"),
         (lambda p: p.unionAll(p.select("id")), "unionAll: .* is no valid SQL"),

@@ -79,6 +79,7 @@ REFUSED = [
 @pytest.mark.parametrize("kind", [TensorFlowBatchOp, TensorFlow2BatchOp])
 def test_accepted(kind: type[Any], name: str, value: Any, kept: list[str] | str | int) -> None:
     op = kind(**{name: value})
+    name = "outputSchemaStr" if name == "schemaStr" else name  # getSchemaStr is that of the table
     got = getattr(op, f"get{name[0].upper()}{name[1:]}")()
     assert got == kept and type(got) is type(kept)
 
