@@ -31,7 +31,7 @@ from operators import (
     useLocalEnv,
 )
 from operators.ak_file import AkWriter
-from operators.params import catalog
+from operators.params import accessors
 from operators.params.param import Param
 from tests.support.installs import ROOT
 
@@ -197,7 +197,7 @@ def test_fragments_of_docstrings_run(names: dict[str, Any]) -> None:
 
 
 def params() -> Iterator[tuple[Param, str]]:
-    for param in dict.fromkeys(value for value in vars(catalog).values() if isinstance(value, Param)):
+    for param in dict.fromkeys(param for kind in accessors.ALL for param in kind.params):
         for text in _QUOTED.findall(param.doc.partition("such as ")[2]):
             yield param, text
 
