@@ -38,9 +38,10 @@ from operators.waiting import run_and_wait
 
 if TYPE_CHECKING:
     from pyflink.datastream import StreamExecutionEnvironment
-    from pyflink.table import StreamTableEnvironment, Table
+    from pyflink.table import StreamTableEnvironment, Table, TableResult
 
 _numbers = itertools.count()
+_JOB_NAME = "pipeline.name"
 _Family = TypeVar("_Family", bound="Operator[Any]")  # BatchOperator or StreamOperator: what shaping leads to
 _Op = TypeVar("_Op", bound="Operator[Any]")
 
@@ -107,13 +108,18 @@ class Operator(Rendered, Generic[_Family]):
             BridgeError: There is no such table, its columns are others, or the job failed.
         """
         with interrupts_later(), running(self):
-            run_and_wait(planning()(lambda: self.getOutputTable().execute_insert(table)))
+            run_and_wait(lambda: self._insert(table))
         return self
 
-    @property
-    def _job_name(self) -> str | None:
-        """What a person calls a job with this table: the names of its scripts; None without any."""
-        return ", ".join(dict.fromkeys(each.name for each in self._shown.values())) or None
+    @planning()
+    def _insert(self, table: str) -> TableResult:
+        with job_named(environment_of(self.getOutputTable()), self._job_name(table)):
+            return self.getOutputTable().execute_insert(table)
+
+    def _job_name(self, *into: str) -> str | None:
+        """Name of a job with this table: its scripts, and the tables of Flink that it writes; None without any."""
+        scripts = ", ".join(dict.fromkeys(each.name for each in self._shown.values()))
+        return f"{scripts or 'insert'} into {', '.join(dict.fromkeys(into))}" if into else scripts or None
 
     def getColNames(self) -> list[str]:
         """Return the names of the columns."""
@@ -272,6 +278,29 @@ def _shown(op: Operator[Any]) -> AbstractContextManager[object]:
     if rest is None and runs_elsewhere(table_env):
         return nullcontext()
     return shown(op._shown, rest, shows_process_output())
+
+
+@contextmanager
+def job_named(table_env: StreamTableEnvironment, name: str | None, first: bool = False) -> Iterator[None]:
+    """Give a name to jobs that are started in a block.
+
+    Args:
+        table_env: Their environment.
+        name: Name for Flink's web page; None for Flink's own.
+        first: Use it even where the environment has a name for all jobs.
+    """
+    config = table_env.get_config().get_configuration()
+    before = config.get_string(_JOB_NAME, "")
+    if name is None or before and not first:
+        yield
+        return
+    config.set_string(_JOB_NAME, name)
+    try:
+        yield
+    finally:
+        config.remove_config(_JOB_NAME)
+        if before:
+            config.set_string(_JOB_NAME, before)
 
 
 def parallelism_of(table_env: StreamTableEnvironment) -> int:

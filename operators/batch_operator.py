@@ -173,7 +173,7 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
             BatchOperator._has_run = True
             return frames[0]
         table = self.getOutputTable()
-        return frame_of(table, still_there(*self._run(lambda: collect(table, self._job_name))))
+        return frame_of(table, still_there(*self._run(lambda: collect(table, self._job_name()))))
 
     def lazyCollectToDataframe(self, *callbacks: Callable[[pd.DataFrame], Any]) -> BatchOperator:
         """Call functions with the rows, see `collectToDataframe`, when the next job runs."""
@@ -272,7 +272,7 @@ def _run_deferred(deferred: Sequence[Deferred], name: str | None) -> None:
     inserted = [(each.op.getOutputTable(), each.into) for each in deferred if each.receiver is None]
     table_env = environment_of(whole._table)
     with interrupts_later(), running(whole):
-        run_jointly(table_env, received, inserted, name or whole._job_name)
+        run_jointly(table_env, received, inserted, name or whole._job_name(*(into for _, into in inserted)))
     for _, receiver in received:
         receiver.finish()
 

@@ -19,7 +19,7 @@ from bridge.host.console import say
 from bridge.interrupts import interrupts_later, waited_for
 from bridge.schema import quoted
 from bridge.table_env import planning
-from operators.base_operator import TableSource, environment_of, running
+from operators.base_operator import TableSource, environment_of, job_named, running
 from operators.flink.env import getMLEnv
 from operators.flink.forgotten import look_at_exit
 from operators.memory_source import MemorySource
@@ -28,7 +28,6 @@ from operators.shaping import ShapingOperator
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table, TableResult
 
-_JOB_NAME = "pipeline.name"
 _LOOK_S = 0.2  # how soon Ctrl-C is heard
 _SIGNS = {0: "", 1: "-U ", 2: "+U ", 3: "-D "}  # of updates, as Flink shows them; plain rows need none
 
@@ -224,18 +223,8 @@ class StreamJob:
 def _started(whole: StreamOperator, name: str | None) -> TableResult:
     """Start the job of a stream, under a name."""
     table = whole.getOutputTable()
-    config = environment_of(table).get_config().get_configuration()
-    before = config.get_string(_JOB_NAME, "")
-    name = name or before or whole._job_name
-    if name is None:
+    with job_named(environment_of(table), name or whole._job_name(), first=name is not None):
         return table.execute()
-    config.set_string(_JOB_NAME, name)
-    try:
-        return table.execute()
-    finally:
-        config.remove_config(_JOB_NAME)
-        if before:
-            config.set_string(_JOB_NAME, before)
 
 
 @planning()

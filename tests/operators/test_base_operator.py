@@ -13,6 +13,7 @@ from pyflink.table import StreamTableEnvironment
 from bridge.exceptions import ConfigurationError
 from operators import BatchOperator, RandomTableSourceBatchOp, TableSourceBatchOp, TensorFlow2BatchOp
 from operators.base_operator import _about_names
+from operators.progress.state import Shown
 
 
 def test_an_operator_that_is_not_linked_has_no_table() -> None:
@@ -122,6 +123,13 @@ def test_operators_show_themselves_without_java() -> None:
         "Pipeline(0=TF2TableModelTrainer)",
         "False",
     ]
+
+
+def test_jobs_are_named_by_their_scripts_and_tables() -> None:
+    op = BatchOperator()
+    assert op._job_name() is None and op._job_name("a", "b", "a") == "insert into a, b"
+    op._shown = {"1": Shown("score.py"), "2": Shown("train.py"), "3": Shown("score.py")}
+    assert op._job_name() == "score.py, train.py" and op._job_name("a") == "score.py, train.py into a"
 
 
 @pytest.mark.parametrize(

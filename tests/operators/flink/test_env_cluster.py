@@ -40,6 +40,10 @@ def test_a_job_on_a_cluster(tmp_path: pathlib.Path) -> None:
             source.firstN(3).lazyCollectToDataframe(frames.append)
             source.select("id").link(CsvSinkBatchOp(filePath=str(tmp_path / "ids.csv")))
             BatchOperator.execute("two results")
+            env.btenv.execute_sql("CREATE TEMPORARY TABLE ids (id BIGINT) WITH ('connector' = 'blackhole')")
+            source.select("id").insertInto("ids")
+            source.firstN(3).lazyCollectToDataframe(frames.append)
+            source.select("id").insertInto("ids")
         finally:
             resetEnv()
         jobs = cluster.rest("/jobs/overview")["jobs"]
@@ -48,6 +52,8 @@ def test_a_job_on_a_cluster(tmp_path: pathlib.Path) -> None:
     assert {int(place[0]) for place in places}.isdisjoint({os.getpid()})
     for place in places:
         assert all(file.startswith(str(tmp_path)) for file in place[1:]), "the packages that were sent are used"
-    assert [(job["state"], job["jobType"]) for job in jobs] == [("FINISHED", "BATCH")] * 2
-    assert "two results" in [job["name"] for job in jobs], "one job for both"
+    assert [(job["state"], job["jobType"]) for job in jobs] == [("FINISHED", "BATCH")] * 4
+    names = [job["name"] for job in jobs]
+    assert "two results" in names, "one job for both"
+    assert names.count("insert into ids") == 2, "alone, and together with what was put off"
     assert len(frames[0]) == 3 and sorted(map(int, (tmp_path / "ids.csv").read_text().split())) == list(range(10))
