@@ -8,15 +8,22 @@ BridgeError
 └── JobError           a job that Flink refused or failed for a reason that is not ours
 """
 
+from __future__ import annotations
+
+from akdl.masking import masked
+
 
 class BridgeError(Exception):
-    """Base of every error that the product raises on purpose.
+    """Base of every error that the product raises on purpose. Its text has no secrets, whoever wrote it.
 
     Attributes:
         details: All that is known of a failed job, where the message is a short form of it; else "".
     """
 
     details: str = ""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(masked(each) if isinstance(each, str) else each for each in args))
 
 
 class SchemaError(BridgeError):

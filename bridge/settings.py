@@ -27,7 +27,7 @@ class UserFile:
     """
 
     path: str
-    content: bytes
+    content: bytes = field(repr=False)  # a script made of a function has its values
     carried: str = ""
 
 
@@ -118,7 +118,7 @@ class GroupSettings:
     user_files: tuple[UserFile, ...]
     extra_schemas: tuple[Schema, ...] = ()
     chief_coordinates: bool = False
-    user_params: str = "{}"
+    user_params: str = field(default="{}", repr=False)  # may hold a password
     python: str | PythonArchive | None = None
     env_vars: tuple[str, ...] = field(default=(), repr=False)
     intra_op_parallelism: int = 4

@@ -8,15 +8,18 @@ Exit codes: 0, nothing is in the way; 1, something is, and is marked WRONG.
 from __future__ import annotations
 
 import argparse
+import getpass
 import importlib.metadata
 import os
 import shutil
 import socket
 import sys
 import tempfile
+import urllib.parse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from akdl.masking import login_of, shown
 from bridge.exceptions import BridgeError
 from bridge.group.addresses import own_host
 from bridge.host.gpus import inventory
@@ -61,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print what was found and return the exit status."""
     parser = argparse.ArgumentParser(prog="akdl-doctor", description="Look whether jobs can run here.")
     parser.add_argument(
-        "--cluster", metavar="HOST:PORT", help="look at a Flink cluster too, at its REST endpoint, or https://HOST:PORT"
+        "--cluster", metavar="HOST:PORT", help="look at a Flink cluster too, at its REST endpoint, or https://[USER@]HOST:PORT"
     )
     parser.add_argument("--ca-file", metavar="FILE", help="certificates (PEM) to check that of the cluster with")
     parser.add_argument("--insecure", action="store_true", help="do not check the certificate of the cluster")
@@ -69,9 +72,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--parallelism", type=int, help="of the job that feeds them (default: as many)")
     parser.add_argument("--disk-gb", type=float, default=2.0, help="free space that temporary files should have (default 2)")
     options = parser.parse_args(arguments)
+    if ":" in login_of(options.cluster or ""):
+        parser.error(
+            "--cluster: all users of this host can read the password of an argument. Give https://USER@HOST:PORT and type the "
+            "password or pass it to the standard input, or set FLINK_REST_CLIENT_HEADERS"
+        )
     findings = [*python(), *java(), *jars(), *environments(), *ports(), *proxies(), *disk(options.disk_gb)]
     findings += [*files_in_sight(), *gpus()]
     if options.cluster:
+        options.cluster = _with_password(options.cluster)
         verify = options.ca_file or not options.insecure
         findings += cluster(options.cluster, verify)
         if options.workers:
@@ -81,6 +90,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         sys.stdout.write(as_lines(findings))
     return int(any(each.state == WRONG for each in findings))
+
+
+def _with_password(address: str) -> str:
+    """Return an address with the password of the user in it, which is asked for; other addresses as they are."""
+    user = login_of(address)
+    if not user:
+        return address
+    asked = getpass.getpass(f"Password of {user}: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    return address.replace(f"{user}@", f"{user}:{urllib.parse.quote(asked, safe='')}@", 1)
 
 
 def as_lines(findings: Sequence[Finding]) -> str:
@@ -313,7 +331,7 @@ def _look_into(python_env: str) -> tuple[str, str]:
     try:
         interpreter = open_interpreter("doctor", find_python("doctor", python_env))
         try:
-            return OK, f"{versions_of(interpreter.path)}, {python_env}"
+            return OK, f"{versions_of(interpreter.path)}, {shown(python_env)}"
         finally:
             interpreter.release()
     except BridgeError as error:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from google.protobuf import json_format
 
+from akdl.masking import shown
 from akdl.serving.row_predictor import result_columns
 from akdl.storage.files import FileError, is_remote, local_path
 from akdl.storage.model_archive import ModelError
@@ -230,7 +231,8 @@ def _newer_models(operator: str, values: dict[str, Any]) -> dict[str, Any]:
         return {}
     if "://" in folder and not folder.startswith("file://"):
         raise ConfigurationError(
-            f"{operator}: modelStreamFilePath {folder!r}: only folders that every host can read by a path are supported so far"
+            f"{operator}: modelStreamFilePath {shown(folder)!r}: only folders that every host can read by a path are "
+            "supported so far"
         )
     start = values["modelStreamStartTime"]
     start_s = time.time() if start is None else read_time(start).timestamp()

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 
+from akdl.masking import login_of
 from akdl.storage.files import FileError, fetch, is_remote, local_path, name_of
 from bridge.member.status import ENDED, EXPORTING, FEEDING, JOINING, STARTING, TRAINING, MemberStatus
 from operators.progress.advice import advise
@@ -44,6 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "page", metavar="PAGE", nargs="?", help="where the page is written (default: the record's name with .html, here)"
     )
     given = parser.parse_args(arguments)
+    if ":" in login_of(given.record):
+        parser.error(
+            "RECORD: all users of this host can read the password of an argument: leave it out, and let the storage take "
+            "it from its own variables or files"
+        )
     try:
         text = _read(given.record)
         page = page_of(read_record(text))

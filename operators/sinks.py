@@ -14,6 +14,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from akdl.masking import shown
 from akdl.storage.files import FileError, is_remote, local_path
 from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError
@@ -52,8 +53,8 @@ class _SinkOp(WithParams, Operator[Any]):
             raise ConfigurationError(f"{name}: filePath: {error}") from None
         if path is None:
             raise ConfigurationError(
-                f"{name}: filePath {address!r}: only files of this host can be written; a TableSinkBatchOp writes elsewhere, "
-                "into a table with Flink's filesystem connector"
+                f"{name}: filePath {shown(address)!r}: only files of this host can be written; a TableSinkBatchOp writes "
+                "elsewhere, into a table with Flink's filesystem connector"
             )
         if os.path.isdir(path) or os.path.exists(path) and not values["overwriteSink"]:
             raise ConfigurationError(f"{name}: filePath: {path} exists already; setOverwriteSink(True) replaces a file")

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from akdl.masking import shown
 from akdl.wire.column_type import INTEGERS, Kind
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Column, Schema, quoted, split_watermark
@@ -50,7 +51,7 @@ class _CsvSource(CsvParams, Source):
                 raise ConfigurationError(f"{name}: parameter 'filePath': there is no file {path}")
         if _needs_help(path, values):
             with fetched(name, "filePath", path) as found:
-                rows = [row for file in _files(found) for row in _rows(f"{name}: {path}", file, schema, values)]
+                rows = [row for file in _files(found) for row in _rows(f"{name}: {shown(path)}", file, schema, values)]
             table = table_of_rows(table_env, schema, rows, name)
         elif values["ignoreFirstLine"] or _only_casts_can_read(schema):
             table = self._by_casts(table_env, path, schema)
@@ -93,7 +94,8 @@ class _CsvSource(CsvParams, Source):
             reader.set_skip_first_data_row()
         texts = CsvReaderFormat.for_schema(reader.build())
         source = FileSource.for_record_stream_format(texts, path).build()
-        stream = execution_environment_of(table_env).from_source(source, WatermarkStrategy.no_watermarks(), f"CSV {path}")
+        stream_env, watermarks = execution_environment_of(table_env), WatermarkStrategy.no_watermarks()
+        stream = stream_env.from_source(source, watermarks, f"CSV {shown(path)}")
         view = f"akdl_csv_{next(_numbers)}"
         table_env.create_temporary_view(view, table_env.from_data_stream(stream))
         cells = ", ".join(f"{_cast(c)} AS {quoted(c.name)}" for c in schema)

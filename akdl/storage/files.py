@@ -1,8 +1,7 @@
 """The one way to files that a user names: local paths, `file://`, `http(s)://`, and what fsspec reaches (s3, hdfs, oss, gs).
 
 A file is fetched anew each time, so that none is ever stale, and streams to disk, so that its size does not matter. An
-address may end in `#sha256=<64 hex digits>`: what is fetched has to have that checksum. Passwords and query strings of an
-address, which may hold tokens, are left out of every message.
+address may end in `#sha256=<64 hex digits>`: what is fetched has to have that checksum.
 """
 
 import base64
@@ -19,6 +18,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from typing import IO, Any, Dict, Iterator, List, Optional, Tuple
+
+from akdl.masking import masked, shown
 
 TIMEOUT_S = 30.0  # without a byte
 ATTEMPTS = 5  # in a row that bring nothing
@@ -65,17 +66,6 @@ def name_of(address: str) -> str:
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise FileError(f"{shown(address)}: expected an address that ends in a file name")
     return name
-
-
-def shown(address: str) -> str:
-    """Return an address for messages: without user, password and query."""
-    if not is_remote(address):
-        return address
-    start, _, rest = address.partition("://")
-    place, slash, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
-    if "@" in path and not re.fullmatch(r"[^:@]*(:\d*)?", place):  # a password with a slash that is not escaped
-        place, slash, path = path.rpartition("@")[2].partition("/")
-    return f"{start}://{place.rpartition('@')[2]}{slash}{path}{'?...' if '?' in rest.partition('#')[0] else ''}"
 
 
 def fetch(address: str, folder: str) -> str:
@@ -273,9 +263,7 @@ def opened_with_fsspec(address: str) -> Iterator[Tuple[Any, str]]:
     except ImportError as error:
         raise FileError(f"{name}: {scheme}:// needs another package in the Python of this program: {error}") from None
     except Exception as error:  # every storage has errors of its own
-        raise FileError(
-            f"{name}: it cannot be reached: {type(error).__name__}: {_without_secrets(str(error), address)}"
-        ) from None
+        raise FileError(f"{name}: it cannot be reached: {type(error).__name__}: {masked(str(error), address)}") from None
 
 
 def _fetch_with_fsspec(address: str, path: str) -> None:
@@ -304,13 +292,3 @@ def _fetch_one(system: Any, source: str, path: str) -> None:
         shutil.copyfileobj(stream, target, _COPY_BYTES)
         if size is not None and target.tell() != size:
             raise FileError(f"expected {size} bytes, got {target.tell()}")
-
-
-def _without_secrets(text: str, address: str) -> str:
-    parts = urllib.parse.urlsplit(address)
-    secrets = [parts.query, parts.netloc.rpartition("@")[0], parts.password or ""]
-    with contextlib.suppress(ValueError):
-        secrets += [value for _, value in urllib.parse.parse_qsl(parts.query)]
-    for secret in filter(None, secrets):
-        text = text.replace(secret, "***").replace(urllib.parse.unquote(secret), "***")
-    return text

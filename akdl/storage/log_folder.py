@@ -10,7 +10,8 @@ import os
 import threading
 from typing import Dict, Iterator, Tuple
 
-from akdl.storage.files import FileError, is_remote, opened_with_fsspec, shown
+from akdl.masking import masked, shown
+from akdl.storage.files import FileError, is_remote, opened_with_fsspec
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +79,9 @@ class LogFolder:
         except (OSError, FileError) as error:
             if not self._is_told:
                 self._is_told = True
-                logger.warning("cannot copy what the script logs to %s: %s", shown(self._address), error)
+                logger.warning(
+                    "cannot copy what the script logs to %s: %s", shown(self._address), masked(str(error), self._address)
+                )
 
     def _states(self) -> Iterator[Tuple[str, Tuple[int, int]]]:
         """Yield each file's name below the folder, with its size and the time of its last change."""

@@ -14,7 +14,8 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Mapping, Optional
 
-from akdl.storage.files import FileError, fetch, is_remote, local_path, opened_with_fsspec, sha256_of, shown
+from akdl.masking import shown
+from akdl.storage.files import FileError, fetch, is_remote, local_path, opened_with_fsspec, sha256_of
 from akdl.storage.model_archive import ModelError, find_saved_model, write_zip
 
 _KEY = "akdl_model"

@@ -11,6 +11,7 @@ import logging
 import os
 import re
 
+from akdl.masking import masked
 from bridge import exceptions
 from bridge.exceptions import BridgeError, JobError
 from bridge.flink.brief import brief
@@ -54,6 +55,7 @@ def wants_details() -> bool:
 
 
 def _brief(kind: type[BridgeError], text: str) -> BridgeError:
+    text = masked(text)
     error = kind(text if wants_details() else brief(text))
     error.details = text
     logger.debug("%s: %s", kind.__name__, text)

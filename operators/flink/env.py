@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from akdl.masking import masked_value
 from bridge.beam_workers import fix_workers
 from bridge.exceptions import ConfigurationError
 from bridge.host.carried import carry_own_packages
@@ -257,9 +258,8 @@ def _checked(parallelism: int, config: dict[str, Any] | None) -> tuple[dict[str,
     entries = dict(config or {})
     for key, value in entries.items():
         if not isinstance(value, (bool, int, float, str)):
-            raise ConfigurationError(
-                f"config entry {key!r}: expected a bool, int, float or str, got {value!r} of type {type(value).__name__}"
-            )
+            got = f"{masked_value(key, value)!r} of type {type(value).__name__}"
+            raise ConfigurationError(f"config entry {key!r}: expected a bool, int, float or str, got {got}")
     debug_mode = entries.pop("debug_mode", False)
     if not isinstance(debug_mode, bool):
         raise ConfigurationError(f"config entry 'debug_mode': expected True or False, got {debug_mode!r}")

@@ -89,7 +89,7 @@ class WithParams(Rendered):
         try:
             self._values[param.name] = param.convert(value)
         except (ValueError, BridgeError) as error:
-            got = f"{value!r} of type {type(value).__name__}"
+            got = f"{value_text(name, value)} of type {type(value).__name__}"
             reason = f"{error}" if isinstance(error, BridgeError) else f"expected {error}, got {got}"
             raise ConfigurationError(f"{type(self).__name__}: parameter {name!r}: {reason}") from None
 

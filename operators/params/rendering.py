@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from akdl.storage.files import shown
+from akdl.masking import masked_value
 from operators.params.alink_names import WithHints
 
 _LONGEST = 60  # characters of a value
 _COLUMNS = 12  # columns in a line of text
-_SECRET = re.compile("password|passwd|secret|token|credential|api_?key", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -73,23 +72,14 @@ def as_html(described: Description) -> str:
 
 
 def value_text(name: str, value: Any) -> str:
-    """Return the value of a parameter as it can be shown: short, and without secrets.
-
-    Addresses lose user, password and query, `envVars` their values, and `userParams` what is called like a secret.
-    """
-    if name == "envVars":
-        value = [each.partition("=")[0] for each in value]
-    elif name == "userParams":
-        value = _params_text(value)
-    elif isinstance(value, (list, tuple)):
-        value = [shown(each) if isinstance(each, str) else each for each in value]
-    text = repr(shown(value) if isinstance(value, str) else value)
+    """Return the value of a parameter as it can be shown: short, and without secrets, see `akdl.masking`."""
+    if name == "envVars" and isinstance(value, (list, tuple)):
+        value = [each.partition("=")[0] if isinstance(each, str) else each for each in value]
+    elif isinstance(value, str) and value.lstrip().startswith("{"):
+        with contextlib.suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    text = repr(masked_value(name, value))
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
-
-def _params_text(text: str) -> Any:
-    params = json.loads(text)
-    return {key: "***" if _SECRET.search(key) else value for key, value in params.items()}
 
 
 def _table(heads: Sequence[str], rows: Any) -> str:

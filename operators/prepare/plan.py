@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from akdl.storage.files import FileError, is_remote, local_path, shown
+from akdl.masking import shown
+from akdl.storage.files import FileError, is_remote, local_path
 from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, split_watermark

@@ -12,9 +12,10 @@ import tarfile
 import tempfile
 import zipfile
 
+from akdl.masking import shown
 from akdl.process import preflight
 from akdl.storage.archive import SUFFIXES, is_archive
-from akdl.storage.files import FileError, fetch, is_remote, local_path, shown
+from akdl.storage.files import FileError, fetch, is_remote, local_path
 from bridge.exceptions import ConfigurationError
 from bridge.host.interpreter import interpreter_in
 from bridge.host.program_folder import named_by_content, program_folder

@@ -17,8 +17,9 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from akdl.masking import shown
 from akdl.storage.archive import ArchiveError, is_archive, unpack_archive
-from akdl.storage.files import FileError, fetch, is_remote, local_path, shown
+from akdl.storage.files import FileError, fetch, is_remote, local_path
 from bridge.exceptions import ConfigurationError
 from bridge.flink.origins import note_origin
 from bridge.host.program_folder import named_by_content, program_folder

@@ -17,8 +17,8 @@ import time
 from collections.abc import Iterable
 from typing import IO, Any
 
+from akdl.masking import masked, shown
 from akdl.storage.files import FileError, is_remote, local_path, opened_with_fsspec
-from akdl.storage.files import shown as without_secrets
 from bridge.member.status import MemberStatus
 
 logger = logging.getLogger(__name__)
@@ -99,10 +99,10 @@ class Recorder:
                     system.makedirs(root, exist_ok=True)
                     system.put_file(self._path, f"{root.rstrip('/')}/{self._name}")
             except (OSError, FileError) as error:
-                self._give_up(error)
+                return self._give_up(error)
             finally:
                 os.unlink(self._path)
-        logger.info("the record of the run: %s/%s", without_secrets(self._folder).rstrip("/"), self._name)
+        logger.info("the record of the run: %s/%s", shown(self._folder).rstrip("/"), self._name)
 
     def _local_path(self) -> str:
         if is_remote(self._folder):
@@ -122,7 +122,7 @@ class Recorder:
 
     def _give_up(self, error: Exception) -> None:
         self._file = None
-        logger.warning("cannot write a record to logDir %s: %s", without_secrets(self._folder), error)
+        logger.warning("cannot write a record to logDir %s: %s", shown(self._folder), masked(str(error), self._folder))
 
 
 @dataclasses.dataclass(frozen=True)

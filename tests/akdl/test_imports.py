@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 ALLOWED = {
     "operators": (
         "bridge",
+        "akdl.masking",
         "akdl.near_names",
         "akdl.process.owned_folder",
         "akdl.process.preflight",
@@ -28,6 +29,7 @@ ALLOWED = {
         "akdl.serving",
     ),
     "bridge": (
+        "akdl.masking",
         "akdl.wire",
         "akdl.wire.cells",
         "akdl.runner.config",

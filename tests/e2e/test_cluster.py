@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import re
 import tempfile
+import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from bridge.exceptions import TaskError
 from operators import (
     BatchOperator,
+    CsvSourceBatchOp,
     TensorFlow2BatchOp,
     TF2TableModelTrainBatchOp,
     TFSavedModelPredictBatchOp,
@@ -31,6 +37,7 @@ from tests.support.environments import make_environment, pack
 from tests.support.flink_cluster import FlinkCluster, flink_cluster
 from tests.support.http import served
 from tests.support.leftovers import wait_until
+from tests.support.secret_values import SECRET, TREES, leaks
 
 pytestmark = pytest.mark.cluster
 
@@ -43,6 +50,17 @@ def main(config):
     os.makedirs(config.log_dir, exist_ok=True)
     open(os.path.join(config.log_dir, config.task_type), "w").close()
     config.output_writer.write_batch({"id": [0] * config.dataset_length})
+"""
+
+
+WAITS = """
+import os, pathlib, time
+
+def main(config):
+    pathlib.Path("{folder}/begun").touch()
+    while not os.path.exists("{folder}/seen"):
+        time.sleep(0.05)
+    config.output_writer.write_batch({{"id": [1, 2]}})
 """
 
 
@@ -150,6 +168,58 @@ def test_a_packed_environment_travels_with_the_job(cluster: FlinkCluster, tmp_pa
     wait_until(lambda: not os.listdir(place), "the environment is gone with its last process")
     logs = "".join(path.read_text(errors="replace") for path in cluster.log_folder.glob("taskmanager-*"))
     assert re.search(rf"pythonEnv {archive}: unpacked /\S+/python-files/\S+/akdl_env_\w+ in", logs)
+
+
+def answers(cluster: FlinkCluster, job: str) -> str:
+    """Return all that the REST endpoint, which Flink's pages ask too, says of a cluster and a job."""
+    found, paths = (
+        [],
+        [f"/jobs/{job}{part}" for part in ("", "/config", "/plan", "/exceptions", "/checkpoints", "/accumulators")],
+    )
+    paths += ["/jobmanager/config", "/jobmanager/environment", "/jobmanager/log", "/jobmanager/stdout", "/jobs/overview"]
+    for vertex in cluster.rest(f"/jobs/{job}")["vertices"]:
+        paths += [f"/jobs/{job}/vertices/{vertex['id']}{part}" for part in ("", "/accumulators", "/metrics", "/taskmanagers")]
+    for manager in cluster.rest("/taskmanagers")["taskmanagers"]:
+        paths += [f"/taskmanagers/{manager['id']}{part}" for part in ("", "/log", "/stdout", "/logs", "/thread-dump")]
+    for path in paths:
+        with contextlib.suppress(urllib.error.HTTPError):
+            with urllib.request.urlopen(f"http://{cluster.host}:{cluster.rest_port}{path}", timeout=20) as answer:
+                found.append(f"{path}\n{answer.read().decode(errors='replace')}")
+    assert len(found) > len(paths) / 2
+    return "\n".join(found)
+
+
+def command_lines() -> str:
+    """Return the command lines of all processes of this host, as any of its users sees them."""
+    return "\n".join(" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
+
+
+def test_secrets_are_neither_in_the_rest_endpoint_nor_in_logs_nor_in_command_lines(
+    cluster: FlinkCluster, tmp_path: pathlib.Path
+) -> None:
+    script, table = tmp_path / "main.py", tmp_path / f"password={SECRET}"
+    script.write_text(WAITS.format(folder=tmp_path))
+    table.mkdir()
+    (table / "rows.csv").write_text("id\n1\n2\n")
+    source = CsvSourceBatchOp(filePath=str(table / "rows.csv"), schemaStr="id BIGINT", ignoreFirstLine=True)
+    op = TensorFlow2BatchOp(
+        userFiles=[str(script)], mainScriptFile=str(script), outputSchemaStr="id BIGINT", numWorkers=1, numPSs=0,
+        envVars=[f"DB_PASSWORD={SECRET}"], checkpointDir=f"s3://me:{SECRET}@bucket/models", userParams={"trees": TREES},
+    )  # fmt: skip
+    rows: list[int] = []
+    job = threading.Thread(target=lambda: rows.append(len(source.link(op).collectToDataframe())))
+    job.start()
+    wait_until((tmp_path / "begun").exists, "the script runs")
+    newest = max(cluster.rest("/jobs/overview")["jobs"], key=lambda job: job["start-time"])
+    commands = command_lines()
+    said = answers(cluster, newest["jid"])
+    (tmp_path / "seen").touch()
+    job.join()
+    logs = "\n".join(path.read_text(errors="replace") for path in cluster.log_folder.iterdir() if path.is_file())
+    logs = re.sub(".*FileSourceSplit.*", "", logs)  # Flink writes the addresses that it reads itself
+    assert rows == [2] and "akdl.entry" in commands and "rows.csv" in said and "main.py" in logs
+    places = {"REST": said, "command lines": commands, "logs": logs}
+    assert {place: leaks(text) for place, text in places.items() if leaks(text)} == {}
 
 
 def test_an_error_on_a_task_manager_reaches_the_caller(cluster: FlinkCluster) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.metadata
+import io
+import json
 import os
 import pathlib
 import re
@@ -16,6 +19,7 @@ from operators import doctor
 from operators.doctor import NOTE, OK, WRONG
 from tests.operators.flink.test_slots import serving
 from tests.support.environments import make_environment, pack
+from tests.support.http import served
 
 pytestmark = pytest.mark.process
 
@@ -226,6 +230,22 @@ def test_a_cluster_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None
         port = server.getsockname()[1]
     assert doctor.main(["--cluster", f"127.0.0.1:{port}"]) == 1
     assert "no Flink answers there: RestError" in capsys.readouterr().out
+
+
+def test_a_password_is_asked_for_and_never_an_argument(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        doctor.main(["--cluster", "https://me:hunter2@localhost:8081"])
+    error = capsys.readouterr().err
+    assert "all users of this host can read the password" in error and "hunter2" not in error
+    login = "Basic " + base64.b64encode(b"me:p@ss/w").decode()
+    overview = {f"/{name}": json.dumps(OVERVIEW).encode() for name in ("overview", "taskmanagers")}
+    with served(files=overview, login=login) as site:
+        monkeypatch.setattr("sys.stdin", io.StringIO("p@ss/w\n"))
+        doctor.main(["--cluster", site.url.replace("http://", "http://me@")])
+    out = capsys.readouterr().out
+    assert "3 of 8 slots free" in out and "p@ss" not in out and "me@" not in out
 
 
 def test_connectors_and_formats(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:

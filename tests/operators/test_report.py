@@ -48,6 +48,13 @@ def _samples(index: int, is_worker: bool = True) -> list[tuple[float, MemberStat
     ]  # fmt: skip
 
 
+def test_a_password_is_no_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["s3://key:hunter2@bucket/a.jsonl"])
+    error = capsys.readouterr().err
+    assert "all users of this host can read the password" in error and "hunter2" not in error
+
+
 def test_a_page_stands_alone() -> None:
     samples = {"<0>": _samples(0), "<1>": _samples(1), "ps": _samples(2, is_worker=False)}
     page = page_of(Record("a & b.py", "2026-01-01", 3, samples, {FEEDING: 3.0}, 30.0, False))

@@ -1,0 +1,183 @@
+"""Secrets that must not be shown: logins, queries and keys of addresses, and values whose name says that they are secret.
+
+All that errors, logs, representations, notebook pages, progress and records show of a user's addresses and parameters goes
+through here. What can be read in two ways is hidden in the stricter one.
+"""
+
+import re
+import urllib.parse
+from typing import Any, List, Set, Tuple
+
+HIDDEN = "***"
+
+_SCHEME = r"[A-Za-z][\w+.-]*"
+_CHAIN = re.compile(rf"::(?={_SCHEME}:(?://|:))")  # between the links of an address of fsspec: zip://a.csv::https://host/b.zip
+_HOST = re.compile(r"(\[[\w:.%]*\]|[^:@\[\]]*)(:\d{0,5})?")
+_ADDRESS = re.compile(rf"(?<![\w+.-]){_SCHEME}://[^\s\"'`<>|]+")
+_AZURE = {"abfs", "abfss", "wasb", "wasbs"}  # abfss://container@account/path has no login
+_AFTER = ".,:;!)]}"  # what may follow an address in a sentence
+# A name, what stands between, and a value: name=value, 'name': 'value', --name value. Not ":" and a bare word, as in prose.
+_PAIR = re.compile(
+    r"(?<![\w.-])(?P<name>-{0,2}[A-Za-z_][\w.-]*)"
+    r"(?P<between>[\"']?\s*(?:=(?!=)|:(?=\s*[\"']))\s*|(?<=[\w.-])[ ]+(?=[^\s-]))"
+    r"(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'&;,)\]}>/]+)"
+)
+_HEADER = re.compile(r"(?i)(\bauthorization[\"']?\s*[:=]\s*[\"']?(?:\w+ +)?|\bbearer +)[\w.~+/=-]{4,}")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_SECRET_WORDS = {
+    "auth", "authentication", "authorization", "bearer", "cookie", "cred", "creds", "pw", "pwd", "sas", "sig", "token",
+}  # fmt: skip
+_SECRET_PARTS = re.compile("passw|passphrase|passcode|secret|credential|connectionstring|token$|pwd$")
+_SECRET_KEYS = re.compile(
+    "(access|account|api|app|auth|client|encryption|master|private|shared|signing|storage|subscription)keys?$"
+)
+_TOKEN = re.compile(r"[A-Za-z0-9]{20,}")
+_HEX = re.compile(r"[0-9a-fA-F]{32,}")
+
+
+def shown(address: str) -> str:
+    """Return an address for messages: without user, password, query, fragment, and keys in its path. Paths stay as they are.
+
+    Args:
+        address: A whole address, of one or of several links, or a path.
+    """
+    return "::".join(_shown_link(link) for link in _CHAIN.split(address))
+
+
+def masked(text: str, address: str = "") -> str:
+    """Return a message, such as the error of a storage, without the secrets of addresses in it, and of names with values.
+
+    Args:
+        text: Any text.
+        address: What the text is about: its secrets are hidden also where they stand alone.
+    """
+    for secret in sorted(_secrets_of(address), key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return _HEADER.sub(rf"\1{HIDDEN}", _PAIR.sub(_masked_pair, _ADDRESS.sub(_shown_in_text, text)))
+
+
+def masked_value(name: str, value: Any) -> Any:
+    """Return the value of a parameter without secrets, however deep they are in it.
+
+    Args:
+        name: Of the parameter or key.
+        value: Of any type; in lists, tuples and dicts each value is looked at.
+    """
+    if is_secret(name):
+        return value if value is None or value == "" or isinstance(value, bool) else HIDDEN
+    if isinstance(value, dict):
+        found = {key: masked_value(str(key), each) for key, each in value.items()}
+        named = value.get("name", value.get("key"))  # as lists of variables are written: {"name": ..., "value": ...}
+        return {**found, "value": HIDDEN} if isinstance(named, str) and is_secret(named) and "value" in value else found
+    if isinstance(value, (list, tuple)):
+        return [
+            # As in arguments of a program: ["--password", "..."]
+            HIDDEN if isinstance(before, str) and re.match("-[^=]*$", before) and is_secret(before) else masked_value("", each)
+            for before, each in zip(["", *value], value)
+        ]
+    if not isinstance(value, str):
+        return value
+    return shown(value) if re.match(rf"{_SCHEME}:[/:]", value) and "\n" not in value else masked(value)
+
+
+def login_of(address: str) -> str:
+    """Return user and password of an address as they are written in it; "" where it has none.
+
+    Args:
+        address: With or without a scheme.
+    """
+    rest = address.partition("://")[2] or address
+    return "" if _is_host(rest) else rest.rpartition("@")[0]
+
+
+def is_secret(name: str) -> bool:
+    """Return whether the name of a parameter, a variable or a field says that its value is secret.
+
+    Args:
+        name: In any spelling: `db_password`, `accessKey`, `AWS-SECRET`.
+    """
+    words = [word.lower() for word in _WORD.findall(name)]
+    joined = "".join(words)
+    return bool(_SECRET_WORDS.intersection(words) or _SECRET_PARTS.search(joined) or _SECRET_KEYS.search(joined))
+
+
+def _secrets_of(address: str) -> Set[str]:
+    """Return the parts of an address that are hidden, as they are written and as a server gets them."""
+    found = []
+    for link in _CHAIN.split(address):
+        login, query = login_of(link), link.partition("?")[2].partition("#")[0]
+        found += [login, login.partition(":")[2], query, *(pair.partition("=")[2] for pair in query.split("&"))]
+    return {form for each in found for form in (each, urllib.parse.unquote(each)) if len(form) > 2}
+
+
+def _masked_pair(found: "re.Match[str]") -> str:
+    name, between, value = found.group("name", "between", "value")
+    # A space alone stands between an option of a command line and its value, and between words of prose.
+    if not is_secret(name) or (not between.strip() and not name.startswith("-")) or value[:3] == HIDDEN:
+        return found.group()
+    quote = value[0] if value[0] in "\"'" else ""
+    return f"{name}{between}{quote}{HIDDEN}{quote}"
+
+
+def _shown_in_text(found: "re.Match[str]") -> str:
+    address = found.group()
+    while address[-1] in _AFTER and not address.endswith("?..."):
+        address = address[:-1]
+    return shown(address) + found.group()[len(address) :]
+
+
+def _shown_link(link: str) -> str:
+    scheme, colon, rest = link.partition("://")
+    if not colon:
+        return masked(link) if "=" in link else link
+    if scheme == "file":
+        return f"{scheme}://{_shown_path(rest)}"
+    place, path, query = _taken_apart(rest)
+    login = login_of(link)
+    container = f"{login}@" if scheme in _AZURE and re.fullmatch(r"[\w-]+", login) else ""
+    return f"{scheme}://{container}{place}{_shown_path(path)}{query}"
+
+
+def _taken_apart(rest: str) -> Tuple[str, str, str]:
+    """Return host and port, path, and "?..." where there is a query.
+
+    Passwords may hold "@", "/", "?" and "#" that are not escaped. A "/" after digits alone ends a port: host:8080/a@b.
+    """
+    if not _is_host(rest):
+        login, _, after = rest.rpartition("@")
+        if re.search("[?#]", login.partition("@")[2]):
+            return "...", "", ""  # the login may end at either of two places
+        rest = after
+    place, mark, rest = re.match(r"([^/?#]*)([/?#]?)(.*)", rest, re.DOTALL).groups()  # type: ignore[union-attr]
+    path, query = ("/" + rest, "") if mark == "/" else ("", mark + rest)
+    if mark == "/":
+        cut = re.search("[?#]", path)
+        path, query = (path[: cut.start()], path[cut.start() :]) if cut else (path, "")
+    return place, path, "?..." if query.startswith("?") else ""
+
+
+def _is_host(rest: str) -> bool:
+    """Whether what follows the scheme begins with a host, and not with a login."""
+    end = min((place for place in map(rest.find, "/?#") if place >= 0), default=len(rest))
+    return _HOST.fullmatch(rest[:end]) is not None and (rest[end : end + 1] == "/" or "@" not in rest)
+
+
+def _shown_path(path: str) -> str:
+    parts: List[str] = []
+    for part in path.split("/"):
+        before = parts[-1] if parts else ""
+        follows_its_name = is_secret(before) and not set("=.") & set(before + part)  # as in /token/4f1c/
+        parts.append(HIDDEN if part and (follows_its_name or _looks_like_a_key(part)) else masked(part))
+    return "/".join(parts)
+
+
+def _looks_like_a_key(part: str) -> bool:
+    """Whether a part of a path is random, as keys of web hooks and signed links are. Names of files have a dot."""
+    if "." in part:
+        return False
+    if _HEX.search(part):
+        return True
+    return any(
+        sum(map(str.isdigit, token)) >= 2 and (token.isupper() or token != token.lower() and token != token.upper())
+        for token in _TOKEN.findall(part)
+    )
