@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar, Union, cast
 
 from akdl.storage.files import FileError
 from akdl.storage.model_archive import ModelError
+from akdl.storage.whole_file import WholeFile
 from bridge.exceptions import ConfigurationError
 from bridge.host.program_folder import named_by_content, program_folder
 from operators.batch_operator import BatchOperator
@@ -294,12 +295,10 @@ class PipelineModel(Rendered):
         if not overwrite and os.path.exists(path):
             raise ConfigurationError(f"PipelineModel.save: {path} exists already, and overwrite is False")
         stages = [{"type": type(stage).__name__, "params": _portable(stage)} for stage in self._stages]
-        incomplete = f"{path}.incomplete"
-        with zipfile.ZipFile(incomplete, "w") as file:
+        with WholeFile(path) as whole, zipfile.ZipFile(whole, "w") as file:
             for number, stage in enumerate(self._stages):
                 file.write(stage._model_file(), f"model_{number}.zip")
             file.writestr(DESCRIPTION, json.dumps({"version": 1, "stages": stages}, indent=1))
-        os.replace(incomplete, path)
         BatchOperator._has_run = True
         return self
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from akdl.masking import shown
 from akdl.storage.files import FileError, is_remote, local_path
+from akdl.storage.whole_file import WholeFile
 from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
@@ -157,7 +158,7 @@ class _FileReceiver:
     ) -> None:
         self._path = path
         self._start = start
-        self._file: IO[bytes] | None = None
+        self._whole: WholeFile | None = None
 
     def take(self, batch: pa.RecordBatch) -> None:
         self._begin()
@@ -167,26 +168,20 @@ class _FileReceiver:
     def finish(self) -> None:
         self._begin()
         self._end()
-        assert self._file is not None
-        self._file.close()
-        os.replace(self._incomplete, self._path)
+        assert self._whole is not None
+        self._whole.finish()
 
     def abandon(self) -> None:
-        if self._file is not None:
+        if self._whole is not None:
             with suppress(OSError):
                 self._end()  # a zip file that is open would write its end when it is collected
-            self._file.close()
-            os.unlink(self._incomplete)
-
-    @property
-    def _incomplete(self) -> str:
-        return f"{self._path}.incomplete"
+            self._whole.abandon()
 
     def _begin(self) -> None:
-        if self._file is None:
+        if self._whole is None:
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            self._file = open(self._incomplete, "wb")
-            self._write_row, self._end = self._start(self._file)
+            self._whole = WholeFile(self._path)
+            self._write_row, self._end = self._start(self._whole.file)
 
 
 def _shown(cell: Any) -> Any:

@@ -9,6 +9,8 @@ from typing import Any, Dict, Mapping, Optional
 
 import tensorflow as tf
 
+from akdl.storage.whole_file import WholeFile
+
 FOLDER = "best"
 METRICS_FILE = "metrics.json"
 
@@ -51,7 +53,8 @@ class BestCheckpoints:
             return False
         os.makedirs(self._folder, exist_ok=True)
         for path in glob.glob(glob.escape(checkpoint) + ".*"):
-            shutil.copy(path, self._folder)
+            with open(path, "rb") as file, WholeFile(os.path.join(self._folder, os.path.basename(path))) as copy:
+                shutil.copyfileobj(file, copy)
         dropped = set(self._known()) - set(ranked)
         self._write(ranked)
         for name in dropped:
@@ -72,10 +75,8 @@ class BestCheckpoints:
         return known
 
     def _write(self, ranked: Mapping[str, float]) -> None:
-        path = os.path.join(self._folder, METRICS_FILE)
-        with open(path + ".part", "w", encoding="utf-8") as file:
-            json.dump(ranked, file, indent=1)
-        os.replace(path + ".part", path)
+        with WholeFile(os.path.join(self._folder, METRICS_FILE)) as file:
+            file.write(json.dumps(ranked, indent=1).encode("utf-8"))
         tf.compat.v1.train.update_checkpoint_state(
             self._folder, next(iter(ranked)), list(ranked)
         )  # by names alone, so that the folder can be moved

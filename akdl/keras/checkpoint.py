@@ -11,6 +11,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
 
+from akdl.storage.whole_file import WholeFile
+
 _NAME = re.compile(r"checkpoint-(\d+)\.npz")
 
 
@@ -30,13 +32,11 @@ def save(folder: str, steps: int, arrays: Mapping[str, Any], progress: Mapping[s
     """
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, f"checkpoint-{steps:09d}.npz")
-    unfinished = f"{path}.{os.getpid()}.part"
-    with open(unfinished, "wb") as file:
+    with WholeFile(path) as file:
         text = np.frombuffer(json.dumps(progress).encode("utf-8"), np.uint8)
         np.savez(file, progress=text, **{f"array/{name}": value for name, value in arrays.items()})
         file.flush()
         os.fsync(file.fileno())
-    os.replace(unfinished, path)
     for old in _found(folder)[:-keep]:
         os.remove(os.path.join(folder, old))
     return path

@@ -18,6 +18,7 @@ from akdl.keras.saving import load_model, require_models
 from akdl.keras.targets import wrong_file
 from akdl.keras.task_configs import PREDICT, prepare
 from akdl.keras.workers import Group
+from akdl.storage.whole_file import WholeFile
 from akdl.user_code.config_file import ConfigError, read_config
 
 logger = logging.getLogger(__name__)
@@ -82,13 +83,8 @@ def predict(
             rows += len(next(iter(columns.values())))
             yield columns
 
-    unfinished = f"{path}.part"
-    try:
-        _WRITERS[kind](unfinished, counted())
-        os.replace(unfinished, path)
-    finally:
-        if os.path.exists(unfinished):
-            os.remove(unfinished)
+    with WholeFile(path) as file:
+        _WRITERS[kind](file.name, counted())
     (report or logger.info)(f"{rows} rows written to {path}")
     return PredictResult(rows, path)
 

@@ -1,6 +1,8 @@
 """Files that only this user may read, with any umask of this program, and folders that only this user may enter."""
 
+import contextlib
 import os
+import pwd
 import stat
 
 
@@ -18,5 +20,21 @@ def is_private_folder(path: str) -> bool:
     Raises:
         FileNotFoundError: There is nothing.
     """
+    return not _openness(path)
+
+
+def not_private(path: str) -> str:
+    """Return what is wrong with a folder that is none of `is_private_folder`, and what to do, to be put behind its path."""
+    return f"is not a folder that only this user can access: it {_openness(path)}. Remove it, or let an administrator do it"
+
+
+def _openness(path: str) -> str:
     status = os.lstat(path)
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
+    if status.st_uid != os.geteuid():
+        name = str(status.st_uid)
+        with contextlib.suppress(KeyError):
+            name = f"{pwd.getpwuid(status.st_uid).pw_name} ({name})"
+        return f"belongs to user {name}"
+    if not stat.S_ISDIR(status.st_mode):
+        return "is a link" if stat.S_ISLNK(status.st_mode) else "is a file"
+    return f"has the mode {stat.S_IMODE(status.st_mode):04o}, expected 0700" if status.st_mode & 0o077 else ""

@@ -7,7 +7,7 @@ import shutil
 from typing import Iterator
 
 from akdl.process.file_lock import is_linked, try_lock
-from akdl.process.private_file import is_private_folder
+from akdl.process.private_file import is_private_folder, not_private
 
 _LOCK = "lock"
 
@@ -28,9 +28,7 @@ def lock_of(folder: str, name: str = _LOCK, shared: bool = False) -> int:
             os.mkdir(folder, 0o700)
         try:
             if not is_private_folder(folder):  # before anything is made in it
-                raise PermissionError(
-                    f"{folder} is not a folder that only this user can access: remove it, or let an administrator do it"
-                )
+                raise PermissionError(f"{folder} {not_private(folder)}")
             lock = os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:  # it was removed just now
             continue

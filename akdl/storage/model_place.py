@@ -114,7 +114,7 @@ def _put_file(folder: str, work: str, details: Optional[Mapping[str, Any]], send
     """Make the zip file in the folder `work`, and let `send` give it its name when it is whole."""
     path = os.path.join(work, f".akdl-model-{uuid.uuid4().hex}{_UNFINISHED}")
     try:
-        with open(path, "w+b") as file:
+        with open(path, "x+b") as file:
             write_zip(folder, file, details, compress=False)
         sha256, size = sha256_of(path), os.path.getsize(path)
         name = f"akdl-model-{sha256}.zip"

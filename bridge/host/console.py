@@ -71,7 +71,7 @@ class LogFile:
 
     def _open(self) -> None:
         try:
-            self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             self._give_up(error)
 

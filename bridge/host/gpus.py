@@ -186,7 +186,8 @@ def _ask(program: str) -> dict[str, str]:
 def _lock_folder(folder: str | None) -> str:
     """Return the folder of the locks, which belongs to this user alone.
 
-    /tmp rather than TMPDIR: some cluster managers give each process another one, and leases would not see each other.
+    /tmp rather than TMPDIR: some cluster managers give each process another one, and leases would not see each other. For the
+    same reason it is an error when another user has taken the name, and there is no other place.
     """
     if folder is None:
         base = "/tmp" if os.access("/tmp", os.W_OK | os.X_OK) else tempfile.gettempdir()

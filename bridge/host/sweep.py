@@ -8,12 +8,11 @@ from __future__ import annotations
 import functools
 import logging
 import os
-import tempfile
 
 from akdl.process import owned_folder, shared_folder
 from bridge.exceptions import ConfigurationError
 from bridge.host.interpreter import sweep_environments
-from bridge.host.work_folder import private_folder
+from bridge.host.work_folder import private_folder, user_place
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +50,7 @@ def model_place() -> str:
 
 
 def _models() -> str:
-    return os.path.join(tempfile.gettempdir(), f"akdl_models_{os.geteuid()}")
+    return user_place(f"akdl_models_{os.geteuid()}")
 
 
 def has_process(folder: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import akdl.wire
 from akdl.process.owned_folder import OwnedFolder
-from akdl.process.private_file import is_private_folder, private
+from akdl.process.private_file import is_private_folder, not_private, private
 from bridge.exceptions import ConfigurationError
 from bridge.host.carried import arrived
 from bridge.host.process import start_detached
@@ -132,8 +132,17 @@ def private_folder(folder: str, purpose: str) -> str:
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder, 0o700)
     if not is_private_folder(folder):
-        raise ConfigurationError(
-            f"{folder}, for {purpose}, is not a folder that only this user can access (mode 0700): remove it, or "
-            "let an administrator do it"
-        )
+        raise ConfigurationError(f"{folder}, for {purpose}, {not_private(folder)}")
     return folder
+
+
+def user_place(name: str) -> str:
+    """Return where a folder of this name is that all programs of this user share: in the place for temporary files.
+
+    Where another user has taken that name, it is in XDG_RUNTIME_DIR, which belongs to this user alone.
+    """
+    path, own = os.path.join(tempfile.gettempdir(), name), os.environ.get("XDG_RUNTIME_DIR", "")
+    with contextlib.suppress(FileNotFoundError):
+        if not is_private_folder(path) and is_private_folder(own):
+            return os.path.join(own, name)
+    return path

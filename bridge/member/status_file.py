@@ -10,6 +10,7 @@ import contextlib
 import os
 
 from akdl.process.private_file import private
+from akdl.storage.whole_file import WholeFile
 from bridge.member.status import ENDED, MemberStatus
 
 SUFFIX = ".status"
@@ -35,15 +36,14 @@ class StatusFile:
         return bool(self._path) and now >= self._due
 
     def write(self, status: MemberStatus, now: float) -> None:
-        """Replace the file, by one with another suffix at the end; whoever reads it meanwhile gets the old one."""
+        """Replace the file, at the end by one with another suffix; readers get the old one until the new one is whole."""
         if not self._path:
             return
         self._due = now + WRITE_S
         is_last = status.phase == ENDED
         path = self._path[: -len(SUFFIX)] + LAST_SUFFIX if is_last else self._path
         with contextlib.suppress(OSError):  # a full disk; the job goes on without it
-            with open(f"{path}.new", "w", encoding="utf-8", opener=private) as file:
-                file.write(status.to_json())
-            os.replace(f"{path}.new", path)
+            with WholeFile(path, private) as file:
+                file.write(status.to_json().encode("utf-8"))
             if is_last:
                 os.unlink(self._path)

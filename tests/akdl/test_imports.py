@@ -26,6 +26,7 @@ ALLOWED = {
         "akdl.storage.files",
         "akdl.storage.model_archive",
         "akdl.storage.model_place",
+        "akdl.storage.whole_file",
         "akdl.serving",
     ),
     "bridge": (
@@ -37,6 +38,7 @@ ALLOWED = {
         "akdl.storage.files",
         "akdl.storage.model_archive",
         "akdl.storage.model_place",
+        "akdl.storage.whole_file",
         "akdl.process.disk_room",
         "akdl.process.file_lock",
         "akdl.process.owned_folder",
@@ -68,6 +70,7 @@ def in_fresh_interpreter(code: str) -> str:
         "akdl.keras.operator",
         "akdl.storage.model_archive",
         "akdl.storage.model_place",
+        "akdl.storage.whole_file",
         "akdl.runner.config",
         "akdl.serving.check",
         "akdl.serving.row_predictor",

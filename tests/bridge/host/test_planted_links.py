@@ -1,14 +1,21 @@
-"""Another user plants links in the shared place for temporary files, at the names that we use: nothing behind them is touched."""
+"""Another user plants links and folders where others may write, at the names that we use: nothing behind them is touched."""
 
 from __future__ import annotations
 
+import datetime
 import os
 import pathlib
+import shutil
 import socket
-from collections.abc import Callable
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
 
+import pyarrow as pa
 import pytest
 
+from akdl.keras import checkpoint as keras_checkpoint
 from akdl.process import owned_folder, shared_folder
 from akdl.process.channel import ChannelError
 from akdl.rows.extra_files import ExtraFiles
@@ -16,7 +23,11 @@ from bridge.exceptions import ConfigurationError
 from bridge.host import gpus, interpreter
 from bridge.host.sweep import model_place, sweep
 from bridge.host.work_folder import WorkFolder
+from bridge.member.status import MemberStatus
+from bridge.member.status_file import StatusFile
 from bridge.schema import Schema, table_columns
+from operators import PipelineModel, TFSavedModelPredictor
+from operators.sinks import _ak_receiver
 
 COLUMNS = [table_columns(Schema.parse("x BIGINT"))]
 
@@ -39,6 +50,7 @@ def shared(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.P
     place = tmp_path / "tmp"
     place.mkdir()
     place.chmod(0o1777)
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(place))
     return place
 
@@ -55,7 +67,9 @@ def precious(tmp_path: pathlib.Path) -> pathlib.Path:
 @pytest.mark.parametrize("name", USED)
 def test_a_link_at_a_name_of_ours_is_refused(name: str, shared: pathlib.Path, precious: pathlib.Path) -> None:
     (shared / name).symlink_to(precious)
-    with pytest.raises((ConfigurationError, ChannelError), match=f"{name}.* only this user can access.*: remove it"):
+    with pytest.raises(
+        (ConfigurationError, ChannelError), match=f"{name}.* only this user can access: it is a link. Remove it"
+    ):
         USED[name](str(shared))
     sweep()
     assert os.listdir(precious) == ["file"]
@@ -101,3 +115,86 @@ def test_a_link_that_takes_the_place_of_a_folder_just_now_is_refused(
     with pytest.raises(ChannelError, match="is not a folder that only this user can access"):
         files_in(str(path))
     assert os.listdir(precious) == ["file"]
+
+
+STRANGER = "nobody"
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as a second user")
+
+
+def as_stranger(*command: str) -> None:
+    """Run a program of the system as a second user of this host."""
+    subprocess.run(command, user=STRANGER, check=True, timeout=30)
+
+
+@pytest.fixture
+def common(monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
+    """A folder that both users may write to, and that is the place for temporary files."""
+    place = pathlib.Path(tempfile.mkdtemp(prefix="common-", dir="/tmp"))
+    place.chmod(0o777)
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    yield place
+    shutil.rmtree(place)
+
+
+def status(path: str) -> None:
+    StatusFile(os.path.basename(path)[len("akdl-") : -len(".status")], 0.0).write(MemberStatus("g", 0, "chief 0"), 0.0)
+
+
+def pipeline(path: str) -> None:
+    with zipfile.ZipFile(f"{path}.model.zip", "w") as file:
+        file.writestr("saved_model.pb", "")
+    PipelineModel(TFSavedModelPredictor(modelPath=f"{path}.model.zip", outputSchemaStr="y FLOAT")).save(path)
+
+
+def sink(path: str) -> None:
+    receiver = _ak_receiver(path, Schema.parse("x BIGINT"), datetime.timezone.utc)
+    receiver.take(pa.record_batch({"x": [1]}))
+    receiver.finish()
+
+
+def checkpoint(path: str) -> None:
+    keras_checkpoint.save(os.path.dirname(path), 1, {}, {}, 1)
+
+
+WRITTEN: dict[str, tuple[Callable[[str], None], list[str]]] = {  # what writes a file, and what was once in the way
+    "rows.ak": (sink, ["rows.ak.incomplete"]),
+    "pipeline.akdl": (pipeline, ["pipeline.akdl.incomplete"]),
+    "akdl-g-chief-0-0.status": (status, ["akdl-g-chief-0-0.status.new"]),
+    "checkpoint-000000001.npz": (checkpoint, [f"checkpoint-000000001.npz.{os.getpid()}.part"]),
+}
+
+
+@as_root
+@pytest.mark.parametrize("name", WRITTEN)
+def test_links_of_a_second_user_lead_no_file_elsewhere(
+    name: str, common: pathlib.Path, precious: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLINK_LOG_DIR", str(common))
+    write, once = WRITTEN[name]
+    for planted in (name, *once):
+        as_stranger("ln", "-s", str(precious / "file"), str(common / planted))
+    write(str(common / name))
+    assert (precious / "file").read_text() == "mine"
+    assert (common / name).is_file() and not (common / name).is_symlink() and (common / name).stat().st_uid == 0
+
+
+@as_root
+@pytest.mark.parametrize("name", [name for name in USED if name.endswith(f"_{os.geteuid()}")])
+def test_a_name_that_a_second_user_has_taken_is_told_or_avoided(
+    name: str, common: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_stranger("mkdir", str(common / name))
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    with pytest.raises(ConfigurationError) as raised:
+        USED[name](str(common))
+    assert f"only this user can access: it belongs to user {STRANGER} (" in str(raised.value)
+    assert len(str(raised.value).splitlines()) == 1
+    own = tmp_path / "own"
+    own.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(own))
+    if "models" in name:
+        assert USED[name](str(common)) == str(own / name)
+    else:  # large, or one for all programs
+        with pytest.raises(ConfigurationError, match="belongs to user"):
+            USED[name](str(common))
+    assert os.listdir(common / name) == []

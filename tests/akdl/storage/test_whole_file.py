@@ -1,0 +1,44 @@
+"""Files that take the place of others when they are whole."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import pytest
+
+from akdl.process.private_file import private
+from akdl.storage import whole_file
+from akdl.storage.whole_file import WholeFile
+
+
+def test_a_file_appears_when_it_is_whole(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("old")
+    with WholeFile(str(path)) as file:
+        file.write(b"new")
+        assert path.read_text() == "old"
+        (unfinished,) = {each.name for each in tmp_path.iterdir()} - {"a"}
+        assert unfinished.endswith(whole_file.ENDING)
+    assert path.read_text() == "new" and os.listdir(tmp_path) == ["a"]
+    with WholeFile(str(path), private):
+        pass
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_after_an_error_nothing_has_changed(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a").write_text("old")
+    with pytest.raises(ValueError, match="^no$"), WholeFile(str(tmp_path / "a")) as file:
+        file.write(b"new")
+        raise ValueError("no")
+    assert (tmp_path / "a").read_text() == "old" and os.listdir(tmp_path) == ["a"]
+
+
+def test_a_name_that_was_taken_is_never_opened(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even one that somebody has guessed."""
+    monkeypatch.setattr(whole_file.secrets, "token_hex", lambda size: "guessed")
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / f"a.guessed{whole_file.ENDING}").symlink_to(tmp_path / "mine")
+    with pytest.raises(FileExistsError):
+        WholeFile(str(tmp_path / "a"))
+    assert (tmp_path / "mine").read_text() == "mine"
