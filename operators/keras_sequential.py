@@ -9,6 +9,8 @@ import zipfile
 from typing import Any
 
 from akdl.models.tf.keras_sequential.layer_text import OPTIMIZERS, LayerTextError, parse_call
+from akdl.storage.archive import damage_is_named
+from akdl.storage.limits import TEXT
 from akdl.wire.column_type import FLOATS, INTEGERS, Kind
 from bridge.exceptions import ConfigurationError
 from bridge.schema import quoted
@@ -151,9 +153,16 @@ def prediction_values(name: str, own: dict[str, Any], model: str) -> dict[str, A
     Raises:
         ConfigurationError: The model is of another kind of operator, or gives no detail.
     """
-    with zipfile.ZipFile(model) as file:
-        found = [entry for entry in file.namelist() if entry.endswith(FACTS)]
-        facts = json.loads(file.read(found[0])) if found else None
+    facts = None
+    try:
+        with damage_is_named(), zipfile.ZipFile(model) as file:
+            for entry in [entry for entry in file.namelist() if entry.endswith(FACTS)][:1]:
+                with file.open(entry) as content:
+                    facts = json.loads(TEXT.read(content))
+        if facts is not None and [type(facts[key]) for key in ("prediction", "tensorCol")] != [str, str]:
+            raise ValueError("its details are of other types")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigurationError(f"{name}: the model is damaged: {error}") from None
     if facts is None:
         raise ConfigurationError(
             f"{name}: the model was not trained by a KerasSequential operator: use TFTableModelPredictBatchOp"

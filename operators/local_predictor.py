@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from akdl.process import owned_folder
-from akdl.storage.archive import damage_is_named
+from akdl.storage.archive import Counted, Counter, Limits, damage_is_named
 from akdl.storage.files import FileError, fetch
+from akdl.storage.limits import TEXT
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Column, Schema, schema_text
 from operators.ak_file import is_ak_file
@@ -138,7 +139,9 @@ def read_pipeline(path: str, folder: str, trusted: bool) -> list[dict[str, Any]]
         return read_alink_pipeline(path, trusted)
     try:
         with damage_is_named(), zipfile.ZipFile(path) as file:
-            description = json.loads(file.read(DESCRIPTION))
+            with file.open(DESCRIPTION) as described:
+                description = json.loads(TEXT.read(described))
+            counter = Counter(Limits.of(os.environ), os.path.getsize(path))
             if description["version"] != 1:
                 raise ConfigurationError(f"{path}: a pipeline model of version {description['version']}, expected 1")
             stages: list[dict[str, Any]] = description["stages"]
@@ -147,7 +150,7 @@ def read_pipeline(path: str, folder: str, trusted: bool) -> list[dict[str, Any]]
                 # The name is ours and not the file's: nothing can be written elsewhere.
                 target = os.path.join(folder, f"akdl_model_{os.path.basename(folder)}_{number}.zip")
                 with file.open(f"model_{number}.zip") as source, open(target, "wb") as copy:
-                    shutil.copyfileobj(source, copy)
+                    shutil.copyfileobj(Counted(source, counter), copy)
                 stage["model"] = target
         return stages
     except (OSError, KeyError, TypeError, ValueError) as error:

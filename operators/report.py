@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 from akdl.masking import login_of
 from akdl.storage.files import FileError, fetch, is_remote, local_path, name_of
+from akdl.storage.limits import RECORD
 from bridge.member.status import ENDED, EXPORTING, FEEDING, JOINING, STARTING, TRAINING, MemberStatus
 from operators.progress.advice import advise
 from operators.progress.record import Record, read_record
@@ -196,8 +197,8 @@ def _read(address: str) -> str:
 
 
 def _text(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
-        return file.read()
+    with open(path, "rb") as file:
+        return RECORD.read(file).decode("utf-8")
 
 
 if __name__ == "__main__":

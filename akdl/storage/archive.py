@@ -159,7 +159,7 @@ class Counter:
             )
 
 
-class _Counted:
+class Counted:
     """Content that is counted while it is read."""
 
     def __init__(self, content: IO[bytes], counter: Counter) -> None:
@@ -167,6 +167,11 @@ class _Counted:
         self._counter = counter
 
     def read(self, size: int = -1) -> bytes:
+        """Return the next bytes.
+
+        Raises:
+            ArchiveError: More have come out of the archive than its limits allow.
+        """
         data = self._content.read(size)
         self._counter.add_bytes(len(data))
         return data
@@ -226,9 +231,9 @@ class _Unpacking:
         if mode & 0o111:
             os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) | (mode & 0o111))
 
-    def counted(self, content: IO[bytes]) -> _Counted:
+    def counted(self, content: IO[bytes]) -> Counted:
         """Return content that counts among what comes out."""
-        return _Counted(content, self._counter)
+        return Counted(content, self._counter)
 
     def add_link(self, name: str, target: str) -> None:
         """Note a symbolic link; `make_links` makes it."""

@@ -6,11 +6,11 @@ address may end in `#sha256=<64 hex digits>`: what is fetched has to have that c
 
 import base64
 import contextlib
+import functools
 import hashlib
 import http.client
 import os
 import re
-import shutil
 import socket
 import ssl
 import time
@@ -20,11 +20,15 @@ import urllib.request
 from typing import IO, Any, Dict, Iterator, List, Optional, Tuple
 
 from akdl.masking import masked, shown
+from akdl.storage.limits import DOWNLOAD, LimitError
 
 TIMEOUT_S = 30.0  # without a byte
-ATTEMPTS = 5  # in a row that bring nothing
+SLOW_S = 60.0  # in which so few bytes come that the connection is given up:
+LEAST_BYTES = 60 << 10
+ATTEMPTS = 5  # in a row that bring no more than that
 PAUSE_S = 0.2  # after the first of them; doubled after each
 
+_CUT = "the connection ended before the file did"
 _CHECKSUM = "#sha256="
 _COPY_BYTES = 1 << 20
 _AGAIN = {408, 429, 500, 502, 503, 504}  # what a server says of its own trouble
@@ -136,7 +140,7 @@ class _Download:
                 reason = self._attempt(target)
                 if reason is None:
                     return
-                failures = failures + [reason] if target.tell() <= most else []
+                failures = failures + [reason] if target.tell() <= most + LEAST_BYTES else []
                 most = max(most, target.tell())
                 if len(failures) == ATTEMPTS:
                     got = f" after {target.tell()} of {self._size} bytes" if self._size and target.tell() else ""
@@ -150,10 +154,14 @@ class _Download:
             FileError: Another attempt would not help.
         """
         try:
-            return None if self._go_on(target) else "the connection ended before the file did"
+            return self._go_on(target)
         except urllib.error.HTTPError as error:
             with error:
                 return self._refused(error, target)
+        except FileError:
+            raise
+        except LimitError as error:
+            raise FileError(f"{self._name}: {error}") from None
         except (http.client.InvalidURL, ValueError):  # their text repeats parts of it
             raise FileError(f"{self._name}: this is no valid address") from None
         except _cut as error:
@@ -169,26 +177,28 @@ class _Download:
             raise self._failure(_REASONS.get(error.code, str(error.reason)), f"HTTP {error.code}") from None
         return f"HTTP {error.code}: {error.reason}"
 
-    def _go_on(self, target: IO[bytes]) -> bool:
-        """Append what the server sends; return whether the file is whole."""
+    def _go_on(self, target: IO[bytes]) -> Optional[str]:
+        """Append what the server sends; return why the file is not whole, None where it is."""
         start = target.tell()
-        with urllib.request.urlopen(self._request(start), timeout=TIMEOUT_S) as answer:
+        with _opener().open(self._request(start), timeout=TIMEOUT_S) as answer:
             if start and (answer.status != 206 or _range_of(answer)[0] != start):
                 self._restart(target)
                 start = 0
                 if answer.status == 206:
-                    return False
+                    return _CUT
             length = answer.headers.get("Content-Length")
             if start == 0:
                 self._size = int(length) if length is not None and length.isdigit() else None
                 self._version = _version_of(answer)
             else:
                 self._size = _range_of(answer)[1] or self._size
-            shutil.copyfileobj(answer, target, _COPY_BYTES)  # raises when a chunked answer is cut
+            DOWNLOAD.check(self._size or 0)
+            if not _copy(answer, target):
+                return f"it sends less than {LEAST_BYTES >> 10} KB in {SLOW_S:g} s"
         if self._size is not None and target.tell() > self._size:
             self._restart(target)
-            return False
-        return self._size is None or target.tell() == self._size
+            return _CUT
+        return None if self._size is None or target.tell() == self._size else _CUT
 
     def _request(self, start: int) -> urllib.request.Request:
         request = urllib.request.Request(self._url, headers={"Accept-Encoding": "identity", "User-Agent": "akdl"})
@@ -206,6 +216,37 @@ class _Download:
 
     def _failure(self, reason: str, what: str) -> FileError:
         return FileError(f"{self._name}: {what}: {reason}")
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects to https, and from http to http: others lose the encryption, or lead to another kind of server."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        scheme = urllib.parse.urlsplit(newurl).scheme.lower()
+        if scheme not in ("https", urllib.parse.urlsplit(req.full_url).scheme.lower()):
+            fp.close()
+            raise FileError(f"{shown(req.full_url)}: it redirects to {shown(newurl)}: only redirects to https are followed")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+@functools.lru_cache(maxsize=None)
+def _opener() -> urllib.request.OpenerDirector:
+    return urllib.request.build_opener(_Redirects)
+
+
+def _copy(answer: Any, target: IO[bytes]) -> bool:
+    """Append an answer to a file; return False where it is too slow. Raises when a chunked answer is cut."""
+    began, before = time.monotonic(), target.tell()
+    while True:
+        data = answer.read1(_COPY_BYTES)  # what has come, where read() would wait for all of it
+        if not data:
+            return True
+        target.write(data)
+        DOWNLOAD.check(target.tell())
+        if time.monotonic() - began >= SLOW_S:
+            if target.tell() - before < LEAST_BYTES:
+                return False
+            began, before = time.monotonic(), target.tell()
 
 
 def _quoted(text: str) -> str:
@@ -234,7 +275,7 @@ def _reason(error: BaseException) -> str:
     if isinstance(inner, BaseException):
         error = inner
     if isinstance(error, http.client.IncompleteRead):
-        return "the connection ended before the file did"
+        return _CUT
     return str(error) or type(error).__name__
 
 
@@ -256,7 +297,7 @@ def opened_with_fsspec(address: str) -> Iterator[Tuple[Any, str]]:
     try:
         system, inside = fsspec.core.url_to_fs(address)
         yield system, inside.rstrip("/")
-    except FileError as error:
+    except (FileError, LimitError) as error:
         raise FileError(f"{name}: {error}") from None
     except FileNotFoundError:
         raise FileError(f"{name}: there is no such file") from None
@@ -276,6 +317,7 @@ def _fetch_with_fsspec(address: str, path: str) -> None:
 
 def _fetch_folder(system: Any, folder: str, path: str) -> None:
     found: Dict[str, Any] = system.find(folder)
+    fetched = 0
     root = system._strip_protocol(folder).rstrip("/") + "/"
     for each in found:
         inside = each[len(root) :] if each.startswith(root) else ""
@@ -283,12 +325,16 @@ def _fetch_folder(system: Any, folder: str, path: str) -> None:
             raise FileError(f"the folder lists {each!r}, which is not inside it")
         target = os.path.join(path, *inside.split("/"))
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        _fetch_one(system, each, target)
+        fetched += _fetch_one(system, each, target, fetched)
 
 
-def _fetch_one(system: Any, source: str, path: str) -> None:
+def _fetch_one(system: Any, source: str, path: str, before: int = 0) -> int:
+    """Bring one file here, after so many bytes of others; return its size."""
     size = system.info(source).get("size")
     with system.open(source, "rb") as stream, open(path, "wb") as target:
-        shutil.copyfileobj(stream, target, _COPY_BYTES)
+        for data in iter(lambda: stream.read(_COPY_BYTES), b""):
+            target.write(data)
+            DOWNLOAD.check(before + target.tell())
         if size is not None and target.tell() != size:
             raise FileError(f"expected {size} bytes, got {target.tell()}")
+        return target.tell()

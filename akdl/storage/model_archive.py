@@ -24,6 +24,7 @@ import zipfile
 from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from akdl.storage.archive import ArchiveError, unpack_archive
+from akdl.storage.limits import TEXT
 
 CHUNK_BYTES = 1 << 20  # Alink's; a reader of ours relies on it to place a chunk before it has the ones in front
 MANIFEST = "akdl_manifest.json"
@@ -347,12 +348,11 @@ def _extract(archive: IO[bytes], folder: str, name: str = "the archive that hold
     if files.pop(MANIFEST, None) is not None:
         path = os.path.join(folder, MANIFEST)
         with open(path, "rb") as file:
-            text = file.read()
+            try:
+                manifest = json.loads(TEXT.read(file).decode("utf-8"))
+            except (ValueError, RecursionError) as error:
+                raise ModelError(f"{name}: its manifest {MANIFEST} cannot be read: {error}") from error
         os.remove(path)
-        try:
-            manifest = json.loads(text.decode("utf-8"))
-        except ValueError as error:
-            raise ModelError(f"{name}: its manifest {MANIFEST} is damaged: {error}") from error
         _check_manifest(manifest, files)
 
 

@@ -12,11 +12,14 @@ No error and no line of a log has a header, or the login of an address.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
+import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from akdl.storage.limits import TEXT, LimitError
 from bridge.exceptions import ConfigurationError
 from bridge.group.addresses import own_addresses
 
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 HEADERS = "FLINK_REST_CLIENT_HEADERS"
 _ANSWER_S = 5.0
+_WHOLE_S = 60.0  # of an answer that comes in small parts
+_PART_BYTES = 1 << 16
 
 
 class RestError(OSError):
@@ -62,7 +67,10 @@ class Rest:
             RestError: It did not answer, or with an error.
             ValueError: The answer is no JSON.
         """
-        return self._ask(path).json()
+        try:
+            return json.loads(self._ask(path))
+        except RecursionError:
+            raise ValueError(f"{self.address}{path}: an answer of JSON that is too deep") from None
 
     def text(self, path: str) -> str:
         """Return the text that the endpoint has at a path.
@@ -70,9 +78,9 @@ class Rest:
         Raises:
             RestError: It did not answer, or with an error.
         """
-        return self._ask(path).content.decode("utf-8", "replace")
+        return self._ask(path).decode("utf-8", "replace")
 
-    def _ask(self, path: str) -> requests.Response:
+    def _ask(self, path: str) -> bytes:
         import requests  # a tenth of a second, for programs that ask no cluster
 
         with requests.Session() as session:
@@ -82,7 +90,10 @@ class Rest:
             verify = os.environ.get("REQUESTS_CA_BUNDLE", True) if self._verify is True else self._verify
             try:
                 # A redirect would be one to the page of a login.
-                answer = session.get(self._url + path, timeout=self._timeout_s, verify=verify, allow_redirects=False)
+                answer = session.get(
+                    self._url + path, timeout=self._timeout_s, verify=verify, allow_redirects=False, stream=True
+                )
+                content = self._content_of(answer)
             except requests.exceptions.SSLError as error:
                 raise RestError(f"{self.address}: {_of_tls(error)}") from None
             except requests.exceptions.ProxyError:
@@ -98,7 +109,20 @@ class Rest:
             )
         if answer.status_code != 200:
             raise RestError(f"{self.address}{path}: HTTP {answer.status_code}, {answer.reason}")
-        return answer
+        return content
+
+    def _content_of(self, answer: requests.Response) -> bytes:
+        parts, length, began = [], 0, time.monotonic()
+        for part in answer.iter_content(_PART_BYTES):
+            parts.append(part)
+            length += len(part)
+            try:
+                TEXT.check(length)
+            except LimitError as error:
+                raise RestError(f"{self.address}: its answer is too long: {error}") from None
+            if time.monotonic() - began > _WHOLE_S:
+                raise RestError(f"{self.address}: its answer has not ended within {_WHOLE_S:g} s")
+        return b"".join(parts)
 
 
 def headers_of(text: str) -> dict[str, str]:

@@ -180,6 +180,23 @@ def test_what_is_no_saved_pipeline(tmp_path: pathlib.Path, make: Callable[..., A
         read_pipeline(str(tmp_path / "no.zip"), str(tmp_path), trusted=False)
 
 
+def test_a_pipeline_of_zeros_fills_neither_memory_nor_the_disk(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of 20 KB that would become 20 MB: more than the limits that are set here allow."""
+    monkeypatch.setenv("AKDL_ARCHIVE_GB", str(1 / 1024))
+    monkeypatch.setenv("AKDL_TEXT_MB", "1")
+    path, description = tmp_path / "bomb", {"version": 1, "stages": [{"params": {"outputSchemaStr": "y FLOAT"}}]}
+    for text, model, words in (
+        (json.dumps(description), bytes(20 << 20), "unpack to more than 1048576 bytes; .* set AKDL_ARCHIVE_GB"),
+        (" " * (20 << 20), b"", "it has more than 1048576 bytes; .* set AKDL_TEXT_MB"),
+    ):
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+            file.writestr(DESCRIPTION, text)
+            file.writestr("model_0.zip", model)
+        with pytest.raises(ConfigurationError, match=f"bomb is no saved pipeline model: .*{words}"):
+            read_pipeline(str(path), str(tmp_path), trusted=False)
+    assert sum(each.stat().st_size for each in tmp_path.iterdir()) < 3 << 20
+
+
 def test_a_pipeline_of_a_later_version(tmp_path: pathlib.Path) -> None:
     path = written(tmp_path / "later", '{"version": 2, "stages": []}')
     with pytest.raises(ConfigurationError, match="later: a pipeline model of version 2, expected 1"):

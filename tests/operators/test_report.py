@@ -101,3 +101,12 @@ def test_the_command(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str],
     assert main(["nothing.jsonl"]) == 1 and "cannot read the record nothing.jsonl" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         main([])
+
+
+def test_a_record_that_is_too_large(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AKDL_RECORD_MB", "1")
+    (tmp_path / "a.jsonl").write_bytes(bytes(2 << 20))
+    assert main([str(tmp_path / "a.jsonl")]) == 1
+    assert "it has more than 1048576 bytes; if you trust it, set AKDL_RECORD_MB" in capsys.readouterr().err

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +22,7 @@ class Site:
         ranges: Whether it can go on in the middle of a file.
         tells_size: Whether it says how long an answer is.
         status: Errors by path.
+        trickles: Whether it sends a byte at a time.
         login: What the Authorization header has to be.
         requests: The headers of all requests, with the path as ":path".
     """
@@ -32,6 +35,7 @@ class Site:
     status: dict[str, int] = field(default_factory=dict)
     redirects: dict[str, str] = field(default_factory=dict)
     login: str | None = None
+    trickles: bool = False
     requests: list[dict[str, str]] = field(default_factory=list)
     url: str = ""
 
@@ -73,7 +77,11 @@ def served(**settings: object) -> Iterator[Site]:
             if site.cut_after is not None and site.cuts > 0:
                 site.cuts -= 1
                 rest = rest[: site.cut_after]
-            self.wfile.write(rest)
+            with contextlib.suppress(ConnectionError):
+                for byte in rest if site.trickles else ():
+                    self.wfile.write(bytes([byte]))
+                    time.sleep(0.02)
+                self.wfile.write(rest)
 
         def log_message(self, *arguments: object) -> None:
             pass

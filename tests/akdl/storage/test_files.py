@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import os
 import pathlib
 import random
 import socket
 import sys
 import tracemalloc
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
+import fsspec
 import pytest
 
 from akdl.storage import files
-from akdl.storage.files import FileError, fetch, is_remote, local_path, name_of
+from akdl.storage.files import FileError, _Redirects, fetch, is_remote, local_path, name_of
 from tests.support.http import served
 
 CONTENT = random.Random(1).randbytes(3_000_000)
@@ -99,7 +102,56 @@ def test_a_download_that_is_always_cut(tmp_path: pathlib.Path, ranges: bool) -> 
             FileError, match=r"/x.*: it could not be fetched.*, in 5 attempts: the connection ended before the file did"
         ):
             fetch(f"{site.url}/x?token=secret", str(tmp_path))
-        assert len(site.requests) == 5 + (not ranges)
+        assert len(site.requests) == 5, "some bytes of each attempt are no progress"
+
+
+def test_a_server_that_trickles_is_given_up(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("akdl.storage.files.SLOW_S", 0.2)
+    monkeypatch.setattr("akdl.storage.files.ATTEMPTS", 2)
+    with served(files={"/x": CONTENT}, trickles=True) as site:
+        with pytest.raises(FileError, match=r"/x: .*, in 2 attempts: it sends less than 60 KB in 0.2 s"):
+            fetch(f"{site.url}/x", str(tmp_path))
+
+
+@pytest.mark.parametrize("tells_size", [True, False])
+def test_a_file_that_is_too_large(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, tells_size: bool) -> None:
+    monkeypatch.setenv("AKDL_DOWNLOAD_GB", str(1 / 1024))
+    with served(files={"/x": CONTENT}, tells_size=tells_size) as site:
+        with pytest.raises(FileError, match=r"/x: it has more than 1048576 bytes; .* set AKDL_DOWNLOAD_GB to a higher number"):
+            fetch(f"{site.url}/x", str(tmp_path))
+        assert len(site.requests) == 1
+    assert os.path.getsize(tmp_path / "x") < 3 << 20
+
+
+def test_a_file_of_a_storage_that_is_too_large(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AKDL_DOWNLOAD_GB", str(1 / 1024))
+    system = fsspec.filesystem("memory")
+    for name in ("a", "b"):
+        system.pipe_file(f"/large/{name}", bytes(1 << 20))
+    assert os.path.getsize(fetch("memory://large/a", str(tmp_path))) == 1 << 20
+    with pytest.raises(FileError, match="memory://large: it has more than 1048576 bytes"):
+        fetch("memory://large", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("target", "is_followed"), [("https://localhost:9/x", True), ("ftp://localhost:9/x", False), ("http://127.0.0.1:9/x", True)]
+)
+def test_redirects_lead_to_https_alone(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, target: str, is_followed: bool
+) -> None:
+    monkeypatch.setattr("akdl.storage.files.ATTEMPTS", 1)
+    with served(redirects={"/x": f"{target}?sig=secret"}) as site:
+        with pytest.raises(FileError) as raised:
+            fetch(f"{site.url}/x?sig=secret", str(tmp_path))
+    assert ("only redirects to https are followed" not in str(raised.value)) is is_followed and "secret" not in str(
+        raised.value
+    )
+
+
+def test_a_redirect_never_leaves_https() -> None:
+    request = urllib.request.Request("https://nowhere.invalid/x")
+    with pytest.raises(FileError, match=r"nowhere.invalid/x: it redirects to http://nowhere.invalid/y\?...: only"):
+        _Redirects().redirect_request(request, io.BytesIO(), 302, "Found", {}, "http://nowhere.invalid/y?sig=1")
 
 
 @pytest.mark.parametrize(

@@ -272,6 +272,14 @@ def test_unpack_file_that_is_also_a_folder(tmp_path: Path) -> None:
     check_unpack_refuses(tmp_path, rows_of_zip(zip_of(("saved_model.pb", b""), ("a", b"x"), ("a/b", b"x"))), "damaged")
 
 
+@pytest.mark.parametrize("manifest", [b"[" * 100_000, b"{}" + b" " * (2 << 20), b"\xff"])
+def test_a_manifest_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manifest: bytes) -> None:
+    monkeypatch.setenv("AKDL_TEXT_MB", "1")
+    rows = rows_of_zip(zip_of(("saved_model.pb", b"graph"), (MANIFEST, manifest)))
+    with pytest.raises(ModelError, match=f"its manifest {MANIFEST} cannot be read"):
+        unpack(rows, str(tmp_path / "model"))
+
+
 @pytest.mark.parametrize(
     ("manifest", "match"),
     [

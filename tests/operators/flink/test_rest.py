@@ -151,3 +151,16 @@ def test_headers() -> None:
     with pytest.raises(ConfigurationError, match="line 2: expected Name:value, got a line of 12 characters") as raised:
         headers_of(f"a:b\n{SECRET}")
     assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"), [("AKDL_TEXT_MB", "its answer is too long: .* set AKDL_TEXT_MB"), (None, "has not ended within 0 s")]
+)
+def test_answers_have_an_end(monkeypatch: pytest.MonkeyPatch, limit: str | None, words: str) -> None:
+    if limit is None:
+        monkeypatch.setattr("operators.flink.rest._WHOLE_S", 0.0)
+    else:
+        monkeypatch.setenv(limit, "0.5")
+    with serving(lambda path: {"text": "x" * (1 << 20)}) as config:
+        with pytest.raises(RestError, match=words):
+            Rest(f"{config['rest.address']}:{config['rest.port']}").get("/overview")

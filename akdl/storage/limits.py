@@ -1,0 +1,62 @@
+"""Limits on what comes from elsewhere and is read whole or written to a disk. Variables of the environment raise them."""
+
+import os
+from typing import IO
+
+
+class LimitError(ValueError):
+    """More bytes than a limit allows; the message names the variable that raises it."""
+
+
+class Limit:
+    """Most bytes of one thing.
+
+    Args:
+        variable: Of the environment, which sets another limit.
+        default: Units where it is not set.
+        unit: MB or GB.
+    """
+
+    def __init__(self, variable: str, default: int, unit: str) -> None:
+        self._variable = variable
+        self._default = default
+        self._unit = unit
+
+    def most(self) -> int:
+        """Return the limit in bytes.
+
+        Raises:
+            LimitError: The variable is no number.
+        """
+        text = os.environ.get(self._variable, str(self._default))
+        try:
+            return int(float(text) * {"MB": 1 << 20, "GB": 1 << 30}[self._unit])
+        except (ValueError, OverflowError):
+            raise LimitError(f"{self._variable}: expected a number of {self._unit}, got {text[:40]!r}") from None
+
+    def check(self, count: int) -> None:
+        """Refuse so many bytes if they are too many.
+
+        Raises:
+            LimitError: They are.
+        """
+        most = self.most()
+        if count > most:
+            raise LimitError(
+                f"it has more than {most} bytes; if you trust it, set {self._variable} to a higher number of {self._unit}"
+            )
+
+    def read(self, file: IO[bytes]) -> bytes:
+        """Return all that a file has; no more than the limit is kept in memory.
+
+        Raises:
+            LimitError: It has more.
+        """
+        data = file.read(self.most() + 1)
+        self.check(len(data))
+        return data
+
+
+DOWNLOAD = Limit("AKDL_DOWNLOAD_GB", 100, "GB")
+TEXT = Limit("AKDL_TEXT_MB", 64, "MB")  # descriptions of pipelines, manifests of models, statuses, answers of Flink's REST
+RECORD = Limit("AKDL_RECORD_MB", 1024, "MB")  # records of runs
