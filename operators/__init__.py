@@ -8,6 +8,7 @@ import operators.neighbours as _neighbours  # noqa: F401  first: it looks whethe
 # isort: split
 from bridge.exceptions import BridgeError, ConfigurationError, JobError, RowError, SchemaError, TaskError
 from operators.batch_operator import BatchOperator, MemSourceBatchOp, TableSourceBatchOp
+from operators.csv_cells import USUAL_NULLS
 from operators.file_sources import AkSourceBatchOp, AkSourceStreamOp, ParquetSourceBatchOp, ParquetSourceStreamOp
 from operators.flink.alink_settings import AlinkGlobalConfiguration
 from operators.flink.env import (
@@ -111,6 +112,7 @@ __all__ = [
     "TensorFlow2StreamOp",
     "TensorFlowBatchOp",
     "TensorFlowStreamOp",
+    "USUAL_NULLS",
     "getMLEnv",
     "resetEnv",
     "udf",

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from bridge.exceptions import ConfigurationError
-from bridge.schema import Column, Schema
-from operators.csv_rows import UNREADABLE, not_utf8, reader_of, wrong_cell, wrong_number
+from bridge.schema import Schema
+from operators.csv_cells import fits, wrong_cell
+from operators.csv_rows import CsvForm, not_utf8, wrong_number
 from operators.flink.java import explain_java_errors
 
 _MOST_BYTES = 500 << 20  # of a file; a larger one takes too long
@@ -21,7 +22,6 @@ _UNREADABLE = re.compile(
 _QUOTED = re.compile(
     r"""(?:For input string: |Cannot parse |Text |format: )(?:'(.*?)'|"(.*?)")(?=\.|,| as | could|[ \t]*$)""", re.MULTILINE
 )
-_FIELD = re.compile(r"Fail to deserialize at field: (.+?)\.?$", re.MULTILINE)
 _TOO_MANY = "Too many entries"
 _TOO_FEW = "Row length mismatch"
 _NO_UTF8 = "Invalid UTF-8"
@@ -34,17 +34,13 @@ class CsvFiles(NamedTuple):
         operator: Its name.
         files: Their paths on this host.
         schema: The columns.
-        field_delimiter: One character.
-        quote_char: One character.
-        ignore_first_line: Whether the first line of each is none of the rows.
+        form: Their form.
     """
 
     operator: str
     files: tuple[str, ...]
     schema: Schema
-    field_delimiter: str
-    quote_char: str
-    ignore_first_line: bool
+    form: CsvForm
 
 
 _read: list[CsvFiles] = []
@@ -68,22 +64,21 @@ def fault(text: str) -> ConfigurationError | None:
         return None
     if _NO_UTF8 in text:
         return _not_utf8()
-    said = {one or other for one, other in _QUOTED.findall(text)}
-    field = _FIELD.search(text)
+    said = {(one or other).removeprefix("? ") for one, other in _QUOTED.findall(text)}
     likely = None
     for files in reversed(_read):
+        checks = [fits(column) for column in files.schema]
+        nulls = {"", *files.form.null_literals}
         for where, row in _rows(files):
             width = len(files.schema.columns)
             if (len(row) > width and _TOO_MANY in text) or (len(row) < width and _TOO_FEW in text and row):
-                return wrong_number(where, width, row, files.field_delimiter)
-            for column, cell in zip(files.schema, row):
-                if not cell or (field is not None and field[1] != column.name):
-                    continue
-                if {cell, cell.replace("T", " "), cell.replace(".", "?")} & said and reader_of(column) is not str:
-                    return wrong_cell(where, column, cell)
-                if likely is None and not _is_readable(column, cell):
-                    likely = wrong_cell(where, column, cell)
-    return (_not_searched(said) or likely) if said else (likely or _not_searched(said))
+                return wrong_number(where, width, row, files.form.field_delimiter)
+            for column, fit, cell in zip(files.schema, checks, row):
+                if cell not in nulls and not fit(cell):
+                    if {cell, cell.strip(" "), cell.replace(".", "?"), cell.replace("T", " ")} & said:
+                        return wrong_cell(where, column, cell)
+                    likely = likely or wrong_cell(where, column, cell)
+    return _not_searched(said) if said else (likely or _not_searched(said))
 
 
 def _not_searched(said: set[str]) -> ConfigurationError | None:
@@ -128,17 +123,9 @@ def _rows(files: CsvFiles) -> Iterator[tuple[str, list[str]]]:
             if _is_large(path):
                 continue
             with open(path, encoding="utf-8-sig", newline="") as file:
-                reader = csv.reader(file, delimiter=files.field_delimiter, quotechar=files.quote_char)
+                reader = csv.reader(file, delimiter=files.form.field_delimiter, quotechar=files.form.quote_char)
                 for number, row in enumerate(reader):
-                    if number or not files.ignore_first_line:
+                    if number or not files.form.ignore_first_line:
                         yield f"{files.operator}: {path}, line {reader.line_num}", row
         except (OSError, UnicodeError, csv.Error):
             continue
-
-
-def _is_readable(column: Column, cell: str) -> bool:
-    try:
-        reader_of(column)(cell)
-    except UNREADABLE:
-        return False
-    return True

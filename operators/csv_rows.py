@@ -1,27 +1,41 @@
-"""Rows of CSV text, read by this program: what Flink's own reader cannot do. Pure."""
+"""Rows of CSV text, read and written by this program: what Flink's own reader cannot do. Pure."""
 
 from __future__ import annotations
 
 import csv
-import datetime
 import decimal
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from akdl.wire.column_type import FLOATS, INTEGERS, Kind
 from bridge.exceptions import ConfigurationError
-from bridge.schema import Column, Schema, quoted
+from bridge.schema import Schema
+from operators.csv_cells import cannot_be_text, fits, wrong_cell
 
 _BLANK = re.compile(rb"(?:\A|\n)[ \t]*\r?\n|\n[ \t]+\Z")
-_FLAGS = {"true": True, "false": False}
-_TIMES = {
-    Kind.DATE: "2024-05-31",
-    Kind.TIME: "18:00:00",
-    Kind.TIMESTAMP: "2024-05-31 18:00:00 or 2024-05-31T18:00:00",
-    Kind.TIMESTAMP_LTZ: "2024-05-31 18:00:00 or 2024-05-31T18:00:00",
-}
-UNREADABLE = (ValueError, ArithmeticError, KeyError)  # of `reader_of`
+LINE_ENDS = ("\n", "\r\n")
+
+
+@dataclass(frozen=True)
+class CsvForm:
+    """The form of CSV text.
+
+    Args:
+        field_delimiter: One character.
+        quote_char: One character.
+        row_delimiter: An end of line, or another string, which cannot stand inside quotes.
+        null_literals: Cells that are null, as empty ones are.
+        ignore_first_line: Whether the first line is none of the rows.
+        skip_blank_line: Whether lines of spaces are no rows.
+    """
+
+    field_delimiter: str = ","
+    quote_char: str = '"'
+    row_delimiter: str = "\n"
+    null_literals: tuple[str, ...] = ()
+    ignore_first_line: bool = False
+    skip_blank_line: bool = True
 
 
 def has_blank_line(data: Any) -> bool:
@@ -29,88 +43,84 @@ def has_blank_line(data: Any) -> bool:
     return _BLANK.search(data) is not None
 
 
-def read_csv(
-    where: str,
-    text: str,
-    schema: Schema,
-    *,
-    field_delimiter: str,
-    quote_char: str,
-    row_delimiter: str,
-    ignore_first_line: bool,
-    skip_blank_line: bool,
-    lenient: bool,
-) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of the text; empty cells are None.
+def read_csv(where: str, text: str, schema: Schema, form: CsvForm, lenient: bool) -> Iterator[tuple[str | None, ...]]:
+    """Yield the rows of the text, their cells as text; null is None.
 
     Args:
         where: Of the text, for errors.
         text: The text.
         schema: The columns.
-        field_delimiter: One character.
-        quote_char: One character.
-        row_delimiter: A line feed, or another string; it may not stand inside quotes if it is another one.
-        ignore_first_line: Whether the first line is none of the rows.
-        skip_blank_line: Whether lines of spaces are no rows.
-        lenient: Whether what cannot be read is None.
+        form: That of the text.
+        lenient: Whether rows may have too many or too few cells, and cells be of another type than their column's.
 
     Raises:
         ConfigurationError: A row has too many or too few cells, or a cell is not of its column's type.
     """
     for column in schema:
-        if column.type.is_array or column.type.kind in (Kind.BYTES, Kind.TIMESTAMP_LTZ):
+        if cannot_be_text(column.type):
             raise ConfigurationError(f"{where}: the column {column.name!r} of type {column.type.sql}: read it as STRING")
-    lines = text.split(row_delimiter)
+    checks = [(lambda cell: True) if lenient else fits(column) for column in schema]
+    nulls = {"", *form.null_literals}
+    for line, row in _records(where, text, form):
+        place = f"{where}, line {line}"
+        if len(row) != len(checks) and not lenient:
+            raise wrong_number(place, len(checks), row, form.field_delimiter)
+        cells = [None if cell in nulls else cell for cell in row[: len(checks)]]
+        for column, fit, cell in zip(schema, checks, cells):
+            if cell is not None and not fit(cell):
+                raise wrong_cell(place, column, cell)
+        yield (*cells, *[None] * (len(checks) - len(cells)))
+
+
+def _records(where: str, text: str, form: CsvForm) -> Iterator[tuple[int, list[str]]]:
+    """Yield the cells of each row with the number of its last line."""
+    by_line = form.row_delimiter in LINE_ENDS
+    lines = text.split("\n" if by_line else form.row_delimiter)
     if not lines[-1]:
         lines.pop()  # what stands behind the last delimiter
-    # A line feed inside quotes is part of a cell, so the reader gets it back.
-    kept = (f"{line}\n" if row_delimiter == "\n" else line for line in lines[ignore_first_line:])
-    reader = csv.reader(kept, delimiter=field_delimiter, quotechar=quote_char)
-    reads = [reader_of(column) for column in schema]
-    for row in reader:
-        if not row or len(row) == 1 and not row[0].strip():
-            if skip_blank_line:
-                continue
-            row = row or [""]
-        place = f"{where}, line {reader.line_num + ignore_first_line}"
-        if len(row) != len(reads) and not lenient:
-            raise wrong_number(place, len(reads), row, field_delimiter)
-        yield _cells(place, row, schema, reads, lenient)
+    taken: list[str] = []
 
+    def kept() -> Iterator[str]:
+        for line in lines[form.ignore_first_line :]:
+            taken.append(line)
+            yield f"{line}\n" if by_line else line  # a line feed inside quotes is part of a cell
 
-def _cells(
-    where: str, row: Sequence[str], schema: Schema, reads: Sequence[Callable[[str], Any]], lenient: bool
-) -> tuple[Any, ...]:
-    cells: list[Any] = []
-    for place, (column, read) in enumerate(zip(schema, reads)):
-        text = row[place] if place < len(row) else ""
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    reader = csv.reader(kept(), delimiter=form.field_delimiter, quotechar=form.quote_char, strict=True)
+    while True:
+        taken.clear()
         try:
-            cells.append(read(text) if text else None)
-        except UNREADABLE:
-            if not lenient:
-                raise wrong_cell(where, column, text) from None
-            cells.append(None)
-    return tuple(cells)
+            row = next(reader, None)
+            if len(taken) > 1 and not by_line:
+                raise csv.Error(f"the rowDelimiter {form.row_delimiter!r} stands inside quotes")
+        except csv.Error as error:
+            place = f"{where}, line {reader.line_num + form.ignore_first_line}"
+            raise ConfigurationError(f"{place}: no row of CSV: {error}; is {form.quote_char!r} the quoteChar?") from None
+        if row is None:
+            return
+        if form.skip_blank_line and len(row) <= 1 and not "".join(taken).strip():
+            continue
+        yield reader.line_num + form.ignore_first_line, row or [""]
 
 
-def wrong_cell(where: str, column: Column, text: str) -> ConfigurationError:
-    """Return the error about a cell that is not of its column's type."""
-    return ConfigurationError(
-        f"{where}: the column {column.name!r}: {text!r} is no {column.type.sql}; {_remedy(column, text)}setLenient(True) makes "
-        "it null"
-    )
+def csv_line(cells: Sequence[Any], form: CsvForm) -> str:
+    """Return a row as text. Null is an empty cell, and an empty string one in quotes."""
+    texts = ["" if cell is None else _shown(cell) for cell in cells]
+    special = re.compile(f"[\r\n{re.escape(form.field_delimiter + form.quote_char + form.row_delimiter)}]")
+    quote, alone = form.quote_char, len(cells) == 1
+    for place, (cell, text) in enumerate(zip(cells, texts)):
+        # A line with nothing in it is a blank line, and no row.
+        if (text == "" and (cell is not None or alone)) or special.search(text) or text != text.strip():
+            texts[place] = f"{quote}{text.replace(quote, quote * 2)}{quote}"
+    return form.field_delimiter.join(texts) + form.row_delimiter
 
 
-def _remedy(column: Column, text: str) -> str:
-    """Return what helps where all cells of the column are alike."""
-    sql, name = column.type.sql, quoted(column.name)
-    if text.strip() == column.name:
-        return "is it the line with the names of the columns? setIgnoreFirstLine(True) leaves it out; "
-    if column.type.kind in _TIMES:
-        return f"it takes {_TIMES[column.type.kind]}: read another form as STRING, and make a {sql} of it in select; "
-    if column.type.kind in {*FLOATS, Kind.DECIMAL} and re.fullmatch(r"[-+]?[\d.' ]+,\d+", text.strip()):
-        return f"a decimal comma: read it as STRING, and CAST(REPLACE({name}, ',', '.') AS {sql}) in select; "
-    return ""
+def _shown(cell: Any) -> str:
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, float):  # in Java's words where Python has others
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(str(cell), str(cell))
+    return f"{cell:f}" if isinstance(cell, decimal.Decimal) else str(cell)
 
 
 def wrong_number(where: str, expected: int, row: Sequence[str], field_delimiter: str) -> ConfigurationError:
@@ -130,29 +140,3 @@ def not_utf8(where: str, error: UnicodeDecodeError) -> ConfigurationError:
         f"{where}: the file is not UTF-8 ({error.reason}: {byte:#04x}): convert it, as with iconv, or read it with "
         "pandas.read_csv(path, encoding='latin-1') and fromDataframe"
     )
-
-
-def reader_of(column: Column) -> Callable[[str], Any]:
-    """Return what makes a value of the text of a cell, or raises one of `UNREADABLE`."""
-    kind = column.type.kind
-    if kind in INTEGERS:
-        return lambda text: int(text.strip())
-    if kind in FLOATS:
-        return float
-    readers: dict[Kind, Callable[[str], Any]] = {
-        Kind.BOOLEAN: lambda text: _FLAGS[text.strip().lower()],
-        Kind.DECIMAL: lambda text: decimal.Decimal(text.strip()),
-        Kind.DATE: lambda text: datetime.date.fromisoformat(text.strip()),
-        Kind.TIME: lambda text: datetime.time.fromisoformat(text.strip()),
-        Kind.TIMESTAMP: _timestamp,
-        Kind.TIMESTAMP_LTZ: _timestamp,
-    }
-    return readers.get(kind, str)
-
-
-def _timestamp(text: str) -> datetime.datetime:
-    """Read a time as Flink does, without a time zone: that of the session counts, or none."""
-    found = datetime.datetime.fromisoformat(text.strip())
-    if found.tzinfo is not None:
-        raise ValueError("a time zone")
-    return found

@@ -5,7 +5,6 @@ Rows of files travel to this program, which writes one file, complete or not at 
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,6 +22,7 @@ from bridge.schema import Schema
 from operators.ak_file import AkWriter
 from operators.base_operator import Operator, environment_of, inputs_of, schema_of, session_zone
 from operators.batch_operator import BatchOperator
+from operators.csv_rows import CsvForm, csv_line
 from operators.params.accessors import AkSinkParams, CsvSinkParams, TableSinkParams
 from operators.params.param import WithParams
 
@@ -102,13 +102,15 @@ class CsvSinkBatchOp(CsvSinkParams, _SinkOp, BatchOperator):
                     f"CsvSinkBatchOp: the column {column.name!r} has the type {column.type.sql}: CAST it to STRING, or "
                     "toVector makes a vector of an ARRAY"
                 )
+        form = CsvForm(values["fieldDelimiter"], values["quoteChar"], values["rowDelimiter"])
 
         def start(file: IO[bytes]) -> tuple[Callable[[Sequence[Any]], None], Callable[[], None]]:
             text = open(file.fileno(), "w", encoding="utf-8", newline="", closefd=False)
-            writer = csv.writer(
-                text, delimiter=values["fieldDelimiter"], quotechar=values["quoteChar"], lineterminator=values["rowDelimiter"]
-            )
-            return lambda row: writer.writerow(map(_shown, row)), text.close
+
+            def write(row: Sequence[Any]) -> None:
+                text.write(csv_line(row, form))
+
+            return write, text.close
 
         op._defer(_FileReceiver(self._target(values), start))
 
@@ -129,7 +131,8 @@ class TableSinkBatchOp(TableSinkParams, _SinkOp, BatchOperator):
         name = values["tableName"]
         known = environment_of(op.getOutputTable()).list_tables()
         if "." not in name and name.strip("`") not in known:
-            raise ConfigurationError(f"TableSinkBatchOp: tableName: there is no table {name!r}; known are {', '.join(known)}")
+            own = [each for each in known if not each.startswith(("akdl_", "UnnamedTable$"))]
+            raise ConfigurationError(f"TableSinkBatchOp: tableName: there is no table {name!r}; known are {', '.join(own)}")
         op._defer(None, name)
 
 
@@ -182,7 +185,3 @@ class _FileReceiver:
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
             self._whole = WholeFile(self._path)
             self._write_row, self._end = self._start(self._whole.file)
-
-
-def _shown(cell: Any) -> Any:
-    return str(cell).lower() if isinstance(cell, bool) else cell

@@ -5,19 +5,19 @@ from __future__ import annotations
 import itertools
 import mmap
 import os
-from collections.abc import Iterator
 from contextlib import nullcontext
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from akdl.masking import shown
-from akdl.wire.column_type import INTEGERS, Kind
+from akdl.wire.column_type import parse_type
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Column, Schema, quoted, split_watermark
 from operators.base_operator import Source, execution_environment_of
 from operators.batch_operator import BatchOperator
+from operators.csv_cells import cannot_be_text, cell_sql
 from operators.csv_faults import CsvFiles, remember
-from operators.csv_rows import has_blank_line, not_utf8, read_csv
+from operators.csv_rows import LINE_ENDS, CsvForm, has_blank_line, not_utf8, read_csv
 from operators.file_sources import table_of_rows
 from operators.params.accessors import CsvParams, RandomStreamParams, RandomTableParams
 from operators.prepare.fetched_file import fetched
@@ -27,7 +27,6 @@ from operators.stream_operator import StreamOperator
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
 
-_WITH_TIME = (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ)
 _numbers = itertools.count()
 
 
@@ -42,50 +41,57 @@ class _CsvSource(CsvParams, Source):
         from bridge.flink.time_attributes import with_event_time
 
         values = self._values_of_all()
-        name, path = type(self).__name__, values["filePath"]
+        name, path, lenient = type(self).__name__, values["filePath"], values["lenient"]
         columns, watermark = split_watermark(values["schemaStr"])
         schema = Schema.parse(columns).all_nullable  # a cell may be empty, and Flink would make a number of it
         if "://" not in path:
             path = os.path.abspath(path)
             if not os.path.exists(path):
                 raise ConfigurationError(f"{name}: parameter 'filePath': there is no file {path}")
+        texts = Schema(tuple(c if cannot_be_text(c.type) else Column(c.name, parse_type("STRING")) for c in schema))
+        form = _form(values)
         if _needs_help(path, values):
             with fetched(name, "filePath", path) as found:
-                rows = [row for file in _files(found) for row in _rows(f"{name}: {shown(path)}", file, schema, values)]
-            table = table_of_rows(table_env, schema, rows, name)
-        elif values["ignoreFirstLine"] or _only_casts_can_read(schema):
-            table = self._by_casts(table_env, path, schema)
+                rows: list[tuple[Any, ...]] = []
+                for file in _files(found):
+                    where = f"{name}: {file if os.path.exists(path) else shown(path)}"
+                    rows += read_csv(where, _text(where, file), schema, form, lenient)
+            table = table_of_rows(table_env, texts, rows, name)
+        elif any(cannot_be_text(column.type) for column in schema):
+            table = self._by_format(table_env, path, texts)
         else:
-            options = {
-                "connector": "filesystem",
-                "path": path,
-                "format": "csv",
-                "csv.field-delimiter": values["fieldDelimiter"],
-                "csv.quote-character": values["quoteChar"],
-                "csv.null-literal": "",
-            }
-            table = _table_of(table_env, [f"{quoted(c.name)} {c.type.sql}" for c in schema], options)
+            table = self._by_reader(table_env, path, texts)
         if os.path.exists(path) and not _needs_help(path, values):
-            form = values["fieldDelimiter"], values["quoteChar"], values["ignoreFirstLine"]
-            remember(CsvFiles(name, tuple(_files(path)), schema, *form))
+            remember(CsvFiles(name, tuple(_files(path)), schema, form))
         self._fix()
-        return with_event_time(table_env, table, watermark)
+        cells = ", ".join(f"{cell_sql(c, _or_null(c, form), lenient)} AS {quoted(c.name)}" for c in schema)
+        return with_event_time(table_env, table_env.sql_query(f"SELECT {cells} FROM {table}"), watermark)
 
-    def _by_casts(self, table_env: StreamTableEnvironment, path: str, schema: Schema) -> Table:
-        """Read strings with the reader below Flink's csv format, and cast them.
+    def _by_format(self, table_env: StreamTableEnvironment, path: str, schema: Schema) -> Table:
+        """Read with Flink's csv format, which reads types that are no text, and cannot leave out a line."""
+        name, values = type(self).__name__, self._values_of_all()
+        if values["ignoreFirstLine"]:
+            column = next(column for column in schema if cannot_be_text(column.type))
+            raise ConfigurationError(
+                f"{name}: ignoreFirstLine cannot be used with the column {column.name!r} of type {column.type.sql}: read it as "
+                "STRING, or remove the line from the file"
+            )
+        options = {
+            "connector": "filesystem",
+            "path": path,
+            "format": "csv",
+            "csv.field-delimiter": values["fieldDelimiter"],
+            "csv.quote-character": values["quoteChar"],
+            "csv.null-literal": "",
+        }
+        return _table_of(table_env, [f"{quoted(c.name)} {c.type.sql}" for c in schema], options)
 
-        The format itself cannot leave out a line, makes false of any string that is not "true", and takes no "T" in a time.
-        """
+    def _by_reader(self, table_env: StreamTableEnvironment, path: str, schema: Schema) -> Table:
+        """Read text with the reader below Flink's csv format."""
         from pyflink.common import WatermarkStrategy
         from pyflink.datastream.connectors.file_system import FileSource
         from pyflink.datastream.formats.csv import CsvReaderFormat, CsvSchema
 
-        for column in schema:
-            if column.type.is_array or column.type.kind is Kind.BYTES:
-                raise ConfigurationError(
-                    f"{type(self).__name__}: ignoreFirstLine cannot be used with the column {column.name!r} of type "
-                    f"{column.type.sql}: read it as STRING, or remove the line from the file"
-                )
         reader = CsvSchema.builder()
         for column in schema:
             reader.add_string_column(column.name)
@@ -96,27 +102,7 @@ class _CsvSource(CsvParams, Source):
         source = FileSource.for_record_stream_format(texts, path).build()
         stream_env, watermarks = execution_environment_of(table_env), WatermarkStrategy.no_watermarks()
         stream = stream_env.from_source(source, watermarks, f"CSV {shown(path)}")
-        view = f"akdl_csv_{next(_numbers)}"
-        table_env.create_temporary_view(view, table_env.from_data_stream(stream))
-        cells = ", ".join(f"{_cast(c)} AS {quoted(c.name)}" for c in schema)
-        return table_env.sql_query(f"SELECT {cells} FROM {view}")
-
-
-def _only_casts_can_read(schema: Schema) -> bool:
-    kinds = {Kind.BYTES if column.type.is_array else column.type.kind for column in schema}
-    return not kinds.isdisjoint({Kind.BOOLEAN, *_WITH_TIME}) and Kind.BYTES not in kinds
-
-
-def _cast(column: Column) -> str:
-    """Return the SQL that makes a value of a string. A CAST alone makes 3 of "3.7" and 0 of a DECIMAL that is no number."""
-    name, sql = quoted(column.name), column.type.cast_sql
-    if column.type.kind in INTEGERS:
-        return f"CAST(REPLACE({name}, '.', '?') AS {sql})"
-    if column.type.kind in _WITH_TIME:
-        return f"CAST(REPLACE({name}, 'T', ' ') AS {sql})"
-    if column.type.kind is Kind.DECIMAL:
-        return f"CASE WHEN CAST({name} AS DOUBLE) IS NOT NULL THEN CAST({name} AS {sql}) END"
-    return f"CAST({name} AS {sql})"
+        return table_env.from_data_stream(stream)
 
 
 class CsvSourceBatchOp(_CsvSource, BatchOperator):
@@ -138,9 +124,29 @@ class CsvSourceStreamOp(_CsvSource, StreamOperator):
     """A CSV file or a folder of them as a stream with an end, see `CsvSourceBatchOp`."""
 
 
+def _form(values: dict[str, Any]) -> CsvForm:
+    return CsvForm(
+        values["fieldDelimiter"],
+        values["quoteChar"],
+        values["rowDelimiter"],
+        tuple(values["nullLiteral"] or ()),
+        values["ignoreFirstLine"],
+        values["skipBlankLine"],
+    )
+
+
+def _or_null(column: Column, form: CsvForm) -> str:
+    """Return the SQL of a cell's text, null for literals of null."""
+    name = quoted(column.name)
+    if not form.null_literals or cannot_be_text(column.type):
+        return name
+    literals = ", ".join("'{}'".format(literal.replace("'", "''")) for literal in form.null_literals)
+    return f"CASE WHEN {name} IN ({literals}) THEN CAST(NULL AS STRING) ELSE {name} END"
+
+
 def _needs_help(path: str, values: dict[str, Any]) -> bool:
     """Whether this program has to read files itself."""
-    if path.startswith(("http://", "https://")) or values["lenient"] or values["rowDelimiter"] != "\n":
+    if path.startswith(("http://", "https://")) or values["lenient"] or values["rowDelimiter"] not in LINE_ENDS:
         return True
     if "://" in path or not values["skipBlankLine"]:
         return False
@@ -148,7 +154,14 @@ def _needs_help(path: str, values: dict[str, Any]) -> bool:
 
 
 def _files(path: str) -> list[str]:
-    return sorted(os.path.join(path, name) for name in os.listdir(path)) if os.path.isdir(path) else [path]
+    """Return a file, or all files below a folder but hidden ones, as Flink does."""
+    if not os.path.isdir(path):
+        return [path]
+    found = []
+    for parent, folders, names in os.walk(path):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        found += [os.path.join(parent, name) for name in names if not name.startswith((".", "_"))]
+    return sorted(found)
 
 
 def _has_blank_line(path: str) -> bool:
@@ -159,23 +172,12 @@ def _has_blank_line(path: str) -> bool:
         return has_blank_line(data)
 
 
-def _rows(where: str, file: str, schema: Schema, values: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+def _text(where: str, file: str) -> str:
     with open(file, encoding="utf-8-sig", newline="") as opened:
         try:
-            text = opened.read()
+            return opened.read()
         except UnicodeDecodeError as error:
             raise not_utf8(where, error) from None
-    return read_csv(
-        where,
-        text,
-        schema,
-        field_delimiter=values["fieldDelimiter"],
-        quote_char=values["quoteChar"],
-        row_delimiter=values["rowDelimiter"],
-        ignore_first_line=values["ignoreFirstLine"],
-        skip_blank_line=values["skipBlankLine"],
-        lenient=values["lenient"],
-    )
 
 
 class RandomTableSourceBatchOp(RandomTableParams, Source, BatchOperator):

@@ -84,7 +84,8 @@ MEANINGS: Dict[Kind, Meaning] = {
     Kind.DECIMAL: Meaning(
         STRING_FEATURE,
         BYTES,
-        {"DECIMAL": (10, 0), "DEC": (10, 0), "NUMERIC": (10, 0), "BIG_DEC": (38, 18), "BIGDECIMAL": (38, 18)},
+        # Without digits, as Alink's users write it: SQL's (10, 0) would round all numbers.
+        dict.fromkeys(("DECIMAL", "DEC", "NUMERIC", "BIG_DEC", "BIGDECIMAL"), (38, 18)),
     ),
     Kind.DATE: Meaning(INT64_FEATURE, INT32, {"DATE": ()}, "D"),
     Kind.TIME: Meaning(INT64_FEATURE, INT32, {"TIME": ()}, "ms", 3),

@@ -2707,6 +2707,7 @@ class CsvParams(WithParams):
         rowDelimiter: str = ...,
         skipBlankLine: bool = ...,
         lenient: bool = ...,
+        nullLiteral: Sequence[str] | str = ...,
         MLEnvironmentId: int = ...,
     ) -> None: ...
     def setFilePath(self, value: str) -> Self:
@@ -2765,6 +2766,12 @@ class CsvParams(WithParams):
 
     def getLenient(self) -> bool:
         """Take what cannot be read as null, instead of failing. (default False)"""
+
+    def setNullLiteral(self, value: Sequence[str] | str) -> Self:
+        """Text of cells that are null, as empty ones are: a string or several, or USUAL_NULLS, the list of pandas. (default ())"""
+
+    def getNullLiteral(self) -> list[str]:
+        """Text of cells that are null, as empty ones are: a string or several, or USUAL_NULLS, the list of pandas. (default ())"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""

@@ -59,6 +59,11 @@ def texts(value: Any) -> list[str]:
     return list(value)
 
 
+def text_or_texts(value: Any) -> list[str]:
+    """Take a string, or several."""
+    return [value] if isinstance(value, str) else texts(value)
+
+
 def names(value: Any) -> list[str]:
     """Take one or more different names."""
     expected = "a list of one or more different names"

@@ -17,6 +17,7 @@ from operators.params.checks import (
     some_seconds,
     stream_schema_text,
     text,
+    text_or_texts,
     time_zone,
 )
 from operators.params.param import Param
@@ -61,6 +62,11 @@ QUOTE_CHAR = Param("quoteChar", "str", "Character around fields that hold a deli
 IGNORE_FIRST_LINE = Param("ignoreFirstLine", "bool", "Leave out the first line of each file.", flag, False)
 ROW_DELIMITER = Param("rowDelimiter", "str", "What stands between rows.", any_text, "\n")
 SKIP_BLANK_LINE = Param("skipBlankLine", "bool", "Leave out lines that are empty or hold only spaces.", flag, True)
+NULL_LITERAL = Param(
+    "nullLiteral", "Sequence[str] | str",
+    "Text of cells that are null, as empty ones are: a string or several, or USUAL_NULLS, the list of pandas.",
+    text_or_texts, (), returns="list[str]",
+)  # fmt: skip
 LENIENT = Param("lenient", "bool", "Take what cannot be read as null, instead of failing.", flag, False)
 AK_TIME_ZONE = Param(
     "timeZone", "str",
@@ -77,7 +83,7 @@ RANDOM_STREAM = (
 )  # fmt: skip
 CSV = (
     CSV_PATH, SCHEMA_STR, FIELD_DELIMITER, QUOTE_CHAR, IGNORE_FIRST_LINE, ROW_DELIMITER, SKIP_BLANK_LINE, LENIENT,
-    ML_ENVIRONMENT_ID,
+    NULL_LITERAL, ML_ENVIRONMENT_ID,
 )  # fmt: skip
 PARQUET = (FILE_PATH, SCHEMA_STR, ML_ENVIRONMENT_ID)
 AK_SOURCE = (AK_PATH, AK_TIME_ZONE, ML_ENVIRONMENT_ID)

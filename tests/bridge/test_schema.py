@@ -34,7 +34,7 @@ def test_columns_as_text_can_be_read_again() -> None:
         ("a BYTE, b Short, c integer, d bool", [("a", "TINYINT"), ("b", "SMALLINT"), ("c", "INT"), ("d", "BOOLEAN")]),
         ("v ARRAY<FLOAT>", [("v", "ARRAY<FLOAT>")]),
         ("v array < decimal(5,2) not null > not null", [("v", "ARRAY<DECIMAL(5, 2) NOT NULL> NOT NULL")]),
-        ("d DECIMAL(10,2), e DECIMAL(3), f DECIMAL", [("d", "DECIMAL(10, 2)"), ("e", "DECIMAL(3, 0)"), ("f", "DECIMAL(10, 0)")]),
+        ("d DECIMAL(10,2), e DECIMAL(3), f DECIMAL", [("d", "DECIMAL(10, 2)"), ("e", "DECIMAL(3, 0)"), ("f", "DECIMAL(38, 18)")]),
         ("`odd, name` VARCHAR(20), `a``b` INT", [("odd, name", "VARCHAR(20)"), ("a`b", "INT")]),
         ("t TIMESTAMP(3), u TIMESTAMP, w TIMESTAMP_LTZ(3)", [("t", "TIMESTAMP(3)"), ("u", "TIMESTAMP(6)"), ("w", "TIMESTAMP_LTZ(3)")]),
         ("größe double", [("größe", "DOUBLE")]),

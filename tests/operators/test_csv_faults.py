@@ -9,6 +9,7 @@ import pytest
 from bridge.schema import Schema
 from operators import csv_faults
 from operators.csv_faults import CsvFiles, fault, remember
+from operators.csv_rows import CsvForm
 
 SCHEMA = "a INT, `b c` DOUBLE, d STRING, e DATE"
 TEXT = 'a,b c,d,e\n1,0.5,three,2025-01-01\n2,nan,x,\n\n4,,"two\nlines",2025-13-01\nthree,1,x,\n'
@@ -20,22 +21,21 @@ def path(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(csv_faults, "explain_java_errors", lambda explain: None)
     path = tmp_path / "own.csv"
     path.write_text(TEXT, encoding="utf-8")
-    remember(CsvFiles("Source", (str(tmp_path / "gone.csv"), str(path)), Schema.parse(SCHEMA), ",", '"', True))
+    remember(CsvFiles("Source", (str(tmp_path / "gone.csv"), str(path)), Schema.parse(SCHEMA), CsvForm(ignore_first_line=True)))
     return str(path)
 
 
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("NumberFormatException: For input string: 'three'. Invalid character found.", 7, "the column 'a': 'three' is no INT"),
+        (
+            "NumberFormatException: For input string: '? three'. Invalid character found.",
+            7,
+            "the column 'a': 'three' is no INT",
+        ),
         ('NumberFormatException: For input string: "nan"\n\tat java', 3, "the column 'b c': 'nan' is no DOUBLE"),
         ("DateTimeException: For input string: '2025-13-01'.", 6, "the column 'e': '2025-13-01' is no DATE"),
-        (
-            "RuntimeException: Fail to deserialize at field: e.\nCaused by: java.lang.IllegalArgumentException",
-            6,
-            "the column 'e': '2025-13-01' is no DATE",
-        ),
-        ("NumberFormatException: For input string: '3?7'", 6, "the column 'e'"),
+        ("DateTimeException: For input string: '? 2025-13-01'.", 6, "the column 'e': '2025-13-01' is no DATE"),
     ],
 )
 def test_the_cell_that_an_exception_names(path: str, text: str, line: int, words: str) -> None:

@@ -8,7 +8,16 @@ import pytest
 from pyflink.table import StreamTableEnvironment
 
 from bridge.exceptions import BridgeError, ConfigurationError
-from operators import AkSinkBatchOp, AkSourceBatchOp, BatchOperator, CsvSinkBatchOp, TableSinkBatchOp, TableSourceBatchOp
+from operators import (
+    AkSinkBatchOp,
+    AkSourceBatchOp,
+    BatchOperator,
+    CsvSinkBatchOp,
+    CsvSourceBatchOp,
+    MemSourceBatchOp,
+    TableSinkBatchOp,
+    TableSourceBatchOp,
+)
 from operators.ak_file import read_rows
 from operators.java_times import zone_of
 
@@ -51,6 +60,25 @@ def test_times_of_ak_files_are_in_a_time_zone(people: TableSourceBatchOp, tmp_pa
     ):
         BatchOperator.execute()
     assert [each.name for each in tmp_path.iterdir()] == ["t.ak"]
+
+
+def test_odd_cells_of_csv_files_come_back(people: TableSourceBatchOp, tmp_path: pathlib.Path) -> None:
+    source = MemSourceBatchOp([(1, float("nan"), float("-inf"))], "id INT, x DOUBLE, y FLOAT")
+    path = str(tmp_path / "odd.csv")
+    cells = {
+        "s STRING": "'a' || CHR(13) || 'b'", "x DOUBLE": "x", "y FLOAT": "y",
+        "d DECIMAL(38, 18)": "CAST(0.0000001 AS DECIMAL(38, 18))", "t TIME(3)": "TIME '01:02:03.500'", "b BOOLEAN": "id > 1",
+        "m TIMESTAMP(6)": "TIMESTAMP '1960-02-29 01:02:03.000001'", "`day d` DATE": "DATE '0001-01-01'", "n STRING": "'  '",
+    }  # fmt: skip
+    names = [each.rsplit(" ", 1)[0] if "DECIMAL" not in each else "d" for each in cells]
+    source.select(", ".join(f"{sql} AS {name}" for sql, name in zip(cells.values(), names))).link(CsvSinkBatchOp(filePath=path))
+    BatchOperator.execute()
+    for lenient in (False, True):
+        row = CsvSourceBatchOp(filePath=path, schemaStr=", ".join(cells), lenient=lenient).collectToDataframe().iloc[0]
+        assert (row.s, str(row.x), str(row.y), str(row.d), row.n) == ("a\rb", "nan", "-inf", "1.00000000000E-7", "  ")
+        assert list(map(str, (row.t, row.m, row["day d"], row.b))) == [
+            "01:02:03.500000", "1960-02-29 01:02:03.000001", "0001-01-01", "False"
+        ]  # fmt: skip
 
 
 def test_a_job_that_fails_leaves_no_file(people: TableSourceBatchOp, tmp_path: pathlib.Path) -> None:

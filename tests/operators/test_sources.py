@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 import decimal
 import pathlib
+import re
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +15,8 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from operators import (
+    USUAL_NULLS,
+    BatchOperator,
     CsvSourceBatchOp,
     CsvSourceStreamOp,
     MemSourceBatchOp,
@@ -148,6 +152,83 @@ def test_csv_that_this_program_reads(env: MLEnv, tmp_path: pathlib.Path) -> None
     assert sorted(map(str, zip(frame.a, frame.b))) == ["(1, 'x')", "(1, 'x')", "(2, None)", "(3, 'żółć')", "(None, 'z')"]
     with pytest.raises(ConfigurationError, match="CsvSourceBatchOp: .*odd.csv, line 1: expected 2 cells, got 3"):
         CsvSourceBatchOp(filePath=str(tmp_path / "odd.csv"), schemaStr="a INT, b STRING", rowDelimiter="\r").getColNames()
+
+
+CSV_FILES = pathlib.Path(__file__).parents[1] / "data" / "alink" / "csv"
+TIMES_ROW = ["2020-02-03", "10:11:12", "2020-02-03 10:11:12.345", "1.500000000000000000"]
+PLAIN = [["1", "1.5", "x", "True"], [None] * 4, ["3", None, "a,b", "False"], ["4", "1e+300", 'say "hi"', "True"],
+         ["5", "-0.0", "two", None], [None] * 4]  # fmt: skip
+# Each file with parameters and its rows as text; where an error is given, only lenient rows are these.
+READ: dict[str, tuple[dict[str, Any], list[list[Any]], str]] = {
+    "bool.csv": ({"schemaStr": "id INT, flag BOOLEAN, n INT"},
+                 [["1", "True", "5"], ["2", "True", "6"], ["3", "True", "7"], ["4", "False", "8"]], ""),
+    "crlf.csv": ({"schemaStr": "a STRING, b STRING"}, [["1", "a"], ["2", "b"]], ""),
+    "csv_plain.csv": ({"schemaStr": "a BIGINT, b DOUBLE, c STRING, d BOOLEAN"}, PLAIN, ""),
+    "csv_tab.csv": ({"schemaStr": "a BIGINT, b DOUBLE, c STRING, d BOOLEAN", "fieldDelimiter": "\t"}, PLAIN, ""),
+    "csv_times.csv": ({"schemaStr": "k INT, d DATE, t TIME, ts TIMESTAMP(3), de decimal, b BOOLEAN"},
+                      [["2", *TIMES_ROW, "True"], ["3", *TIMES_ROW, "False"]], ""),
+    "csv_vec.csv": ({"schemaStr": "v VECTOR, s VECTOR, t TENSOR, x DOUBLE, y DOUBLE"},
+                    [["1.0 2.0 3.0", "$4$0:0.5 2:1.0", "FLOAT#2,1#0.5 1.0 ", "0.5", "1.0"],
+                     ["0.1 0.2 -3.0", "1:2", "DOUBLE#2#0.1 0.2 ", "1.5", "2.0"]], ""),
+    "del.txt": ({"schemaStr": "a INT, b INT", "fieldDelimiter": ";", "rowDelimiter": "|"}, [["1", "2"], ["3", "4"]], ""),
+    "num.csv": ({"schemaStr": "a INT, b INT"}, [[None, "2"], [None, "3"], ["4", "5"]], "line 1: the column 'a': '1.0' is no INT"),
+    "q.csv": ({"schemaStr": "id INT, name STRING, x DOUBLE", "ignoreFirstLine": True},
+              [["1", "a,b", "1.5"], ["2", None, None], ["3", 'say "hi"', None], ["4", "  sp ", "2500.0"], ["5", "two\nlines", "1.0"]],
+              "line 5: the column 'x': 'abc' is no DOUBLE"),
+    "ragged.csv": ({"schemaStr": "a INT, b INT"}, [["1", "2"], ["3", None], ["4", "5"]], "line 2: expected 2 cells, got 1"),
+    "single.csv": ({"schemaStr": "a INT, b STRING", "quoteChar": "'"}, [["1", "a,b"], ["2", "it's"]], ""),
+    "t.csv": ({"schemaStr": "a INT, b DOUBLE, c BOOLEAN, d TIMESTAMP(3), e DATE, f DECIMAL(38, 2), g STRING", "nullLiteral": "a"},
+              [["1", "1.5", "True", "2020-01-02 03:04:05.000", "2020-01-02", "1.50", None], ["2", *[None] * 6],
+               ["3", None, "False", "2020-01-02 03:04:05.678", "2020-01-02", "100.00", None]], ""),
+    "tab.tsv": ({"schemaStr": "a INT, b INT", "fieldDelimiter": "\t"}, [["1", "2"], ["3", "4"]], ""),
+}  # fmt: skip
+
+
+@pytest.mark.flink
+def test_lenient_and_strict_readers_have_the_same_rules(env: MLEnv) -> None:
+    found: dict[tuple[str, bool], pd.DataFrame] = {}
+    for name, (params, _, error) in READ.items():
+        for lenient in (False, True):
+            source = CsvSourceBatchOp(filePath=str(CSV_FILES / name), lenient=lenient, **params)
+            if error and not lenient:
+                with pytest.raises(ConfigurationError, match=re.escape(error)):
+                    source.collectToDataframe()
+                continue
+            key = (name, lenient)
+            source.lazyCollectToDataframe(lambda frame, key=key: found.update({key: frame}))
+    BatchOperator.execute()
+    for (name, lenient), frame in found.items():
+        rows = [[None if pd.isna(cell) else str(cell) for cell in row] for row in frame.astype(object).values.tolist()]
+        assert [[cell and re.sub(r"(\d\.\d{3})000$", r"\1", cell) for cell in row] for row in rows] == [
+            [cell and cell.removesuffix(".000") for cell in row] for row in READ[name][1]
+        ], (name, lenient)
+
+
+@pytest.mark.flink
+def test_cells_that_are_null_by_their_text(env: MLEnv, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "r.csv").write_text("sex,mass\nMALE,3750\nNA,NA\n-,n/a\n", encoding="utf-8")
+    csv = {"filePath": str(tmp_path / "r.csv"), "ignoreFirstLine": True, "schemaStr": "sex STRING, mass INT"}
+    for lenient in (False, True):
+        frame = CsvSourceBatchOp(**csv, nullLiteral=[*USUAL_NULLS, "-"], lenient=lenient).collectToDataframe()
+        assert frame.sex.tolist() == ["MALE", None, None] and frame.mass.dropna().tolist() == [3750]
+    with pytest.raises(ConfigurationError, match=r"line 4: the column 'mass': 'n/a' is no INT; setNullLiteral\('n/a'\) makes"):
+        CsvSourceBatchOp(**csv).setNullLiteral("NA").collectToDataframe()
+
+
+@pytest.mark.flink
+def test_a_folder_with_an_odd_file(env: MLEnv, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "1.csv").write_text("1,2\n")
+    (tmp_path / "_SUCCESS").write_text("")
+    (tmp_path / ".1.crc").write_bytes(b"\xff")
+    csv = {"filePath": str(tmp_path), "schemaStr": "a INT, b INT"}
+    for lenient in (False, True):
+        assert CsvSourceBatchOp(**csv, lenient=lenient).collectToDataframe().values.tolist() == [[1, 2]]
+    odd = tmp_path / "odd.csv"
+    for text, words in (("1,2,3\n", "line 1: expected 2 cells, got 3"), ("\nx,1\n", "line 2: the column 'a': 'x' is no INT")):
+        odd.write_text(text)
+        with pytest.raises(ConfigurationError, match=re.escape(f"CsvSourceBatchOp: {odd}, {words}")):
+            CsvSourceBatchOp(**csv).collectToDataframe()
 
 
 @pytest.mark.flink

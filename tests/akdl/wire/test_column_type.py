@@ -44,7 +44,7 @@ TEXTS = [
     ("VARBINARY(3)", "VARBINARY(3)", STRING),
     ("BINARY", "BINARY(1)", STRING),
     ("decimal(5 ,2) NOT NULL", "DECIMAL(5, 2) NOT NULL", STRING),
-    ("NUMERIC", "DECIMAL(10, 0)", STRING),
+    ("NUMERIC", "DECIMAL(38, 18)", STRING),
     ("BIG_DEC", "DECIMAL(38, 18)", STRING),
     ("date", "DATE", INT64),
     ("TIME", "TIME", INT64),
