@@ -34,6 +34,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 from akdl.process.channel import Channel, ChannelError
 from akdl.process.failure import failure_of
 from akdl.process.parent import REFUSED_ROWS, exit_with_parent, kill_stopped_parent, take_settings
+from akdl.process.preflight import installed
 from akdl.process.private_file import private
 from akdl.process.proxies import bypass_proxies
 from akdl.rows.file_rows import FileRows
@@ -49,7 +50,8 @@ from akdl.runner.user_params import with_text
 from akdl.serving.check import write_checked_model
 from akdl.storage.files import is_remote
 from akdl.storage.log_folder import LogFolder
-from akdl.storage.model_archive import ModelError
+from akdl.storage.model_archive import ModelError, find_keras_file
+from akdl.user_code.keras_saves import LostModel, keras_3, prepare_saving
 from akdl.user_code.module import (
     ESTIMATOR_FUNCTIONS,
     KERAS,
@@ -62,7 +64,7 @@ from akdl.user_code.module import (
     kinds_in,
 )
 from akdl.user_code.oversights import Oversights
-from akdl.user_code.remedies import missing_column, missing_export
+from akdl.user_code.remedies import missing_column, missing_export, no_group
 from akdl.wire import Cluster, Failure, Hello, Outcome, Progress, Success, Task
 from akdl.wire.service import PROTOCOL
 
@@ -185,6 +187,8 @@ def _run_script(
     task_config = _task_config(task, cluster, rows, writer, channel, surroundings)
     if not isinstance(user_main, functools.partial):  # runners keep files of their own there
         oversights.watch_files([SAVED_MODEL, LATEST_CHECKPOINT])
+    if isinstance(task_config, TrainTaskConfig):
+        prepare_saving(task.main_script, task_config.saved_model_dir, keras_3(installed("keras"), os.environ))
     try:
         user_main(task_config)
     except SystemExit as leaving:
@@ -195,6 +199,11 @@ def _run_script(
         if missing:
             raise ScriptError(missing)
         task_config.reports.is_exporting = True
+        left = find_keras_file(task_config.saved_model_dir)
+        if left is not None:
+            from akdl.keras.saving import export_file
+
+            export_file(left)
         checkpoint, model_dir = _latest_checkpoint(task_config), task.model_dir or None
         write_checked_model(task_config.saved_model_dir, writer, checkpoint=checkpoint, model_dir=model_dir)
     writer.close()
@@ -325,13 +334,13 @@ def _failure_of(run: Callable[[], None], columns: Sequence[str]) -> Optional[Fai
     """Run the script and return what it raised, as data, with our own frames cut off the traceback."""
     try:
         run()
-    except (ScriptError, ModelError) as error:
+    except (ScriptError, ModelError, LostModel) as error:
         return Failure(type="ScriptError", message=str(error))
     except SystemExit as leaving:
         return _as_failure(leaving, f"the script called sys.exit({_shown_code(leaving)})")
     except BaseException as error:  # KeyboardInterrupt too: any way out of the script has to be reported
         failure = _as_failure(error)
-        failure.message += missing_column(error, columns)
+        failure.message = no_group(error) + failure.message + missing_column(error, columns)
         return failure
     return None
 

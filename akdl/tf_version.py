@@ -7,6 +7,12 @@ import re
 from typing import Any, Tuple
 
 LAST_WITH_ESTIMATOR = (2, 15)
+KERAS_FILES = (".keras", ".h5", ".hdf5")
+NO_GROUP_OF_KERAS_3 = (
+    "Keras 3 does not train with TensorFlow's strategies of several workers: train with the Keras runner (awf_* functions, see "
+    "docs/keras.md), or set envVars=['TF_USE_LEGACY_KERAS=1'] and install tf-keras, or choose an environment with TensorFlow "
+    "2.15 (pythonEnv), or set numWorkers=1 and numPSs=0"
+)
 
 
 class EstimatorMissing(RuntimeError):
@@ -35,6 +41,14 @@ def tf_version() -> Tuple[int, ...]:
 def is_tensorflow_2() -> bool:
     """Return whether TensorFlow is 2.0 or newer."""
     return tf_version() >= (2,)
+
+
+def is_keras_3() -> bool:
+    """Return whether `tf.keras` is Keras 3."""
+    import tensorflow as tf
+
+    version = str(getattr(tf.keras, "__version__", None) or getattr(tf.keras, "version", lambda: "2")())
+    return tf_version() >= (2, 16) and not version.startswith("2.")
 
 
 def require_estimator(what: str = "this script") -> Any:

@@ -18,7 +18,7 @@ from akdl.engine.strategy import is_parameter_server_strategy, sum_over_workers
 from akdl.engine.watch import Watch
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
-from akdl.tf_version import tf_version
+from akdl.tf_version import is_keras_3
 
 KEYS = {"seed"}
 
@@ -188,7 +188,7 @@ class _Saved:
         self.folder, self._is_chief, self._options = folder, is_chief, options
         self.progress = _Progress()
         folder.fetch()
-        if tf_version() >= (2, 16):  # Keras 3 restores no variables that are made later
+        if is_keras_3():  # Keras 3 restores no variables that are made later
             model.optimizer.build(model.trainable_variables)
         self._checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer, progress=self.progress)
         # Values that the workers hold together are read by all of them, so all write, and the others to no purpose.

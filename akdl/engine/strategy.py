@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 import tensorflow as tf
 
 from akdl.runner.config import TaskConfig
-from akdl.tf_version import is_tensorflow_2, tf_version
+from akdl.tf_version import NO_GROUP_OF_KERAS_3, is_keras_3, is_tensorflow_2, tf_version
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +55,16 @@ def is_parameter_server_strategy(strategy: Any) -> bool:
     """Return whether a strategy is the one of TensorFlow 2 for parameter servers."""
     kind: Optional[type] = None if tf_version() < (2, 4) else _named("ParameterServerStrategy")
     return kind is not None and isinstance(strategy, kind)
+
+
+def require_keras_for(strategy: Any) -> None:
+    """Refuse to train a Keras model under a strategy of several workers, where Keras cannot; its own error speaks of tensors.
+
+    Raises:
+        ValueError: `tf.keras` is Keras 3.
+    """
+    if is_keras_3() and (is_parameter_server_strategy(strategy) or sum_over_workers(strategy) is not None):
+        raise ValueError(NO_GROUP_OF_KERAS_3)
 
 
 def sum_over_workers(strategy: Any) -> Optional[Callable[[Sequence[float]], List[float]]]:

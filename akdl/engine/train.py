@@ -42,12 +42,12 @@ from akdl.engine.inputs import (
 )
 from akdl.engine.keras_fit import Plan, fit, steps_per_execution
 from akdl.engine.run_config import generate_run_config
-from akdl.engine.strategy import is_parameter_server_strategy
+from akdl.engine.strategy import is_parameter_server_strategy, require_keras_for
 from akdl.features import parse_examples
 from akdl.runner.config import TaskConfig
 from akdl.runner.context import TFContext
 from akdl.storage.model_archive import find_saved_model
-from akdl.tf_version import require_estimator, tf_version
+from akdl.tf_version import is_keras_3, require_estimator
 
 Config = Mapping[str, Any]
 InputFn = Callable[..., Any]
@@ -200,12 +200,14 @@ def train_keras_model(
         What `model.fit` returns.
 
     Raises:
-        ValueError: A config is wrong, or a worker without rows is to train with parameter servers.
+        ValueError: A config is wrong, a worker without rows is to train with parameter servers, or Keras 3 in a group.
     """
+    strategy = getattr(model, "distribute_strategy", None)
+    require_keras_for(strategy)
     steps, export_dir = train_config.get("steps_per_epoch"), _export_dir(export_config or {}, task_config)
     train_config = dict(train_config, weight_col=input_config.get("weight_col"))
     epochs = int(_required(train_config, "num_epochs"))
-    by_servers = is_parameter_server_strategy(getattr(model, "distribute_strategy", None))
+    by_servers = is_parameter_server_strategy(strategy)
     if by_servers:
         data, steps = _input_by_workers(input_config, train_config, task_config)
         input_fn, valid_fn = (lambda seed: data), None
@@ -392,7 +394,7 @@ def _serving_fn(module: Any, export_config: Config) -> Callable[[], Any]:
 
 
 def _save_keras(model: Any, path: str) -> None:
-    if tf_version() >= (2, 16):  # Keras 3 keeps its models out of tf.saved_model
+    if is_keras_3():  # it keeps its models out of tf.saved_model
         model.export(path)
     else:
         tf.saved_model.save(model, path)

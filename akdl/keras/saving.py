@@ -12,13 +12,7 @@ from akdl.keras.functions import CallbackError, UserModule
 from akdl.keras.saved_function import SavedFunction
 from akdl.keras.workers import Group
 from akdl.storage.model_archive import ModelError, find_saved_model
-from akdl.tf_version import tf_version
-
-
-def is_keras_3() -> bool:
-    """Return whether `tf.keras` is Keras 3."""
-    version = str(getattr(tf.keras, "__version__", None) or getattr(tf.keras, "version", lambda: "2")())
-    return tf_version() >= (2, 16) and not version.startswith("2.")
+from akdl.tf_version import is_keras_3
 
 
 def model_to_save(user: UserModule, trained: Any) -> Any:
@@ -69,16 +63,30 @@ def save_model(model: Any, path: str, group: Group, features: Any = None) -> Opt
     # Saving reads variables that the workers hold together, so all of them have to take part.
     with tempfile.TemporaryDirectory(prefix=".akdl-model-", dir=parent if group.is_chief else None) as folder:
         unfinished = os.path.join(folder, "model")
-        if is_keras_3():
-            _export(model, unfinished, features)
-        else:
-            model.save(unfinished, save_format="tf", include_optimizer=False)
+        _write(model, unfinished, features)
         if not group.is_chief:
             return None
         if os.path.isdir(path):
             os.rmdir(path)
         os.rename(unfinished, path)
     return path
+
+
+def export_file(path: str) -> str:
+    """Write the model in a file of Keras as a SavedModel into a folder next to it, and return the folder.
+
+    Raises:
+        ModelError: This Keras does not load it, or does not export it.
+    """
+    folder = f"{path}.export"
+    try:
+        _write(_load_file(path), folder)
+    except Exception as error:  # Keras raises a great many types here
+        raise ModelError(
+            f"the script has left {os.path.basename(path)} in task_config.saved_model_dir, which cannot be exported here: "
+            f"{type(error).__name__}: {error}. Export the trained model itself: model.export(task_config.saved_model_dir)"
+        ) from error
+    return folder
 
 
 def require_models(user: UserModule, named: Sequence[Mapping[str, str]]) -> None:
@@ -162,6 +170,13 @@ def _load_model_takes_folders(name: str) -> Iterator[None]:
 
 def _knows_its_inputs(model: Any) -> bool:
     return bool(getattr(model, "inputs", None))
+
+
+def _write(model: Any, path: str, features: Any = None) -> None:
+    if is_keras_3():
+        _export(model, path, features)
+    else:
+        model.save(path, save_format="tf", include_optimizer=False)
 
 
 def _export(model: Any, path: str, features: Any) -> None:

@@ -88,7 +88,7 @@ def main() -> None:
 
 def _version(module: str, packages: Tuple[str, ...]) -> Optional[str]:
     for package in packages:
-        version = _installed(package)
+        version = installed(package)
         if version is not None:
             return version
     try:
@@ -97,7 +97,8 @@ def _version(module: str, packages: Tuple[str, ...]) -> Optional[str]:
         return None
 
 
-def _installed(package: str) -> Optional[str]:
+def installed(package: str) -> Optional[str]:
+    """Return the version of a package, without importing it; None where it is not installed."""
     if sys.version_info < (3, 8):
         import pkg_resources
 

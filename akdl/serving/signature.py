@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from akdl.serving.errors import SignatureError
 from akdl.storage.model_archive import ModelError, find_saved_model
@@ -99,7 +99,7 @@ def resolve(folder: str, tag: str, key: str) -> Tuple[Tuple[str, ...], Signature
     return tags, signatures[key]
 
 
-def find_tensor(tensors: Iterable[TensorDescription], key: str, what: str, signature: Signature) -> TensorDescription:
+def find_tensor(tensors: Sequence[TensorDescription], key: str, what: str, signature: Signature) -> TensorDescription:
     """Return the one of `tensors` that is called `key`.
 
     Raises:
@@ -108,7 +108,10 @@ def find_tensor(tensors: Iterable[TensorDescription], key: str, what: str, signa
     for tensor in tensors:
         if tensor.key == key:
             return tensor
-    raise SignatureError(f"the model has no {what} {key!r}; its signature is {signature}")
+    renamed = ""
+    if what == "input" and "inputs" in {tensor.key for tensor in tensors}:
+        renamed = ". Keras 3 loses the names of inputs in tf.saved_model.save: write model.export(task_config.saved_model_dir)"
+    raise SignatureError(f"the model has no {what} {key!r}; its signature is {signature}{renamed}")
 
 
 def _parse(folder: str) -> Any:

@@ -25,6 +25,7 @@ from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Mapping, O
 
 from akdl.storage.archive import ArchiveError, unpack_archive
 from akdl.storage.limits import TEXT
+from akdl.tf_version import KERAS_FILES
 
 CHUNK_BYTES = 1 << 20  # Alink's; a reader of ours relies on it to place a chunk before it has the ones in front
 MANIFEST = "akdl_manifest.json"
@@ -61,6 +62,18 @@ def find_saved_model(folder: str) -> str:
             " or ".join(SAVED_MODEL_FILES), folder, ", ".join(names) or "nothing"
         )
     )
+
+
+def find_keras_file(folder: str) -> Optional[str]:
+    """Return the one file of Keras with a model in `folder`; None where there is none, or several, or a SavedModel.
+
+    Files of weights alone are no models.
+    """
+    names = os.listdir(folder)
+    found = [name for name in names if name.endswith(KERAS_FILES) and not name.endswith(".weights.h5")]
+    if len(found) != 1 or _is_saved_model(folder) or any(_is_saved_model(os.path.join(folder, name)) for name in names):
+        return None
+    return os.path.join(folder, found[0])
 
 
 def pack(

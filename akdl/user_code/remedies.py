@@ -2,12 +2,15 @@
 
 import os
 import re
+import sys
 from typing import Optional, Sequence
 
 from akdl.near_names import near
+from akdl.tf_version import NO_GROUP_OF_KERAS_3
 
 _SHOWN = 20
 _OF_A_SAVED_MODEL = {"saved_model.pb", "saved_model.pbtxt"}
+_IN_A_GROUP = re.compile(r"PerReplica[\s\S]*unsupported type|ClusterCoordinator\.create_per_worker_dataset")
 _MISSING_FEATURE = re.compile(r"Feature: (\S+) \(data type: [^)]*\) is required but could not be found")
 
 
@@ -36,6 +39,17 @@ def missing_column(error: BaseException, columns: Sequence[str]) -> str:
     return f" ({question}the rows have {listed})"
 
 
+def no_group(error: BaseException) -> str:
+    """Return the sentence in front of an error of Keras 3 in a group, which speaks of types of tensors; "" for other errors.
+
+    Args:
+        error: What the script raised.
+    """
+    keras = sys.modules.get("keras")
+    is_keras_3 = str(getattr(keras, "__version__", "")).startswith("3.")
+    return f"{NO_GROUP_OF_KERAS_3}. Keras itself says: " if is_keras_3 and _IN_A_GROUP.search(str(error)) else ""
+
+
 def missing_export(folder: str, work_dir: str) -> str:
     """Return what to say of a training that has left no SavedModel where it belongs; "" where there is something.
 
@@ -53,5 +67,5 @@ def missing_export(folder: str, work_dir: str) -> str:
             break
     return (
         "the script has left no SavedModel in task_config.saved_model_dir: export the trained model there, as with "
-        f"tf.saved_model.save(model, task_config.saved_model_dir){elsewhere}"
+        f"model.export(task_config.saved_model_dir){elsewhere}"
     )

@@ -45,23 +45,23 @@ def train(task_config):
     import tensorflow as tf
 
     def with_label(row):
-        return row, tf.where(row.pop("churned") == "yes", 1.0, 0.0)
+        return row, {"churns": tf.where(row.pop("churned") == "yes", 1.0, 0.0)}
 
     rows = task_config.tf_context.batches(32, defaults=DEFAULTS, shuffle_rows=1000, num_epochs=8).map(with_label)
     age = tf.keras.Input([], name="age", dtype=tf.int64)
     plan = tf.keras.Input([], name="plan", dtype=tf.string)
     calls = tf.keras.Input([], name="calls", dtype=tf.int64)
     features = [
-        tf.cast(age, tf.float32)[:, tf.newaxis] / 50 - 1,
-        tf.keras.layers.StringLookup(vocabulary=PLANS, output_mode="one_hot")(plan[:, tf.newaxis]),
-        tf.cast(calls, tf.float32)[:, tf.newaxis] / 3,
+        tf.keras.layers.Rescaling(1 / 50, offset=-1)(tf.keras.layers.Reshape([1])(age)),
+        tf.keras.layers.StringLookup(vocabulary=PLANS, output_mode="one_hot")(tf.keras.layers.Reshape([1])(plan)),
+        tf.keras.layers.Rescaling(1 / 3)(tf.keras.layers.Reshape([1])(calls)),
     ]
-    hidden = tf.keras.layers.Dense(16, "relu")(tf.concat(features, axis=1))
+    hidden = tf.keras.layers.Dense(16, "relu")(tf.keras.layers.Concatenate()(features))
     churns = tf.keras.layers.Dense(1, "sigmoid", name="churns")(hidden)
-    model = tf.keras.Model([age, plan, calls], churns)
-    model.compile(tf.keras.optimizers.Adam(0.02), "binary_crossentropy", ["accuracy"])
+    model = tf.keras.Model({"age": age, "plan": plan, "calls": calls}, {"churns": churns})
+    model.compile(tf.keras.optimizers.Adam(0.02), "binary_crossentropy", metrics=["accuracy"])
     model.fit(rows, verbose=0)
-    model.save(task_config.saved_model_dir)
+    model.export(task_config.saved_model_dir)
 
 
 FEATURES = ["age", "plan", "calls"]

@@ -43,7 +43,7 @@ def train(task_config):
     layers = tf.keras.layers
 
     def with_label(row):
-        return row, row.pop("clicked")
+        return row, {"probability": row.pop("clicked")}
 
     rows = task_config.tf_context.batches(64, shuffle_rows=2000, num_epochs=5).map(with_label)
     visitor = tf.keras.Input([], name="visitor", dtype=tf.string)
@@ -51,14 +51,15 @@ def train(task_config):
     hour = tf.keras.Input([], name="hour", dtype=tf.int64)
     who = layers.StringLookup(vocabulary=GROUPS)(visitor)
     what = layers.StringLookup(vocabulary=ADS)(ad)
-    crossed = layers.CategoryEncoding(num_tokens=36, output_mode="one_hot")((who * 6 + what)[:, tf.newaxis])
-    wide = layers.Dense(1, use_bias=False)(crossed)
-    embedded = [layers.Embedding(6, 4)(who), layers.Embedding(6, 4)(what), tf.cast(hour, tf.float32)[:, tf.newaxis] / 24]
-    deep = layers.Dense(1)(layers.Dense(16, "relu")(tf.concat(embedded, axis=1)))
-    model = tf.keras.Model([visitor, ad, hour], layers.Activation("sigmoid", name="probability")(wide + deep))
+    pair = layers.Reshape([1])(who * 6 + what)
+    wide = layers.Dense(1, use_bias=False)(layers.CategoryEncoding(num_tokens=36, output_mode="one_hot")(pair))
+    embedded = [layers.Embedding(6, 4)(who), layers.Embedding(6, 4)(what), layers.Rescaling(1 / 24)(layers.Reshape([1])(hour))]
+    deep = layers.Dense(1)(layers.Dense(16, "relu")(layers.Concatenate()(embedded)))
+    probability = layers.Activation("sigmoid", name="probability")(wide + deep)
+    model = tf.keras.Model({"visitor": visitor, "ad": ad, "hour": hour}, {"probability": probability})
     model.compile(tf.keras.optimizers.Adam(0.01), "binary_crossentropy")
     model.fit(rows, verbose=0)
-    model.save(task_config.saved_model_dir)
+    model.export(task_config.saved_model_dir)
 
 
 def loss(clicked, probability):

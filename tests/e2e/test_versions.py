@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import runpy
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from operators import (
     MLEnv,
     StreamOperator,
+    TaskError,
     TensorFlow2BatchOp,
     TensorFlow2StreamOp,
     TensorFlowBatchOp,
@@ -29,6 +31,8 @@ from operators import (
     useLocalEnv,
 )
 from tests.e2e.jobs import SCRIPTS, points, sequence
+from tests.e2e.test_examples import check_output
+from tests.support.page_blocks import run_page
 from tests.support.tensorflows import NEWEST, TF_1
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow, pytest.mark.own_processes]
@@ -141,3 +145,70 @@ def test_both_in_one_job() -> None:
     found = halfway.select("id, y AS x").link(two).collectToDataframe()
     assert sorted(zip(found.id, found.y)) == [(number, 4.0 * number + 3) for number in range(20)]
     assert all(map(New.is_right, found.version))
+
+
+@pytest.mark.parametrize("example", ["own_data", "wide_and_deep"])
+def test_examples_run_with_keras_3(
+    example: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TF231_PYTHON_ENV_PATH", NEWEST.python())
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(ROOT / "examples" / example / "job.py"), run_name="__main__")
+    check_output(example, capsys.readouterr().out)
+
+
+def test_the_first_steps_run_with_keras_3(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TF231_PYTHON_ENV_PATH", NEWEST.python())
+    monkeypatch.chdir(tmp_path)
+    assert run_page(ROOT / "docs" / "first_steps.md", tmp_path / "page") == []
+
+
+def save_a_file(task_config: Any) -> None:
+    import tensorflow as tf
+
+    x = tf.keras.Input([1], name="x0")
+    model = tf.keras.Model({"x0": x}, {"y": tf.keras.layers.Rescaling(3.0, name="y")(x)})
+    model.save(task_config.saved_model_dir + "/trained.keras")
+
+
+def save_into_a_folder(task_config: Any) -> None:
+    import tensorflow as tf
+
+    model = tf.keras.Sequential([tf.keras.Input([1], name="x0"), tf.keras.layers.Dense(1)])
+    raise AssertionError("the training has begun")
+    model.save(task_config.saved_model_dir)
+
+
+def fit_in_step(task_config: Any) -> None:
+    import tensorflow as tf
+
+    from akdl.engine.strategy import choose_strategy
+    from akdl.engine.train import train_keras_model
+
+    with choose_strategy(task_config).scope():
+        model = tf.keras.Sequential([tf.keras.Input([1], name="x0"), tf.keras.layers.Dense(1)])
+    train_keras_model(model, {}, {}, task_config)
+
+
+def train_on_newest(script: Any, **params: Any) -> Any:
+    op = TF2TableModelTrainBatchOp(mainScriptFile=script, pythonEnv=NEWEST.python(), numPSs=0, **params)
+    return points(getMLEnv().btenv, 8).link(op)
+
+
+def test_a_file_of_keras_becomes_a_model() -> None:
+    predict = TFTableModelPredictBatchOp(outputSchemaStr="y FLOAT", selectedCols=["x0"])
+    found = predict.linkFrom(train_on_newest(save_a_file, numWorkers=1), points(getMLEnv().btenv, 8)).collectToDataframe()
+    assert len(found) == 8 and list(found.y) == pytest.approx(list(3 * found.x0), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("script", "workers", "told"),
+    [
+        (save_into_a_folder, 1, r"line \d+: Keras 3[\d.]+ does not save a model into a folder.* write model.export"),
+        (fit_in_step, 2, "Keras 3 does not train with TensorFlow's strategies of several workers: .*TF_USE_LEGACY_KERAS=1"),
+    ],
+    ids=["folder", "group"],
+)
+def test_keras_3_is_refused_before_the_training(script: Any, workers: int, told: str) -> None:
+    with pytest.raises(TaskError, match=told):
+        train_on_newest(script, numWorkers=workers).collectToDataframe()

@@ -81,7 +81,7 @@ def wide_deep_by_hand(seed: int, batches: list[Any]) -> tuple[list[Any], list[An
 
 def save(model: Any, path: Path) -> str:
     """Write a SavedModel as this version of Keras does."""
-    from akdl.keras.saving import is_keras_3
+    from akdl.tf_version import is_keras_3
 
     if is_keras_3():
         model.export(str(path), verbose=False)

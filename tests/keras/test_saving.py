@@ -32,8 +32,8 @@ def test_load_model_takes_a_saved_model(tmp_path: Path) -> None:
 
 
 def test_a_function_that_fails_is_named(tmp_path: Path) -> None:
-    from akdl.keras.saving import is_keras_3
     from akdl.storage.model_archive import ModelError
+    from akdl.tf_version import is_keras_3
 
     def fails(path: str, name: str) -> Any:
         raise RuntimeError("no such format")
@@ -44,3 +44,34 @@ def test_a_function_that_fails_is_named(tmp_path: Path) -> None:
     assert (".keras and .h5" in str(raised.value)) == is_keras_3()
     with pytest.raises(ModelError, match="returned None for ranker, expected a model"):
         load_with(lambda path, name: None, str(tmp_path))
+
+
+@pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file:UserWarning")
+@pytest.mark.parametrize("name", ["model.keras", "model.h5"])
+def test_a_file_of_keras_is_exported_with_the_names_of_its_inputs(tmp_path: Path, name: str) -> None:
+    import tensorflow as tf
+
+    from akdl.keras.saving import export_file
+    from akdl.serving.signature import resolve
+    from akdl.storage.model_archive import find_keras_file, find_saved_model
+
+    inputs = {key: tf.keras.Input([1], name=key) for key in ("width", "height")}
+    sums = tf.keras.layers.Add(name="sums")([inputs["width"], inputs["height"]])
+    tf.keras.Model(inputs, {"sums": sums}).save(str(tmp_path / name))
+    file = find_keras_file(str(tmp_path))
+    assert file == str(tmp_path / name)
+    folder = export_file(file)
+    assert find_saved_model(str(tmp_path)) == folder and find_keras_file(str(tmp_path)) is None
+    _, signature = resolve(folder, "serve", "serving_default")
+    assert {each.key for each in signature.inputs} == {"width", "height"} and [each.key for each in signature.outputs] == [
+        "sums"
+    ]
+
+
+def test_a_file_that_is_no_model(tmp_path: Path) -> None:
+    from akdl.keras.saving import export_file
+    from akdl.storage.model_archive import ModelError
+
+    (tmp_path / "model.keras").write_text("no zip")
+    with pytest.raises(ModelError, match="has left model.keras in task_config.saved_model_dir, which cannot be exported here"):
+        export_file(str(tmp_path / "model.keras"))

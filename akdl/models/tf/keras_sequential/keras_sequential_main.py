@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from akdl.engine.epoch_end import EpochEnd
 from akdl.engine.inputs import get_columns_parser
-from akdl.engine.strategy import choose_strategy, sum_over_workers
+from akdl.engine.strategy import choose_strategy, require_keras_for, sum_over_workers
 from akdl.features import feature_spec, unsharded
 from akdl.models.tf.keras_sequential.layer_text import OPTIMIZERS, make, parse_call
 from akdl.rows.batches import with_length
@@ -51,6 +51,7 @@ def main(task_config: TrainTaskConfig) -> None:
     if params.get("seed") is not None:
         tf.keras.utils.set_random_seed(int(params["seed"]))  # Keras has a generator of its own beside TensorFlow's
     strategy = choose_strategy(task_config)
+    require_keras_for(strategy)
     labels = _labels(task_config) if params["labels"] else None
     shape = first_shape(task_config.tf_context.rows, params["tensorCol"])
     if shape is None:

@@ -1,0 +1,89 @@
+"""Calls of a script that save a model in a form that its Keras does not write, found before the training."""
+
+import ast
+import os
+from typing import Iterator, Mapping, Optional
+
+from akdl.tf_version import KERAS_FILES, parse_version
+
+_OTHER_WAYS = ("tf_keras", "TF_USE_LEGACY_KERAS", "def save(", "def save_model(")  # Keras 2, or a save of the script's own
+_BRANCHES = (ast.If, ast.IfExp, ast.Try, ast.While)
+
+
+class LostModel(ValueError):
+    """The script would lose its model after the training; the message says where and what to write."""
+
+
+def keras_3(version: Optional[str], environment: Mapping[str, str]) -> str:
+    """Return the version of Keras 3 that `tf.keras` will be; "" where it will be Keras 2.
+
+    Args:
+        version: Of the package keras; None where it is not installed.
+        environment: Variables of this process.
+    """
+    is_legacy = environment.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
+    return "" if version is None or is_legacy or parse_version(version) < (3,) else version
+
+
+def prepare_saving(main_script: str, saved_model_dir: str, version: str) -> None:
+    """Make the folder for a script that saves a file of Keras, which needs it, before the script runs.
+
+    Args:
+        main_script: Path of the script.
+        saved_model_dir: The folder.
+        version: See `keras_3`.
+
+    Raises:
+        LostModel: See `lost_model`.
+    """
+    with open(main_script, encoding="utf-8", errors="replace") as file:
+        source = file.read()
+    if saves_file(source):
+        os.makedirs(saved_model_dir, exist_ok=True)
+    lost = lost_model(source, os.path.basename(main_script), version)
+    if lost:
+        raise LostModel(lost)
+
+
+def lost_model(source: str, name: str, version: str) -> str:
+    """Return why the model of a script would be lost after its training; "" where nothing speaks for it.
+
+    Args:
+        source: The text of the script.
+        name: Its file name.
+        version: See `keras_3`.
+    """
+    if not version or any(word in source for word in _OTHER_WAYS):
+        return ""
+    line = next((call.lineno for call in _always_run(ast.parse(source)) if _saves_folder(call)), None)
+    if line is None:
+        return ""
+    return (
+        f"{name}, line {line}: Keras {version} does not save a model into a folder, so this call would fail after training: "
+        "write model.export(task_config.saved_model_dir), which Keras 2.13 and newer take too"
+    )
+
+
+def saves_file(source: str) -> bool:
+    """Whether a script names a file of Keras, for which its folder has to be there."""
+    return any(f"{ending}{quote}" in source for ending in KERAS_FILES for quote in "\"'")
+
+
+def _always_run(tree: ast.AST) -> Iterator[ast.Call]:
+    """Yield the calls of a script except those in branches, which may be for another Keras."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Call):
+            yield node
+        if not isinstance(node, _BRANCHES):
+            yield from _always_run(node)
+
+
+def _saves_folder(call: ast.Call) -> bool:
+    """Whether it is `model.save(FOLDER)` or `save_model(model, FOLDER)`."""
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    place = {"save": 0, "save_model": 1}.get(name)
+    return place is not None and len(call.args) > place and _is_saved_model_dir(call.args[place])
+
+
+def _is_saved_model_dir(value: ast.AST) -> bool:
+    return "saved_model_dir" in (getattr(value, "attr", ""), getattr(value, "id", ""))
