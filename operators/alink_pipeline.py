@@ -37,7 +37,7 @@ def read_alink_pipeline(path: str, trusted: bool) -> list[dict[str, Any]]:
         (text,) = described
         nodes = json.loads(json.loads(text.split(_DELIMITER)[0])["stages"])
         return [_stage(path, number, node, rows, trusted) for number, node in enumerate(nodes) if _is_stage(node)]
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         if isinstance(error, (ModelError, FileError)):
             raise ConfigurationError(f"{path}: {error}") from None
         raise ConfigurationError(f"{path} is no pipeline of Alink; an AkSourceBatchOp reads it as a table") from None

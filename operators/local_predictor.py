@@ -153,7 +153,7 @@ def read_pipeline(path: str, folder: str, trusted: bool) -> list[dict[str, Any]]
                     shutil.copyfileobj(Counted(source, counter), copy)
                 stage["model"] = target
         return stages
-    except (OSError, KeyError, TypeError, ValueError) as error:
+    except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigurationError(f"{path} is no saved pipeline model: {error}") from None
 
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 
-from akdl.masking import login_of
+from akdl.masking import login_of, masked, shown
 from akdl.storage.files import FileError, fetch, is_remote, local_path, name_of
 from akdl.storage.limits import RECORD
 from bridge.member.status import ENDED, EXPORTING, FEEDING, JOINING, STARTING, TRAINING, MemberStatus
@@ -54,12 +54,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         text = _read(given.record)
         page = page_of(read_record(text))
-    except (OSError, FileError, ValueError, KeyError) as error:
-        sys.stderr.write(f"cannot read the record {name_of(given.record)}: {error}\n")
+    except (OSError, FileError, ValueError) as error:
+        sys.stderr.write(f"cannot read the record {shown(given.record)}: {masked(str(error), given.record)}\n")
         return 1
     path = given.page or os.path.splitext(name_of(given.record))[0] + ".html"
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(page)
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(page)
+    except OSError as error:
+        sys.stderr.write(f"cannot write the page {path}: {error.strerror}\n")
+        return 1
     print(path)
     return 0
 

@@ -22,6 +22,7 @@ SUFFIXES = (".zip", ".tar.gz", ".tgz")  # of files that are unpacked without bei
 
 _COPY_BYTES = 1 << 20
 _NAME_BYTES = 255  # of one part of a path, in all usual file systems
+_PATH_BYTES = 4096  # of a whole path, on Linux
 _END_BYTES = 22 + 65535  # of a zip file: the record at its end, with the longest comment
 _TARGET_BYTES = 4096  # of a link
 _HEADER_BYTES = 1 << 20  # of a tar file's extended headers, which are read as a whole
@@ -217,6 +218,8 @@ class _Unpacking:
             raise ArchiveError(f"it has an entry whose name is longer than {_NAME_BYTES} bytes: {name[:40]!r}...")
         if not all(parts) or "\\" in name or {".", ".."} & set(parts) or re.match("[A-Za-z]:", name):
             raise ArchiveError(f"it has an entry that would leave its folder: {name!r}")
+        if len(os.fsencode(self._path(name))) >= _PATH_BYTES:
+            raise ArchiveError(f"it has an entry whose path is longer than {_PATH_BYTES} bytes: {name[:40]!r}...")
         if name in self._names:
             raise ArchiveError(f"it has the entry {name!r} twice")
         self._names.add(name)

@@ -23,12 +23,13 @@ def read_config(path: str) -> Dict[str, Any]:
     Raises:
         ConfigError: It is no JSON, or no object; the message has the line.
     """
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
     try:
-        config = json.loads(text)
+        with open(path, encoding="utf-8") as file:
+            config = json.loads(file.read())
     except json.JSONDecodeError as error:
         raise ConfigError(os.path.basename(path), [f"line {error.lineno}, column {error.colno}: {error.msg}"]) from error
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(os.path.basename(path), [f"expected JSON as UTF-8: {error}"]) from None
     if not isinstance(config, dict):
         raise ConfigError(os.path.basename(path), [f"expected an object, got {named(config)}"])
     return config
@@ -42,7 +43,7 @@ def set_value(config: MutableMapping[str, Any], path: str, text: str) -> None:
     """
     try:
         value = json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         value = text
     parts = path.split(".")
     place: Any = config

@@ -16,6 +16,9 @@ STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED = "starting", "joining", 
 PHASES = (STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED)  # in this order
 
 
+_LARGEST = 2**63  # of counts, bytes and seconds
+
+
 @dataclass(frozen=True)
 class MemberStatus:
     """A member at a moment.
@@ -75,13 +78,32 @@ class MemberStatus:
         Raises:
             ValueError: It is no such line.
         """
-        found: Any = json.loads(text)
-        known = {each.name for each in dataclasses.fields(MemberStatus)}
         try:
-            status = MemberStatus(**{name: value for name, value in found.items() if name in known})
-            return dataclasses.replace(status, lines=tuple(status.lines))
-        except (AttributeError, TypeError) as error:
+            found: Any = json.loads(text)
+            example = MemberStatus("", 0, "")
+            known = {each.name: getattr(example, each.name) for each in dataclasses.fields(MemberStatus)}
+            entries = {name: value for name, value in found.items() if name in known}
+            wrong = next((name for name, value in entries.items() if not _is_like(value, known[name], name == "metrics")), None)
+            if wrong is not None:
+                raise ValueError(f"no status of a member: the entry {wrong!r} is {entries[wrong]!r:.60}")
+            return MemberStatus(**{**entries, "lines": tuple(entries.get("lines", ()))})
+        except (AttributeError, TypeError, RecursionError) as error:
             raise ValueError(f"no status of a member: {text[:100]!r}") from error
+
+
+def _is_like(value: Any, example: Any, is_open: bool) -> bool:
+    """Whether a value of JSON has the type of an example. Open ones may hold None and what is no finite number."""
+    if isinstance(example, tuple):
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    if isinstance(example, Mapping):
+        return isinstance(value, dict) and all(
+            is_open and each is None or _is_like(each, 0.0, is_open) for each in value.values()
+        )
+    if isinstance(example, bool) or isinstance(value, bool) or isinstance(example, str):
+        return type(value) is type(example)
+    if isinstance(example, float):
+        return isinstance(value, (int, float)) and (is_open and isinstance(value, float) or abs(value) < _LARGEST)
+    return isinstance(value, int) and abs(value) < _LARGEST
 
 
 class Clock:

@@ -81,7 +81,7 @@ def files(value: Any) -> list[str]:
         if isinstance(value, str):
             value = json.loads(value) if value.lstrip().startswith("[") else [value]
         files = texts(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError(expected) from None
     if not all(map(str.strip, files)):
         raise ValueError(f"{expected}, none of them empty")
@@ -223,7 +223,7 @@ def json_object(value: Any) -> str:
             return json.dumps(value)
         if isinstance(value, str) and isinstance(json.loads(value), dict):
             return value
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{expected} ({error})") from None
     raise ValueError(expected)
 

@@ -78,7 +78,10 @@ def value_text(name: str, value: Any) -> str:
     elif isinstance(value, str) and value.lstrip().startswith("{"):
         with contextlib.suppress(ValueError, RecursionError):
             value = json.loads(value)
-    text = repr(masked_value(name, value))
+    try:
+        text = repr(masked_value(name, value))
+    except RecursionError:
+        text = "(nested too deep)"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 

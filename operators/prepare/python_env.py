@@ -14,7 +14,7 @@ import zipfile
 
 from akdl.masking import shown
 from akdl.process import preflight
-from akdl.storage.archive import SUFFIXES, is_archive
+from akdl.storage.archive import SUFFIXES, ArchiveError, damage_is_named, is_archive
 from akdl.storage.files import FileError, fetch, is_remote, local_path
 from bridge.exceptions import ConfigurationError
 from bridge.host.interpreter import interpreter_in
@@ -102,9 +102,13 @@ def _archive(address: str) -> PythonArchive:
 
 def _look_into(path: str, name: str) -> None:
     """Refuse what can be seen at a glance to be no environment; hosts look at all of it when they unpack it."""
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            if not any(re.fullmatch(r"([^/]+/)?bin/python", entry) for entry in archive.namelist()):
-                raise FileError(f"{name}: expected bin/python at the root of the archive or in its one folder, found none")
-    elif not tarfile.is_tarfile(path):
-        raise FileError(f"{name}: it is damaged, or neither a zip nor a tar file")
+    try:
+        with damage_is_named():
+            if zipfile.is_zipfile(path):
+                with zipfile.ZipFile(path) as archive:
+                    if not any(re.fullmatch(r"([^/]+/)?bin/python", entry) for entry in archive.namelist()):
+                        raise ArchiveError("expected bin/python at the root of the archive or in its one folder, found none")
+            elif not tarfile.is_tarfile(path):
+                raise ArchiveError("it is damaged, or neither a zip nor a tar file")
+    except ArchiveError as error:
+        raise FileError(f"{name}: {error}") from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import json
 import logging
 import os
@@ -25,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 VERSION = 1
 _OFTEN = 300  # so many samples come every second; then the pause between them grows with the age of the run
+_LARGEST = 2**63
+_WORDS = {str: "a string", float: "a number", int: "a whole number", dict: "an object", bool: "true or false"}
 _NOT_KEPT = ("group", "lines", "lines_before")
 
 
@@ -158,23 +161,51 @@ def read_record(text: str) -> Record:
     for line in text.splitlines():
         try:
             lines.append(json.loads(line))
-        except ValueError:
+        except (ValueError, RecursionError):
             break
     if not lines or not isinstance(lines[0], dict) or lines[0].get("kind") != "run":
         raise ValueError("no record of a run: expected a first line with kind 'run'")
-    first, last = lines[0], lines[-1]
+    entries = [_Entries(number, line) for number, line in enumerate(lines, 1)]
+    first, last = entries[0], entries[-1]
     samples: dict[str, list[tuple[float, MemberStatus]]] = {}
-    for line in lines:
-        if line["kind"] == "sample":
-            status = MemberStatus.from_json(json.dumps({"group": "", **line}))
-            samples.setdefault(status.label, []).append((float(line["t"]), status))
+    for each in entries:
+        if each.get("kind", str) == "sample":
+            samples.setdefault(each.status.label, []).append((each.get("t", float), each.status))
+    has_ended = last.get("kind", str) == "end"
+    phases = _Entries(last.number, last.get("phase_s", dict)) if has_ended else first
     return Record(
-        name=first["name"],
-        started=first["started"],
-        size=first["size"],
+        name=first.get("name", str),
+        started=first.get("started", str),
+        size=first.get("size", int),
         samples=samples,
-        phase_s=last.get("phase_s", {}) if last["kind"] == "end" else {},
+        phase_s={phase: phases.get(phase, float) for phase in phases.line} if has_ended else {},
         # A job that was waited for late has members that are older than its record.
-        total_s=max([float(last.get("t", 0.0)), *(each[-1][1].age_s for each in samples.values())]),
-        failed=last["failed"] if last["kind"] == "end" else None,
+        total_s=max([last.get("t", float) if "t" in last.line else 0.0, *(found[-1][1].age_s for found in samples.values())]),
+        failed=last.get("failed", bool) if has_ended else None,
     )
+
+
+class _Entries:
+    """A line of a record, which may come from anybody."""
+
+    def __init__(self, number: int, line: Any) -> None:
+        if not isinstance(line, dict):
+            raise ValueError(f"line {number}: expected an object, got {line!r:.60}")
+        self.number = number
+        self.line = line
+
+    @functools.cached_property
+    def status(self) -> MemberStatus:
+        try:
+            return MemberStatus.from_json(json.dumps({"group": "", **self.line}))
+        except ValueError as error:
+            raise ValueError(f"line {self.number}: {error}") from None
+
+    def get(self, name: str, kind: type) -> Any:
+        value = self.line.get(name)
+        if kind is float and type(value) is int:
+            value = float(value) if abs(value) < _LARGEST else None
+        if type(value) is not kind or isinstance(value, (int, float)) and not abs(value) < _LARGEST:
+            got = f"{self.line.get(name)!r:.60}"
+            raise ValueError(f"line {self.number}, entry {name!r}: expected {_WORDS[kind]}, got {got}")
+        return value

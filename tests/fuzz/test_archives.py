@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import io
+import json
 import pathlib
 import random
 import shutil
@@ -21,7 +22,8 @@ from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
 from operators.ak_file import AkWriter, is_ak_file, read_rows
 from operators.local_predictor import DESCRIPTION, read_pipeline
-from tests.support.fuzzing import cases, damaged, outcomes
+from operators.params.accessors import PredictStreamParams
+from tests.support.fuzzing import cases, damaged, damaged_json, outcomes
 
 CONTENTS = {"a.py": b"import b\n" * 200, "folder/b.py": bytes(range(256)) * 30, "empty": b"", "last.py": b"last"}
 LIMITS = Limits(members=1000, bytes=1 << 24, free_bytes=1 << 22)
@@ -147,6 +149,65 @@ def test_pipelines(folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path) -
         assert [pathlib.Path(stage["model"]).read_bytes() for stage in stages] == [model] * len(stages)
         found["stages"] += 1
     assert found["refused"] > found.total() / 5, found
+
+
+STAGE = {
+    "type": "TFTableModelPredictor",
+    "params": {
+        "outputSchemaStr": "y FLOAT, z ARRAY<DOUBLE>", "selectedCols": ["a", "b"], "inferBatchSize": 7, "defaults": '{"a": 0.5}',
+        "startTimeout": 3.5, "reservedCols": None, "progress": True, "signatureDefKey": "serving_default",
+    },
+}  # fmt: skip
+
+
+def test_descriptions_of_pipelines(folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path) -> None:
+    path, found = tmp_path / "pipeline", outcomes()
+    for rng in cases(150):
+        description = damaged_json(rng, {"version": 1, "stages": [STAGE, STAGE]})
+        with zipfile.ZipFile(path, "w") as file:
+            file.writestr(DESCRIPTION, json.dumps(description))
+            for number in range(2):
+                file.writestr(f"model_{number}.zip", b"model")
+        try:
+            stages = read_pipeline(str(path), str(folder()), trusted=False)
+        except ConfigurationError:
+            found["refused"] += 1
+            continue
+        assert all(PredictStreamParams(**stage["params"])._values_of_all() for stage in stages)
+        found["stages"] += 1
+    assert min(found["refused"], found["stages"]) > found.total() / 20, found
+
+
+def test_pipelines_of_alink(tmp_path: pathlib.Path) -> None:
+    path, found = tmp_path / "pipeline.ak", outcomes()
+    saved_model(tmp_path / "model")
+    params = {name: json.dumps(value) for name, value in STAGE["params"].items() if value is not None}  # type: ignore[attr-defined]
+    node = {
+        "identifier": "com.alibaba.TFTableModelPredictor",
+        "params": {"params": params},
+        "schemaIndices": [1, 0],
+        "parent": 0,
+    }
+    model = list(pack(str(tmp_path / "model")))
+    for rng in cases(100):
+        nodes = damaged_json(rng, [{"identifier": None, "params": None, "parent": -1, "schemaIndices": [1, 0]}, node])
+        text = json.dumps(
+            damaged_json(rng, {"stages": json.dumps(nodes)}) if rng.random() < 0.2 else {"stages": json.dumps(nodes)}
+        )
+        with open(path, "wb") as file:
+            writer = AkWriter(file, Schema.parse("id BIGINT, p0 STRING, p1 BIGINT"))
+            writer.write((-1, f"{text}__ALINK_META_ROW_DELIMITER__{{}}", None))
+            for number, chunk in model:
+                writer.write((1, chunk, number))
+            writer.close()
+        try:
+            stages = read_pipeline(str(path), str(tmp_path), trusted=False)
+        except ConfigurationError:
+            found["refused"] += 1
+            continue
+        assert all(PredictStreamParams(**stage["params"])._values_of_all() for stage in stages)
+        found["stages"] += 1
+    assert min(found["refused"], found["stages"]) > found.total() / 20, found
 
 
 def test_ak_files(tmp_path: pathlib.Path) -> None:

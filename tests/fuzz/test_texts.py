@@ -1,12 +1,20 @@
-"""Damaged schemas and types: an error of ours, or columns that read back as they are."""
+"""Damaged schemas, types, layers and records: an error of ours, or what reads back as it is."""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import json
+
+from akdl.models.tf.keras_sequential.layer_text import LayerTextError, parse_call
 from akdl.wire.column_type import parse_type
 from bridge.exceptions import SchemaError
+from bridge.member.status import FEEDING, TRAINING, MemberStatus
 from bridge.schema import Schema, quoted
+from operators.progress.record import read_record
+from operators.report import page_of
 from tests.bridge.codec.random_cells import PLAIN
-from tests.support.fuzzing import cases, damaged, outcomes
+from tests.support.fuzzing import cases, damaged, damaged_json, outcomes
 
 
 def test_schemas() -> None:
@@ -40,3 +48,74 @@ def test_types() -> None:
         assert parse_type(known.sql) == known
         found["type"] += 1
     assert found["refused"] > found["type"], found
+
+
+LAYERS = [
+    "Conv2D(32, (3, 3), activation='relu')", "Bidirectional(LSTM(8, return_sequences=True))", "tf.keras.layers.Reshape([3, -1])",
+    "Dense(1" + " + 1" * 5000 + ")", "Dense(" + "[" * 500 + "]" * 500 + ")", "Dense(" + "-" * 5000 + "1)", "A(" * 900 + ")" * 900,
+    "Dense" + ".a" * 4000 + "()", "Dense(" + "9" * 8000 + ")",
+]  # fmt: skip
+
+
+def test_layers() -> None:
+    found = outcomes()
+    for rng in cases():
+        text = rng.choice(LAYERS)
+        text = damaged(rng, text.encode()).decode("utf-8", "replace") if rng.random() < 0.8 else text
+        try:
+            parse_call(text)
+        except LayerTextError as error:
+            assert len(str(error)) < 1000
+            found["refused"] += 1
+            continue
+        found["layers"] += 1
+    assert min(found["refused"], found["layers"]) > found.total() / 20, found
+
+
+def lines_of_a_record() -> list[dict[str, object]]:
+    """Return the lines of a run of two workers."""
+    lines: list[dict[str, object]] = [
+        {"kind": "run", "version": 1, "name": "a.py", "size": 2, "started": "2026-01-01T00:00:00"}
+    ]
+    for second in range(1, 12):
+        for index in range(2):
+            status = MemberStatus(
+                "g", index, f"worker {index}", phase=TRAINING, rows_in=100 * second, age_s=float(second), memory_bytes=second << 28,
+                metrics={"loss": 1 / second, "total_steps": 9.0}, phase_s={FEEDING: 2.0, TRAINING: float(second)}, cpu_s=1.0,
+            )  # fmt: skip
+            fields = dataclasses.asdict(status)
+            lines.append({"kind": "sample", "t": float(second), **{name: fields[name] for name in fields if name != "group"}})
+    return [*lines, {"kind": "end", "t": 12.0, "failed": False, "phase_s": {FEEDING: 2.0, TRAINING: 9.0}}]
+
+
+def test_records() -> None:
+    found = outcomes()
+    for rng in cases():
+        lines = lines_of_a_record()
+        for _ in range(rng.choice([1, 1, 3])):
+            place = rng.randrange(len(lines))
+            lines[place] = damaged_json(rng, lines[place])
+        text = "\n".join(map(json.dumps, lines))
+        text = damaged(rng, text.encode()).decode("utf-8", "replace") if rng.random() < 0.2 else text
+        try:
+            record = read_record(text)
+        except ValueError as error:
+            assert "line" in str(error) or "no record" in str(error), error
+            found["refused"] += 1
+            continue
+        assert page_of(record).endswith("</html>\n")
+        found["page"] += 1
+    assert min(found["refused"], found["page"]) > found.total() / 20, found
+
+
+def test_statuses() -> None:
+    found = outcomes()
+    for rng in cases():
+        status = {"group": "g", **lines_of_a_record()[1]}
+        with contextlib.suppress(ValueError):
+            read = MemberStatus.from_json(json.dumps(damaged_json(rng, status)))
+            assert MemberStatus.from_json(read.to_json()).label == read.label and 0 <= abs(
+                read.age_s + sum(read.phase_s.values())
+            )
+            found["status"] += 1
+    assert found["status"] < found.total() or found["status"], found

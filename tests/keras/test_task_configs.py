@@ -141,6 +141,10 @@ def test_a_file_that_is_no_json(tmp_path: Any) -> None:
     path.write_text('{"a": 1,\n "b" 2}')
     with pytest.raises(ConfigError, match="line 2, column 6"):
         read_config(str(path))
+    for content in (b"[" * 100_000, b'{"a": "\xff"}'):
+        path.write_bytes(content)
+        with pytest.raises(ConfigError, match="c.json config has a mistake:\n- expected JSON as UTF-8"):
+            read_config(str(path))
     path.write_text("[1]")
     with pytest.raises(ConfigError, match="expected an object, got a list"):
         read_config(str(path))

@@ -19,6 +19,8 @@ def test_calls_with_literals() -> None:
     ("text", "match"),
     [
         ("Dense(", "is no Python expression"),
+        ("Dense(1" + " + 1" * 5000 + ")", r"\.\.\.: expected at most 10000 characters, got 20008$"),
+        ("Dense(" + "-" * 5000 + "1)", r"^'Dense\(-+'\.\.\."),
         ("Dense", "expected a call such as"),
         ("__import__('os').system('true')", "expected a name"),
         ("os.system('true')", "expected a name of tf.keras.layers, got os.system"),

@@ -15,6 +15,7 @@ from operators.progress.record import Record
 from operators.report import main, page_of
 from tests.support.browser import opened
 
+FIRST = {"kind": "run", "version": 1, "name": "a.py", "size": 2, "started": "2026-01-01"}
 # What a reader sees: everything is measured where the browser has put it.
 _PROBE = """
 <script>
@@ -110,3 +111,40 @@ def test_a_record_that_is_too_large(
     (tmp_path / "a.jsonl").write_bytes(bytes(2 << 20))
     assert main([str(tmp_path / "a.jsonl")]) == 1
     assert "it has more than 1048576 bytes; if you trust it, set AKDL_RECORD_MB" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([{"kind": "run"}], "line 1, entry 'name': expected a string, got None"),
+        ([{**FIRST, "size": "2"}], "line 1, entry 'size': expected a whole number, got '2'"),
+        ([FIRST, [1]], r"line 2: expected an object, got \[1\]"),
+        (
+            [FIRST, {"kind": "sample", "t": 1.0, "label": 5, "index": 0}],
+            "line 2: no status of a member: the entry 'label' is 5",
+        ),
+        ([FIRST, {"kind": "sample", "t": "1", "label": "a", "index": 0}], "line 2, entry 't': expected a number, got '1'"),
+        (
+            [FIRST, {"kind": "end", "t": 1.0, "failed": 0, "phase_s": {}}],
+            "line 2, entry 'failed': expected true or false, got 0",
+        ),
+        ([FIRST, {"kind": "end", "t": 1.0, "failed": False, "phase_s": {"a": None}}], "line 2, entry 'a': expected a number"),
+    ],
+)
+def test_a_record_of_wrong_types_is_refused_in_a_sentence(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], lines: list[object], words: str
+) -> None:
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert main([str(tmp_path / "a.jsonl")]) == 1
+    assert re.fullmatch(rf"cannot read the record .*a.jsonl: {words}.*\n", capsys.readouterr().err)
+
+
+def test_a_page_that_cannot_be_written(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps(FIRST))
+    assert main([str(tmp_path / "a.jsonl"), str(tmp_path / "nowhere" / "a.html")]) == 1
+    assert capsys.readouterr().err == f"cannot write the page {tmp_path}/nowhere/a.html: No such file or directory\n"
+
+
+def test_an_address_that_names_no_record(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["http://127.0.0.1:9/a/%2e%2e"]) == 1
+    assert "cannot read the record http://127.0.0.1:9/a/%2e%2e: " in capsys.readouterr().err

@@ -83,6 +83,24 @@ def damaged(rng: random.Random, data: bytes) -> bytes:
     return bytes(found)
 
 
+def damaged_json(rng: random.Random, value: Any) -> Any:
+    """Return a value of JSON in which one thing is of another type, of an odd size, missing or nested deeply."""
+    if isinstance(value, (dict, list)) and value and rng.random() < 0.8:
+        place = rng.choice(list(value) if isinstance(value, dict) else range(len(value)))
+        if rng.random() < 0.15:
+            return {key: each for key, each in value.items() if key != place} if isinstance(value, dict) else value[:place]
+        changed = damaged_json(rng, value[place])
+        if isinstance(value, dict):
+            return {**value, place: changed}
+        return [changed if number == place else each for number, each in enumerate(value)]
+    deep: Any = []
+    for _ in range(rng.choice([3, 400])):
+        deep = [deep] if rng.random() < 0.5 else {"a": deep}
+    return rng.choice(
+        [None, True, -1, 0, 2**64, 10**400, 1.5, 1e308, float("nan"), float("-inf"), "", "x", "\0", "9", [], {}, [1], deep]
+    )
+
+
 def damage_message(rng: random.Random, message: Any) -> None:
     """Change one field of a protobuf message, or of a message in it: it still can be parsed, and what it says is wrong."""
     descriptor = rng.choice(message.DESCRIPTOR.fields)

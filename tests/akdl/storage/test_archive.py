@@ -180,6 +180,14 @@ def test_a_name_that_no_file_system_takes(tmp_path: pathlib.Path, pack: Callable
 
 
 @BOTH
+@pytest.mark.parametrize("name", ["/".join(["x" * 200] * 25), "/".join(["x"] * 2040)], ids=["long", "deep"])
+def test_a_path_that_no_file_system_takes(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO], name: str) -> None:
+    with pytest.raises(ArchiveError, match="path is longer than 4096 bytes: 'x"):
+        unpack_archive(pack(file(name)), str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+@BOTH
 def test_a_link_of_megabytes_takes_no_memory(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]) -> None:
     tracemalloc.start()
     try:

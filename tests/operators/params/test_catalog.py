@@ -52,6 +52,8 @@ REFUSED = [
     ("mainScriptFile", " ", "the path of a script, or a function defined with def"),
     ("userParams", "{", "a JSON object"),
     ("userParams", "[1]", "a JSON object"),
+    ("userParams", '{"a":' * 100_000, "a JSON object"),
+    ("userFiles", "[" * 100_000, "a path, a list of paths"),
     ("userParams", {"a": object()}, "a dict that JSON can hold"),
     ("outputSchemaStr", "", "the schema is empty"),
     ("outputSchemaStr", "id LONGG", "unknown type 'LONGG'"),

@@ -53,6 +53,7 @@ def test_an_archive(tmp_path: pathlib.Path, name: str) -> None:
         ("text", "/text is not executable$"),
         ("text.zip", "^Op: pythonEnv: .*text.zip: it is damaged, or neither a zip nor a tar file$"),
         ("other.zip", "^Op: pythonEnv: .*other.zip: expected bin/python at the root of the archive or in its one folder"),
+        ("damaged.zip", "^Op: pythonEnv: .*damaged.zip: it is damaged: Bad magic number for central directory$"),
         ("memory://akdl-nothing/env.zip", "^Op: pythonEnv: memory://akdl-nothing/env.zip: there is no such file$"),
     ],
 )
@@ -64,6 +65,7 @@ def test_what_is_no_environment(tmp_path: pathlib.Path, monkeypatch: pytest.Monk
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file").write_text("")
     pack(tmp_path / "folder", "other.zip")
+    (tmp_path / "damaged.zip").write_bytes((tmp_path / "other.zip").read_bytes().replace(b"PK\1\2", b"XX\1\2"))
     with pytest.raises(ConfigurationError, match=message):
         find_python("Op", kind)
 

@@ -9,6 +9,8 @@ from typing import Any, Dict, List, NamedTuple, Union
 
 LAYERS, OPTIMIZERS = "layers", "optimizers"
 
+_LONGEST = 10_000  # characters: deeper trees of Python's parser may end the process
+_SHOWN = 200
 _LOAD_CODE = {"Lambda", "TFSMLayer"}
 
 
@@ -34,11 +36,14 @@ def parse_call(text: str, module: str = LAYERS) -> Call:
     Raises:
         LayerTextError: The text is anything else than a call with literals.
     """
+    if len(text) > _LONGEST:
+        raise LayerTextError(f"{_short(text)}: expected at most {_LONGEST} characters, got {len(text)}")
     try:
-        expression = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError) as error:
-        raise LayerTextError(f"{text!r} is no Python expression: {error}") from None
-    return _call(expression, text, module)
+        return _call(ast.parse(text.strip(), mode="eval").body, text, module)
+    except LayerTextError:
+        raise
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the parser has a limit of its own for nesting
+        raise LayerTextError(f"{_short(text)} is no Python expression: {error or type(error).__name__}") from None
 
 
 def make(call: Call, module: str = LAYERS) -> Any:
@@ -62,19 +67,23 @@ def make(call: Call, module: str = LAYERS) -> Any:
         raise LayerTextError(f"tf.keras.{module}.{call.name} does not take these arguments: {error}") from error
 
 
+def _short(text: str) -> str:
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
+
+
 def _made(value: Any, module: str) -> Any:
     return make(value, module) if isinstance(value, Call) else value
 
 
 def _call(node: ast.AST, text: str, module: str) -> Call:
     if not isinstance(node, ast.Call):
-        raise LayerTextError(f"{text!r}: expected a call such as \"Dense(64, activation='relu')\"")
+        raise LayerTextError(f"{_short(text)}: expected a call such as \"Dense(64, activation='relu')\"")
     prefixes = ("", f"{module}.", f"keras.{module}.", f"tf.keras.{module}.", f"tensorflow.keras.{module}.")
     prefix, dot, name = _dotted(node.func, text).rpartition(".")
     if prefix + dot not in prefixes or name.startswith("_"):
-        raise LayerTextError(f"{text!r}: expected a name of tf.keras.{module}, got {prefix}{dot}{name}")
+        raise LayerTextError(f"{_short(text)}: expected a name of tf.keras.{module}, got {prefix}{dot}{name}")
     if any(isinstance(each, ast.Starred) for each in node.args) or any(each.arg is None for each in node.keywords):
-        raise LayerTextError(f"{text!r}: * and ** are no literals")
+        raise LayerTextError(f"{_short(text)}: * and ** are no literals")
     named = {str(each.arg): _value(each.value, text, module) for each in node.keywords}
     return Call(name, [_value(each, text, module) for each in node.args], named)
 
@@ -84,10 +93,10 @@ def _value(node: ast.AST, text: str, module: str) -> Union[Call, Any]:
         return _call(node, text, module)
     try:
         return ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError):
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         raise LayerTextError(
-            f"{text!r}: arguments may be numbers, strings, True, False, None, lists, tuples and dicts of them, and calls of "
-            f"tf.keras.{module}"
+            f"{_short(text)}: arguments may be numbers, strings, True, False, None, lists, tuples and dicts of them, and calls "
+            f"of tf.keras.{module}"
         ) from None
 
 
@@ -96,4 +105,4 @@ def _dotted(node: ast.AST, text: str) -> str:
         return node.id
     if isinstance(node, ast.Attribute):
         return f"{_dotted(node.value, text)}.{node.attr}"
-    raise LayerTextError(f"{text!r}: expected a name before the brackets")
+    raise LayerTextError(f"{_short(text)}: expected a name before the brackets")
