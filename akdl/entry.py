@@ -123,6 +123,8 @@ def _run_task(settings: Mapping[str, str]) -> int:
         extra_columns = [each.columns for each in task.extra_inputs]
         rows = FileRows(folder, channel.read(), task.input_columns, task.exact_doubles, extra_columns)
     writer = OutputWriter(channel, task.output_columns, task.chunk_wait_ms / 1000 or None)
+    if isinstance(rows, StreamRows) and task.tells_passed:
+        rows.tell = writer.pass_rows
     atexit.register(_exit_with_refused_rows, writer)  # before the script's own handlers, and so called after them
     cluster = channel.wait_for_cluster()
     reports = Reports()

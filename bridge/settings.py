@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass, field
 
@@ -155,6 +156,11 @@ class GroupSettings:
         """Files of the driver's host that the job has to take along."""
         files = [file.carried for file in self.user_files if file.carried]
         return files + ([self.python.path] if isinstance(self.python, PythonArchive) else [])
+
+    @property
+    def carries_event_time(self) -> bool:
+        """Whether the watermarks of the input are those of the output."""
+        return self.watermark is not None and re.sub(r"\s+", "", self.watermark[1]).upper() == "SOURCE_WATERMARK()"
 
     @property
     def size(self) -> int:

@@ -24,6 +24,7 @@ from operators.flink.env import getMLEnv
 from operators.flink.forgotten import look_at_exit
 from operators.memory_source import MemorySource
 from operators.shaping import ShapingOperator
+from operators.waiting import tell_late_rows
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table, TableResult
@@ -218,6 +219,7 @@ class StreamJob:
                 if self._left[number]:
                     self._left[number] -= 1
                     _say(self._printed[number], _SIGNS[row.get_row_kind().value] + ", ".join(cells))
+        tell_late_rows(self._result)
 
 
 def _started(whole: StreamOperator, name: str | None) -> TableResult:

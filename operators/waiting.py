@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Union
 
 from bridge.exceptions import ConfigurationError
 from bridge.flink.errors import readable
+from bridge.flink.late_rows import late_rows
+from bridge.host.console import warn
 from bridge.interrupts import interrupts_later, waited_for
 from bridge.table_env import planning
 from bridge.workarounds import log_handlers_kept
@@ -59,8 +61,16 @@ def run_and_wait(start: Callable[[], TableResult]) -> None:
         if result.get_job_client() is None:
             raise ConfigurationError("waitForJob: the result has no job, as that of a statement that inserts nothing")
         waited_for(result.wait)
+        tell_late_rows(result)
     except BaseException as error:
         if result is not None and not isinstance(error, Exception):  # Ctrl-C
             with suppress(Exception):  # it may have ended just now
                 result.get_job_client().cancel().result()
         raise
+
+
+def tell_late_rows(result: TableResult) -> None:
+    """Tell the user how many rows of scripts were late in a job that has ended."""
+    with suppress(Exception):  # such as a cluster that has forgotten the job: nothing that is told here may fail one
+        for text in late_rows(result.get_job_client().get_job_execution_result().result().get_all_accumulator_results()):
+            warn(text)

@@ -11,6 +11,7 @@ import numpy as np
 
 from akdl.features import FLOAT32, INT64, STRING, unsharded
 from akdl.rows.cell_rows import Table, chosen, concatenated, join
+from akdl.rows.stream_rows import StreamRows
 from akdl.tf_version import tf_version
 from akdl.wire import Rows, TableColumn
 from akdl.wire.cells import Cells, read_cells
@@ -19,7 +20,6 @@ from akdl.wire.varints import padded, varint, width_of
 
 if TYPE_CHECKING:
     from akdl.rows.file_rows import FileRows
-    from akdl.rows.stream_rows import StreamRows
 
 Array = Any
 
@@ -58,12 +58,16 @@ class RowBatches:
         random = np.random.RandomState(None if seeds[0] is None else [seed % 2**32 for seed in seeds])
 
         def one_pass() -> Iterator[Table]:
-            tables = self.tables(rows.columns())
+            # A batch that is not full holds rows of the chunks before.
+            tables = self.tables(rows.columns(finishes=False) if isinstance(rows, StreamRows) else rows.columns())
             return shuffled(tables, shuffle_rows, random) if shuffle_rows > 1 else tables
 
         def generate() -> Iterator[List[List[bytes]]]:
             for batches in batched(_repeated(one_pass, num_epochs), batch_size):
+                count = sum(batch.rows for batch in batches)
                 yield [self._serialized(batches.pop(0)) for _ in range(len(batches))]  # held by nobody else
+                if isinstance(rows, StreamRows) and shuffle_rows <= 1:  # else others of these chunks wait in the buffer
+                    rows.finish(count)
 
         def parse(serialized: Any) -> Any:
             tensors = iter(tf.unstack(serialized))

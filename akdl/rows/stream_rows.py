@@ -9,7 +9,7 @@ import os
 import threading
 import zlib
 from contextlib import contextmanager
-from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Callable, Iterable, Iterator, List, NamedTuple, Optional, Sequence
 
 from akdl.process.channel import ChannelError
 from akdl.process.disk_room import write_all
@@ -38,6 +38,10 @@ class StreamRows:
         chunks: The stream to read, see `akdl.process.channel.Channel.read`.
         columns: Columns of the table.
         exact_doubles: See `akdl.rows.examples.ExampleEncoder`.
+
+    Attributes:
+        tell: Takes the number of rows that the script was given before it came back for more; None where nobody asks. Rows of
+            `segments` are not counted: TensorFlow may keep them in a batch that is not full.
     """
 
     is_stream = True
@@ -46,6 +50,7 @@ class StreamRows:
     def __init__(
         self, folder: str, chunks: Iterable[Chunk], columns: Sequence[TableColumn], exact_doubles: bool = False
     ) -> None:
+        self.tell: Optional[Callable[[int], None]] = None
         self._folder = folder
         self._encoder = ExampleEncoder(columns, exact_doubles)
         self._changed = threading.Condition()
@@ -53,6 +58,7 @@ class StreamRows:
         self._held_bytes = 0
         self._taken = 0
         self._passed = 0
+        self._finished = 0
         self._reported = 0
         self._waiting = 0
         self._scanned = False
@@ -127,8 +133,11 @@ class StreamRows:
             with self._file(number, chunks) as path:
                 yield path
 
-    def columns(self) -> Iterator[Rows]:
+    def columns(self, finishes: bool = True) -> Iterator[Rows]:
         """Yield the rows as they arrive, each once, a chunk at a time; a second time, yield none.
+
+        Args:
+            finishes: Whoever comes back for more has finished the rows; else `finish` says so.
 
         Raises:
             ChannelError: The rows did not arrive completely.
@@ -136,6 +145,14 @@ class StreamRows:
         for chunks in self._scan():
             for chunk in chunks:
                 yield Rows.FromString(chunk.columns)
+                if finishes:
+                    self.finish(chunk.rows)
+
+    def finish(self, rows: int) -> None:
+        """Say that the script was given so many rows more, and has come back for others."""
+        self._finished += rows
+        if self.tell is not None:
+            self.tell(self._finished)
 
     def _scan(self) -> Iterator[List[Held]]:
         """Yield all chunks, those together that are there at the same time."""

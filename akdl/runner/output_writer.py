@@ -121,6 +121,7 @@ class OutputWriter:
         self._sender: Optional[threading.Thread] = None
         self._error: Optional[Exception] = None
         self._closed = False
+        self._passed = self._told_passed = 0
         self.has_refused = False
 
     @property
@@ -190,6 +191,13 @@ class OutputWriter:
             self._flush()
             self._send(Output(committed=rows))
 
+    def pass_rows(self, rows: int) -> None:
+        """Say that the script has come back for more rows after so many, so all that it has to write of these is written."""
+        with self._lock:
+            if not self._closed:
+                self._passed = rows
+                self._start_sender()
+
     def flush(self) -> None:
         """Send what waits, without waiting for it to arrive."""
         with self._lock:
@@ -225,6 +233,7 @@ class OutputWriter:
             self._send(self._gathered())
 
     def _send(self, message: Output) -> None:
+        self._mark(message)
         self._start_sender()
         self._put(message)
 
@@ -261,15 +270,20 @@ class OutputWriter:
             yield message
 
     def _waited(self) -> Optional[Output]:
-        """Return the rows that have waited for others; None when there are none, or a message came before them."""
+        """Return what has waited for other rows; None when that is nothing, or a message came before it."""
         if not self._lock.acquire(blocking=False):  # its holder may wait for this thread to make room
             return None
         try:
-            if not self._examples or not self._messages.empty():
+            if not (self._examples or self._passed > self._told_passed) or not self._messages.empty():
                 return None
-            return self._gathered()
+            return self._mark(self._gathered())
         finally:
             self._lock.release()
+
+    def _mark(self, message: Output) -> Output:
+        """Add how many rows the script has passed, with the lock held: what it wrote of them is in here, or was sent before."""
+        message.passed = self._told_passed = self._passed
+        return message
 
     def _gathered(self) -> Output:
         output = Output()

@@ -51,12 +51,14 @@ class EndOfInput(_message.Message):
     def __init__(self, rows: _Optional[int] = ..., checksum: _Optional[int] = ...) -> None: ...
 
 class Output(_message.Message):
-    __slots__ = ["rows", "committed"]
+    __slots__ = ["rows", "committed", "passed"]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
+    PASSED_FIELD_NUMBER: _ClassVar[int]
     rows: Rows
     committed: int
-    def __init__(self, rows: _Optional[_Union[Rows, _Mapping]] = ..., committed: _Optional[int] = ...) -> None: ...
+    passed: int
+    def __init__(self, rows: _Optional[_Union[Rows, _Mapping]] = ..., committed: _Optional[int] = ..., passed: _Optional[int] = ...) -> None: ...
 
 class Rows(_message.Message):
     __slots__ = ["rows", "columns"]

@@ -2,7 +2,7 @@
 group.proto and serving.proto.
 """
 
-PROTOCOL = 2  # rises when a message of the process line changes its meaning; both ends have to have the same
+PROTOCOL = 3  # rises when a message of the process line changes its meaning; both ends have to have the same
 SERVICE = "akdl.wire.Exchange"
 GROUP_SERVICE = "akdl.wire.Group"
 PREDICT_SERVICE = "akdl.wire.Predict"

@@ -10,11 +10,14 @@ import org.apache.flink.metrics.Counter;
 import org.apache.flink.metrics.Gauge;
 import org.apache.flink.metrics.MetricGroup;
 import org.apache.flink.streaming.api.graph.StreamConfig;
+import org.apache.flink.streaming.api.operators.BoundedOneInput;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.api.operators.Output;
+import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.runtime.tasks.ProcessingTimeService;
 import org.apache.flink.streaming.runtime.tasks.StreamTask;
+import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus;
 import org.apache.flink.table.data.ArrayData;
 import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.data.TimestampData;
@@ -31,26 +34,35 @@ import org.apache.flink.types.RowKind;
 import java.io.ByteArrayInputStream;
 import java.io.InputStream;
 import java.io.SequenceInputStream;
+import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.Vector;
 
 /**
- * Turns ROW(kinds, Arrow), see RowsToArrow, into rows.
+ * Turns ROW(kind, row kinds, Arrow), see RowsToArrow and elements.py, into rows.
  *
- * <p>A large chunk comes in pieces: all but the last have kinds of no length.
+ * <p>A large chunk comes in pieces: all but the last are of the kind PIECE. With `takesWatermarks`, watermarks come as elements,
+ * and Flink's own end here, since rows may follow them: the last one leaves when all rows have left.
  */
-public class ArrowToRows extends TableStreamOperator implements OneInputStreamOperator, Gauge {
+public class ArrowToRows extends TableStreamOperator implements OneInputStreamOperator, BoundedOneInput, Gauge {
+  private static final int WATERMARK = 4; // kinds of elements, see elements.py
+  private static final int IDLE = 5;
+  private static final int PIECE = 6;
+
   private final RowType type;
+  private final boolean takesWatermarks;
   private BufferAllocator allocator;
   private StreamRecord out;
   private Counter rowsIn;
   private Counter bytesIn;
+  private long time = Long.MIN_VALUE;
   private Vector pieces = new Vector(); // streams of what has come of a chunk
 
   public ArrowToRows(
       Object[] references, StreamTask task, StreamConfig config, Output output, ProcessingTimeService service)
       throws Exception {
     type = (RowType) references[0];
+    takesWatermarks = ((Boolean) references[1]).booleanValue();
     setup(task, config, output);
     setProcessingTimeService(service);
   }
@@ -68,10 +80,15 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
 
   public void processElement(StreamRecord element) throws Exception {
     Row chunk = (Row) element.getValue();
-    byte[] kinds = (byte[]) chunk.getField(0);
-    byte[] arrow = (byte[]) chunk.getField(1);
+    int kind = ((Integer) chunk.getField(0)).intValue();
+    byte[] kinds = (byte[]) chunk.getField(1);
+    byte[] arrow = (byte[]) chunk.getField(2);
+    if (kind == WATERMARK || kind == IDLE) {
+      setTime(ByteBuffer.wrap(arrow).getLong(), kind == IDLE);
+      return;
+    }
     bytesIn.inc(arrow.length);
-    if (kinds != null && kinds.length == 0) {
+    if (kind == PIECE) {
       pieces.add(new ByteArrayInputStream(arrow));
       return;
     }
@@ -97,6 +114,35 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
       }
     } finally {
       stream.close();
+    }
+  }
+
+  public void processWatermark(Watermark mark) throws Exception {
+    if (!takesWatermarks) {
+      super.processWatermark(mark);
+    }
+  }
+
+  public void processWatermarkStatus(WatermarkStatus status) throws Exception {
+    if (!takesWatermarks) {
+      super.processWatermarkStatus(status);
+    }
+  }
+
+  public void endInput() throws Exception {
+    if (takesWatermarks) {
+      setTime(Long.MAX_VALUE, false);
+    }
+  }
+
+  private void setTime(long watermark, boolean isIdle) throws Exception {
+    super.processWatermarkStatus(WatermarkStatus.ACTIVE); // else the watermark would not leave
+    if (watermark > time) {
+      time = watermark;
+      super.processWatermark(new Watermark(watermark));
+    }
+    if (isIdle) {
+      super.processWatermarkStatus(WatermarkStatus.IDLE);
     }
   }
 

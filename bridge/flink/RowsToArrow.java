@@ -18,6 +18,7 @@ import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.runtime.tasks.ProcessingTimeService;
 import org.apache.flink.streaming.runtime.tasks.StreamTask;
+import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus;
 import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.runtime.arrow.ArrowUtils;
 import org.apache.flink.table.runtime.arrow.ArrowWriter;
@@ -25,6 +26,7 @@ import org.apache.flink.table.runtime.operators.TableStreamOperator;
 import org.apache.flink.table.types.logical.RowType;
 import org.apache.flink.types.Row;
 import java.io.ByteArrayOutputStream;
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -32,21 +34,29 @@ import java.util.List;
  * Gathers rows to chunks: Arrow streams of one batch each.
  *
  * <p>A chunk leaves when it is full, before a watermark or a checkpoint barrier passes, after `waitMs`, and at the end. With
- * keys it leaves as (key, ROW(input, rows, Arrow)), for the subtask that owns the key: rows are dealt one by one, or chunk by
- * chunk. Without keys it leaves as ROW(kinds, Arrow), where kinds is null if all rows are new.
+ * keys it leaves as (key, ROW(CHUNK, input, rows, Arrow)), for the subtask that owns the key: rows are dealt one by one, or chunk
+ * by chunk. Without keys it leaves as ROW(CHUNK, row kinds, Arrow), where the row kinds are null if all rows are new. See
+ * elements.py.
  *
- * <p>Each of `members`, keys too, gets (key, ROW(START, its index, no bytes)) whenever the task starts. So who needs to be told
+ * <p>Each of `members`, keys too, gets (key, ROW(START, its index, 0, no bytes)) whenever the task starts. So who needs to be told
  * that the job has started, or goes on from a checkpoint, is told by an element, and needs neither a state nor a timer for that.
+ * With `tellsWatermarks` each of them gets watermarks as elements too, behind the rows that came before: those of Flink would
+ * overtake rows in a Python function that hands them on, and would not say which subtask they are of.
  */
 public class RowsToArrow extends TableStreamOperator
     implements OneInputStreamOperator, BoundedOneInput, ProcessingTimeCallback, Gauge {
   private static final int BY_ROW = 0;
-  private static final Integer START = Integer.valueOf(-1);
+  private static final Integer CHUNK = Integer.valueOf(0); // kinds of elements, see elements.py
+  private static final Integer START = Integer.valueOf(1);
+  private static final Integer WATERMARK = Integer.valueOf(4);
+  private static final Integer IDLE = Integer.valueOf(5);
+  private static final Integer NONE = Integer.valueOf(0);
   private static final byte[] NOTHING = new byte[0];
 
   private final RowType type;
   private final long[] keys;
   private final long[] members;
+  private final boolean tellsWatermarks;
   private final int dealing;
   private final int input;
   private final int mostRows;
@@ -62,6 +72,7 @@ public class RowsToArrow extends TableStreamOperator
   private Counter bytesOut;
   private Counter waitedMs;
   private long waitedNs = 0;
+  private long told = Long.MIN_VALUE; // the last watermark that members were told
 
   public RowsToArrow(
       Object[] references, StreamTask task, StreamConfig config, Output output, ProcessingTimeService service)
@@ -74,6 +85,7 @@ public class RowsToArrow extends TableStreamOperator
     mostBytes = ((Integer) references[5]).intValue();
     waitMs = ((Integer) references[6]).intValue();
     members = (long[]) references[7];
+    tellsWatermarks = ((Boolean) references[8]).booleanValue();
     setup(task, config, output);
     setProcessingTimeService(service);
   }
@@ -121,7 +133,19 @@ public class RowsToArrow extends TableStreamOperator
 
   public void processWatermark(Watermark mark) throws Exception {
     flushAll();
+    if (tellsWatermarks && mark.getTimestamp() > told) {
+      told = mark.getTimestamp();
+      tell(WATERMARK);
+    }
     super.processWatermark(mark);
+  }
+
+  public void processWatermarkStatus(WatermarkStatus status) throws Exception {
+    if (tellsWatermarks) {
+      flushAll();
+      tell(status.isIdle() ? IDLE : WATERMARK); // the last watermark holds again
+    }
+    super.processWatermarkStatus(status);
   }
 
   public void prepareSnapshotPreBarrier(long checkpoint) throws Exception {
@@ -161,8 +185,18 @@ public class RowsToArrow extends TableStreamOperator
     }
     hasSaidStart = true;
     for (int i = 0; i < members.length; i++) {
-      Row start = Row.of(new Object[] {START, Integer.valueOf(i), NOTHING});
+      Row start = Row.of(new Object[] {START, Integer.valueOf(i), NONE, NOTHING});
       emit(Row.of(new Object[] {Long.valueOf(members[i]), start}));
+    }
+  }
+
+  private void tell(Integer kind) {
+    byte[] time = kind == WATERMARK ? ByteBuffer.allocate(8).putLong(told).array() : NOTHING;
+    Integer subtask = Integer.valueOf(getRuntimeContext().getTaskInfo().getIndexOfThisSubtask());
+    Integer of = Integer.valueOf(getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks());
+    for (int i = 0; i < members.length; i++) {
+      Row element = Row.of(new Object[] {kind, subtask, of, time});
+      emit(Row.of(new Object[] {Long.valueOf(members[i]), element}));
     }
   }
 
@@ -184,10 +218,10 @@ public class RowsToArrow extends TableStreamOperator
     rowsOut.inc(rows);
     bytesOut.inc(arrow.length);
     if (keys == null) {
-      emit(Row.of(new Object[] {kinds, arrow}));
+      emit(Row.of(new Object[] {CHUNK, kinds, arrow}));
       return;
     }
-    Row value = Row.of(new Object[] {Integer.valueOf(input), Integer.valueOf(rows), arrow});
+    Row value = Row.of(new Object[] {CHUNK, Integer.valueOf(input), Integer.valueOf(rows), arrow});
     int owner = dealing == BY_ROW ? place : turn();
     emit(Row.of(new Object[] {Long.valueOf(keys[owner]), value}));
   }

@@ -15,14 +15,13 @@ from typing import Any
 from pyflink.common import Row
 from pyflink.datastream import ProcessFunction
 
+from bridge.flink.elements import Element
 from bridge.group.addresses import Address, folder_id, own_host, reserve
 from bridge.host.temporary_places import shared_place
 
-ADDRESS = -2  # in place of the number of an input: no chunk, the address of a member
-
 
 class Announce(ProcessFunction):  # type: ignore[misc]
-    """Turns (key, ROW(START, index, no bytes)) into one (key of a member, ROW(ADDRESS, index, the address)) for every member.
+    """Turns each START into an ADDRESS for every member.
 
     It keeps nothing: the next start of the job, also one from a checkpoint, announces again.
 
@@ -49,12 +48,12 @@ class Announce(ProcessFunction):  # type: ignore[misc]
         if self._is_announced:  # each subtask that gathers rows says that the job starts
             return
         self._is_announced = True
-        _, (_, index, _) = value
+        _, (_, index, _, _) = value
         host = own_host(self._host_network)
         place = shared_place(os.environ, self._tmp_dirs)
         address = json.dumps([host, *reserve(self._group, index, self._attempt), folder_id(place)]).encode()
         for key in self._keys:
-            yield Row(key, Row(ADDRESS, index, address))
+            yield Row(key, Row(Element.ADDRESS.value, index, 0, address))
 
 
 def announced_address(address: bytes) -> Address:

@@ -1,7 +1,7 @@
 """The operators that run in the JVM: rows to Arrow, and Arrow to rows.
 
-They are Java text beside this module. Flink compiles it on its TaskManagers, as it does with the code generated for SQL.
-So neither a JDK nor a jar is needed. This is the only module that knows classes that are internal to Flink:
+Another one counts late rows. They are Java text in this folder. Flink compiles it on its TaskManagers, as it does with the code
+generated for SQL. So neither a JDK nor a jar is needed. This is the only module that knows classes that are internal to Flink:
 
 - table.runtime.generated.GeneratedOperator, table.runtime.operators.CodeGenOperatorFactory and TableStreamOperator: an
   operator from text;
@@ -9,7 +9,7 @@ So neither a JDK nor a jar is needed. This is the only module that knows classes
 - table.runtime.typeutils.InternalTypeInfo, table.data.RowData: rows as Flink's SQL engine has them, without conversion;
 - table.catalog.SchemaTranslator, ExternalCatalogTable and ContextResolvedTable, table.operations.ExternalModifyOperation and
   ExternalQueryOperation, and the planner of a table environment: tables with updates to rows of this kind and back;
-- table.types.logical.utils.LogicalTypeParser and LogicalTypeUtils;
+- table.types.logical.utils.LogicalTypeParser, LogicalTypeUtils and LogicalTypeChecks;
 - python.util.PythonConfigUtil, streaming.api.functions.python.KeyByKeySelector.
 """
 
@@ -25,16 +25,13 @@ from py4j.protocol import Py4JJavaError
 from pyflink.common import Types
 from pyflink.datastream.data_stream import DataStream, KeyedStream
 from pyflink.java_gateway import get_gateway
+from pyflink.table import Schema as FlinkSchema
 from pyflink.table import StreamTableEnvironment, Table
 from pyflink.util.exceptions import TableException
 
 from bridge.exceptions import ConfigurationError, SchemaError
+from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT
 from bridge.workarounds import column_names
-
-KEYED_CHUNK = Types.ROW_NAMED(["input", "rows", "arrow"], [Types.INT(), Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
-KEY_AND_CHUNK = Types.ROW_NAMED(["key", "chunk"], [Types.LONG(), KEYED_CHUNK])
-START = -1  # in place of the number of an input: no chunk, the job has started or goes on from a checkpoint
-CHUNK = Types.ROW_NAMED(["kinds", "arrow"], [Types.PRIMITIVE_ARRAY(Types.BYTE()), Types.PRIMITIVE_ARRAY(Types.BYTE())])
 
 CHUNK_BYTES = 1 << 20
 _ALL_WRITERS_BYTES = 32 << 20  # of one subtask that deals rows one by one, which fills a chunk for each worker
@@ -76,11 +73,11 @@ def rows_for_members(
     members: Sequence[int] | None = None,
     uid: str | None = None,
     where: str = "the input",
+    tells_watermarks: bool = False,
 ) -> DataStream:
-    """Return a stream of (key, ROW(input, rows, Arrow)) with the rows of a table.
+    """Return a stream of (key, element) with the rows of a table.
 
-    Whenever the job starts, or goes on from a checkpoint, each member gets (key, ROW(START, its index, no bytes)), from each
-    subtask.
+    Whenever the job starts, or goes on from a checkpoint, each member gets a START from each subtask.
 
     Args:
         table_env: The environment of the table.
@@ -92,6 +89,7 @@ def rows_for_members(
         members: The keys that are told of the start; `keys` if there are no others.
         uid: See `bridge.flink.uids`; None for Flink's own.
         where: The table as errors name it.
+        tells_watermarks: Members get watermarks as elements, too.
 
     Raises:
         SchemaError: A column of a type that Arrow does not have.
@@ -111,13 +109,15 @@ def rows_for_members(
             "here each row is taken once. Group in windows, such as those of TUMBLE, or aggregate after this operator"
         ) from None
     told = _longs(keys if members is None else members)
-    return _to_arrow(rows, row_type, _longs(keys), dealing, gathering, input_number, told, KEY_AND_CHUNK, uid)
+    return _to_arrow(
+        rows, row_type, _longs(keys), dealing, gathering, input_number, told, KEY_AND_ELEMENT, uid, tells_watermarks
+    )
 
 
 def chunks_of(
     table_env: StreamTableEnvironment, table: Table, gathering: Gathering, uid: str | None = None
 ) -> tuple[DataStream, bool]:
-    """Return a stream of ROW(kinds, Arrow) with the rows of a table, and whether any update or delete others.
+    """Return a stream of elements without keys with the rows of a table, and whether any update or delete others.
 
     Rows stay on the subtasks where they are, in their order.
 
@@ -138,7 +138,7 @@ def chunks_of(
         if _UPDATES not in str(error):
             raise
         rows, updates = _translated(table_env, table, modes.all()), True
-    return _to_arrow(rows, row_type, None, Dealing.BY_CHUNK, gathering, 0, None, CHUNK, uid), updates
+    return _to_arrow(rows, row_type, None, Dealing.BY_CHUNK, gathering, 0, None, ELEMENT, uid), updates
 
 
 def table_of(
@@ -148,8 +148,9 @@ def table_of(
     schema: Any = None,
     updates: bool = False,
     uid: str | None = None,
+    takes_watermarks: bool = False,
 ) -> Table:
-    """Return the table of a stream of ROW(kinds, Arrow).
+    """Return the table of a stream of elements without keys.
 
     Args:
         table_env: The environment.
@@ -158,13 +159,14 @@ def table_of(
         schema: A PyFlink schema, such as one with a watermark; None for the plain columns.
         updates: Whether rows update or delete others.
         uid: See `bridge.flink.uids`; None for Flink's own.
+        takes_watermarks: Watermarks come as elements, and Flink's own end here.
     """
     jvm = get_gateway().jvm
     # As PyFlink does where it makes a table of a stream: the functions before get the job's configuration.
     jvm.org.apache.flink.python.util.PythonConfigUtil.configPythonOperator(table_env._j_tenv.execEnv())
     row_type = _new_row_type(columns)
     info = jvm.org.apache.flink.table.runtime.typeutils.InternalTypeInfo.of(row_type)
-    rows = with_operator(chunks._j_data_stream, "ArrowToRows", _text("ArrowToRows"), [row_type], info, uid)
+    rows = with_operator(chunks._j_data_stream, "ArrowToRows", _text("ArrowToRows"), [row_type, takes_watermarks], info, uid)
     j_tenv, j_schema = table_env._j_tenv, None if schema is None else schema._j_schema
     if not updates:
         return Table(j_tenv.fromDataStream(rows) if schema is None else j_tenv.fromDataStream(rows, j_schema), table_env)
@@ -180,6 +182,27 @@ def table_of(
         jvm.org.apache.flink.table.connector.ChangelogMode.all(),
     )
     return Table(j_tenv.createTable(operation), table_env)
+
+
+def with_late_rows_counted(table_env: StreamTableEnvironment, table: Table, column: str, name: str, uid: str) -> Table:
+    """Return a table whose rows behind the watermark are counted by an accumulator.
+
+    Args:
+        table_env: The environment.
+        table: A table of new rows with an event time.
+        column: The column of the event time.
+        name: Of the accumulator.
+        uid: See `bridge.flink.uids`.
+    """
+    jvm = get_gateway().jvm
+    rows = table_env._j_tenv.toDataStream(table._j_table, _row_data_type(table))
+    columns = column_types(table)
+    place = [name for name, _ in columns].index(column)
+    info = jvm.org.apache.flink.table.runtime.typeutils.InternalTypeInfo.of(_new_row_type(columns))
+    precision = jvm.org.apache.flink.table.types.logical.utils.LogicalTypeChecks.getPrecision(columns[place][1])
+    counted = with_operator(rows, "LateRows", _text("LateRows"), [place, precision, name], info, uid)
+    schema = FlinkSchema.new_builder().watermark(column, "SOURCE_WATERMARK()").build()  # the one that has come so far
+    return Table(table_env._j_tenv.fromDataStream(counted, schema._j_schema), table_env)
 
 
 def keyed(stream: DataStream, value_type: Any) -> KeyedStream:
@@ -245,9 +268,10 @@ def _to_arrow(
     members: Any,
     type_info: Any,
     uid: str | None,
+    tells_watermarks: bool = False,
 ) -> DataStream:
     limits = [gathering.rows, gathering.bytes, int(gathering.wait_s * 1000)]
-    references = [row_type, keys, dealing.value, input_number, *limits, members]
+    references = [row_type, keys, dealing.value, input_number, *limits, members, tells_watermarks]
     java_type = type_info.get_java_type_info()
     return DataStream(with_operator(rows, "RowsToArrow", _text("RowsToArrow"), references, java_type, uid))
 
@@ -294,12 +318,12 @@ def _row_data_type(table: Table) -> Any:
     jvm = get_gateway().jvm
     loader = jvm.Thread.currentThread().getContextClassLoader()
     row_data = jvm.java.lang.Class.forName("org.apache.flink.table.data.RowData", False, loader)
-    return table._j_table.getResolvedSchema().toPhysicalRowDataType().notNull().bridgedTo(row_data)
+    return table._j_table.getResolvedSchema().toSourceRowDataType().notNull().bridgedTo(row_data)
 
 
 def _row_type(table: Table) -> Any:
     """Return the logical type of the rows of a table."""
-    return table._j_table.getResolvedSchema().toPhysicalRowDataType().getLogicalType()
+    return table._j_table.getResolvedSchema().toSourceRowDataType().getLogicalType()
 
 
 def _carried_row_type(table: Table) -> Any:

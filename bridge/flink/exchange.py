@@ -21,8 +21,8 @@ from bridge.beam_workers import close_with_worker
 from bridge.codec.ipc import read_batch
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import BridgeError
-from bridge.flink.announce import ADDRESS, announced_address
-from bridge.flink.arrow_operators import START
+from bridge.flink.announce import announced_address
+from bridge.flink.elements import Element, time_of
 from bridge.flink.pieces import pieces
 from bridge.flink.report_gauges import ReportGauges
 from bridge.group.addresses import Address, hold, release
@@ -40,9 +40,8 @@ LOOK_MS = 500  # how often a streaming job looks after a process while no rows c
 class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
     """Owns the TensorFlow process of its subtask.
 
-    Input 1 says that the job starts, ROW(START, index, no bytes); input 2 are addresses, ROW(ADDRESS, index, the address), and
-    chunks, ROW(number of the extra input or 0, number of rows, an Arrow stream of them); output are chunks of what the script
-    writes, ROW(kinds, an Arrow stream).
+    Input 1 says that the job starts; input 2 are addresses and chunks, and watermarks in some streams; output are chunks of
+    what the script writes, and watermarks. See `bridge.flink.elements`.
 
     Args:
         settings: The group's settings.
@@ -96,13 +95,18 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
                 raise BridgeError(f"{self._settings.operator}: the end of input came before the group was known")
             ctx.timer_service().register_event_time_timer(END_OF_INPUT)
             self._look_again(ctx)
-        what, number, content = value
-        if what == START:
-            return iter(())
-        if what == ADDRESS:
+        kind, number, size, content = value
+        if kind == Element.CHUNK:
+            return self._feed_chunk(number, size, content)
+        if kind in (Element.WATERMARK, Element.IDLE):
+            return self._tell_time(number, size, time_of(content) if kind == Element.WATERMARK else None)
+        if kind == Element.ADDRESS:
             self._learn(number, announced_address(content))
-            return iter(())
-        return self._feed_chunk(what, number, content)
+        return iter(())
+
+    def _tell_time(self, subtask: int, of: int, watermark: int | None) -> Iterator[InternalRow]:
+        """Take a watermark of the input, or None where a subtask of it is idle."""
+        raise BridgeError(f"{self._settings.operator}: an input that tells no watermarks has told one")
 
     def _learn(self, index: int, address: Address) -> None:
         """Learn the address of a member; the script starts when all are known."""
@@ -155,7 +159,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         """Yield the next rows; the timer at the end of time is set again, and fires again, as long as there are more."""
         size = 0
         for piece in chunks:
-            size += len(piece[1])
+            size += len(piece[2])
             yield piece
             if size >= SLICE_BYTES:
                 ctx.timer_service().register_event_time_timer(END_OF_INPUT)
@@ -171,12 +175,17 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._gauges.look()
         for message in messages:
             self._gauges.look()
-            batch = self._batch(message)
+            batch, committed, passed = self._batch(message), message.committed, message.passed
             del message  # a row may have a hundred megabytes
             if batch is not None:
                 chunk = pieces(batch)
                 del batch
                 yield from chunk
+            yield from self._pass_time(committed, passed)
+
+    def _pass_time(self, committed: int, passed: int) -> Iterable[InternalRow]:
+        """Return the watermark that the output has now, when the script is done with so many rows."""
+        return ()
 
     def _batch(self, message: Output) -> pa.RecordBatch | None:
         """Return the rows of a message; None where it has none."""

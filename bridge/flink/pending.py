@@ -40,6 +40,16 @@ class Pending:
         """How many rows are not done."""
         return self._came - self._done
 
+    @property
+    def came(self) -> int:
+        """How many rows have come, over all restarts."""
+        return self._came
+
+    @property
+    def done(self) -> int:
+        """How many of them are done."""
+        return self._done
+
     def restore(self) -> list[pa.RecordBatch]:
         """Return the rows that are not done, for a script that starts now."""
         found = sorted((first, chunk[0], chunk[1]) for first, chunk in self._chunks.items())

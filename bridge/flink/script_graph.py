@@ -1,8 +1,8 @@
 """The Flink graph of one script operator: gather, announce, exchange.
 
-    table --RowsToArrow--> (key, ROW(input, rows, Arrow)) --keyed----+--> Exchange --> ROW(kinds, Arrow) --ArrowToRows--> table
-                   |                                                 |
-                   +--> (key, ROW(START, ..)) --> Announce --keyed---+
+    table --RowsToArrow--> (key, element) --keyed-------------+--> Exchange --> elements --ArrowToRows--> table
+                   |                                          |
+                   +--> (key, START) --> Announce --keyed-----+
 
 RowsToArrow and ArrowToRows run in the JVM, see `bridge.flink.arrow_operators`; rows are keyed there too. Announce and Exchange
 have one subtask per member and are co-located, so both run where the member's process runs.
@@ -22,18 +22,17 @@ from pyflink.table.expressions import lit
 from bridge.exceptions import ConfigurationError
 from bridge.flink.announce import Announce
 from bridge.flink.arrow_operators import (
-    CHUNK,
-    KEY_AND_CHUNK,
-    KEYED_CHUNK,
-    START,
     Dealing,
     Gathering,
     keyed,
     logical_type,
     rows_for_members,
     table_of,
+    with_late_rows_counted,
 )
+from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT, KEYED_ELEMENT, Element
 from bridge.flink.exchange import Exchange
+from bridge.flink.late_rows import late_counter
 from bridge.flink.stream_exchange import StreamExchange
 from bridge.flink.time_attributes import ROWTIME, event_time, time_attributes, with_plain_times
 from bridge.flink.uids import uids
@@ -75,21 +74,27 @@ def run_script(
         exchange: Exchange = StreamExchange(settings, group, keys, _keeps_rows(table_env, settings))
     else:
         exchange = Exchange(settings, group, keys, is_streaming(table_env))
-    starts = keyed(sent_at_once(starts_of(table_env, chunks, group)), KEYED_CHUNK)
+    starts = keyed(sent_at_once(starts_of(table_env, chunks, group)), KEYED_ELEMENT)
     announced = DataStream(starts._j_data_stream).process(
-        Announce(group, keys, settings.host_network, settings.tmp_dirs), output_type=KEY_AND_CHUNK
+        Announce(group, keys, settings.host_network, settings.tmp_dirs), output_type=KEY_AND_ELEMENT
     )
     # It is by key only that elements find their member: batch mode would sort them, and so wait for the last one.
     announced._j_data_stream.getTransformation().setStateKeySelector(None)
     sent_at_once(announced)
     name = f"{settings.operator}, {posixpath.basename(settings.main_script)}"  # what a person looks for on Flink's page
     placed(announced, f"{name}, addresses", group, settings.size, uid("addresses"))
-    written = starts.connect(keyed(chunks.union(announced), KEYED_CHUNK)).process(exchange, output_type=CHUNK)
+    written = starts.connect(keyed(chunks.union(announced), KEYED_ELEMENT)).process(exchange, output_type=ELEMENT)
     placed(written, name, group, settings.size, uid("exchange"))
     if not is_streaming(table_env):
         _take_chunks_unsorted(written)
     columns = [(column.name, logical_type(column.type.sql)) for column in settings.output_schema]
-    return table_of(table_env, written, columns, event_time(settings.watermark), uid=uid("result"))
+    schema, takes = event_time(settings.watermark), settings.carries_event_time
+    table = table_of(table_env, written, columns, schema, uid=uid("result"), takes_watermarks=takes)
+    if settings.watermark is None:
+        return table
+    column = settings.watermark[0]
+    counter = late_counter(settings.operator, settings.main_script, column, takes)
+    return with_late_rows_counted(table_env, table, column, counter, uid("late"))
 
 
 def _carried(table_env: StreamTableEnvironment, table: Table, view: str) -> Table:
@@ -114,7 +119,9 @@ def _chunks(
     if settings.kind == "stream":
         gathering = Gathering(rows=settings.chunk_rows, wait_s=settings.chunk_wait_s)
         # Rows have waited for each other in the chunk. Flink's buffer would hold it for another 100 ms.
-        dealt = rows_for_members(table_env, table, fed, Dealing.BY_CHUNK, gathering, 0, keys, uid("rows"), where)
+        dealt = rows_for_members(
+            table_env, table, fed, Dealing.BY_CHUNK, gathering, 0, keys, uid("rows"), where, settings.carries_event_time
+        )
         chunks = sent_at_once(dealt)
     else:
         chunks = rows_for_members(table_env, table, fed, Dealing.BY_ROW, Gathering(), 0, keys, uid("rows"), where)
@@ -136,9 +143,9 @@ def starts_of(table_env: StreamTableEnvironment, chunks: DataStream, group: str)
     """
     view = f"akdl_chunks_{group}"
     table_env.create_temporary_view(view, table_env.from_data_stream(chunks))
-    starts = table_env.sql_query(f"SELECT `key`, chunk FROM {view} WHERE chunk.input = {START}")
+    starts = table_env.sql_query(f"SELECT `key`, `element` FROM {view} WHERE `element`.`kind` = {Element.START.value}")
     # `to_data_stream` would give a type that keyed Python operators refuse.
-    return table_env.to_append_stream(starts, KEY_AND_CHUNK)
+    return table_env.to_append_stream(starts, KEY_AND_ELEMENT)
 
 
 def _keeps_rows(table_env: StreamTableEnvironment, settings: GroupSettings) -> bool:

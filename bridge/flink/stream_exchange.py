@@ -13,9 +13,12 @@ from pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 
 from akdl.wire import Output
 from bridge.exceptions import BridgeError
+from bridge.flink.elements import LAST_TIME, Element, time_bytes
+from bridge.flink.event_time import Watermarks
 from bridge.flink.exchange import END_OF_INPUT, Exchange
 from bridge.flink.pending import Pending
-from bridge.settings import FAIL, RESTART, UNCOMMITTED, GroupSettings
+from bridge.flink.pieces import element
+from bridge.settings import DRAIN, FAIL, RESTART, UNCOMMITTED, GroupSettings
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +48,13 @@ class StreamExchange(Exchange):
         self._pending: Pending | None = None
         self._is_restored = False
         self._warns_next = 0.0
+        self._holds_since = time.monotonic()
+        self._watermarks: Watermarks | None = None
+        self._done = self._done_before = 0  # rows that the script has finished; until its latest start
+        if self._settings.carries_event_time:
+            ended = MapStateDescriptor("akdl_ended", Types.INT(), Types.INT())
+            # Subtasks of the input, and of how many: a job that goes on from a checkpoint does not run them again.
+            self._ended_inputs = runtime_context.get_map_state(ended)
         if self._keeps_rows:
             chunks = runtime_context.get_map_state(MapStateDescriptor("akdl_pending", Types.LONG(), _CHUNK))
             done = runtime_context.get_state(ValueStateDescriptor("akdl_done", Types.LONG()))
@@ -66,6 +76,7 @@ class StreamExchange(Exchange):
         yield from super().on_timer(timestamp, ctx)
         if timestamp != END_OF_INPUT:
             yield from self._settle()
+            self._look_for_held_watermarks()
 
     def _feed_chunk(self, extra_input: int, rows: int, arrow: bytes) -> Iterator[Row]:
         if self._pending is not None:
@@ -87,7 +98,49 @@ class StreamExchange(Exchange):
         if self._is_restored or self._pending is None:
             return
         self._is_restored = True
-        yield from self._chunks(self._feed(self._pending.restore()))
+        yield from self._chunks(self._feed(self._kept()))
+
+    def _kept(self) -> list[pa.RecordBatch]:
+        """Return the rows for a script that starts now."""
+        assert self._pending is not None
+        kept = self._pending.restore()
+        self._done_before = self._pending.done
+        self._done = max(self._done, self._done_before)
+        return kept
+
+    @property
+    def _came(self) -> int:
+        """How many rows have come, in the same count as the rows that are done."""
+        return self._rows if self._pending is None else self._pending.came
+
+    def _tell_time(self, subtask: int, of: int, watermark: int | None) -> Iterator[Row]:
+        if self._watermarks is None:
+            self._watermarks = Watermarks(dict(self._ended_inputs.items()))
+        if watermark == LAST_TIME:
+            self._ended_inputs.put(subtask, of)
+        self._watermarks.tell(subtask, of, watermark, self._came)
+        return self._pass_time(0, 0)
+
+    def _pass_time(self, committed: int, passed: int) -> Iterator[Row]:
+        rows = committed if self._settings.replay == UNCOMMITTED else passed
+        self._done = max(self._done, self._done_before + rows)
+        found = None if self._watermarks is None else self._watermarks.pass_rows(self._done)
+        if found is not None:
+            yield element(Element.IDLE if found.is_idle else Element.WATERMARK, None, time_bytes(found.time))
+
+    def _look_for_held_watermarks(self) -> None:
+        """Warn where watermarks wait for a script that has taken all rows before them, and does not say that it is done."""
+        position = None if self._watermarks is None else self._watermarks.waits_for
+        if position is None or self._done_before + self._member.rows_done < position:
+            self._holds_since = time.monotonic()
+        elif time.monotonic() - self._holds_since > WARNING_S:
+            self._holds_since = time.monotonic()
+            logger.warning(
+                "%s, %s: event time waits for %d rows, which the script took more than %d s ago: it has to come back for more "
+                "rows of tf_context.batches(n), with a small n and without prefetch; or set replay to 'uncommitted' and call "
+                "task_config.commit(), as with dataset_fn()",
+                self._settings.operator, self._member.label, position - self._done, WARNING_S,
+            )  # fmt: skip
 
     def _feed(self, batches: list[pa.RecordBatch]) -> Iterator[Output]:
         for batch in batches:
@@ -96,6 +149,9 @@ class StreamExchange(Exchange):
     def _settle(self) -> Iterator[Row]:
         """Forget rows that are done, and do what is to be done when the script has returned."""
         self._drop_done()
+        if self._member.has_returned and self._settings.on_return == DRAIN:
+            self._done = self._came
+            yield from self._pass_time(0, 0)
         if self._member.has_returned and self._settings.on_return == FAIL:
             raise self._member.error(
                 'the script returned before its input ended; onReturn="drain" would drop the rest, "restart" would start it '
@@ -145,7 +201,7 @@ class StreamExchange(Exchange):
         self._member.stop()
         self._start_member()
         self._complete_cluster()
-        yield from self._feed(self._pending.restore())
+        yield from self._feed(self._kept())
 
     def _check_complete(self) -> None:
         if self._keeps_rows:

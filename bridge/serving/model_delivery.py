@@ -28,7 +28,8 @@ from akdl.process.file_lock import try_lock
 from bridge.beam_workers import close_with_worker
 from bridge.codec.ipc import read_batch
 from bridge.exceptions import ConfigurationError, TaskError
-from bridge.flink.arrow_operators import KEY_AND_CHUNK, KEYED_CHUNK, START, Dealing, keyed, rows_for_members
+from bridge.flink.arrow_operators import Dealing, keyed, rows_for_members
+from bridge.flink.elements import KEY_AND_ELEMENT, KEYED_ELEMENT, Element
 from bridge.flink.script_graph import one_key_per_subtask, placed, sent_at_once, starts_of
 from bridge.flink.uids import uids
 from bridge.group.addresses import folder_id, own_host
@@ -44,7 +45,6 @@ logger = logging.getLogger(__name__)
 TIME_COLUMN = "alinkmodelstreamtimestamp"
 COUNT_COLUMN = "alinkmodelstreamcount"
 
-PLACE = -2  # in place of the number of an input: no chunk, where a subtask of Deliver runs
 COLLECT_KEY = 0
 EARLIER_S = 60.0  # for a worker of an earlier attempt to end
 _MODEL_ROW = Types.ROW_NAMED(["number", "text", "model", "rows"], [Types.LONG(), Types.STRING(), Types.STRING(), Types.LONG()])
@@ -89,10 +89,10 @@ def deliver_models(
         uid=uid("rows"),
         where=f"{operator}: the stream of models",
     )
-    starts = keyed(sent_at_once(starts_of(table_env, rows, f"models_{group}")), KEYED_CHUNK)
-    places = sent_at_once(DataStream(starts._j_data_stream).process(TellPlace(), output_type=KEY_AND_CHUNK))
+    starts = keyed(sent_at_once(starts_of(table_env, rows, f"models_{group}")), KEYED_ELEMENT)
+    places = sent_at_once(DataStream(starts._j_data_stream).process(TellPlace(), output_type=KEY_AND_ELEMENT))
     placed(places, f"{operator}, places", f"{group}_models", parallelism, uid("places"))
-    collected = keyed(rows.union(places), KEYED_CHUNK).process(collect, output_type=_KEY_AND_PIECE).set_parallelism(1)
+    collected = keyed(rows.union(places), KEYED_ELEMENT).process(collect, output_type=_KEY_AND_PIECE).set_parallelism(1)
     collected.name(f"{operator}, models").uid(uid("collected"))
     done = Types.ROW_NAMED(["delivered"], [Types.LONG()])
     delivered = keyed(collected, _PIECE).process(Deliver(settings), output_type=done)
@@ -103,7 +103,7 @@ def deliver_models(
 
 
 class TellPlace(ProcessFunction):  # type: ignore[misc]
-    """Turns (key, ROW(START, number, no bytes)) into (COLLECT_KEY, ROW(PLACE, number, where this subtask runs)).
+    """Turns (key, START) into (COLLECT_KEY, PLACE), which says where this subtask runs.
 
     The number is that of the subtask, from 1. Tasks with one place share a model process.
     """
@@ -114,10 +114,10 @@ class TellPlace(ProcessFunction):  # type: ignore[misc]
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
         """Tell where this is, once."""
-        _, (_, number, _) = value
+        _, (_, number, _, _) = value
         if number and not self._is_told:  # each subtask that gathers rows says that the job starts, to Collect too
             self._is_told = True
-            yield Row(COLLECT_KEY, Row(PLACE, number, f"{own_host()} {folder_id(model_place())}".encode()))
+            yield Row(COLLECT_KEY, Row(Element.PLACE.value, number, 0, f"{own_host()} {folder_id(model_place())}".encode()))
 
 
 class Collect(KeyedProcessFunction):  # type: ignore[misc]
@@ -159,15 +159,15 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
         """Take a chunk of rows, or a place; yields the models that are whole, at the start the one that a checkpoint kept."""
-        what, number, content = value
-        if what == START and number:
+        kind, number, _, content = value
+        if kind == Element.START and number:
             return  # for another subtask; the state of its key is not this one's
         if self._kept is not None and not self._is_restored:
             self._is_restored = True
             yield from self._taken(self._kept.restored())
-        if what == START:
+        if kind == Element.START:
             return
-        if what == PLACE:
+        if kind == Element.PLACE:
             yield from self._learn(number, content)
             return
         columns = [column.to_pylist() for column in read_batch(content).columns]

@@ -1,6 +1,6 @@
 """The Flink graph of a predictor: one Python function adds the model's outputs to batches of rows.
 
-    table --RowsToArrow--> ROW(kinds, Arrow) --predict--> ROW(kinds, Arrow) --ArrowToRows--> table
+    table --RowsToArrow--> elements --predict--> elements --ArrowToRows--> table
 
 All other columns pass it untouched.
 """
@@ -27,7 +27,8 @@ from bridge.codec.ipc import read_batch
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
 from bridge.exceptions import BridgeError, RowError
-from bridge.flink.arrow_operators import CHUNK, Gathering, chunks_of, column_types, logical_type, table_of
+from bridge.flink.arrow_operators import Gathering, chunks_of, column_types, logical_type, table_of
+from bridge.flink.elements import ELEMENT
 from bridge.flink.pieces import pieces
 from bridge.flink.time_attributes import PROCTIME, ROWTIME, event_time, time_attributes, with_plain_times
 from bridge.flink.uids import uids
@@ -92,7 +93,7 @@ def predict_table(table_env: StreamTableEnvironment, table: Table, settings: Pre
     columns = [(name, types[name]) for name, _ in settings.result if name not in proctimes]
     if settings.error_column is not None:
         columns.append((settings.error_column, logical_type("STRING")))
-    predicted = chunks.process(_Predict(settings, [name for name, _ in columns]), output_type=CHUNK)
+    predicted = chunks.process(_Predict(settings, [name for name, _ in columns]), output_type=ELEMENT)
     predicted.name(settings.process.operator).uid(uid("prediction")).set_parallelism(
         chunks._j_data_stream.getTransformation().getParallelism()
     )
@@ -149,7 +150,7 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[InternalRow]:
         """Predict the rows of a chunk."""
-        kinds, arrow = value
+        _, kinds, arrow = value
         batch = read_batch(arrow)
         give_large_blocks_back(batch.num_rows, len(arrow))
         fed = batch.select(self._settings.input_schema.names)

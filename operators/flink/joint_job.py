@@ -58,7 +58,7 @@ def run_jointly(
         with _job(table_env, lambda: _numbered_chunks(table_env, tables) if tables else None, inserted, name) as chunks:
             for element in chunks:
                 chunk = element.getField(1)
-                receivers[chunk.getField(0)].take(read_batch(bytes(chunk.getField(2))))
+                receivers[chunk.getField(1)].take(read_batch(bytes(chunk.getField(3))))
     except BaseException:
         for receiver in receivers:
             receiver.abandon()
@@ -83,9 +83,9 @@ def collect(table: Table, name: str | None = None) -> tuple[list[pa.RecordBatch]
     kinds: list[bytes | None] = []
     with _job(table_env, lambda: chunks_of(table_env, table, Gathering())[0]._j_data_stream.collectAsync(), [], name) as chunks:
         for chunk in chunks:
-            kind = chunk.getField(0)
+            kind = chunk.getField(1)
             kinds.append(None if kind is None else bytes(kind))
-            batches.append(read_batch(bytes(chunk.getField(1))))
+            batches.append(read_batch(bytes(chunk.getField(2))))
     return batches, kinds
 
 

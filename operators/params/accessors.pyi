@@ -318,25 +318,25 @@ class StreamParams(WithParams):
         """What the script finds in `task_config.user_params`: a JSON object. (default '{}')"""
 
     def setOutputSchemaStr(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND". (required)"""
+        """Columns of the rows that the script writes: "name type, name type"; an event time is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS SOURCE_WATERMARK()", with the watermarks of the input. (required)"""
 
     def getOutputSchemaStr(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND". (required)"""
+        """Columns of the rows that the script writes: "name type, name type"; an event time is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS SOURCE_WATERMARK()", with the watermarks of the input. (required)"""
 
     def setSchemaStr(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND". (required)"""
+        """Columns of the rows that the script writes: "name type, name type"; an event time is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS SOURCE_WATERMARK()", with the watermarks of the input. (required)"""
 
     def setSchema(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND". (required)"""
+        """Columns of the rows that the script writes: "name type, name type"; an event time is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS SOURCE_WATERMARK()", with the watermarks of the input. (required)"""
 
     def getSchema(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND". (required)"""
+        """Columns of the rows that the script writes: "name type, name type"; an event time is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS SOURCE_WATERMARK()", with the watermarks of the input. (required)"""
 
     def setTableSchema(self, value: str) -> Self:
-        """Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND". (required)"""
+        """Columns of the rows that the script writes: "name type, name type"; an event time is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS SOURCE_WATERMARK()", with the watermarks of the input. (required)"""
 
     def getTableSchema(self) -> str:
-        """Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND". (required)"""
+        """Columns of the rows that the script writes: "name type, name type"; an event time is declared as in SQL: "..., ts TIMESTAMP(3), WATERMARK FOR ts AS SOURCE_WATERMARK()", with the watermarks of the input. (required)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns that reach the script; all when it is not set. (default None)"""

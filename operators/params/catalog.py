@@ -101,8 +101,8 @@ CHECKPOINT_DIR = Param(
 )  # fmt: skip
 STREAM_SCHEMA_STR = Param(
     "outputSchemaStr", "str",
-    'Columns of the rows that the script writes: "name type, name type"; a time attribute is declared as in SQL: '
-    '"..., ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL \'5\' SECOND".',
+    'Columns of the rows that the script writes: "name type, name type"; an event time is declared as in SQL: '
+    '"..., ts TIMESTAMP(3), WATERMARK FOR ts AS SOURCE_WATERMARK()", with the watermarks of the input.',
     stream_schema_text, aliases=("schemaStr", "schema", "tableSchema"),
 )  # fmt: skip
 CHUNK_WAIT = Param(

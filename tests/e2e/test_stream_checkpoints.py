@@ -12,7 +12,7 @@ import pytest
 from pyflink.java_gateway import get_gateway
 
 from operators import TensorFlow2StreamOp, resetEnv, useLocalEnv, useRemoteEnv
-from tests.e2e.streams import Sink, counting, stream_op
+from tests.e2e.streams import SCHEMA, Sink, counting, stream_op
 from tests.e2e.test_training_cluster import has_task_process
 from tests.support.flink_cluster import flink_cluster
 from tests.support.leftovers import wait_until
@@ -101,6 +101,41 @@ def test_rows_that_were_not_taken_come_when_the_script_fails(stream_env: Callabl
     missing = set(range(ROWS)) - set(counts)
     assert max(counts.values()) == 1 and missing <= set(range(int(taken.read_text())))
     assert len(missing) < int(taken.read_text())  # what came out before the checkpoint is not
+
+
+def test_a_script_that_writes_a_hundred_times_what_it_reads(stream_env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
+    """Both queues are full, the script behind it is slow, and barriers wait."""
+
+    def hundredfold(task_config: Any) -> None:
+        from akdl.wire.cells import read_cells
+
+        for columns in task_config.tf_context.rows.columns():
+            ids = read_cells(columns.columns[0], columns.rows).values
+            for _ in range(100):
+                task_config.output_writer.write_batch({"id": ids, "text": ["x" * 300] * len(ids)})
+
+    def counts_slowly(task_config: Any) -> None:
+        import time
+
+        from akdl.wire.cells import read_cells
+
+        for columns in task_config.tf_context.rows.columns():
+            time.sleep(0.02)  # the rows come faster
+            ids = read_cells(columns.columns[0], columns.rows).values
+            task_config.output_writer.write_batch({"worker": [len(ids)], "id": [int(ids.sum())]})
+
+    table_env = stream_env(**{"restart-strategy.type": "none"})
+    sink, rows = Sink(table_env, tmp_path), 1500
+    many = counting(table_env, rows).link(
+        TensorFlow2StreamOp(
+            mainScriptFile=hundredfold, outputSchemaStr="id BIGINT, text STRING", numWorkers=1, numPSs=0, chunkRows=50
+        )
+    )
+    counts = TensorFlow2StreamOp(mainScriptFile=counts_slowly, outputSchemaStr=SCHEMA, numWorkers=1, numPSs=0)
+    many.link(counts).insertInto(sink.name)
+    found = sink.final_rows()
+    assert sum(count for count, _ in found) == 100 * rows
+    assert sum(total for _, total in found) == 100 * sum(range(rows))
 
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])

@@ -82,7 +82,7 @@ public class ChunkClock implements InvocationHandler {
         } else if (method.getName().equals("collect")) {
             Row element = (Row) ((StreamRecord) arguments[0]).getValue();
             chunks.add(new long[] {
-                now, ((Long) element.getField(0)).longValue(), ((Integer) ((Row) element.getField(1)).getField(1)).intValue()
+                now, ((Long) element.getField(0)).longValue(), ((Integer) ((Row) element.getField(1)).getField(2)).intValue()
             });
         }
         return null;

@@ -16,8 +16,8 @@ from pyflink.common import Row
 from pyflink.fn_execution.metrics.process.metric_impl import GenericMetricGroup
 
 from bridge.codec.ipc import read_batch, write_batch
-from bridge.flink.announce import ADDRESS
-from bridge.flink.arrow_operators import START
+from bridge.flink.elements import Element, time_bytes, time_of
+from bridge.flink.event_time import EventTime
 from bridge.flink.exchange import END_OF_INPUT
 from bridge.group.addresses import Address, release, reserve
 from tests.support.leftovers import DEADLINE_S
@@ -66,6 +66,7 @@ class Subtask:
         self.event_timers: set[int] = set()
         self.processing_timers: set[int] = set()
         self.watermark = -(2**63)
+        self.output: list[int | EventTime] = []  # ids and watermarks, in their order
         self._index = index
         self._attempt = attempt
         function.open(self)
@@ -114,22 +115,32 @@ class Subtask:
     def start(self, index: int | None = None) -> list[int]:
         """Say that the job starts, and announce the address of a member, by default of this subtask's own."""
         of = self._index if index is None else index
-        rows = self._got((START, of, b""))
+        rows = self._got((Element.START, of, 0, b""))
         # By another process of this host, as it were: the function has to hold the ports itself.
         address = Address("127.0.0.1", *reserve(_ELSEWHERE, of, self._attempt))
         release(_ELSEWHERE, of, self._attempt)
         self.addresses[of] = address
-        return rows + self._got((ADDRESS, of, json.dumps(address).encode()))
+        return rows + self._got((Element.ADDRESS, of, 0, json.dumps(address).encode()))
 
     def feed(self, ids: Iterable[int], extra_input: int = 0) -> list[int]:
         """Give a chunk, and return the ids that come back meanwhile."""
         batch = pa.record_batch([pa.array(list(ids), pa.int64())], names=["id"])
-        return self._got((extra_input, batch.num_rows, write_batch(batch)))
+        return self._got((Element.CHUNK, extra_input, batch.num_rows, write_batch(batch)))
+
+    def tell(self, subtask: int, of: int, time: int | None) -> list[int]:
+        """Tell the watermark of a subtask of the input, None if it is idle, and return the ids that come back."""
+        kind, content = (Element.IDLE, b"") if time is None else (Element.WATERMARK, time_bytes(time))
+        return self._got((kind, subtask, of, content))
+
+    @property
+    def told(self) -> list[EventTime]:
+        """The watermarks of the output."""
+        return [each for each in self.output if isinstance(each, EventTime)]
 
     def look(self) -> list[int]:
         """Fire the timers of processing time, and return the ids that come back."""
         timers, self.processing_timers = self.processing_timers, set()
-        return [id for timestamp in sorted(timers) for id in ids(self.function.on_timer(timestamp, self))]
+        return [id for timestamp in sorted(timers) for id in self._ids(self.function.on_timer(timestamp, self))]
 
     def look_until(self, count: int) -> list[int]:
         """Fire these timers until so many ids have come back."""
@@ -147,7 +158,7 @@ class Subtask:
         while self.event_timers:
             assert self.event_timers == {END_OF_INPUT}
             self.event_timers.clear()
-            calls.append(list(ids(self.function.on_timer(END_OF_INPUT, self))))
+            calls.append(list(self._ids(self.function.on_timer(END_OF_INPUT, self))))
         return calls
 
     def checkpoint(self) -> States:
@@ -158,13 +169,17 @@ class Subtask:
         """Close the function, as Flink does after a failure too."""
         self.function.close()
 
-    def _got(self, element: tuple[int, int, bytes]) -> list[int]:
-        return list(ids(self.function.process_element2(Row(*element), self)))
+    def _got(self, element: tuple[Element, int, int, bytes]) -> list[int]:
+        return list(self._ids(self.function.process_element2(Row(element[0].value, *element[1:]), self)))
 
-
-def ids(chunks: Iterable[Any]) -> Iterator[int]:
-    """Return the column `id` of chunks that a function yields."""
-    for chunk in chunks:
-        kinds, arrow = chunk.to_row()
-        assert kinds is None, "all rows are new"
-        yield from read_batch(arrow)["id"].to_pylist()
+    def _ids(self, elements: Iterable[Any]) -> Iterator[int]:
+        """Return the column `id` of chunks that the function yields, and keep the watermarks between them."""
+        for element in elements:
+            kind, row_kinds, content = element.to_row()
+            if kind == Element.CHUNK:
+                assert row_kinds is None, "all rows are new"
+                for id in read_batch(content)["id"].to_pylist():
+                    self.output.append(id)
+                    yield id
+            else:
+                self.output.append(EventTime(time_of(content), kind == Element.IDLE))

@@ -221,6 +221,24 @@ def test_rows_of_a_stream_are_left_behind_chunk_by_chunk(tmp_path: pathlib.Path,
     assert list(batches) == [] and rows.passed == 20
 
 
+@pytest.mark.parametrize(("shuffled", "told"), [(0, [10, 25]), (12, [])])
+def test_rows_of_a_batch_that_is_not_full_are_not_finished(tmp_path: pathlib.Path, shuffled: int, told: list[int]) -> None:
+    """Nor those of a buffer that shuffles them: the script has got others."""
+    feed, found = Feed(), []
+    rows = StreamRows(str(tmp_path), feed, COLUMNS)
+    rows.tell = found.append
+    for first, end in ((0, 15), (15, 25)):
+        feed.chunk(*range(first, end))
+    feed.end()
+    got: list[int] = []
+    for batch in TFContext(rows, COLUMNS).batches(10, shuffle_rows=shuffled):
+        got += batch["id"].numpy().tolist()
+        if not shuffled:
+            assert sum(found[-1:]) <= len(got) - len(batch["id"]), "the script has not come back yet"
+    assert sorted(got) == list(range(25))
+    assert found[-1:] == told[-1:] and set(found) <= {10, 20, 25}
+
+
 def test_a_batch_that_has_been_made_is_not_held_besides(tmp_path: pathlib.Path) -> None:
     types = {"text": "STRING"}
     context = context_of(file_rows(tmp_path, [chunk_of({"text": [b"x" * 10_000_000]}, types)] * 2, types), types)

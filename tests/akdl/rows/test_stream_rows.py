@@ -53,6 +53,18 @@ def test_columns_come_as_they_arrive(feed: Feed, rows: StreamRows, tmp_path: pat
     assert os.listdir(tmp_path) == []
 
 
+def test_rows_are_finished_when_the_script_comes_back_for_more(feed: Feed, rows: StreamRows) -> None:
+    told: list[int] = []
+    rows.tell = told.append
+    columns = rows.columns()
+    feed.chunk(1, 2)
+    feed.chunk(3)
+    assert ids_of(next(columns)) == [1, 2] and told == []
+    assert ids_of(next(columns)) == [3] and told == [2]
+    feed.end()
+    assert list(columns) == [] and told == [2, 3]
+
+
 def test_a_slow_script_stops_the_reader(tmp_path: pathlib.Path) -> None:
     size, given = HELD_BYTES // 4, []
 

@@ -90,6 +90,22 @@ def test_a_waiting_row_goes_after_a_while(channel: Channel) -> None:
     assert len(channel.outputs) == 2
 
 
+def test_what_the_script_has_passed_travels_behind_what_it_wrote(channel: Channel) -> None:
+    writer = OutputWriter(channel, COLUMNS, wait_s=0.01)
+    writer.write(row(1))
+    writer.pass_rows(3)
+    wait_until(lambda: channel.outputs and channel.outputs[-1].passed == 3, "it is told")
+    assert channel.cells()[0] == [1] and channel.outputs[0].passed in (0, 3), "in the message of the row, or behind it"
+    count = len(channel.outputs)
+    writer.pass_rows(5)
+    wait_until(lambda: len(channel.outputs) == count + 1, "it is told without a row, once")
+    assert channel.outputs[-1].passed == 5 and not channel.outputs[-1].rows.rows
+    writer.write_batch({"x": [2]})
+    writer.close()
+    writer.pass_rows(6)
+    assert [output.passed for output in channel.outputs[count:]] == [5, 5]
+
+
 def test_flush_sends_what_waits(channel: Channel) -> None:
     writer = OutputWriter(channel, COLUMNS)
     writer.flush()

@@ -11,8 +11,8 @@ import pytest
 from pyflink.common import Row
 
 from bridge.exceptions import ConfigurationError
-from bridge.flink.announce import ADDRESS, Announce, announced_address
-from bridge.flink.arrow_operators import START
+from bridge.flink.announce import Announce, announced_address
+from bridge.flink.elements import Element
 from bridge.group.addresses import folder_id, release
 from tests.support.flink_functions import Subtask
 
@@ -28,13 +28,13 @@ def announce() -> Iterator[Announce]:
 
 def start(function: Announce, attempt: int = 0) -> list[Row]:
     subtask = Subtask(function, KEYS[1], index=1, attempt=attempt)
-    return list(function.process_element(Row(KEYS[1], Row(START, 1, b"")), subtask))
+    return list(function.process_element(Row(KEYS[1], Row(Element.START.value, 1, 0, b"")), subtask))
 
 
 def test_every_member_is_told_the_same_address(announce: Announce) -> None:
     told = start(announce)
-    assert [(key, what, index) for key, (what, index, _) in told] == [(key, ADDRESS, 1) for key in KEYS]
-    (address,) = {announced_address(content) for _, (_, _, content) in told}
+    assert [(key, kind, index) for key, (kind, index, _, _) in told] == [(key, Element.ADDRESS, 1) for key in KEYS]
+    (address,) = {announced_address(content) for _, (_, _, _, content) in told}
     assert address.host.startswith("127.") and address.port != address.group_port
     assert address.folder == folder_id(tempfile.gettempdir())
 
@@ -42,14 +42,14 @@ def test_every_member_is_told_the_same_address(announce: Announce) -> None:
 def test_members_share_files_in_the_first_of_flinks_folders(tmp_path: pathlib.Path) -> None:
     (address,) = {
         announced_address(content)
-        for _, (_, _, content) in start(Announce("announced", KEYS, "127.0.0.0/8", f"{tmp_path},/tmp"), attempt=1)
+        for _, (_, _, _, content) in start(Announce("announced", KEYS, "127.0.0.0/8", f"{tmp_path},/tmp"), attempt=1)
     }
     release("announced", 1, 1)
     assert address.folder == folder_id(str(tmp_path))
 
 
 def test_the_ports_are_reserved_on_this_host(announce: Announce) -> None:
-    address = announced_address(start(announce)[0][1][2])
+    address = announced_address(start(announce)[0][1][3])
     for port in (address.port, address.group_port):
         with pytest.raises(OSError, match="in use"):
             socket.create_server(("", port)).close()
@@ -57,7 +57,7 @@ def test_the_ports_are_reserved_on_this_host(announce: Announce) -> None:
 
 def test_a_member_is_announced_once_in_each_attempt(announce: Announce) -> None:
     subtask = Subtask(announce, KEYS[1], index=1)
-    element = Row(KEYS[1], Row(START, 1, b""))
+    element = Row(KEYS[1], Row(Element.START.value, 1, 0, b""))
     assert len(list(announce.process_element(element, subtask))) == 3
     assert list(announce.process_element(element, subtask)) == [], "each task that gathers rows says that the job starts"
     assert len(start(announce, attempt=1)) == 3

@@ -19,8 +19,6 @@ from pyflink.table import StreamTableEnvironment
 
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.arrow_operators import (
-    CHUNK,
-    START,
     Dealing,
     Gathering,
     chunks_of,
@@ -30,7 +28,7 @@ from bridge.flink.arrow_operators import (
     table_of,
     with_operator,
 )
-from bridge.flink.pieces import MORE
+from bridge.flink.elements import ELEMENT, LAST_TIME, Element, time_of
 from operators import MLEnv, useLocalEnv
 from tests.support.chunk_clock import left
 from tests.support.leftovers import wait_until
@@ -81,10 +79,10 @@ def collected(chunks: Any) -> list[tuple[int, int, pa.RecordBatch]]:
         while found.hasNext():
             row = found.next()
             chunk = row.getField(1)
-            if chunk.getField(0) != START:
-                batch = pa.ipc.open_stream(chunk.getField(2)).read_next_batch()
-                assert batch.num_rows == chunk.getField(1)
-                got.append((row.getField(0), chunk.getField(0), batch))
+            if chunk.getField(0) == Element.CHUNK:
+                batch = pa.ipc.open_stream(chunk.getField(3)).read_next_batch()
+                assert batch.num_rows == chunk.getField(2)
+                got.append((row.getField(0), chunk.getField(1), batch))
     finally:
         found.close()
     return got
@@ -94,7 +92,7 @@ def test_each_member_is_told_once_that_the_job_starts(table_env: StreamTableEnvi
     """Also one that gets no rows, such as a parameter server."""
     chunks = rows_for_members(table_env, numbers(table_env, 5), [8], Dealing.BY_ROW, Gathering(), members=[7, 8])
     with chunks.execute_and_collect() as found:
-        starts = [(key, index, list(data)) for key, (number, index, data) in found if number == START]
+        starts = [(key, index, list(data)) for key, (kind, index, _, data) in found if kind == Element.START]
     assert sorted(starts) == [(7, 0, []), (8, 1, [])]
 
 
@@ -139,7 +137,41 @@ def test_members_are_told_of_the_start_before_the_input_ends(table_envs: MLEnv) 
     chunks = rows_for_members(table_env, table_env.from_data_stream(ended), [7], Dealing.BY_ROW, Gathering())
     seen = chunks.process(Watermarks(), output_type=Types.TUPLE([Types.INT(), Types.LONG()]))
     with seen.execute_and_collect() as found:
-        assert [tuple(each) for each in found] == [(START, -(2**63))]
+        assert [tuple(each) for each in found] == [(Element.START, -(2**63))]
+
+
+def test_members_are_told_watermarks_behind_the_rows_before_them(table_envs: MLEnv) -> None:
+    table_env = table_envs.stenv
+    table_env.execute_sql(
+        "CREATE TEMPORARY TABLE timed (id BIGINT, t AS TO_TIMESTAMP_LTZ(id, 3), WATERMARK FOR t AS t) WITH ('connector' = "
+        "'datagen', 'rows-per-second' = '50', 'number-of-rows' = '60', 'fields.id.kind' = 'sequence', 'fields.id.start' = '1', "
+        "'fields.id.end' = '60')"
+    )
+    told = rows_for_members(
+        table_env, table_env.from_path("timed"), [7], Dealing.BY_CHUNK, Gathering(), members=[7, 8], tells_watermarks=True
+    )
+    elements: dict[int, list[Any]] = collections.defaultdict(list)
+    found = told._j_data_stream.executeAndCollect()
+    try:
+        while found.hasNext():
+            row = found.next()
+            elements[row.getField(0)].append([row.getField(1).getField(place) for place in range(4)])
+    finally:
+        found.close()
+    times = {key: [time_of(bytes(each[3])) for each in got if each[0] == Element.WATERMARK] for key, got in elements.items()}
+    for key, got in elements.items():
+        assert {tuple(each[1:3]) for each in got if each[0] == Element.WATERMARK} == {(0, 1)}, "the subtask, of how many"
+        assert times[key] == sorted(set(times[key])) and times[key][-1] == LAST_TIME and len(times[key]) > 1
+    assert sorted(times[7]) == sorted(times[8])
+    ids: list[int] = []
+    for kind, _, _, content in elements[7]:
+        if kind == Element.CHUNK:
+            batch = pa.ipc.open_stream(content).read_next_batch()
+            assert batch.schema.names == ["id", "t"], "with the computed column"
+            ids += batch["id"].to_pylist()
+        elif kind == Element.WATERMARK and time_of(bytes(content)) < LAST_TIME:
+            assert ids[-1] == time_of(bytes(content)), "no row before it is missing, and none behind it is here"
+    assert ids == list(range(1, 61))
 
 
 @pytest.mark.parametrize("sizes", [[1003], [502, 501], [335, 334, 334], [251, 251, 251, 250]])
@@ -201,8 +233,8 @@ def test_rows_do_not_wait_longer_than_they_may(table_envs: MLEnv) -> None:
     )
     chunks = _by_chunk(table_env, table_env.from_path("slow"), Gathering(wait_s=0.01))
     with chunks.execute_and_collect() as found:
-        assert next(found)[1][0] == START
-        assert [next(found)[1][1] for _ in range(2)] == [1, 1]
+        assert next(found)[1][0] == Element.START
+        assert [next(found)[1][2] for _ in range(2)] == [1, 1]
 
 
 @pytest.mark.parametrize("workers", [1, 10, 100])
@@ -283,10 +315,11 @@ def test_chunks_in_pieces_are_put_together(table_envs: MLEnv) -> None:
     chunks, updates = chunks_of(table_env, updating, Gathering())
 
     def cut(chunk: Any) -> Iterator[Row]:
-        kinds, arrow = chunk
-        yield from (Row(MORE, arrow[:100]), Row(MORE, arrow[100:101]), Row(kinds, arrow[101:]))
+        kind, kinds, arrow = chunk
+        pieces = [Row(Element.PIECE.value, None, part) for part in (arrow[:100], arrow[100:101])]
+        yield from (*pieces, Row(kind, kinds, arrow[101:]))
 
-    table = table_of(table_env, chunks.flat_map(cut, CHUNK), column_types(updating), None, updates)
+    table = table_of(table_env, chunks.flat_map(cut, ELEMENT), column_types(updating), None, updates)
     with table.execute().collect() as rows:
         found = [(str(row.get_row_kind()), *row) for row in rows]
     assert found == [("+I", 0, 1), ("+I", 1, 1), ("-U", 0, 1), ("+U", 0, 2), ("-U", 1, 1), ("+U", 1, 2)]
@@ -300,7 +333,7 @@ def test_functions_between_get_the_configuration_of_the_job(table_envs: MLEnv) -
         assert os.getpid() == this
         yield Row(*chunk)
 
-    table = table_of(table_envs.stenv, chunks.flat_map(here, CHUNK), [("id", logical_type("BIGINT"))])
+    table = table_of(table_envs.stenv, chunks.flat_map(here, ELEMENT), [("id", logical_type("BIGINT"))])
     assert [tuple(row) for row in table.execute().collect()] == [(0,)]
 
 
@@ -322,7 +355,7 @@ def _by_chunk(table_env: StreamTableEnvironment, table: Any, gathering: Gatherin
 
 def _there_and_back(table_env: StreamTableEnvironment, table: Any) -> Any:
     chunks, updates = chunks_of(table_env, table, Gathering())
-    passed = chunks.flat_map(lambda chunk: [Row(*chunk)], CHUNK)
+    passed = chunks.flat_map(lambda chunk: [Row(*chunk)], ELEMENT)
     return table_of(table_env, passed, column_types(table), None, updates)
 
 

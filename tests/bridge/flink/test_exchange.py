@@ -13,7 +13,7 @@ from pyflink.common import Row
 
 from bridge.exceptions import BridgeError, TaskError
 from bridge.flink import exchange
-from bridge.flink.arrow_operators import START
+from bridge.flink.elements import Element
 from bridge.flink.exchange import END_OF_INPUT, Exchange
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
@@ -63,7 +63,7 @@ def start() -> Iterator[Start]:
 
 def test_each_chunk_reaches_the_script_once_and_in_order(start: Start) -> None:
     subtask = start()
-    assert list(subtask.function.process_element1(Row(START, 0, b""), subtask)) == []
+    assert list(subtask.function.process_element1(Row(Element.START.value, 0, 0, b""), subtask)) == []
     rows = subtask.start() + subtask.feed(range(5)) + subtask.feed([5]) + subtask.feed(range(6, 9))
     assert rows == [], "the script writes when it has all"
     assert subtask.end_input() == [list(range(9))]

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from bridge.exceptions import BridgeError, TaskError
+from bridge.flink import stream_exchange
+from bridge.flink.event_time import EventTime
 from bridge.flink.exchange import END_OF_INPUT
 from bridge.flink.stream_exchange import StreamExchange
 from bridge.schema import Schema
@@ -272,3 +274,117 @@ def test_the_end_of_input_is_told_by_one_timer(start: Start) -> None:
     subtask.start()
     subtask.feed([1])
     assert subtask.event_timers == {END_OF_INPUT}
+
+
+# Event time.
+
+CARRIES = {"watermark": ("t", "SOURCE_WATERMARK()")}
+HELD = """
+import time
+def main(config):
+    for columns in config.tf_context.rows.columns():
+        while os.path.exists({hold!r}):
+            time.sleep(0.01)
+        config.output_writer.write_batch({{"id": ids(columns)}})
+"""
+COMMITS_TWO = """
+def main(config):
+    for number, columns in enumerate(config.tf_context.rows.columns()):
+        config.output_writer.write_batch({"id": ids(columns)})
+        config.commit(columns.rows - (number == 2))
+"""
+
+
+def look_until_told(subtask: Subtask, *told: EventTime) -> list[int]:
+    found: list[int] = []
+    wait_until(lambda: found.extend(subtask.look()) or subtask.told == list(told), f"{told} are told")
+    return found
+
+
+def test_a_watermark_follows_the_rows_before_it(start: Start, tmp_path: pathlib.Path) -> None:
+    hold = tmp_path / "hold"
+    hold.touch()
+    subtask = start(HELD.format(hold=str(hold)), **CARRIES)
+    subtask.start()
+    assert subtask.tell(0, 2, 10) + subtask.tell(1, 2, 20) == [] and subtask.told == [EventTime(10)], "no row is before it"
+    subtask.feed([1, 2])
+    subtask.tell(0, 2, 30)
+    subtask.feed([3])
+    subtask.tell(1, 2, None)
+    wait_until(lambda: subtask.look() or subtask.function._member.rows_done == 3, "the script has taken the rows")
+    assert subtask.told == [EventTime(10)], "which it has not written"
+    hold.unlink()
+    rows = look_until_told(subtask, EventTime(10), EventTime(20), EventTime(30))
+    assert rows[:2] == [1, 2] and subtask.told[0] == EventTime(10)
+    assert rows + sum(subtask.end_input(), []) == [1, 2, 3]
+
+
+def test_rows_come_before_their_watermark_whatever_is_taken_at_once(start: Start) -> None:
+    subtask = start(**CARRIES)
+    subtask.start()
+    for number in range(30):
+        subtask.feed([number])
+        subtask.tell(0, 1, number)
+    subtask.end_input()
+    ids = [each for each in subtask.output if not isinstance(each, EventTime)]
+    assert ids == list(range(30)) and subtask.told
+    for place, each in enumerate(subtask.output):
+        assert not isinstance(each, EventTime) or set(range(each.time + 1)) <= set(subtask.output[:place])
+
+
+def test_a_watermark_waits_for_commits_where_rows_do(start: Start) -> None:
+    subtask = start(COMMITS_TWO, replay=UNCOMMITTED, **CARRIES)
+    subtask.start()
+    for number in range(3):
+        subtask.feed([2 * number, 2 * number + 1])
+        subtask.tell(0, 1, number)
+    wait_until(lambda: bool(subtask.look()) < (pending(subtask) == 1), "all but one are committed")
+    assert subtask.told[-1] == EventTime(1)
+    subtask.end_input()
+    assert subtask.told[-1].time <= 2
+
+
+def test_what_a_script_that_returned_drops_holds_no_watermark_up(start: Start) -> None:
+    subtask = start("def main(config):\n    pass\n", **CARRIES)
+    subtask.start()
+    subtask.feed([1, 2])
+    subtask.tell(0, 1, 7)
+    look_until_told(subtask, EventTime(7))
+    subtask.feed([3])
+    subtask.tell(0, 1, 8)
+    look_until_told(subtask, EventTime(7), EventTime(8))
+
+
+def test_a_watermark_waits_for_the_next_start_of_a_script(start: Start) -> None:
+    subtask = start(FIRST_ONLY, replay=UNCOMMITTED, on_return=RESTART, **CARRIES)
+    rows = subtask.start() + subtask.feed([1, 2]) + subtask.tell(0, 1, 5)
+    rows += look_until_told(subtask, EventTime(5))
+    assert rows == [1, 2], "the second one is of the second start"
+
+
+def test_watermarks_after_a_restart_wait_for_the_rows_of_the_checkpoint(start: Start, tmp_path: pathlib.Path) -> None:
+    first = start("import time\ndef main(config):\n    time.sleep(600)\n", replay=UNCOMMITTED, **CARRIES)
+    first.start()
+    first.feed([1, 2, 3])
+    first.tell(1, 2, END_OF_INPUT)  # one subtask of two has ended
+    first.tell(0, 2, 4)
+    checkpoint = first.checkpoint()
+    first.end()
+    assert first.told == []
+    again = start(COMMITS_TWO, replay=UNCOMMITTED, subtask={"states": checkpoint, "attempt": 1}, **CARRIES)
+    rows = again.start() + again.feed([4]) + again.tell(0, 2, 5)
+    rows += look_until_told(again, EventTime(5))
+    assert rows + sum(again.end_input(), []) == [1, 2, 3, 4]
+
+
+def test_a_watermark_that_waits_for_long_is_told_of(
+    start: Start, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_exchange, "WARNING_S", 0.05)
+    subtask = start("import time\ndef main(config):\n    list(config.tf_context.rows.segments())\n", **CARRIES)
+    subtask.start()
+    subtask.feed([1, 2])
+    subtask.tell(0, 1, 5)
+    wait_until(lambda: subtask.look() or caplog.records, "a warning")
+    assert "event time waits for 2 rows" in caplog.text and "tf_context.batches(n)" in caplog.text
+    assert subtask.told == []

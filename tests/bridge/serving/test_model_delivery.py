@@ -15,11 +15,10 @@ import pytest
 from akdl.storage.model_archive import pack
 from bridge.codec.ipc import write_batch
 from bridge.exceptions import TaskError
-from bridge.flink.arrow_operators import START
+from bridge.flink.elements import Element
 from bridge.serving import model_delivery
-from bridge.serving.model_delivery import COLLECT_KEY, PLACE, Collect, TellPlace, take_turn
+from bridge.serving.model_delivery import COLLECT_KEY, Collect, TellPlace, take_turn
 
-ROWS = 1
 KEYS = [7, 3, 5]  # of the subtasks that deliver
 Rows = list[tuple[int, str]]
 
@@ -59,13 +58,13 @@ def chunk(rows: Rows) -> Any:
     columns = {"number": [number for number, _ in rows], "text": [text for _, text in rows]}
     empty = [None] * len(rows)
     table = pa.record_batch({**columns, "model": pa.array(empty, pa.string()), "rows": pa.array(empty, pa.int64())})
-    return ROWS, 0, write_batch(table)
+    return Element.CHUNK, 0, len(rows), write_batch(table)
 
 
 def started(collect: Collect, places: str = "aaa") -> list[Any]:
     """What it yields when the job starts and each subtask has told its place."""
-    elements = [(START, number, b"") for number in range(len(KEYS) + 1)]
-    elements += [(PLACE, number, place.encode()) for number, place in enumerate(places, 1)]
+    elements = [(Element.START, number, 0, b"") for number in range(len(KEYS) + 1)]
+    elements += [(Element.PLACE, number, 0, place.encode()) for number, place in enumerate(places, 1)]
     return [row for element in elements for row in collect.process_element(element, None)]
 
 
@@ -108,9 +107,9 @@ def test_the_start_of_another_subtask_does_not_touch_the_state(attempt: Any) -> 
     state = MapState()
     state.keys = None  # type: ignore[method-assign]
     collect = attempt(state)
-    assert list(collect.process_element((START, 2, b""), None)) == []
+    assert list(collect.process_element((Element.START, 2, 0, b""), None)) == []
     with pytest.raises(TypeError):
-        list(collect.process_element((START, 0, b""), None))
+        list(collect.process_element((Element.START, 0, 0, b""), None))
 
 
 def test_a_subtask_tells_its_place_once() -> None:
@@ -119,9 +118,11 @@ def test_a_subtask_tells_its_place_once() -> None:
     for tells in (here, again):
         tells.open(None)
         for number in (0, 2, 2):
-            found += tells.process_element((KEYS[1], (START, number, b"")), None)
-    (key, (what, number, place)), other = found
-    assert (key, what, number) == (COLLECT_KEY, PLACE, 2) and place and other[1][2] == place, "they share a model process"
+            found += tells.process_element((KEYS[1], (Element.START, number, 0, b"")), None)
+    (key, (kind, number, _, place)), other = found
+    assert (key, kind, number) == (COLLECT_KEY, Element.PLACE, 2) and place and other[1][3] == place, (
+        "they share a model process"
+    )
 
 
 def test_one_of_an_attempt_acts(tmp_path: pathlib.Path) -> None:

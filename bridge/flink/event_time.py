@@ -1,0 +1,95 @@
+"""Event time on its way through a script: watermarks of the input in, progress of the script in, watermarks of the output out.
+
+Subtasks of RowsToArrow send each member their watermarks, between their rows. The event time of a member's input is the minimum
+over these subtasks. It is the event time of its output once the script has finished all rows that came before, and what it
+wrote about them has left. Pure: no Flink, no clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from bridge.flink.elements import FIRST_TIME, LAST_TIME
+
+
+class EventTime(NamedTuple):
+    """Event time of a stream at one place.
+
+    Args:
+        time: The watermark, in milliseconds.
+        is_idle: No rows come for now, so that whoever waits for several streams goes on without this one.
+    """
+
+    time: int = FIRST_TIME
+    is_idle: bool = False
+
+
+class _Held(NamedTuple):
+    position: int
+    event_time: EventTime
+
+
+class Watermarks:
+    """Watermarks that wait for the script of one member.
+
+    Rows are counted as they come; a position is the number of rows before it. Subtasks that are idle, or have ended, hold
+    nothing up, as in Flink. The end of all of them says nothing here: rows may follow it, until the script has ended.
+
+    Args:
+        ended: Subtasks that had ended before, as a checkpoint kept them, and of how many.
+    """
+
+    def __init__(self, ended: Mapping[int, int] | None = None) -> None:
+        self._ended = dict(ended or {})
+        self._inputs: list[EventTime] = []
+        self._held: deque[_Held] = deque()
+        self._sent = EventTime()
+
+    def tell(self, subtask: int, of: int, time: int | None, position: int) -> None:
+        """Note the watermark of a subtask.
+
+        Args:
+            subtask: Its number.
+            of: How many there are.
+            time: The watermark; None if the subtask is idle.
+            position: Of the watermark among the rows of this member.
+        """
+        if len(self._inputs) != of:
+            self._inputs = [EventTime(LAST_TIME if self._ended.get(number) == of else FIRST_TIME) for number in range(of)]
+        before = self._inputs[subtask]
+        self._inputs[subtask] = EventTime(before.time, True) if time is None else EventTime(max(time, before.time))
+        found = self._combined()
+        if found is None:
+            return
+        latest = self._held[-1].event_time if self._held else self._sent
+        found = EventTime(max(found.time, latest.time), found.is_idle)
+        if found != latest:
+            self._held.append(_Held(position, found))
+
+    def pass_rows(self, rows: int) -> EventTime | None:
+        """Return the event time that the output has now, if it changes.
+
+        Args:
+            rows: How many rows the script has finished, from the first on.
+        """
+        found = None
+        while self._held and self._held[0].position <= rows:
+            found = self._held.popleft().event_time
+        if found is None or found == self._sent:
+            return None
+        self._sent = found
+        return found
+
+    @property
+    def waits_for(self) -> int | None:
+        """The position that the first watermark waits for; None where none waits."""
+        return self._held[0].position if self._held else None
+
+    def _combined(self) -> EventTime | None:
+        running = [each for each in self._inputs if each.time < LAST_TIME]
+        if not running:
+            return None
+        active = [each.time for each in running if not each.is_idle]
+        return EventTime(min(active)) if active else EventTime(max(each.time for each in running), True)

@@ -1,0 +1,101 @@
+"""Watermarks that wait for a script: tables of what happens, and of what the output is told."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from bridge.flink.elements import LAST_TIME
+from bridge.flink.event_time import EventTime, Watermarks
+
+IDLE = None
+
+# What happens: (subtask, watermark) or (subtask, IDLE) of two subtasks, "row" comes, or the script has finished so many rows.
+# What the output is told: a watermark, or (watermark, "idle").
+TABLE: dict[str, tuple[list[Any], list[Any]]] = {
+    "the minimum of both": ([(0, 5), (1, 3), (0, 9), (1, 7)], [3, 7]),
+    "none before all have told theirs": ([(0, 5), (0, 9)], []),
+    "it waits for the rows before it": (["row", "row", (0, 5), (1, 5), 1, 2], [5]),
+    "not for those behind it": (["row", (0, 5), (1, 5), "row", 1], [5]),
+    "the latest of several that are due": (["row", (0, 1), (1, 1), "row", (0, 2), (1, 2), "row", (0, 3), (1, 3), 2, 3], [2, 3]),
+    "one that tells nothing new": ([(0, 5), (1, 5), (1, 5), (0, 5)], [5]),
+    "an idle one is left out": ([(0, 5), (1, 3), (1, IDLE)], [3, 5]),
+    "an idle one that told nothing": ([(1, IDLE), (0, 5)], [5]),
+    "an idle one that goes on": ([(0, 5), (1, IDLE), (1, 3), (0, 9), (1, 6)], [5, 6]),
+    "all are idle": ([(0, 5), (1, 3), (0, IDLE), (1, IDLE)], [3, (5, "idle")]),
+    "idle only behind the rows before": (["row", (0, 5), (1, 5), (0, IDLE), (1, IDLE), 1], [(5, "idle")]),
+    "all were idle": ([(0, 5), (1, 5), (0, IDLE), (1, IDLE), (1, 5), (0, 7), (1, 8)], [5, (5, "idle"), 5, 7]),
+    "one that has ended is left out": ([(0, LAST_TIME), (1, 3)], [3]),
+    "the rest of one that has ended": ([(0, LAST_TIME), (1, 3), (1, IDLE)], [3, (3, "idle")]),
+    "the end of all is that of the input": (["row", (0, 3), (1, 3), (0, LAST_TIME), (1, LAST_TIME), 1], [3]),
+}
+
+
+@pytest.mark.parametrize(("happens", "told"), TABLE.values(), ids=TABLE)
+def test_what_the_output_is_told(happens: list[Any], told: list[Any]) -> None:
+    watermarks, rows, done, found = Watermarks(), 0, 0, []
+    for each in happens:
+        if each == "row":
+            rows += 1
+        elif isinstance(each, int):
+            done = each
+        else:
+            watermarks.tell(each[0], 2, each[1], rows)
+        now = watermarks.pass_rows(done)
+        if now is not None:
+            found.append((now.time, "idle") if now.is_idle else now.time)
+    assert found == told
+
+
+def test_those_that_had_ended_before_a_checkpoint_hold_nothing_up() -> None:
+    watermarks = Watermarks({1: 3, 2: 3})
+    watermarks.tell(0, 3, 5, 0)
+    assert watermarks.pass_rows(0) == EventTime(5)
+
+
+def test_those_of_another_parallelism_count_no_more() -> None:
+    watermarks = Watermarks({1: 3})
+    watermarks.tell(0, 2, 5, 0)
+    assert watermarks.pass_rows(0) is None
+    watermarks.tell(1, 2, 4, 0)
+    assert watermarks.pass_rows(0) == EventTime(4)
+
+
+def test_what_is_waited_for_is_known() -> None:
+    watermarks = Watermarks()
+    assert watermarks.waits_for is None
+    watermarks.tell(0, 1, 5, 3)
+    assert watermarks.waits_for == 3
+    watermarks.pass_rows(3)
+    assert watermarks.waits_for is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_row_comes_behind_its_watermark(seed: int) -> None:
+    """Rows of three subtasks, each in order of time and none before its watermark; a script that writes them, one by one."""
+    draw, watermarks, of = random.Random(seed), Watermarks(), 3
+    times, idle, came = [0] * of, [False] * of, []
+    done, reached = 0, -2
+    for _ in range(2000):
+        subtask = draw.randrange(of)
+        what = draw.random()
+        if what < 0.4 and not idle[subtask]:
+            times[subtask] += draw.randrange(5)
+            came.append((times[subtask], subtask))
+        elif what < 0.6 and not idle[subtask]:
+            watermarks.tell(subtask, of, times[subtask] - 1, len(came))
+        elif what < 0.63 and sum(idle) < of - 1:
+            idle[subtask] = not idle[subtask]
+            if not idle[subtask]:  # what it has from now on is not before what others have
+                times[subtask] = max(times)
+            watermarks.tell(subtask, of, None if idle[subtask] else times[subtask] - 1, len(came))
+        elif done < len(came):
+            assert came[done][0] > reached, "the row is late"
+            done += 1
+        found = watermarks.pass_rows(done)
+        if found is not None:
+            assert found.time >= reached or found.is_idle
+            reached = max(reached, found.time)
+    assert done > 200 and reached > 0

@@ -1,0 +1,242 @@
+"""Event time through scripts and predictors: windows before and after them, and no row lost between.
+
+The same two windows without anything between them lose none, since Flink's watermarks pass from one to the other.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from operators import MLEnv, StreamOperator, TensorFlow2StreamOp, TFSavedModelPredictStreamOp, resetEnv, useLocalEnv, waitForJob
+from tests.e2e.test_stream_checkpoints import checkpoints
+from tests.serving import models
+from tests.support.leftovers import wait_until
+
+pytestmark = pytest.mark.flink
+
+HOURS, KEYS, ROWS = 30, 40, 3000
+PER_HOUR = """SELECT k, window_time AS t, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), INTERVAL '1' HOUR))
+    GROUP BY k, window_start, window_end, window_time"""
+OUTPUT = "k INT, t TIMESTAMP(3), n BIGINT, WATERMARK FOR t AS SOURCE_WATERMARK()"
+
+
+def same(task_config: Any) -> None:
+    """Write what comes, without TensorFlow."""
+    from akdl.wire.cells import read_cells
+
+    for columns in task_config.tf_context.rows.columns():
+        task_config.output_writer.write_batch({each.name: read_cells(each, columns.rows).values for each in columns.columns})
+        if task_config.user_params.get("commits"):
+            task_config.commit(columns.rows)
+
+
+def same_batches(task_config: Any) -> None:
+    """Write what comes, in batches that are not those that come."""
+    for rows in task_config.tf_context.batches(7):
+        task_config.output_writer.write_batch(rows)
+
+
+def script(workers: int = 1, main: Any = same, **params: Any) -> TensorFlow2StreamOp:
+    return TensorFlow2StreamOp(mainScriptFile=main, numWorkers=workers, numPSs=0, **{"outputSchemaStr": OUTPUT, **params})
+
+
+def predictor(**params: Any) -> TFSavedModelPredictStreamOp:
+    return TFSavedModelPredictStreamOp(
+        modelPath=models.scaled(2.0), outputSchemaStr="p DOUBLE", selectedCols=["x", "k"], reservedCols=["t", "n"], **params
+    )
+
+
+@pytest.fixture(scope="module")
+def env() -> Iterator[MLEnv]:
+    yield useLocalEnv(4, {"taskmanager.memory.managed.size": "512m"})  # windows take theirs when they start
+    resetEnv()
+
+
+@pytest.fixture
+def clicks(env: MLEnv, tmp_path: pathlib.Path) -> StreamOperator:
+    """A backlog of rows of 30 hours, in order of time, by key and hour."""
+    with open(tmp_path / "in.csv", "w") as file:
+        for number in range(ROWS):
+            seconds = number * HOURS * 3600 // ROWS
+            day, hour, minute, second = 1 + seconds // 86400, seconds // 3600 % 24, seconds // 60 % 60, seconds % 60
+            file.write(f"2024-01-{day:02d} {hour:02d}:{minute:02d}:{second:02d},{number * 7 % KEYS}\n")
+    env.stenv.execute_sql("DROP TEMPORARY TABLE IF EXISTS clicks")
+    env.stenv.execute_sql(
+        "CREATE TEMPORARY TABLE clicks (ts TIMESTAMP(3), k INT, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND) "
+        f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/in.csv', 'format' = 'csv')"
+    )
+    return StreamOperator.fromTable(env.stenv.sql_query(PER_HOUR))
+
+
+class Totals:
+    """Sums of `n` of tables with an event time, by windows of 6 hours, of one job."""
+
+    def __init__(self, table_env: Any, folder: pathlib.Path) -> None:
+        self._table_env = table_env
+        self._folder = folder
+        self._statements = table_env.create_statement_set()
+        self._names: list[str] = []
+
+    def add(self, name: str, op: StreamOperator) -> None:
+        self._names.append(name)
+        view, sink = f"{self._folder.name}_{name}", f"sums_{self._folder.name}_{name}"
+        self._table_env.create_temporary_view(view, op.getOutputTable())
+        self._table_env.execute_sql(
+            f"CREATE TEMPORARY TABLE {sink} (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{self._folder / name}', "
+            "'format' = 'csv')"
+        )
+        window = f"TUMBLE(TABLE {view}, DESCRIPTOR(t), INTERVAL '6' HOUR)"
+        self._statements.add_insert_sql(
+            f"INSERT INTO {sink} SELECT SUM(n) FROM TABLE({window}) GROUP BY window_start, window_end"
+        )
+
+    def run(self) -> dict[str, int]:
+        waitForJob(self._statements)
+        return {name: self._sum(self._folder / name) for name in self._names}
+
+    @staticmethod
+    def _sum(folder: pathlib.Path) -> int:
+        return sum(int(line) for path in folder.rglob("*") if path.is_file() for line in path.read_text().splitlines())
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize(
+    ("parallelism", "workers"),
+    [(2, [1, 3]), pytest.param(1, [1, 2, 3], marks=pytest.mark.slow), pytest.param(4, [1, 2, 3], marks=pytest.mark.slow)],
+)
+def test_no_row_is_late_after_a_script(
+    env: MLEnv, clicks: StreamOperator, tmp_path: pathlib.Path, parallelism: int, workers: list[int],
+    capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    env.stenv.get_config().set("parallelism.default", str(parallelism))
+    totals = Totals(env.stenv, tmp_path)
+    for count in workers:
+        totals.add(f"script_{count}", clicks.link(script(count)))
+    totals.add("commits", clicks.link(script(2, replay="uncommitted", userParams={"commits": True})))
+    found = totals.run()
+    totals = Totals(env.stenv, tmp_path)  # windows of more would not have enough memory
+    totals.add("batches", clicks.link(script(main=same_batches)))
+    fed = clicks.select("t, n, CAST(k AS BIGINT) AS k, ARRAY[CAST(n AS FLOAT), CAST(0 AS FLOAT), CAST(0 AS FLOAT)] AS x")
+    totals.add("predictor", fed.link(predictor()))
+    totals.add("script_of_script", clicks.link(script()).link(script(2)))
+    found.update(totals.run())
+    assert found == dict.fromkeys(found, ROWS)
+    assert "came behind the watermark" not in capfd.readouterr().err
+
+
+def test_rows_behind_a_watermark_of_the_output_are_counted(
+    env: MLEnv, clicks: StreamOperator, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The watermark of the output lies a day before what has come, and rows of the past come at the end."""
+
+    def turned_back(task_config: Any) -> None:
+        from akdl.wire.cells import read_cells
+
+        held = []
+        for columns in task_config.tf_context.rows.columns():
+            cells = {each.name: read_cells(each, columns.rows).values for each in columns.columns}
+            held.append(cells)
+            if len(held) > 1:
+                task_config.output_writer.write_batch(cells)
+        import time
+
+        task_config.output_writer.flush()
+        time.sleep(1)  # longer than Flink waits between watermarks
+        task_config.output_writer.write_batch(held[0])
+
+    totals = Totals(env.stenv, tmp_path)
+    schema = "k INT, t TIMESTAMP(3), n BIGINT, WATERMARK FOR t AS t - INTERVAL '1' MINUTE"
+    totals.add("late", clicks.link(script(main=turned_back, outputSchemaStr=schema, chunkRows=20)))
+    assert totals.run()["late"] < ROWS
+    told = capfd.readouterr().err
+    assert "rows came behind the watermark of 't', and windows that had closed before are without them" in told
+    assert "SOURCE_WATERMARK() takes the watermarks of the input" in told
+
+
+def test_windows_close_while_a_subtask_of_the_source_is_idle(env: MLEnv, tmp_path: pathlib.Path) -> None:
+    """One file goes to one subtask of two; the other one never has a row, and the job never ends."""
+    (incoming := tmp_path / "incoming").mkdir()
+    (tmp_path / "0.csv").write_text("".join(f"2024-01-01 00:{minute:02d}:00,{minute}\n" for minute in range(60)))
+    os.rename(tmp_path / "0.csv", incoming / "0.csv")
+    config = env.stenv.get_config()
+    config.set("parallelism.default", "2")
+    config.set("table.exec.source.idle-timeout", "300 ms")
+    try:
+        env.stenv.execute_sql(
+            "CREATE TEMPORARY TABLE growing (ts TIMESTAMP(3), k INT, WATERMARK FOR ts AS ts) WITH ('connector' = "
+            f"'filesystem', 'path' = '{incoming}', 'format' = 'csv', 'source.monitor-interval' = '200 ms')"
+        )
+        growing = StreamOperator.fromTable(env.stenv.sql_query("SELECT k, ts AS t, CAST(1 AS BIGINT) AS n FROM growing"))
+        passed = growing.link(script(2)).getOutputTable()
+        env.stenv.create_temporary_view("passed", passed)
+        windows = env.stenv.sql_query(
+            "SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE passed, DESCRIPTOR(t), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end"
+        )
+        result = windows.execute()
+        with result.collect() as rows:
+            assert [next(rows)[0] for _ in range(5)] == [10] * 5, "those that the watermark has passed"
+        result.get_job_client().cancel().result()
+    finally:
+        config.set("table.exec.source.idle-timeout", "0 ms")
+
+
+def test_no_row_is_late_after_a_kill(tmp_path: pathlib.Path) -> None:
+    """Rows that come again are in their windows again, which count each id once."""
+    rows, per_second = 1980, 250
+    env = useLocalEnv(2, checkpoints(tmp_path))
+    pid_file = tmp_path / "pid"
+
+    def commits(task_config: Any) -> None:
+        import os
+
+        from akdl.wire.cells import read_cells
+
+        path = f"{task_config.user_params['pid_file']}.{task_config.task_index}"
+        with open(path + ".new", "w") as file:
+            file.write(str(os.getpid()))
+        os.rename(path + ".new", path)
+        for columns in task_config.tf_context.rows.columns():
+            task_config.output_writer.write_batch(
+                {each.name: read_cells(each, columns.rows).values for each in columns.columns}
+            )
+            task_config.commit(columns.rows)
+
+    env.stenv.execute_sql(
+        "CREATE TEMPORARY TABLE timed (id BIGINT, t AS TO_TIMESTAMP_LTZ(id * 1000, 3), WATERMARK FOR t AS t - INTERVAL '20' "
+        f"SECOND) WITH ('connector' = 'datagen', 'rows-per-second' = '{per_second}', 'number-of-rows' = '{rows}', "
+        f"'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '{rows - 1}')"
+    )
+    op = script(
+        2, commits, outputSchemaStr="id BIGINT, t TIMESTAMP_LTZ(3), WATERMARK FOR t AS SOURCE_WATERMARK()", replay="uncommitted",
+        userParams={"pid_file": str(pid_file)},
+    )  # fmt: skip
+    passed = StreamOperator.fromTable(env.stenv.from_path("timed")).link(op).getOutputTable()
+    env.stenv.create_temporary_view("passed", passed)
+    env.stenv.execute_sql(
+        f"CREATE TEMPORARY TABLE counts (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/out', 'format' = "
+        "'csv', 'sink.rolling-policy.check-interval' = '1 s')"
+    )
+
+    def counts() -> list[int]:
+        parts = (tmp_path / "out").rglob("part-*") if (tmp_path / "out").exists() else ()
+        return [int(line) for part in parts for line in part.read_text().splitlines()]
+
+    try:
+        job = env.stenv.execute_sql(
+            "INSERT INTO counts SELECT COUNT(DISTINCT id) FROM TABLE(TUMBLE(TABLE passed, DESCRIPTOR(t), INTERVAL '1' MINUTE)) "
+            "GROUP BY window_start, window_end"
+        )
+        wait_until(lambda: len(counts()) > 1, "windows have closed", 60)
+        first = int(pathlib.Path(f"{pid_file}.0").read_text())
+        os.kill(first, signal.SIGKILL)
+        job.wait()
+        assert int(pathlib.Path(f"{pid_file}.0").read_text()) != first
+        assert sum(counts()) == rows and len(counts()) == rows // 60
+    finally:
+        resetEnv()
