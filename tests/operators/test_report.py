@@ -132,8 +132,9 @@ def test_a_record_that_is_too_large(
     ],
 )
 def test_a_record_of_wrong_types_is_refused_in_a_sentence(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], lines: list[object], words: str
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], lines: list[object], words: str
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))
     assert main([str(tmp_path / "a.jsonl")]) == 1
     assert re.fullmatch(rf"cannot read the record .*a.jsonl: {words}.*\n", capsys.readouterr().err)
