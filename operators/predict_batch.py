@@ -27,7 +27,7 @@ from bridge.interrupts import elsewhere
 from bridge.schema import Schema, table_columns
 from bridge.serving.model_process import ModelSettings
 from bridge.table_env import planning
-from operators.ak_file import is_ak_file, read_rows
+from operators.ak_file import is_ak_file, read_rows, read_schema
 from operators.base_operator import Operator, environment_of, inputs_of, parallelism_of, schema_of
 from operators.batch_operator import BatchOperator
 from operators.params.accessors import PredictParams, SavedModelPredictParams
@@ -281,9 +281,17 @@ def packed_address(operator: str, address: str) -> str:
     """
     try:
         with fetched(operator, "modelFilePath", address) as path:
-            return packed_rows(read_rows(path)) if is_ak_file(path) else packed_model(path)
+            return packed_rows(_model_rows(path)) if is_ak_file(path) else packed_model(path)
     except (FileError, ModelError) as error:
         raise ConfigurationError(f"{operator}: modelFilePath: {error}") from None
+
+
+def _model_rows(path: str) -> Iterator[tuple[Any, Any]]:
+    names = read_schema(path).names
+    if names[:2] != ["model_id", "model_info"]:
+        raise ModelError(f"{path} has the columns {', '.join(names)}; a model table begins with model_id, model_info")
+    for row in read_rows(path):
+        yield row[0], row[1]
 
 
 class _ModelReceiver:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from akdl.masking import shown
+from akdl.storage.limits import TABLE, LimitError
 from akdl.wire.column_type import parse_type
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Column, Schema, quoted, split_watermark
@@ -173,6 +174,10 @@ def _has_blank_line(path: str) -> bool:
 
 
 def _text(where: str, file: str) -> str:
+    try:
+        TABLE.check(os.path.getsize(file))
+    except LimitError as error:
+        raise ConfigurationError(f"{where}: {error}; or let Flink read it, which lenient and rowDelimiter prevent") from None
     with open(file, encoding="utf-8-sig", newline="") as opened:
         try:
             return opened.read()

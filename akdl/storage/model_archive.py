@@ -321,7 +321,23 @@ def _bytes_of_model(head: Any) -> Optional[int]:
                 f"the table names a model that lies in the modelDir of the operator that trained it, {_shown(head)}: predict "
                 "with that operator as the model, or with the zip file there as modelPath"
             ) from None
+        _refuse_other_models(head)
         raise ModelError(f"the row with model_id 0 should hold the name of a zip file, got {_shown(head)}") from None
+
+
+def _refuse_other_models(head: Any) -> None:
+    """Name a model of Alink that is no SavedModel alone: its first row is a JSON object."""
+    try:
+        facts = json.loads(head)
+    except (ValueError, TypeError):
+        return
+    if isinstance(facts, dict) and "tfModelPartitionStart" in facts:
+        raise ModelError(
+            "the rows are a model of Alink's KerasSequential or of another of its trainers, whose SavedModel gives logits: train "
+            "it here with the operator of the same name"
+        )
+    if isinstance(facts, dict):
+        raise ModelError(f"the rows are a model of Alink without TensorFlow: {_shown(facts.get('modelName', sorted(facts)))}")
 
 
 def _number(row_id: Any, text: Any) -> int:

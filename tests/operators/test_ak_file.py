@@ -21,6 +21,7 @@ from bridge.schema import Schema
 from operators import ak_file
 from operators.ak_file import AkWriter, is_ak_file, read_rows, read_schema
 from operators.java_times import zone_of
+from operators.predict_batch import packed_address
 
 SCHEMA = Schema.parse(
     "a BIGINT, b STRING, c DOUBLE, d BOOLEAN, e TINYINT, f SMALLINT, g INT, h FLOAT, i BYTES, j DECIMAL(38, 18), k DATE, "
@@ -261,3 +262,23 @@ def test_a_small_file_with_a_very_large_row_is_refused_before_it_is_in_memory(tm
                 data.write(bytes(1 << 20))
     with pytest.raises(ConfigurationError, match="unpack to more than .* AKDL_ARCHIVE_RATIO"):
         list(read_rows(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("keras_model", "a model of Alink's KerasSequential .*: train it here with the operator of the same name"),
+        ("lrmodel", "a model of Alink without TensorFlow: .*Logistic Regression"),
+        ("cols9", "cols9.ak has the columns a, b, .*; a model table begins with model_id, model_info"),
+        ("mtable", "the column 'm' has the type MTABLE"),
+    ],
+)
+def test_files_that_are_no_model_here(name: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        packed_address("TFTableModelPredictBatchOp", str(FILES / f"{name}.ak"))
+
+
+@pytest.mark.parametrize("name", ["tf_model_table", "seed_model", "written_by_product/tf_model_table"])
+def test_models_of_alink(name: str) -> None:
+    with zipfile.ZipFile(packed_address("TFTableModelPredictBatchOp", str(FILES / f"{name}.ak"))) as file:
+        assert {"saved_model.pb", "variables/variables.index"} <= set(file.namelist())

@@ -108,3 +108,13 @@ def test_a_file_chooses_neither_code_nor_files(tmp_path: pathlib.Path, kind: str
 def test_pipelines_that_cannot_be_read(tmp_path: pathlib.Path, nodes: list[dict[Any, Any]], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         read_alink_pipeline(saved(tmp_path / "p.ak", nodes), trusted=True)
+
+
+def test_pipelines_that_alink_wrote() -> None:
+    folder = pathlib.Path(__file__).parents[1] / "data" / "alink"
+    (stage,) = read_alink_pipeline(str(folder / "tf_pipeline.ak"), trusted=True)
+    assert (stage["type"], stage["params"]["outputSchemaStr"]) == ("TFTableModelPredictor", "y float")
+    with zipfile.ZipFile(stage["model"]) as file:
+        assert "saved_model.pb" in file.namelist()
+    with pytest.raises(ConfigurationError, match="the stage VectorAssembler has no counterpart here"):
+        read_alink_pipeline(str(folder / "pipeline_lr.ak"), trusted=False)

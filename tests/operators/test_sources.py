@@ -216,6 +216,20 @@ def test_cells_that_are_null_by_their_text(env: MLEnv, tmp_path: pathlib.Path) -
 
 
 @pytest.mark.flink
+def test_a_csv_file_that_is_too_large_for_this_program(
+    env: MLEnv, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "large.csv").write_text("12345678901\n" * 1000)
+    monkeypatch.setenv("AKDL_CSV_MB", "0.01")
+    csv = {"filePath": str(tmp_path / "large.csv"), "schemaStr": "a BIGINT"}
+    with pytest.raises(
+        ConfigurationError, match="large.csv: it has more than 10485 bytes; .*set AKDL_CSV_MB .*let Flink read it"
+    ):
+        CsvSourceBatchOp(**csv, lenient=True).getColNames()
+    assert CsvSourceBatchOp(**csv).getColNames() == ["a"]
+
+
+@pytest.mark.flink
 def test_a_folder_with_an_odd_file(env: MLEnv, tmp_path: pathlib.Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "1.csv").write_text("1,2\n")
