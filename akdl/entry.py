@@ -107,14 +107,8 @@ def main() -> int:
 
 def _run_task(settings: Mapping[str, str]) -> int:
     channel = Channel(settings["AKDL_ADDRESS"], settings["AKDL_TOKEN"])
-    task = channel.connect(
-        Hello(
-            pid=os.getpid(),
-            python_version=platform.python_version(),
-            attempt=int(settings["AKDL_ATTEMPT"]),
-            protocol=PROTOCOL,
-        )
-    )
+    attempt, python = int(settings["AKDL_ATTEMPT"]), platform.python_version()
+    task = channel.connect(Hello(pid=os.getpid(), python_version=python, attempt=attempt, protocol=PROTOCOL))
     folder = os.path.join(task.work_dir, PRIVATE_FOLDER)
     if task.kind == "stream" or task.read_once:
         of_kind = OnceRows if task.read_once else StreamRows
@@ -129,7 +123,7 @@ def _run_task(settings: Mapping[str, str]) -> int:
     cluster = channel.wait_for_cluster()
     reports = Reports()
     over = _report_progress(channel, rows, reports)
-    surroundings: Dict[str, Any] = {"attempt": int(settings["AKDL_ATTEMPT"]), "reports": reports}
+    surroundings: Dict[str, Any] = {"attempt": attempt, "reports": reports}
     logs = LogFolder(task.log_dir, folder) if task.log_dir else None
     surroundings["log_dir"] = logs and logs.path
     oversights = Oversights(task.work_dir)
