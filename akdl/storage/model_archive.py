@@ -333,8 +333,8 @@ def _refuse_other_models(head: Any) -> None:
         return
     if isinstance(facts, dict) and "tfModelPartitionStart" in facts:
         raise ModelError(
-            "the rows are a model of Alink's KerasSequential or of another of its trainers, whose SavedModel gives logits: train "
-            "it here with the operator of the same name"
+            "the rows are a model of Alink's KerasSequential or of another of its trainers, whose SavedModel gives logits: "
+            "train it here with the operator of the same name"
         )
     if isinstance(facts, dict):
         raise ModelError(f"the rows are a model of Alink without TensorFlow: {_shown(facts.get('modelName', sorted(facts)))}")
