@@ -43,7 +43,7 @@ def parse_call(text: str, module: str = LAYERS) -> Call:
     except LayerTextError:
         raise
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the parser has a limit of its own for nesting
-        raise LayerTextError(f"{_short(text)} is no Python expression: {error or type(error).__name__}") from None
+        raise LayerTextError(f"{_short(text)} is no Python expression: {str(error) or type(error).__name__}") from None
 
 
 def make(call: Call, module: str = LAYERS) -> Any:
