@@ -19,7 +19,7 @@ from operators.batch_operator import BatchOperator
 from operators.flink.jars import require_format
 from operators.memory_table import memory_table
 from operators.params.accessors import AkSourceParams, ParquetParams
-from operators.prepare.fetched_file import fetched
+from operators.prepare.fetched_file import fetched, is_name_of_flink
 from operators.stream_operator import StreamOperator
 
 if TYPE_CHECKING:
@@ -75,6 +75,11 @@ class _ParquetSource(ParquetParams, Source):
         values = self._values_of_all()
         require_format(type(self).__name__, "parquet")
         path = values["filePath"] if "://" in values["filePath"] else os.path.abspath(values["filePath"])
+        if not is_name_of_flink(path):
+            raise ConfigurationError(
+                f"{type(self).__name__}: parameter 'filePath': {path}: Flink takes a backslash for a slash, and a colon in a "
+                "file's name for an address; rename it"
+            )
         schema, watermark = split_watermark(values["schemaStr"])
         columns = ", ".join(f"{quoted(c.name)} {c.type.sql}" for c in Schema.parse(schema).all_nullable)
         name, escaped = f"akdl_parquet_{next(_numbers)}", path.replace("'", "''")

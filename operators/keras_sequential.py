@@ -10,7 +10,9 @@ from typing import Any
 
 from akdl.models.tf.keras_sequential.layer_text import OPTIMIZERS, LayerTextError, parse_call
 from akdl.storage.archive import damage_is_named
+from akdl.storage.files import FileError
 from akdl.storage.limits import TEXT
+from akdl.storage.patterns import refuse_pattern
 from akdl.wire.column_type import FLOATS, INTEGERS, Kind
 from bridge.exceptions import ConfigurationError
 from bridge.schema import quoted
@@ -85,6 +87,11 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
             raise ConfigurationError(f"{name}: saveBestOnly needs rows to evaluate on: set validationSplit")
         if evaluates and own["numWorkers"] not in (None, 1):
             raise ConfigurationError(f"{name}: validationSplit needs numWorkers=1, got {own['numWorkers']}")
+        if own["checkpointFilePath"] is not None:
+            try:
+                refuse_pattern(own["checkpointFilePath"])
+            except FileError as error:
+                raise ConfigurationError(f"{name}: parameter 'checkpointFilePath': {error}") from None
         params = {param.name: own[param.name] for param in catalog.KERAS_TRAIN if param not in catalog.TRAIN}
         columns = [own["tensorCol"], own["labelCol"]]
         return {

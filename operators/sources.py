@@ -21,7 +21,7 @@ from operators.csv_faults import CsvFiles, remember
 from operators.csv_rows import LINE_ENDS, CsvForm, has_blank_line, not_utf8, read_csv
 from operators.file_sources import table_of_rows
 from operators.params.accessors import CsvParams, RandomStreamParams, RandomTableParams
-from operators.prepare.fetched_file import fetched
+from operators.prepare.fetched_file import fetched, is_name_of_flink
 from operators.random_columns import expression, read_distributions
 from operators.stream_operator import StreamOperator
 
@@ -148,6 +148,8 @@ def _or_null(column: Column, form: CsvForm) -> str:
 def _needs_help(path: str, values: dict[str, Any]) -> bool:
     """Whether this program has to read files itself."""
     if path.startswith(("http://", "https://")) or values["lenient"] or values["rowDelimiter"] not in LINE_ENDS:
+        return True
+    if not is_name_of_flink(path):
         return True
     if "://" in path or not values["skipBlankLine"]:
         return False

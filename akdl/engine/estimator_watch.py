@@ -15,6 +15,7 @@ from akdl.engine.estimator_group import is_chief, is_group
 from akdl.engine.watch import Watch
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
+from akdl.storage.patterns import refuse_pattern
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ class EstimatorWatch:
         train_config: Mapping[str, Any],
         valid_fn: Optional[Callable[[], Any]] = None,
     ) -> None:
+        refuse_pattern(estimator.model_dir)
         self._folder: Optional[CheckpointFolder] = None
         self._estimator = estimator
         config = estimator.config

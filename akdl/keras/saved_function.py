@@ -4,6 +4,8 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 import tensorflow as tf
 
+from akdl.storage.patterns import without_pattern
+
 _SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
@@ -26,7 +28,8 @@ class SavedFunction:
     """
 
     def __init__(self, path: str, name: str) -> None:
-        loaded = tf.saved_model.load(path)
+        with without_pattern(path) as plain:
+            loaded = tf.saved_model.load(plain)
         self._loaded = loaded  # must stay alive, or its variables go
         self._name = name
         self._rest: Tuple[Any, ...] = ()

@@ -12,6 +12,7 @@ from akdl.keras.functions import CallbackError, UserModule
 from akdl.keras.saved_function import SavedFunction
 from akdl.keras.workers import Group
 from akdl.storage.model_archive import ModelError, find_saved_model
+from akdl.storage.patterns import without_pattern
 from akdl.tf_version import is_keras_3
 
 
@@ -138,7 +139,8 @@ def _load_saved_model(path: str, name: str) -> Any:
     # What Keras 2 wrote has this file beside the graph.
     if is_keras_3() or not os.path.exists(os.path.join(found, "keras_metadata.pb")):
         return SavedFunction(found, name)
-    return tf.keras.models.load_model(found, compile=False)
+    with without_pattern(found) as path:
+        return tf.keras.models.load_model(path, compile=False)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import numpy as np
 from akdl.serving.errors import ServingError
 from akdl.serving.number_cells import Array
 from akdl.serving.signature import Signature, TensorDescription
+from akdl.storage.patterns import without_pattern
 from akdl.tf_version import is_tensorflow_2
 
 logger = logging.getLogger(__name__)
@@ -42,7 +43,8 @@ class FunctionRunner:
                     "intraOpParallelism %d has no effect: this process has already used TensorFlow", intra_op_parallelism
                 )
         self._tf = tf
-        self._loaded = tf.saved_model.load(folder, tags=list(tags))
+        with without_pattern(folder) as path:
+            self._loaded = tf.saved_model.load(path, tags=list(tags))
         self._function = self._loaded.signatures[signature.key]
         self._dtypes = {tensor.key: tf.as_dtype(tensor.dtype) for tensor in signature.inputs}
         self._outputs = {tensor.key: _known_type(tensor) for tensor in outputs}
@@ -86,8 +88,8 @@ class SessionRunner:
         graph = tf.Graph()
         self._session = tf.compat.v1.Session(graph=graph, config=config)
         try:
-            with graph.as_default():
-                tf.compat.v1.saved_model.load(self._session, list(tags), folder)
+            with graph.as_default(), without_pattern(folder) as path:
+                tf.compat.v1.saved_model.load(self._session, list(tags), path)
         except BaseException:
             self._session.close()
             raise

@@ -13,6 +13,7 @@ import os
 from typing import Any, Dict, Iterator, Tuple
 
 from akdl.storage.files import FileError, is_remote, local_path, opened_with_fsspec
+from akdl.storage.patterns import refuse_pattern
 
 STOP, STOPPED = "STOP", "STOPPED"
 
@@ -36,6 +37,9 @@ class CheckpointFolder:
         address: A local path, file://, or what fsspec reaches.
         cache: An existing folder of this process, where checkpoints of a remote address are kept.
 
+    Raises:
+        FileError: The address would be taken for a pattern.
+
     Attributes:
         path: The local folder that trainings read and write.
         is_remote: Whether it is a copy of what lies at a remote address.
@@ -46,6 +50,7 @@ class CheckpointFolder:
         self.is_remote = is_remote(address)
         self.path = os.path.join(cache, "checkpoints") if self.is_remote else local_path(address)
         self._published: Dict[str, Tuple[int, int]] = {}
+        refuse_pattern(address)
         os.makedirs(self.path, exist_ok=True)
 
     def fetch(self) -> None:

@@ -36,3 +36,9 @@ def fetched(operator: str, parameter: str, address: str) -> Iterator[str]:
         yield path
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def is_name_of_flink(path: str) -> bool:
+    """Return whether Flink finds a path: it takes a backslash for a slash, and a colon in a file's name for an address."""
+    names = [os.path.basename(path), *(os.listdir(path) if os.path.isdir(path) else [])]
+    return "\\" not in path and not any(":" in name or "\\" in name for name in names)

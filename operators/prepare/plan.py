@@ -8,6 +8,7 @@ from typing import Any
 
 from akdl.masking import shown
 from akdl.storage.files import FileError, is_remote, local_path
+from akdl.storage.patterns import refuse_pattern
 from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, split_watermark
@@ -105,10 +106,12 @@ def plan(
 def _absolute(operator: str, parameter: str, values: Mapping[str, Any]) -> str | None:
     """Return the address of a folder as all hosts understand it."""
     address: str | None = values[parameter]
-    if address is None or is_remote(address):
-        return address
+    if address is None:
+        return None
     try:
-        return local_path(address)
+        if parameter == "checkpointDir" or (parameter == "modelDir" and is_remote(address)):
+            refuse_pattern(address)
+        return address if is_remote(address) else local_path(address)
     except FileError as error:
         raise ConfigurationError(f"{operator}: parameter {parameter!r}: {error}") from None
 

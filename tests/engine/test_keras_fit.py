@@ -124,8 +124,9 @@ def test_a_remote_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole
     fsspec.filesystem("memory").store.clear()
 
 
-def test_a_finished_training_is_not_repeated(tmp_path: Path, whole: Any) -> None:
-    checkpoints = tmp_path / "checkpoints"
+@pytest.mark.parametrize("name", ["checkpoints", "a {b} $HOME ~ %20 %s #1 &;=+ 中"])
+def test_a_finished_training_is_not_repeated(tmp_path: Path, whole: Any, name: str) -> None:
+    checkpoints = tmp_path / name
     train(config(tmp_path / "work", checkpoints))
     task_config = config(tmp_path / "work", checkpoints)
     model, history = train(task_config)
@@ -170,6 +171,12 @@ def test_the_best_checkpoints_are_kept(tmp_path: Path) -> None:
         records, {"x": tf.io.FixedLenFeature([1], tf.float32), "label": tf.io.FixedLenFeature([1], tf.int64)}
     )
     assert model.evaluate({"x": parsed["x"]}, parsed["label"], verbose=0) == pytest.approx(losses[0], rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["run[1]", "run*", "run?", "run\\1"])
+def test_a_folder_that_tensorflow_takes_for_a_pattern(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=r"TensorFlow reads .* in the path of a file as a pattern"):
+        train(config(tmp_path / "work", tmp_path / name))
 
 
 def test_reports(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import decimal
+import shutil
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,6 +53,20 @@ def test_every_kind_of_model_same_numbers_in_a_session(make: Any, monkeypatch: p
         assert isinstance(model._runner, SessionRunner)
         ours = model.predict(columns)["logits"]
     np.testing.assert_allclose(ours, expected(folder, columns, key_of(make))["logits"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["run[1]", "run*?", "run\\1"])
+@pytest.mark.parametrize("eagerly", [True, False])
+def test_folders_that_tensorflow_takes_for_a_pattern(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, eagerly: bool
+) -> None:
+    monkeypatch.setattr("akdl.serving.model.runs_eagerly", lambda: eagerly)
+    columns, folder = models.rows(5), models.keras_functional()
+    shutil.copytree(folder, tmp_path / name)
+    with ServedModel(str(tmp_path / name)) as model, ServedModel(folder) as same:
+        ours, theirs = model.predict(columns), same.predict(columns)
+        for key, values in theirs.items():
+            np.testing.assert_array_equal(ours[key], values)
 
 
 def test_every_kind_of_model_small_batches_are_put_together_in_order() -> None:
