@@ -13,9 +13,9 @@ COMMANDS = {
 }
 
 # The oldest releases without known vulnerabilities that each Python has. What runs at all is older: `akdl.process.preflight`.
-# The messages of the process line are needed on both sides.
+# The messages of the process line are needed on both sides. Calls of some newer releases of grpcio can deadlock.
 BOTH_SIDES = [
-    "grpcio>=1.62.3",
+    "grpcio>=1.62.3,!=1.66.*,!=1.67.*,!=1.68.*,!=1.69.*,!=1.70.*",
     'protobuf>=3.20.2; python_version < "3.8"',
     'protobuf>=4.25.9; python_version >= "3.8"',
     'numpy>=1.16.3; python_version < "3.8"',

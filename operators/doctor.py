@@ -11,6 +11,7 @@ import argparse
 import getpass
 import importlib.metadata
 import os
+import re
 import shutil
 import socket
 import sys
@@ -20,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from akdl.masking import login_of, shown
+from akdl.process import preflight
 from bridge.exceptions import BridgeError
 from bridge.group.addresses import own_host
 from bridge.host.gpus import inventory
@@ -39,6 +41,7 @@ _PACKAGES = ("apache-flink", "pandas", "pyarrow", "psutil", "requests", "rich", 
 _ENVIRONMENTS = {"TF115_PYTHON_ENV_PATH": "TensorFlow 1 operators", "TF231_PYTHON_ENV_PATH": "TensorFlow 2 operators"}
 _FLINK_FOLDERS = ("blobStore-", "flink-dist-cache-", "flink-io-", "flink-web-", "tm_", "python-dist-", "minicluster_")
 _OFTEN_WANTED = ((CONNECTOR, "kafka"), (FORMAT, "parquet"))
+_GRPCIO = re.compile(r"\bgrpcio ([\d.]+)")
 _CONNECT_S = 5.0
 _STYLES = {OK: "green", NOTE: "yellow", WRONG: "bold red"}
 
@@ -148,6 +151,11 @@ def python() -> Iterator[Finding]:
             yield Finding(WRONG, "a file of yours", f"{path} hides our package {package!r}", remedy)
     if missing:
         yield Finding(WRONG, "Flink's side", f"without {', '.join(missing)}", "pip install 'akdl[flink]'")
+    grpcio = found["grpcio"]
+    if grpcio is not None and preflight.deadlocks(grpcio):
+        yield Finding(
+            WRONG, "gRPC", f"grpcio {grpcio} can deadlock in Flink's Python workers", f"pip install '{preflight.GRPCIO}'"
+        )
     flink = found["apache-flink"]
     if flink is not None:
         fits = _release(flink) == _FLINK
@@ -200,6 +208,9 @@ def environments() -> Iterator[Finding]:
                 state, remedy = NOTE, "scripts of TensorFlow 1 find it in tf.compat.v1"
             elif state == OK and variable != "TF115_PYTHON_ENV_PATH" and tensorflow_1:
                 state, remedy = WRONG, f"name an environment with TensorFlow 2 in {variable}"
+            grpcio = _GRPCIO.search(found)
+            if state == OK and grpcio is not None and preflight.deadlocks(grpcio.group(1)):
+                state, remedy = NOTE, f"this grpcio can deadlock: install '{preflight.GRPCIO}' there"
             yield Finding(state, what, f"{variable}: {found}", remedy)
     if unset:
         state, found = _look_into(sys.executable)

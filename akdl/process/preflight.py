@@ -30,6 +30,10 @@ _NEEDED: Tuple[Tuple[str, Tuple[str, ...], Tuple[int, ...]], ...] = (
     ("google.protobuf", ("protobuf",), (3, 20)),
 )  # fmt: skip
 
+# Releases that can deadlock, from the first to before the last: grpc/grpc#36265 and grpc/grpc#37710. Beam excludes them too.
+_DEADLOCKING_GRPCIO = (((1, 48), (1, 48, 1)), ((1, 59), (1, 62, 2)), ((1, 66), (1, 71)))
+GRPCIO = "grpcio>=1.62.3,!=1.66.*,!=1.67.*,!=1.68.*,!=1.69.*,!=1.70.*"  # as in setup.py
+
 
 def versions() -> Dict[str, Optional[str]]:
     """Return the version of each package that is needed; "" where only its module is found, None where it is missing."""
@@ -67,6 +71,12 @@ def reason(found: Dict[str, Optional[str]]) -> str:
     return _unusable(", ".join(wrong.values()), remedy)
 
 
+def deadlocks(grpcio: str) -> bool:
+    """Return whether calls can deadlock in a version of grpcio."""
+    version = _parsed(grpcio)
+    return any(first <= version < end for first, end in _DEADLOCKING_GRPCIO)
+
+
 def main() -> None:
     """See the module."""
     if sys.version_info < OLDEST_PYTHON:
@@ -81,6 +91,8 @@ def main() -> None:
         parts = [f"{name} {version or '(version unknown)'}" for name, version in found.items()]
         print(", ".join(["Python {}.{}.{}".format(*sys.version_info), *parts]))
         return
+    if deadlocks(found["grpcio"] or ""):
+        _say(f"grpcio {found['grpcio']} can deadlock: {shlex.quote(sys.executable)} -m pip install '{GRPCIO}'")
     module = sys.argv[1]
     sys.argv[:2] = [module]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

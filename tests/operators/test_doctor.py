@@ -38,9 +38,9 @@ def states(findings: Any) -> list[Any]:
     return [each.state for each in findings]
 
 
-def environment(folder: pathlib.Path, tensorflow: str) -> str:
+def environment(folder: pathlib.Path, tensorflow: str, grpcio: str = "1.62.2") -> str:
     """An interpreter whose preflight tells a version of TensorFlow."""
-    text = f"#!/bin/sh\necho 'Python 3.7.9, tensorflow {tensorflow}, numpy 1.18.5'\n"
+    text = f"#!/bin/sh\necho 'Python 3.7.9, tensorflow {tensorflow}, numpy 1.18.5, grpcio {grpcio}, protobuf 3.20.3'\n"
     return str(make_environment(folder, python3=text))
 
 
@@ -144,6 +144,15 @@ def test_environments(
     (finding,) = [each for each in doctor.environments() if f"{variable}: " in each.found]
     assert (finding.state, remedy in finding.remedy) == (state, True)
     assert f"tensorflow {tensorflow}" in finding.found
+
+
+def test_grpcio_that_can_deadlock(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    monkeypatch.setenv("TF231_PYTHON_ENV_PATH", environment(tmp_path / "made", "2.21.0", "1.66.2"))
+    (finding,) = [each for each in doctor.environments() if "TF231_PYTHON_ENV_PATH: " in each.found]
+    assert finding.state == NOTE and finding.remedy.startswith("this grpcio can deadlock: install 'grpcio>=1.62.3,!=")
+    monkeypatch.setattr(importlib.metadata, "version", lambda package: {"apache-flink": "2.3.0"}.get(package, "1.70.0"))
+    (finding,) = [each for each in doctor.python() if each.what == "gRPC"]
+    assert finding.state == WRONG and finding.found.startswith("grpcio 1.70.0 can deadlock")
 
 
 def test_an_archive_is_unpacked_and_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:

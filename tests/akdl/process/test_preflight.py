@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -9,10 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
-from akdl.process.preflight import TF1_OPERATOR, UNUSABLE, missing, versions
+from akdl.process.preflight import GRPCIO, TF1_OPERATOR, UNUSABLE, deadlocks, missing, versions
 
 ROOT = Path(__file__).parents[3]
+(BOTH_SIDES,) = (
+    ast.literal_eval(statement.value)
+    for statement in ast.parse((ROOT / "setup.py").read_text(encoding="utf-8")).body
+    if isinstance(statement, ast.Assign) and getattr(statement.targets[0], "id", "") == "BOTH_SIDES"
+)
 GOOD = {"tensorflow": "2.15.1", "numpy": "1.26.4", "grpcio": "1.59.5", "protobuf": "4.25.1"}
 
 
@@ -30,6 +38,30 @@ GOOD = {"tensorflow": "2.15.1", "numpy": "1.26.4", "grpcio": "1.59.5", "protobuf
 )
 def test_missing(changes: dict[str, str | None], expected: dict[str, str]) -> None:
     assert missing({**GOOD, **changes}) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("1.47.5", False), ("1.48.0", True), ("1.48.1", False), ("1.58.3", False), ("1.59.0", True), ("1.59.5", True),
+        ("1.61.3", True), ("1.62.1", True), ("1.62.2", False), ("1.65.5", False), ("1.66.0", True), ("1.70.0", True),
+        ("1.71.0", False), ("1.85.3", False), ("", False),
+    ],
+)  # fmt: skip
+def test_releases_of_grpcio_that_can_deadlock(version: str, expected: bool) -> None:
+    """The requirements refuse them too, and are shown by the message."""
+    assert deadlocks(version) == expected
+    (required,) = (text for text in BOTH_SIDES if text.startswith("grpcio"))
+    is_new = bool(version) and Version(version) >= Version("1.62.3")
+    assert required == GRPCIO and Requirement(required).specifier.contains(version or "0") == (is_new and not expected)
+
+
+@pytest.mark.process
+def test_an_environment_whose_grpcio_can_deadlock_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "grpcio-1.62.1.dist-info").mkdir()
+    (tmp_path / "grpcio-1.62.1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: grpcio\nVersion: 1.62.1\n")
+    done = run("-m", "akdl.process.preflight", "akdl.process.preflight", PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))
+    assert done.returncode == 0 and "akdl: grpcio 1.62.1 can deadlock: " in done.stderr and GRPCIO in done.stderr
 
 
 def test_versions_of_this_environment() -> None:
