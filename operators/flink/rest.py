@@ -87,7 +87,8 @@ class Rest:
             session.trust_env = self._proxies
             session.headers.update(self._headers)
             session.auth = self._login
-            verify = os.environ.get("REQUESTS_CA_BUNDLE", True) if self._verify is True else self._verify
+            # requests takes an empty path for False, and checks no certificate.
+            verify = self._verify if self._verify not in (True, "") else os.environ.get("REQUESTS_CA_BUNDLE") or True
             try:
                 # A redirect would be one to the page of a login.
                 answer = session.get(

@@ -53,7 +53,8 @@ def secured(expected: str, context: ssl.SSLContext | None = None, status: int = 
 
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "REQUESTS_CA_BUNDLE"):
+    proxies = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+    for name in (*proxies, "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("FLINK_REST_CLIENT_HEADERS", raising=False)
 
@@ -129,6 +130,34 @@ def test_certificates(certificate: tuple[str, ssl.SSLContext], monkeypatch: pyte
         assert Rest(address).get("/x") == {"path": "/x"}
     with secured("") as (port, _), pytest.raises(RestError, match="does it speak https"):
         Rest(f"https://127.0.0.1:{port}").get("/x")
+
+
+@pytest.mark.parametrize("proxies", [False, True])
+@pytest.mark.parametrize(
+    ("argument", "variables"),
+    [
+        (True, {}),
+        (True, {"REQUESTS_CA_BUNDLE": ""}),
+        (True, {"REQUESTS_CA_BUNDLE": "", "CURL_CA_BUNDLE": ""}),
+        (True, {"CURL_CA_BUNDLE": ""}),
+        (True, {"SSL_CERT_FILE": "", "SSL_CERT_DIR": ""}),
+        ("", {}),
+        ("", {"REQUESTS_CA_BUNDLE": ""}),
+    ],
+)
+def test_a_stranger_is_refused_where_an_empty_path_names_the_certificates(
+    argument: bool | str,
+    variables: dict[str, str],
+    proxies: bool,
+    certificate: tuple[str, ssl.SSLContext],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with secured("", certificate[1]) as (port, asked), pytest.raises(RestError, match="its certificate is not trusted"):
+        Rest(f"https://127.0.0.1:{port}", argument, proxies).get("/x")
+    assert not asked
 
 
 def test_proxies_of_the_environment_where_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
