@@ -149,7 +149,7 @@ setup(
     packages=find_packages(include=["akdl*", "bridge*", "operators*"]),
     package_data={
         "akdl": ["py.typed", "keras/*.json", "wire/*.pyi"],
-        "bridge": ["py.typed", "flink/*.java"],
+        "bridge": ["py.typed", "*.java", "flink/*.java"],
         "operators": ["py.typed", "params/*.pyi"],
     },
     entry_points={"console_scripts": [f"{name} = {function}" for name, function in COMMANDS.items()]},

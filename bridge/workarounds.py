@@ -1,5 +1,7 @@
 """Work-arounds for defects of PyFlink, py4j and Flink; those for Beam's are in `bridge.beam_workers`.
 
+`bridge.gateway` and `bridge.local_servers` close what these packages leave open to strangers.
+
 Each function names the defect and where it is upstream; when it is gone there, the function goes here. Nothing of these
 packages is imported before a function needs it.
 """
@@ -18,6 +20,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
+from bridge.gateway import ask_for_token, close_pipes_of_java, token_from_the_start
+
 _SELECTOR = "org.apache.logging.log4j.core.selector.BasicContextSelector"
 _METADATA = "org.apache.calcite.rel.metadata"
 _planner: Any = None  # the class loader of Flink's planner
@@ -31,9 +35,13 @@ def open_gateway() -> Any:
     """
     from pyflink import java_gateway
 
-    with warnings.catch_warnings(), _jvm_argument() if java_gateway._gateway is None else nullcontext():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gateway = java_gateway.get_gateway()
+    with java_gateway._lock:
+        argument = _jvm_argument() if java_gateway._gateway is None else nullcontext()
+        with warnings.catch_warnings(), argument, token_from_the_start():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gateway = java_gateway.get_gateway()
+        ask_for_token(gateway)
+        close_pipes_of_java()
     _keep_threads_apart(gateway._gateway_client)
     _free_objects_elsewhere()
     return gateway

@@ -15,6 +15,7 @@ from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.errors import readable
 from bridge.host.carried import runs_elsewhere
 from bridge.interrupts import interrupts_later, waited_for
+from bridge.local_servers import close_servers
 from bridge.member.registry import begin_groups, forget_groups, stop_groups
 from bridge.schema import Schema, quoted
 from bridge.serving.process_folder import release
@@ -239,6 +240,7 @@ class TableSource(Operator[Any]):
             raise ConfigurationError(f"{type(self).__name__}: expected a PyFlink Table, got a {type(table).__name__}")
         know_planner(environment_of(table))
         fix_workers()  # the environment may be the user's own
+        close_servers(environment_of(table))
         self._table = table
 
 

@@ -17,6 +17,7 @@ from bridge.beam_workers import fix_workers
 from bridge.exceptions import ConfigurationError
 from bridge.host.carried import carry_own_packages
 from bridge.host.local_python import python_of_local_jobs
+from bridge.local_servers import close_servers, listen_in_private
 from bridge.table_env import planning
 from bridge.workarounds import know_planner
 from operators.flink.alink_settings import AlinkGlobalConfiguration, note_flink_home, port_of
@@ -283,6 +284,7 @@ def _local(parallelism: int, config: dict[str, str]) -> tuple[Any, Any]:
     configuration = Configuration()
     for key, value in {**defaults, **config}.items():
         configuration.set_string(key, value)
+    listen_in_private()
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     return _with_table_env(env, parallelism, config)
 
@@ -365,6 +367,7 @@ def _with_table_env(env: Any, parallelism: int | None, config: dict[str, str]) -
     table_env = StreamTableEnvironment.create(env, environment_settings=settings)
     know_planner(table_env)
     fix_workers()
+    close_servers(table_env)
     carry_own_packages(table_env)  # for functions of the user's own that use them, in jobs without an operator of ours
     return env, table_env
 

@@ -27,7 +27,7 @@ public class SharedMiniClusters {
     private static final int SLOTS = 16;
     private static final int LARGEST_JOB = 4;
     private static final String[] OF_A_CLUSTER = {
-        "execution.checkpointing.", "restart-strategy.", "jobmanager.", "taskmanager.", "rest.", "pekko.", "cluster."
+        "execution.checkpointing.", "restart-strategy.", "jobmanager.", "taskmanager.", "rest.", "security.ssl.rest.", "pekko.", "cluster."
     };
     private static final String[] OF_A_JOB = {
         "$internal.", "__table.", "python.", "pipeline.", "table.", "execution.", "parallelism.default"

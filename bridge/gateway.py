@@ -1,0 +1,94 @@
+"""The line between this program and its JVM: py4j's servers at both ends ask for a token.
+
+Defect of PyFlink: it starts these servers on 127.0.0.1 without a token (`launch_gateway` of pyflink/java_gateway.py and
+`startGatewayServer` of PythonEnvUtils.java), so any user of the host can call any method of Java, and runs commands as the
+user of the program. Ticket to file with Flink, component API / Python: "PythonGatewayServer and PyFlink's callback server
+authenticate nobody. py4j has auth tokens for both (py4j 0.10.7, CVE-2018-1334 of Spark for the same fault). Make a token in
+`launch_gateway`, pass it by stdin, and by a variable where PythonDriver starts Python."
+
+A JVM that this program starts has the token from the first moment: its main class is Java text, TokenGateway.java, which the
+compiler in Flink's table runtime reads. Where the JVM has started this program (`flink run`), or PyFlink has started one before
+us, the token is set as soon as we find it, and until then its port is open to users of the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.resources
+import os
+import secrets
+import shlex
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+_MAIN = "TokenGateway"
+_THEIR_MAIN = "org.apache.flink.client.python.PythonGatewayServer"
+
+
+@contextmanager
+def token_from_the_start() -> Iterator[None]:
+    """Let PyFlink start its JVM and the servers of both sides with a token, if it starts one meanwhile."""
+    from py4j.java_gateway import CallbackServerParameters, GatewayParameters
+    from pyflink import java_gateway
+
+    is_local = shlex.split(os.environ.get("SUBMIT_ARGS", "local"))[:1] == ["local"]
+    if java_gateway._gateway is not None or "PYFLINK_GATEWAY_PORT" in os.environ or not is_local:
+        yield
+        return
+    token = secrets.token_urlsafe(32)
+    with importlib.resources.as_file(importlib.resources.files(__package__) / f"{_MAIN}.java") as text:
+        launch = partial(_launch, java_gateway.launch_gateway_server_process, str(text), token)
+        ours = {
+            "GatewayParameters": partial(GatewayParameters, auth_token=token),
+            "CallbackServerParameters": partial(CallbackServerParameters, auth_token=token),
+            "launch_gateway_server_process": launch,
+        }
+        names = vars(java_gateway)
+        theirs = {name: names[name] for name in ours}
+        names.update(ours)
+        try:
+            yield
+        finally:
+            names.update(theirs)
+
+
+def _launch(launch: Any, text: str, token: str, variables: dict[str, str], arguments: list[str]) -> Any:
+    """Start the JVM with our main class in place of PyFlink's, which is `arguments[1]`."""
+    _, _, *others = arguments
+    process = launch(variables, ["-c", "org.codehaus.janino.SimpleCompiler", *others, text, _MAIN])
+    with contextlib.suppress(BrokenPipeError):  # PyFlink tells why the JVM has ended
+        process.stdin.write(f"{token}\n".encode())
+        process.stdin.flush()
+    import pyflink.datastream
+    import pyflink.table  # noqa: F401  needed soon, and takes as long as the JVM
+
+    return process
+
+
+def close_pipes_of_java() -> None:
+    """Let nothing that the JVM prints to stderr stop it.
+
+    Defect: `launch_gateway_server_process` of PyFlink makes a pipe of it that nobody reads after the start, so after 64 KB any
+    thread of the JVM that logs stops, as Beam's servers do where strangers send nonsense. Without a reader the JVM drops it.
+    """
+    for process in subprocess._active:  # type: ignore[attr-defined]  # those without a handle
+        is_java = any(each in process.args for each in (_MAIN, _THEIR_MAIN))
+        for pipe in filter(None, (process.stdin, process.stderr)) if is_java else ():
+            pipe.close()
+
+
+def ask_for_token(gateway: Any) -> None:
+    """Let the servers of a gateway ask new callers for a token, if they don't yet."""
+    if gateway.gateway_parameters.auth_token is not None:
+        return
+    token = secrets.token_urlsafe(32)
+    server = gateway.java_gateway_server
+    for each in (server, server.getCallbackClient()):
+        field = each.getClass().getDeclaredField("authToken")
+        field.setAccessible(True)
+        field.set(each, token)
+    gateway.callback_server_parameters.auth_token = token
+    gateway.gateway_parameters.auth_token = token

@@ -1,0 +1,49 @@
+"""A program with a local job of a Python function that waits; prints the address of its workers, and "done" when it may end.
+
+Arguments: whose environment it is, a file that it makes when the function runs, and one for whose end the function waits.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from operators import StreamOperator, getMLEnv, useCustomEnv, useLocalEnv
+
+owner, running, waits = sys.argv[1:]
+
+
+def wait(value: int) -> int:
+    """Return the value later."""
+    open(running, "w").close()
+    while os.path.exists(waits):
+        time.sleep(0.02)
+    return value
+
+
+def own_environment() -> None:
+    """Make an environment as PyFlink's users do, before akdl knows of it."""
+    from pyflink.datastream import StreamExecutionEnvironment
+    from pyflink.table import StreamTableEnvironment
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    useCustomEnv(env, StreamTableEnvironment.create(env))
+
+
+if __name__ == "__main__":
+    if owner == "akdl":
+        useLocalEnv(1)
+        useLocalEnv(1)  # as a notebook does
+    else:
+        own_environment()
+    from pyflink.table import DataTypes
+    from pyflink.table.udf import udf
+
+    table_env = getMLEnv().stenv
+    table_env.create_temporary_function("wait_for", udf(wait, result_type=DataTypes.BIGINT()))
+    source = StreamOperator.fromTable(table_env.sql_query("SELECT x FROM (VALUES (1), (2)) AS t(x)"))
+    print(table_env.get_config().get("python.loopback-server.address", ""), flush=True)
+    table = source.select("wait_for(x) AS y").getOutputTable()
+    assert len(list(table.execute().collect())) == 2
+    print("done", flush=True)
