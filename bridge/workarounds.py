@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 import threading
 import warnings
 import weakref
@@ -135,6 +134,7 @@ def columns_of(table: Any) -> tuple[list[str], list[Any]]:
 
     Defect: `_from_java_data_type` of pyflink/table/types.py asks the JVM about a hundred times for each column, so tables of
     thousands of columns took minutes, for each look at their schema. Here it is asked once for each type that differs.
+    It also forgets the digits behind the second of TIMESTAMP, which it takes for 3, and of TIMESTAMP_LTZ, for 6.
     """
     from pyflink.table.types import _from_java_data_type
 
@@ -146,33 +146,18 @@ def columns_of(table: Any) -> tuple[list[str], list[Any]]:
         text = j_type.getLogicalType().asSummaryString() + j_type.getConversionClass().getName()
         if text not in known:
             known[text] = _from_java_data_type(j_type)
+            _set_precision(known[text], j_type.getLogicalType())
         types.append(known[text])
     return column_names(table), types
 
 
-def keep_rows_in(folder: Callable[[], str]) -> None:
-    """Let PyFlink write the rows of this program into one folder.
+def _set_precision(type_: Any, j_type: Any) -> None:
+    from pyflink.table.types import ArrayType, LocalZonedTimestampType, TimestampType
 
-    Defect: `_from_elements` and `from_pandas` of pyflink/table/table_environment.py make a folder for each table by
-    `tempfile.mkdtemp`, and remove only the file in it: each table left an empty folder behind.
-
-    Args:
-        folder: Returns the folder, which goes when the program ends.
-    """
-    from pyflink.table import table_environment
-
-    if not isinstance(table_environment.tempfile, _TempFile):
-        table_environment.tempfile = _TempFile(folder)
-
-
-class _TempFile:
-    """The module `tempfile` as PyFlink sees it."""
-
-    def __init__(self, folder: Callable[[], str]) -> None:
-        self.mkdtemp = folder
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(tempfile, name)
+    if isinstance(type_, ArrayType):
+        _set_precision(type_.element_type, j_type.getElementType())
+    elif isinstance(type_, (TimestampType, LocalZonedTimestampType)):
+        type_.precision = j_type.getPrecision()
 
 
 def forget_ended_clusters() -> None:

@@ -161,7 +161,9 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         """Run the job and return its rows. What was put off before runs in the same job.
 
         Columns without nulls have the dtype of their type. Where there are nulls, floats have NaN, times have NaT, and all
-        others stay exact in a column of objects with None.
+        others stay exact in a column of objects with None. An ARRAY column has arrays of numpy, and lists where some array
+        has a null. Instants have the session's time zone; a column with one before 1678 is in UTC, since pandas cannot show it
+        elsewhere.
         """
         from operators.flink.collect import frame_of, still_there
         from operators.flink.joint_job import collect

@@ -1,9 +1,10 @@
-"""Columns of a pandas DataFrame: their SQL types, and their cells as PyFlink takes them. Pure."""
+"""Columns of a pandas DataFrame: their SQL types and their cells. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -53,8 +54,8 @@ def schema_of_frame(where: str, frame: pd.DataFrame) -> Schema:
     return Schema.parse(", ".join(f"{quoted(name)} {sql}" for name, sql in zip(names, types)))
 
 
-def fitted(where: str, schema: Schema, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of a schema, in its order, as PyFlink takes them.
+def columns_of_frame(where: str, schema: Schema, frame: pd.DataFrame) -> list[Any]:
+    """Return the cells of each column of a schema, as `operators.memory_cells` takes them.
 
     Args:
         where: Whose data it is, for errors.
@@ -63,7 +64,7 @@ def fitted(where: str, schema: Schema, frame: pd.DataFrame) -> pd.DataFrame:
             are taken in their order.
 
     Raises:
-        ConfigurationError: Names or number of columns differ, or cells do not fit their type.
+        ConfigurationError: Names or number of columns differ.
     """
     _check_repeated(where, frame)
     labels: list[Any] = list(frame.columns)
@@ -74,26 +75,7 @@ def fitted(where: str, schema: Schema, frame: pd.DataFrame) -> pd.DataFrame:
     else:
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         _check_names(where, schema.names, list(frame.columns))
-    return pd.DataFrame({c.name: _plain(c.type.kind, c.type.is_array, frame[c.name]) for c in schema})
-
-
-def misfit(where: str, schema: Schema, frame: pd.DataFrame, arrow: pa.Schema) -> ConfigurationError | None:
-    """Return an error that names the first column whose cells do not become Arrow, None if all do.
-
-    Args:
-        where: Whose data it is.
-        schema: Its columns.
-        frame: What `fitted` returned.
-        arrow: The types of PyFlink.
-    """
-    for column, field in zip(schema, arrow):
-        cells = frame[column.name]
-        try:
-            pa.Array.from_pandas(cells, mask=cells.isnull(), type=field.type)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            hint = ": round it, as with .dt.floor" if "lose data" in str(error) and column.type.sql.startswith("TIMEST") else ""
-            return ConfigurationError(f"{where}: column {column.name!r} does not fit {column.type.sql}: {error}{hint}")
-    return None
+    return [_cells(c.type.kind, frame[c.name]) for c in schema]
 
 
 def _check_repeated(where: str, frame: pd.DataFrame) -> None:
@@ -144,15 +126,11 @@ def _sql(arrow: pa.DataType) -> str | None:
     return None
 
 
-def _plain(kind: Kind, is_array: bool, cells: Any) -> Any:
-    """Return a column without pandas' own types, which PyFlink refuses, and instants in UTC.
-
-    PyFlink would give Flink instants of other zones as local times, and so as other instants.
-    """
-    if isinstance(cells.dtype, pd.CategoricalDtype):
-        cells = cells.astype(cells.cat.categories.dtype if not cells.isna().any() else object)
-    if isinstance(cells.dtype, pd.DatetimeTZDtype):
-        cells = cells.dt.tz_convert("UTC").dt.tz_localize(None)
-    if kind is Kind.DATE and not is_array and cells.dtype.kind == "M":
-        return cells.dt.date
-    return cells.astype(object) if isinstance(cells.dtype, pd.api.extensions.ExtensionDtype) else cells
+def _cells(kind: Kind, cells: Any) -> Any:
+    """Return a column as an array of numpy, or as a list where that cannot hold its nulls. Missing values are nulls."""
+    if isinstance(cells.dtype, pd.DatetimeTZDtype) and kind is Kind.TIMESTAMP_LTZ:
+        return cells.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
+    missing = cells.isna()
+    if isinstance(cells.dtype, np.dtype) and (cells.dtype.kind in "biuM" or cells.dtype.kind == "f" and not missing.any()):
+        return cells.to_numpy()
+    return [None if is_missing else cell for cell, is_missing in zip(cells.astype(object), missing)]

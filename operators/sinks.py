@@ -18,7 +18,7 @@ from akdl.storage.files import FileError, is_remote, local_path
 from akdl.storage.whole_file import WholeFile
 from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError
-from bridge.schema import Schema
+from bridge.schema import Schema, quoted
 from operators.ak_file import AkWriter
 from operators.base_operator import Operator, environment_of, inputs_of, schema_of, session_zone
 from operators.batch_operator import BatchOperator
@@ -96,6 +96,7 @@ class CsvSinkBatchOp(CsvSinkParams, _SinkOp, BatchOperator):
 
     def _write(self, values: dict[str, Any], op: BatchOperator) -> None:
         schema = schema_of(type(self).__name__, op.getOutputTable())
+        instants = [column.name for column in schema if column.type.kind is Kind.TIMESTAMP_LTZ]
         for column in schema:
             if column.type.is_array or column.type.kind is Kind.BYTES:
                 raise ConfigurationError(
@@ -108,11 +109,17 @@ class CsvSinkBatchOp(CsvSinkParams, _SinkOp, BatchOperator):
             text = open(file.fileno(), "w", encoding="utf-8", newline="", closefd=False)
 
             def write(row: Sequence[Any]) -> None:
-                text.write(csv_line(row, form))
+                if True in row[len(schema.columns) :]:
+                    name = instants[row.index(True, len(schema.columns)) - len(schema.columns)]
+                    raise ConfigurationError(
+                        f"CsvSinkBatchOp: the column {name!r} is of an hour that the session's time zone has twice: "
+                        "it would be read as another one, so write its EXTRACT(EPOCH FROM ...) in select"
+                    )
+                text.write(csv_line(row[: len(schema.columns)], form))
 
             return write, text.close
 
-        op._defer(_FileReceiver(self._target(values), start))
+        _with_local_times(op, schema)._defer(_FileReceiver(self._target(values), start))
 
 
 class TableSinkBatchOp(TableSinkParams, _SinkOp, BatchOperator):
@@ -185,3 +192,20 @@ class _FileReceiver:
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
             self._whole = WholeFile(self._path)
             self._write_row, self._end = self._start(self._whole.file)
+
+
+def _with_local_times(op: BatchOperator, schema: Schema) -> BatchOperator:
+    """Return instants as times of the session's time zone, as a CsvSource reads them, and for each column of them whether the
+    zone has that time twice and means the other instant.
+    """
+    local: dict[str, str] = {}
+    twice: list[str] = []
+    for column in schema:
+        if column.type.kind is Kind.TIMESTAMP_LTZ:
+            name, digits = quoted(column.name), column.type.arguments[0]
+            local[column.name] = f"CAST({name} AS TIMESTAMP({digits}))"
+            twice.append(f"CAST({local[column.name]} AS TIMESTAMP_LTZ({digits})) <> {name} AS akdl_twice_{len(twice)}")
+    if not local:
+        return op
+    columns = [f"{local[name]} AS {quoted(name)}" if name in local else quoted(name) for name in schema.names]
+    return op.select(", ".join([*columns, *twice]))

@@ -5,6 +5,7 @@ import org.apache.flink.api.python.shaded.org.apache.arrow.vector.TimeStampVecto
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.ValueVector;
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.complex.ListVector;
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.complex.MapVector;
+import org.apache.flink.api.python.shaded.org.apache.arrow.vector.complex.StructVector;
 import org.apache.flink.api.python.shaded.org.apache.arrow.vector.ipc.ArrowStreamReader;
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.metrics.Gauge;
@@ -18,16 +19,17 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.runtime.tasks.ProcessingTimeService;
 import org.apache.flink.streaming.runtime.tasks.StreamTask;
 import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus;
-import org.apache.flink.table.data.ArrayData;
 import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.data.TimestampData;
-import org.apache.flink.table.data.columnar.ColumnarArrayData;
-import org.apache.flink.table.data.columnar.vector.ArrayColumnVector;
 import org.apache.flink.table.data.columnar.vector.ColumnVector;
 import org.apache.flink.table.data.columnar.vector.TimestampColumnVector;
 import org.apache.flink.table.runtime.arrow.ArrowReader;
 import org.apache.flink.table.runtime.arrow.ArrowUtils;
+import org.apache.flink.table.runtime.arrow.vectors.ArrowArrayColumnVector;
+import org.apache.flink.table.runtime.arrow.vectors.ArrowMapColumnVector;
+import org.apache.flink.table.runtime.arrow.vectors.ArrowRowColumnVector;
 import org.apache.flink.table.runtime.operators.TableStreamOperator;
+import org.apache.flink.table.types.logical.LogicalType;
 import org.apache.flink.table.types.logical.RowType;
 import org.apache.flink.types.Row;
 import org.apache.flink.types.RowKind;
@@ -39,7 +41,7 @@ import java.util.List;
 import java.util.Vector;
 
 /**
- * Turns ROW(kind, row kinds, Arrow), see RowsToArrow and elements.py, into rows.
+ * Turns ROW(kind, row kinds, Arrow), see RowsToArrow and elements.py, or Arrow alone, into rows.
  *
  * <p>A large chunk comes in pieces: all but the last are of the kind PIECE. With `takesWatermarks`, watermarks come as elements,
  * and Flink's own end here, since rows may follow them: the last one leaves when all rows have left.
@@ -79,6 +81,10 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
   }
 
   public void processElement(StreamRecord element) throws Exception {
+    if (!(element.getValue() instanceof Row)) { // of this program
+      emit((byte[]) element.getValue(), null, false);
+      return;
+    }
     Row chunk = (Row) element.getValue();
     int kind = ((Integer) chunk.getField(0)).intValue();
     byte[] kinds = (byte[]) chunk.getField(1);
@@ -87,8 +93,12 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
       setTime(ByteBuffer.wrap(arrow).getLong(), kind == IDLE);
       return;
     }
+    emit(arrow, kinds, kind == PIECE);
+  }
+
+  private void emit(byte[] arrow, byte[] kinds, boolean isPiece) throws Exception {
     bytesIn.inc(arrow.length);
-    if (kind == PIECE) {
+    if (isPiece) {
       pieces.add(new ByteArrayInputStream(arrow));
       return;
     }
@@ -164,17 +174,32 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
   private ColumnVector[] columns(List vectors) {
     ColumnVector[] columns = new ColumnVector[vectors.size()];
     for (int i = 0; i < columns.length; i++) {
-      ValueVector vector = (ValueVector) vectors.get(i);
-      boolean isArray = vector instanceof ListVector && !(vector instanceof MapVector);
-      ValueVector elements = isArray ? ((ListVector) vector).getDataVector() : vector;
-      if (!(elements instanceof TimeStampMicroVector || elements instanceof TimeStampNanoVector)) {
-        columns[i] = ArrowUtils.createColumnVector(vector, type.getTypeAt(i));
-      } else {
-        Times times = new Times((TimeStampVector) elements);
-        columns[i] = isArray ? (ColumnVector) new TimeArrays((ListVector) vector, times) : times;
-      }
+      columns[i] = column((ValueVector) vectors.get(i), type.getTypeAt(i));
     }
     return columns;
+  }
+
+  /** Return the cells of a vector: as Flink's own function does, but for the times in it. */
+  private static ColumnVector column(ValueVector vector, LogicalType type) {
+    List inner = type.getChildren();
+    if (vector instanceof TimeStampMicroVector || vector instanceof TimeStampNanoVector) {
+      return new Times((TimeStampVector) vector);
+    } else if (vector instanceof MapVector) {
+      StructVector entries = (StructVector) ((MapVector) vector).getDataVector();
+      ColumnVector keys = column(entries.getChild(MapVector.KEY_NAME), (LogicalType) inner.get(0));
+      ColumnVector values = column(entries.getChild(MapVector.VALUE_NAME), (LogicalType) inner.get(1));
+      return new ArrowMapColumnVector((MapVector) vector, keys, values);
+    } else if (vector instanceof ListVector) {
+      ColumnVector elements = column(((ListVector) vector).getDataVector(), (LogicalType) inner.get(0));
+      return new ArrowArrayColumnVector((ListVector) vector, elements);
+    } else if (vector instanceof StructVector) {
+      ColumnVector[] fields = new ColumnVector[inner.size()];
+      for (int i = 0; i < fields.length; i++) {
+        fields[i] = column(((StructVector) vector).getVectorById(i), (LogicalType) inner.get(i));
+      }
+      return new ArrowRowColumnVector((StructVector) vector, fields);
+    }
+    return ArrowUtils.createColumnVector(vector, type);
   }
 
   /** Timestamps with more than milliseconds; Flink's own reader fails at those before 1970. */
@@ -195,26 +220,6 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
       long value = vector.get(i);
       long nanos = Math.floorMod(value, inMilli) * (1000000L / inMilli);
       return TimestampData.fromEpochMillis(Math.floorDiv(value, inMilli), (int) nanos);
-    }
-  }
-
-  /** Arrays of them. */
-  private static class TimeArrays implements ArrayColumnVector {
-    private final ListVector vector;
-    private final Times elements;
-
-    TimeArrays(ListVector vector, Times elements) {
-      this.vector = vector;
-      this.elements = elements;
-    }
-
-    public boolean isNullAt(int i) {
-      return vector.isNull(i);
-    }
-
-    public ArrayData getArray(int i) {
-      int start = vector.getElementStartIndex(i);
-      return new ColumnarArrayData(elements, start, vector.getElementEndIndex(i) - start);
     }
   }
 }

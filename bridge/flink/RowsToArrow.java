@@ -19,15 +19,22 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.runtime.tasks.ProcessingTimeService;
 import org.apache.flink.streaming.runtime.tasks.StreamTask;
 import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus;
+import org.apache.flink.table.data.ArrayData;
+import org.apache.flink.table.data.MapData;
 import org.apache.flink.table.data.RowData;
+import org.apache.flink.table.data.TimestampData;
 import org.apache.flink.table.runtime.arrow.ArrowUtils;
 import org.apache.flink.table.runtime.arrow.ArrowWriter;
 import org.apache.flink.table.runtime.operators.TableStreamOperator;
+import org.apache.flink.table.types.logical.LocalZonedTimestampType;
+import org.apache.flink.table.types.logical.LogicalType;
 import org.apache.flink.table.types.logical.RowType;
+import org.apache.flink.table.types.logical.TimestampType;
 import org.apache.flink.types.Row;
 import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 
 /**
@@ -52,6 +59,7 @@ public class RowsToArrow extends TableStreamOperator
   private static final Integer IDLE = Integer.valueOf(5);
   private static final Integer NONE = Integer.valueOf(0);
   private static final byte[] NOTHING = new byte[0];
+  private static final long MOST_MILLIS = Long.MAX_VALUE / 1000000L; // that nanoseconds in 64 bits reach, from 1677 to 2262
 
   private final RowType type;
   private final long[] keys;
@@ -252,12 +260,21 @@ public class RowsToArrow extends TableStreamOperator
     private List varying; // vectors whose rows differ in size
     private int rowBytes; // of the others, for one row
     private boolean hasMaps = false;
+    private final int[] inNanos; // columns that hold times in nanoseconds
     private byte[] kinds;
     int rows = 0;
 
     Chunk(RowType type, BufferAllocator allocator) {
       this.type = type;
       this.allocator = allocator;
+      int count = 0;
+      int[] found = new int[type.getFieldCount()];
+      for (int i = 0; i < found.length; i++) {
+        if (holdsNanos(type.getTypeAt(i))) {
+          found[count++] = i;
+        }
+      }
+      inNanos = Arrays.copyOf(found, count);
       allocate();
     }
 
@@ -282,8 +299,82 @@ public class RowsToArrow extends TableStreamOperator
       if (kind != 0 || kinds != null) {
         keepKind(kind);
       }
+      for (int i = 0; i < inNanos.length; i++) {
+        LogicalType column = type.getTypeAt(inNanos[i]);
+        checkNanos(column, value(column, row, inNanos[i]), inNanos[i]);
+      }
       writer.write(row);
       rows++;
+    }
+
+    private static boolean holdsNanos(LogicalType type) {
+      boolean holds = type instanceof TimestampType && ((TimestampType) type).getPrecision() > 6;
+      holds |= type instanceof LocalZonedTimestampType && ((LocalZonedTimestampType) type).getPrecision() > 6;
+      for (int i = 0; i < type.getChildren().size(); i++) {
+        holds |= holdsNanos((LogicalType) type.getChildren().get(i));
+      }
+      return holds;
+    }
+
+    /** Refuse a time that Flink's writer would turn into another one, without a word. */
+    private void checkNanos(LogicalType type, Object value, int place) {
+      if (value instanceof TimestampData) {
+        if (Math.abs(((TimestampData) value).getMillisecond()) >= MOST_MILLIS) {
+          throw new IllegalArgumentException(
+              "the column '" + this.type.getFieldNames().get(place) + "' (" + this.type.getTypeAt(place)
+                  + ") has the time " + value + ", but nanoseconds are carried from 1677-09-22 to 2262-04-11 only:"
+                  + " CAST it to TIMESTAMP(6)");
+        }
+      } else if (value instanceof RowData) {
+        for (int i = 0; i < type.getChildren().size(); i++) {
+          LogicalType field = (LogicalType) type.getChildren().get(i);
+          checkNanos(field, value(field, (RowData) value, i), place);
+        }
+      } else if (value instanceof MapData) {
+        checkElements((LogicalType) type.getChildren().get(0), ((MapData) value).keyArray(), place);
+        checkElements((LogicalType) type.getChildren().get(1), ((MapData) value).valueArray(), place);
+      } else if (value != null) {
+        checkElements((LogicalType) type.getChildren().get(0), (ArrayData) value, place);
+      }
+    }
+
+    private void checkElements(LogicalType type, ArrayData elements, int place) {
+      for (int i = 0; i < elements.size(); i++) {
+        checkNanos(type, value(type, elements, i), place);
+      }
+    }
+
+    /** Return a time, or what may hold some; null for all others. Janino does not compile the getters of Flink. */
+    private static Object value(LogicalType type, RowData row, int i) {
+      if (row.isNullAt(i) || !holdsNanos(type)) {
+        return null;
+      }
+      switch (type.getTypeRoot()) {
+        case ROW:
+          return row.getRow(i, type.getChildren().size());
+        case ARRAY:
+          return row.getArray(i);
+        case MAP:
+          return row.getMap(i);
+        default:
+          return row.getTimestamp(i, 9);
+      }
+    }
+
+    private static Object value(LogicalType type, ArrayData array, int i) {
+      if (array.isNullAt(i) || !holdsNanos(type)) {
+        return null;
+      }
+      switch (type.getTypeRoot()) {
+        case ROW:
+          return array.getRow(i, type.getChildren().size());
+        case ARRAY:
+          return array.getArray(i);
+        case MAP:
+          return array.getMap(i);
+        default:
+          return array.getTimestamp(i, 9);
+      }
     }
 
     private void keepKind(byte kind) {

@@ -10,14 +10,15 @@ generated for SQL. So neither a JDK nor a jar is needed. This is the only module
 - table.catalog.SchemaTranslator, ExternalCatalogTable and ContextResolvedTable, table.operations.ExternalModifyOperation and
   ExternalQueryOperation, and the planner of a table environment: tables with updates to rows of this kind and back;
 - table.types.logical.utils.LogicalTypeParser, LogicalTypeUtils and LogicalTypeChecks;
-- python.util.PythonConfigUtil, streaming.api.functions.python.KeyByKeySelector.
+- api.common.python.PythonBridgeUtils, python.util.PythonConfigUtil, streaming.api.functions.python.KeyByKeySelector.
 """
 
 from __future__ import annotations
 
 import enum
 import importlib.resources
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,9 +29,12 @@ from pyflink.java_gateway import get_gateway
 from pyflink.table import Schema as FlinkSchema
 from pyflink.table import StreamTableEnvironment, Table
 from pyflink.util.exceptions import TableException
+from pyflink.util.java_utils import get_field_value
 
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT
+from bridge.host.program_folder import program_folder
+from bridge.schema import Schema
 from bridge.workarounds import column_names
 
 CHUNK_BYTES = 1 << 20
@@ -205,6 +209,31 @@ def with_late_rows_counted(table_env: StreamTableEnvironment, table: Table, colu
     return Table(table_env._j_tenv.fromDataStream(counted, schema._j_schema), table_env)
 
 
+def table_of_own(table_env: StreamTableEnvironment, chunks: Iterable[bytes], columns: Sequence[tuple[str, Any]]) -> Table:
+    """Return the table of rows that this program has.
+
+    Args:
+        table_env: The environment.
+        chunks: Arrow streams of one batch each, at least one.
+        columns: See `table_of`.
+    """
+    jvm = get_gateway().jvm
+    environment = table_env._j_tenv.execEnv()
+    known = get_field_value(environment, "transformations")
+    before = known.size()
+    with tempfile.NamedTemporaryFile(dir=program_folder()) as file:  # py4j would take a second for 25 MB
+        for chunk in chunks:
+            file.write(len(chunk).to_bytes(4, "big"))
+            file.write(chunk)
+        file.flush()
+        arrays = jvm.org.apache.flink.api.common.python.PythonBridgeUtils.readPickledBytes(file.name)
+    info = Types.PRIMITIVE_ARRAY(Types.BYTE()).get_java_type_info()
+    source = DataStream(environment.fromData(arrays, info).setParallelism(1))
+    table = table_of(table_env, source, columns)
+    del known[before:]  # the environment would hold the rows until it ends; the table leads to them
+    return table
+
+
 def keyed(stream: DataStream, value_type: Any) -> KeyedStream:
     """Key a stream of (key, value) rows in the JVM; `key_by` would take the whole payload to Python and back."""
     selector = get_gateway().jvm.org.apache.flink.streaming.api.functions.python.KeyByKeySelector()
@@ -224,6 +253,12 @@ def logical_type(sql: str) -> Any:
     jvm = get_gateway().jvm
     loader = jvm.Thread.currentThread().getContextClassLoader()
     return jvm.org.apache.flink.table.types.logical.utils.LogicalTypeParser.parse(sql, loader)
+
+
+def logical_types(schema: Schema) -> list[tuple[str, Any]]:
+    """Return name and logical type of each column of a schema; the JVM is asked once for each type."""
+    known = {sql: logical_type(sql) for sql in {column.type.sql for column in schema}}
+    return [(column.name, known[column.type.sql]) for column in schema]
 
 
 def with_operator(stream: Any, name: str, text: str, references: Sequence[Any], out_type: Any, uid: str | None = None) -> Any:

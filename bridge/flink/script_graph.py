@@ -25,7 +25,7 @@ from bridge.flink.arrow_operators import (
     Dealing,
     Gathering,
     keyed,
-    logical_type,
+    logical_types,
     rows_for_members,
     table_of,
     with_late_rows_counted,
@@ -87,7 +87,7 @@ def run_script(
     placed(written, name, group, settings.size, uid("exchange"))
     if not is_streaming(table_env):
         _take_chunks_unsorted(written)
-    columns = [(column.name, logical_type(column.type.sql)) for column in settings.output_schema]
+    columns = logical_types(settings.output_schema)
     schema, takes = event_time(settings.watermark), settings.carries_event_time
     table = table_of(table_env, written, columns, schema, uid=uid("result"), takes_watermarks=takes)
     if settings.watermark is None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bridge.workarounds import columns_of
 
 _TAKES_BACK = (1, 3)  # kinds of rows
+_SHOWN_IN_ZONES = datetime.datetime(1678, 1, 1, tzinfo=datetime.timezone.utc)  # pandas crashes at earlier ones, but for UTC
 
 
 def still_there(batches: Sequence[pa.RecordBatch], kinds: Sequence[bytes | None]) -> Sequence[pa.RecordBatch]:
@@ -42,25 +45,66 @@ def frame_of(table: Any, batches: Sequence[pa.RecordBatch]) -> pd.DataFrame:
 
     PyFlink's own `Table.to_pandas` makes floats of integers beside a null, and so rounds large ones.
     """
-    import pytz
-    from pyflink.table.types import LocalZonedTimestampType
-
     names, types = columns_of(table)
     if not batches:
         return pd.DataFrame({name: pd.Series(dtype=object) for name in names})
-    timezone = pytz.timezone(table._j_table.getTableEnvironment().getConfig().getLocalTimeZone().getId())
+    zone = _zone(table._j_table.getTableEnvironment().getConfig().getLocalTimeZone())
     arrow = pa.Table.from_batches(batches)
-    columns = {
-        name: _series(column, timezone if isinstance(type_, LocalZonedTimestampType) else None)
-        for name, type_, column in zip(names, types, arrow.columns)
-    }
-    return pd.DataFrame(columns)
+    return pd.DataFrame(
+        {name: _series(_in_zone(cells, type_, zone)) for name, type_, cells in zip(names, types, arrow.columns)}
+    )
 
 
-def _series(column: pa.ChunkedArray, timezone: Any) -> Any:
-    """Return the cells of a column; instants, which Arrow holds in UTC, in a time zone."""
-    if column.null_count and not pa.types.is_timestamp(column.type) and not pa.types.is_floating(column.type):
-        return pd.Series(column.to_pylist(), dtype=object)
-    series = column.to_pandas(date_as_object=True)
+def _zone(zone: Any) -> str:
+    """Return the name of Java's time zone as Arrow knows it, which takes "+08:00" and not "GMT+08:00"."""
+    import pytz
+
+    name: str = zone.getId()
+    return name if name in pytz.all_timezones_set else zone.normalized().getId().replace("Z", "UTC")
+
+
+def _in_zone(column: pa.ChunkedArray, type_: Any, zone: str) -> pa.ChunkedArray:
+    """Return a column whose instants, which Flink's Arrow has in UTC without saying so, are in a time zone."""
+    arrow = _type_in_zone(column.type, type_, zone)
     # PyFlink's tz_convert_from_internal would take them for local times, and so for other instants.
-    return series if timezone is None else series.dt.tz_localize("UTC").dt.tz_convert(timezone)
+    return column if arrow == column.type else pa.chunked_array([chunk.view(arrow) for chunk in column.chunks], arrow)
+
+
+def _type_in_zone(arrow: pa.DataType, type_: Any, zone: str) -> pa.DataType:
+    from pyflink.table.types import ArrayType, LocalZonedTimestampType, MapType, RowType
+
+    if isinstance(type_, LocalZonedTimestampType):
+        return pa.timestamp(arrow.unit, zone)
+    if isinstance(type_, ArrayType):
+        return pa.list_(arrow.value_field.with_type(_type_in_zone(arrow.value_type, type_.element_type, zone)))
+    if isinstance(type_, MapType):
+        key, item = arrow.key_field, arrow.item_field
+        key = key.with_type(_type_in_zone(key.type, type_.key_type, zone))
+        return pa.map_(key, item.with_type(_type_in_zone(item.type, type_.value_type, zone)))
+    if isinstance(type_, RowType):
+        inner = type_.field_types()
+        return pa.struct([field.with_type(_type_in_zone(field.type, each, zone)) for field, each in zip(arrow, inner)])
+    return arrow
+
+
+def _series(column: pa.ChunkedArray) -> Any:
+    """Return the cells of a column. numpy holds those alone that it does not change."""
+    if pa.types.is_nested(column.type):
+        inexact = any(map(_is_inexact_in_numpy, column.chunks))
+    else:
+        inexact = column.null_count and not pa.types.is_timestamp(column.type) and not pa.types.is_floating(column.type)
+    if (
+        pa.types.is_timestamp(column.type)
+        and column.type.tz
+        and pc.any(pc.less(column, pa.scalar(_SHOWN_IN_ZONES, column.type))).as_py()
+    ):
+        column = column.cast(pa.timestamp(column.type.unit, "UTC"))  # the same instants, which pandas can show
+    return pd.Series(column.to_pylist(), dtype=object) if inexact else column.to_pandas(date_as_object=True)
+
+
+def _is_inexact_in_numpy(array: pa.Array) -> bool:
+    """Return whether arrays of numpy would change what lists hold: a null makes floats of integers, and a zone is dropped."""
+    kind = array.type
+    if array.null_count or pa.types.is_map(kind) or pa.types.is_struct(kind) or pa.types.is_timestamp(kind) and kind.tz:
+        return True
+    return pa.types.is_list(kind) and _is_inexact_in_numpy(array.flatten())

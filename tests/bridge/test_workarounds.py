@@ -66,7 +66,7 @@ def test_the_schema_of_a_wide_table_costs_no_calls_for_each_column(monkeypatch: 
 
     table_env = useLocalEnv(1).btenv
     numbers = ", ".join(f"CAST({n} AS DOUBLE) AS c{n}" for n in range(30))
-    table = table_env.sql_query(f"SELECT {numbers}, 'x' AS s, TIMESTAMP '2020-01-01 00:00:00' AS t, ARRAY[1, 2] AS a")
+    table = table_env.sql_query(f"SELECT {numbers}, 'x' AS s, TIMESTAMP '2020-01-01 00:00:00.001' AS t, ARRAY[1, 2] AS a")
     resolved = table.get_resolved_schema()
     asked = []
     convert = types._from_java_data_type
@@ -75,6 +75,15 @@ def test_the_schema_of_a_wide_table_costs_no_calls_for_each_column(monkeypatch: 
     assert len(asked) < 10
     assert names == column_names(table) == list(resolved.get_column_names())
     assert found == list(resolved.get_column_data_types())
+
+
+def test_times_keep_their_digits() -> None:
+    instant = "TO_TIMESTAMP_LTZ(0, 3)"
+    table = useLocalEnv(1).btenv.sql_query(
+        f"SELECT TIMESTAMP '2020-01-01 00:00:00.000001' AS t, {instant} AS z, ARRAY[{instant}] AS a"
+    )
+    t, z, a = columns_of(table)[1]
+    assert (t.precision, z.precision, a.element_type.precision) == (6, 3, 3)
     resetEnv()
 
 

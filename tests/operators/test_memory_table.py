@@ -166,7 +166,7 @@ def test_types_that_are_never_null(env: MLEnv, tmp_path: pathlib.Path) -> None:
     """On all doors that make a CAST of a type, which takes no NOT NULL; the cells are those of test_input_types.py."""
     schema = ", ".join(f"c{place} {sql}" for place, sql in enumerate(NEVER_NULL.values()))
     empty = MemSourceBatchOp([], schema)
-    assert empty.getColTypes() == [sql.removesuffix(" NOT NULL") for sql in NEVER_NULL.values()]
+    assert empty.getColTypes() == list(NEVER_NULL.values())
     for place, sql in enumerate(NEVER_NULL.values()):
         empty = empty.convertTypes(f"c{place}", sql)
     scalars = [sql for sql in NEVER_NULL if not sql.startswith(("ARRAY", "BYTES", "BINARY"))]
@@ -191,5 +191,7 @@ def test_an_empty_cell_of_a_file_is_null_whatever_its_schema_says(env: MLEnv, tm
 def test_a_missing_cell_of_a_dataframe_is_refused_where_null_is(env: MLEnv) -> None:
     """Flink would make -1 of it."""
     frame = pd.DataFrame({"a": [1, None], "b": ["x", "y"]})
-    with pytest.raises(ConfigurationError, match="column 'a' is INT NOT NULL, and row 1 has no value there"):
+    with pytest.raises(
+        ConfigurationError, match="column 'a' does not fit INT NOT NULL: row 1: expected a value, since it is NOT NULL"
+    ):
         BatchOperator.fromDataframe(frame, "a INT NOT NULL, b STRING NOT NULL").getColNames()

@@ -108,3 +108,53 @@ def test_a_table_with_updates_comes_as_it_is_in_the_end(env: MLEnv) -> None:
     words = env.stenv.sql_query("SELECT w, COUNT(*) AS n FROM (VALUES ('a'), ('b'), ('a'), ('a')) AS v(w) GROUP BY w")
     frame = to_dataframe(words)
     assert dict(zip(frame.w, frame.n)) == {"a": 3, "b": 1}
+
+
+BIG = 2**53 + 1
+INSTANT = datetime.datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=datetime.timezone.utc)
+NESTED = {
+    f"ARRAY[{BIG}, CAST(NULL AS BIGINT)]": [BIG, None],
+    "ARRAY[TRUE, CAST(NULL AS BOOLEAN)]": [True, None],
+    "ARRAY['a', CAST(NULL AS STRING)]": ["a", None],
+    "ARRAY[CAST(0.1 AS DOUBLE), CAST(NULL AS DOUBLE)]": [0.1, None],
+    "ARRAY[CAST(0.5 AS FLOAT), CAST(NULL AS FLOAT)]": [0.5, None],
+    "ARRAY[1.50, CAST(NULL AS DECIMAL(5, 2))]": [decimal.Decimal("1.50"), None],
+    "ARRAY[x'00', CAST(NULL AS BYTES)]": [b"\0", None],
+    "ARRAY[DATE '0001-01-01', CAST(NULL AS DATE)]": [datetime.date(1, 1, 1), None],
+    "ARRAY[TIME '01:02:03.004', CAST(NULL AS TIME(3))]": [datetime.time(1, 2, 3, 4000), None],
+    "ARRAY[TIMESTAMP '1969-12-31 23:59:59.999999', CAST(NULL AS TIMESTAMP(6))]": [
+        datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999), None,
+    ],
+    "ARRAY[TO_TIMESTAMP_LTZ(-1, 3), CAST(NULL AS TIMESTAMP_LTZ(3))]": [INSTANT, None],
+    "ARRAY[TO_TIMESTAMP_LTZ(-1, 3)]": [INSTANT],
+    f"ARRAY[ARRAY[{BIG}, CAST(NULL AS BIGINT)]]": [[BIG, None]],
+    f"ARRAY[ROW({BIG}, CAST(NULL AS BIGINT))]": [{"EXPR$0": BIG, "EXPR$1": None}],
+    f"MAP['a', {BIG}, 'b', CAST(NULL AS BIGINT)]": [("a", BIG), ("b", None)],
+    "MAP['a', TIMESTAMP '1969-12-31 23:59:59.999999999']": [("a", pd.Timestamp("1969-12-31 23:59:59.999999999"))],
+    f"ROW({BIG}, CAST(NULL AS BIGINT), TO_TIMESTAMP_LTZ(-1, 3))": {"EXPR$0": BIG, "EXPR$1": None, "EXPR$2": INSTANT},
+}  # fmt: skip
+
+
+def test_nested_cells_are_exact_beside_nulls(table_env: StreamTableEnvironment) -> None:
+    columns = ", ".join(f"{sql} AS c{place}" for place, sql in enumerate(NESTED))
+    beside = f"ARRAY[{BIG}] AS beside, ARRAY[CAST({BIG} AS BIGINT)] AS plain"
+    first = table_env.sql_query(f"SELECT {columns}, {beside}")
+    second = table_env.sql_query(f"SELECT {columns}, ARRAY[CAST(NULL AS BIGINT)] AS beside, ARRAY[CAST(1 AS BIGINT)] AS plain")
+    frame = to_dataframe(first.union_all(second))
+    for place, (sql, expected) in enumerate(NESTED.items()):
+        assert frame[f"c{place}"].tolist() == [expected] * 2, sql
+    assert sorted(map(repr, frame.beside)) == ["[9007199254740993]", "[None]"]
+    assert sorted(array.tolist()[0] for array in frame.plain) == [1, BIG] and {array.dtype for array in frame.plain} == {
+        np.dtype("i8")
+    }
+
+
+@pytest.mark.parametrize(("zone", "hours"), [("GMT+08:00", 8), ("-03:00", -3), ("UTC", 0), ("Z", 0)])
+def test_time_zones_without_a_name(table_env: StreamTableEnvironment, zone: str, hours: int) -> None:
+    before = table_env.get_config().get_local_timezone()
+    table_env.get_config().set_local_timezone(zone)
+    try:
+        (instant,) = to_dataframe(table_env.sql_query("SELECT TO_TIMESTAMP_LTZ(0, 3) AS t")).t
+    finally:
+        table_env.get_config().set_local_timezone(before)
+    assert instant.timestamp() == 0 and instant.utcoffset() == datetime.timedelta(hours=hours)
