@@ -22,6 +22,7 @@ from operators.flink.network import warn_of_shortage
 from operators.flink.slots import Need, check_slots
 from operators.params.catalog import CHECKPOINT_DIR, LOG_DIR, PROGRESS
 from operators.params.param import WithParams
+from operators.prepare.input_names import warn_of_names
 from operators.prepare.plan import plan
 from operators.progress.record import run_name
 from operators.progress.state import Shown
@@ -88,6 +89,8 @@ class ScriptOp(WithParams, Operator[Any]):
             shows_process_output(),
             elsewhere,
         )
+        if self._kind == "train" and not self._has_own_script:
+            warn_of_names(name, [column.name for column in settings.input_schema])
         if not elsewhere:
             settings = replace(settings, tmp_dirs=table_env.get_config().get(IO_TMP_DIRS, ""))
         need = Need.of_group(name, settings.num_workers, settings.num_ps)

@@ -59,7 +59,7 @@ def train(task_config):
     hidden = tf.keras.layers.Dense(16, "relu")(tf.keras.layers.Concatenate()(features))
     churns = tf.keras.layers.Dense(1, "sigmoid", name="churns")(hidden)
     model = tf.keras.Model({"age": age, "plan": plan, "calls": calls}, {"churns": churns})
-    model.compile(tf.keras.optimizers.Adam(0.02), "binary_crossentropy", metrics=["accuracy"])
+    model.compile(tf.keras.optimizers.Adam(0.02), "binary_crossentropy", metrics=["binary_accuracy"])
     model.fit(rows, verbose=0)
     model.export(task_config.saved_model_dir)
 

@@ -1,0 +1,45 @@
+"""Names of columns that TensorFlow cannot save as inputs of a model: told before the training, not after it."""
+
+from __future__ import annotations
+
+import keyword
+import logging
+import re
+from collections.abc import Sequence
+
+logger = logging.getLogger(__name__)
+
+
+def warn_of_names(operator: str, columns: Sequence[str]) -> None:
+    """Log which columns a model that is trained on them cannot take by their names."""
+    found = odd_names(columns)
+    if found:
+        reasons = "; ".join(f"{name!r} {reason}" for name, reason in found.items())
+        logger.warning(
+            "%s: a SavedModel of Keras cannot have inputs with the names of these columns: %s. If the model takes one of them, "
+            'rename it before the training, as in .select("`%s` AS other_name"): else saving fails after the training',
+            operator,
+            reasons,
+            next(iter(found)),
+        )
+
+
+def odd_names(columns: Sequence[str]) -> dict[str, str]:
+    """Return the columns that cannot be inputs of a SavedModel by their names, with the reason of each."""
+    found: dict[str, str] = {}
+    plain: dict[str, str] = {}
+    for name in columns:
+        same = plain.setdefault(re.sub(r"[^a-z0-9_]", "_", name.lower()), name)
+        if keyword.iskeyword(name):
+            found[name] = "is a keyword of Python"
+        elif name == "self":
+            found[name] = "is a name of TensorFlow's own"
+        elif same != name:
+            found[name] = f"is the same name as {same!r} for TensorFlow"
+        elif re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None:
+            found[name] = (
+                "is changed by TensorFlow"
+                if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_./-]*", name)
+                else "has a character that TensorFlow does not take there"
+            )
+    return found

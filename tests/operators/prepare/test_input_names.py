@@ -1,0 +1,47 @@
+"""Names of columns that no SavedModel can have for its inputs: what we say is what TensorFlow does."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from operators.prepare.input_names import odd_names, warn_of_names
+
+ODD = [["class"], ["None"], ["self"], ["a b"], ["_x"], ["é"], ["a:b"], ["1x"], ["a-b"], ["a.b"], ["a-b", "a_b"], ["A", "a"]]
+GOOD = [["x"], ["A"], ["training"], ["args", "kwargs"], ["x1", "x_1"], ["Klass", "inputs"]]
+
+
+@pytest.mark.parametrize("names", ODD, ids=" ".join)
+def test_odd_names(names: list[str]) -> None:
+    assert odd_names(names)
+
+
+@pytest.mark.parametrize("names", GOOD, ids=" ".join)
+def test_good_names(names: list[str]) -> None:
+    assert odd_names(names) == {}
+
+
+def test_the_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        warn_of_names("Op", ["age", "class"])
+    assert "Op: a SavedModel of Keras cannot have inputs" in caplog.text
+    assert "'class' is a keyword of Python" in caplog.text and "`class` AS other_name" in caplog.text
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("names", [*ODD, *GOOD], ids=" ".join)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+def test_tensorflow_agrees(tmp_path: Path, names: list[str]) -> None:
+    import tensorflow as tf
+
+    inputs = {name: tf.keras.Input([], name=name) for name in names}
+    try:
+        model = tf.keras.Model(inputs, tf.keras.layers.Dense(1)(tf.stack(list(inputs.values()), axis=1)))
+        tf.saved_model.save(model, str(tmp_path / "model"))
+        loaded = tf.saved_model.load(str(tmp_path / "model"))
+        served = set(loaded.signatures["serving_default"].structured_input_signature[1])
+    except (ValueError, TypeError):
+        served = set()
+    assert (served == set(names)) is (not odd_names(names))
