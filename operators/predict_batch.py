@@ -15,7 +15,7 @@ import pyarrow as pa
 from google.protobuf import json_format
 
 from akdl.masking import shown
-from akdl.serving.row_predictor import result_columns
+from akdl.serving.row_predictor import in_both, result_columns
 from akdl.storage.files import FileError, is_remote, local_path
 from akdl.storage.model_archive import ModelError
 from akdl.wire import Serving
@@ -113,6 +113,9 @@ class PredictOp(WithParams, Operator[Any]):
         inputs, outputs = values["inputSignatureDefs"], values["outputSignatureDefs"]
         self._paired("inputSignatureDefs", inputs, "selectedCols", selected)
         self._paired("outputSignatureDefs", outputs, "outputSchemaStr", output_schema.names)
+        doubled = in_both(values["reservedCols"], output_schema.names)
+        if doubled:
+            raise ConfigurationError(f"{name}: {doubled}")
         placed = result_columns(columns, reserved, output_schema.names)
         result, error_column = tuple((column, place is None) for column, place in placed), values["errorCol"]
         if error_column in [column for column, _ in result]:

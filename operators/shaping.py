@@ -92,6 +92,11 @@ class ShapingOperator(Operator[_Family]):
 
         called = _called("udf", func, selectedCols)
         names = self._reserved("udf", reservedCols)
+        if outputCol in (reservedCols or ()):
+            raise ConfigurationError(
+                f"udf: reservedCols and outputCol both name {outputCol!r}: take another outputCol, or leave the column out of "
+                "reservedCols, and the result replaces it"
+            )
         columns = [called.alias(name) if name == outputCol else col(name) for name in names]
         if outputCol not in names:
             columns.append(called.alias(outputCol))

@@ -32,7 +32,7 @@ class RowPredictor:
             same names.
         signature_def_key: Name of the signature.
         graph_def_tag: Tag of the graph.
-        reserved_cols: Input columns that stay; by default all.
+        reserved_cols: Input columns that stay; by default all, where an output of the same name replaces one.
         infer_batch_size: Most rows in one call of the model.
         intra_op_parallelism: See `ServedModel`.
         cells_hold_batches: See `ServedModel`.
@@ -68,6 +68,9 @@ class RowPredictor:
             raise ServingError("selectedCols names a column twice: {}".format(", ".join(map(repr, selected))))
         keys = _paired("inputSignatureDefs", input_signature_defs, selected, "selectedCols")
         names = [name for name, _ in output_schema]
+        doubled = in_both(reserved_cols, names)
+        if doubled:
+            raise ServingError(doubled)
         output_keys = _paired("outputSignatureDefs", output_signature_defs, names, "outputSchemaStr")
         self._selected = [(name, self._input_columns.index(name)) for name in selected]
         self._result = result_columns(self._input_columns, reserved, names)
@@ -163,6 +166,17 @@ def result_columns(inputs: Sequence[str], reserved: Sequence[str], outputs: Sequ
         elif name in reserved:
             front.append((name, place))
     return front + [(name, None) for name in outputs if name not in inputs]
+
+
+def in_both(reserved: Optional[Sequence[str]], outputs: Sequence[str], parameter: str = "outputSchemaStr") -> str:
+    """Return what is wrong where a column that is to stay is an output too, which would take its place; "" if nothing is."""
+    names = [name for name in reserved or () if name in outputs]
+    if not names:
+        return ""
+    return (
+        "reservedCols and {0} both name {1}: give the output another name in {0}, or leave the column out of reservedCols, "
+        "and the output replaces it"
+    ).format(parameter, ", ".join(map(repr, names)))
 
 
 def _known(parameter: str, names: Optional[Sequence[str]], columns: Sequence[str]) -> List[str]:

@@ -71,6 +71,10 @@ def test_an_output_takes_the_place_and_the_type_of_a_column_of_its_name(
     [
         ({"modelPath": "/nowhere"}, "modelPath: there is no /nowhere"),
         ({"selectedCols": ["x9"]}, "selectedCols' names 'x9'; the input has 'x0', 'x1', 'label'"),
+        (
+            {"outputSchemaStr": "label FLOAT", "outputSignatureDefs": ["y"], "reservedCols": ["x0", "label"]},
+            "reservedCols and outputSchemaStr both name 'label': give the output another name in outputSchemaStr",
+        ),
         ({"reservedCols": ["x9"]}, "reservedCols' names 'x9'; the input has 'x0', 'x1', 'label'"),
         ({"defaults": {"label": "a"}}, "parameter 'defaults' names 'label'; the input has 'x0', 'x1'"),
         ({"inputSignatureDefs": ["a"]}, "inputSignatureDefs has 1 names for the 2 columns of selectedCols: x0, x1"),

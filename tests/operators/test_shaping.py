@@ -22,6 +22,7 @@ pytestmark = pytest.mark.flink
         (lambda p: p.unionAll(p.select("id")), "unionAll: .* is no valid SQL"),
         (lambda p: p.join(p, "a.id = b.id", type="CROSS"), "join: expected type JOIN, LEFT JOIN"),
         (lambda p: p.join(p, "a.id = b.nope"), "join: .* ON a.id = b.nope.* is no valid SQL"),
+        (lambda p: p.udf(udf(abs, result_type="INT"), "id", "id", ["id"]), "udf: reservedCols and outputCol both name 'id'"),
         (lambda p: p.udf(udf(abs, result_type="INT"), "id", "x", ["nope"]), "udf: reservedCols names nope; the input has id"),
         (lambda p: p.udtf(udtf(abs, result_types=["INT"]), "id", ["name"]), "udtf: outputCols: the input has name too"),
         (lambda p: p.toTensor("name", "STRING"), "toTensor: expected one of FLOAT"),

@@ -179,3 +179,8 @@ def test_threads() -> None:
         for thread in threads:
             thread.join(60)
     assert results == [RESULT] * 300
+
+
+def test_a_column_that_is_to_stay_is_no_output() -> None:
+    with pytest.raises(ServingError, match="reservedCols and outputSchemaStr both name 'id'"):
+        RowPredictor("/nowhere", COLUMNS, [("id", "DOUBLE")], reserved_cols=["id"])
