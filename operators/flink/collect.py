@@ -26,18 +26,20 @@ def still_there(batches: Sequence[pa.RecordBatch], kinds: Sequence[bytes | None]
     """
     if not any(kinds):
         return batches
-    places: dict[str, list[int]] = {}  # of equal rows
-    every = pa.Table.from_batches(batches)
-    flat = b"".join(kind or bytes(batch.num_rows) for batch, kind in zip(batches, kinds))
-    rows = zip(*(column.to_pylist() for column in every.columns))
-    for place, (row, kind) in enumerate(zip(rows, flat)):
-        equal = places.setdefault(repr(row), [])
-        if kind not in _TAKES_BACK:
-            equal.append(place)
-        elif equal:
-            equal.pop(0)
-    left: pa.Table = every.take(sorted(itertools.chain(*places.values())))
-    return list(left.combine_chunks().to_batches())
+    places: dict[str, list[tuple[int, int]]] = {}  # of equal rows: number of the batch, and of the row in it
+    for number, (batch, of_rows) in enumerate(zip(batches, kinds)):
+        rows = zip(*(column.to_pylist() for column in batch.columns))
+        for place, (row, kind) in enumerate(zip(rows, of_rows or bytes(batch.num_rows))):
+            equal = places.setdefault(repr(row), [])
+            if kind not in _TAKES_BACK:
+                equal.append((number, place))
+            elif equal:
+                equal.pop(0)
+    left: list[list[int]] = [[] for _ in batches]
+    for number, place in sorted(itertools.chain(*places.values())):
+        left[number].append(place)
+    # Batch by batch: Arrow cannot put more than 2 GB of text into one column of strings.
+    return [pc.take(batch, pa.array(kept, pa.int64())) for batch, kept in zip(batches, left) if kept]
 
 
 def frame_of(table: Any, batches: Sequence[pa.RecordBatch]) -> pd.DataFrame:
