@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import pyarrow as pa
 from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, quoted
+
+logger = logging.getLogger(__name__)
 
 _TYPES = {
     pa.bool_(): "BOOLEAN",
@@ -76,6 +79,28 @@ def columns_of_frame(where: str, schema: Schema, frame: pd.DataFrame) -> list[An
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         _check_names(where, schema.names, list(frame.columns))
     return [_cells(c.type.kind, frame[c.name]) for c in schema]
+
+
+def tell_of_what_stays(where: str, frame: pd.DataFrame) -> None:
+    """Log what of a DataFrame does not come along, where somebody has put something there.
+
+    Args:
+        where: Whose data it is.
+        frame: The DataFrame.
+    """
+    if isinstance(frame.columns, pd.MultiIndex):
+        raise ConfigurationError(
+            f"{where}: the DataFrame has columns with names of {frame.columns.nlevels} levels: join them, as with "
+            "frame.columns = frame.columns.map('_'.join)"
+        )
+    names = [name for name in frame.index.names if name is not None]
+    if names or isinstance(frame.index, pd.MultiIndex):
+        logger.warning(
+            "%s: the index of the DataFrame (%s) does not become a column: frame.reset_index() makes it one, and "
+            "frame.reset_index(drop=True) removes it", where, ", ".join(map(str, names)) or f"{frame.index.nlevels} levels",
+        )  # fmt: skip
+    if frame.attrs:
+        logger.warning("%s: the attrs of the DataFrame (%s) do not travel", where, ", ".join(map(str, frame.attrs)))
 
 
 def _check_repeated(where: str, frame: pd.DataFrame) -> None:

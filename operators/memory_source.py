@@ -11,7 +11,7 @@ import pandas as pd
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.schema import Schema, split_watermark
 from operators.base_operator import Source
-from operators.frame_columns import schema_of_frame
+from operators.frame_columns import schema_of_frame, tell_of_what_stays
 from operators.memory_table import memory_table
 from operators.params.rendering import Description
 
@@ -24,7 +24,7 @@ class MemorySource(Source):
 
     Args:
         data: A list of rows (tuples or lists), or a pandas DataFrame. In a DataFrame NaN, NaT, NA and None are null, and the
-            index is left out.
+            index is left out, with a warning where it has a name.
         schemaStr: "name type, name type". Cells of rows stand in its order. Columns of a DataFrame are taken by name, and
             in order where they are only numbered 0, 1, 2. None, for a DataFrame: the types that hold its cells, see
             `operators.frame_columns.schema_of_frame`. At its end, `WATERMARK FOR name AS expression` makes a column the event
@@ -40,6 +40,8 @@ class MemorySource(Source):
         name = type(self).__name__
         if not isinstance(data, (pd.DataFrame, list, tuple)):
             raise ConfigurationError(f"{name}: expected a list of rows or a pandas DataFrame, got a {type(data).__name__}")
+        if isinstance(data, pd.DataFrame):
+            tell_of_what_stays(name, data)
         self._data = data
         self._watermark: tuple[str, str] | None = None
         if schemaStr is None and isinstance(data, pd.DataFrame):

@@ -95,3 +95,27 @@ def test_only_dataframes_need_no_schema() -> None:
     MemSourceBatchOp(pd.DataFrame({"a": [1]}))
     with pytest.raises(ConfigurationError, match="got None: types are not guessed"):
         MemSourceBatchOp([(1,)])
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pd.DataFrame({"city": ["Rome"], "n": [1]}).groupby("city").sum(), "index of the DataFrame (city) does not become"),
+        (pd.DataFrame({"a": [1], "b": [2], "n": [1]}).set_index(["a", "b"]), "index of the DataFrame (a, b) does not become"),
+        (pd.DataFrame({"n": [1]}, index=pd.MultiIndex.from_tuples([(1, 2)])), "index of the DataFrame (2 levels) does not"),
+        (pd.DataFrame({"n": [1]}, index=[7]), ""),
+        (pd.DataFrame({"n": [1]}), ""),
+    ],
+)
+def test_what_does_not_come_along_is_told(frame: pd.DataFrame, message: str, caplog: pytest.LogCaptureFixture) -> None:
+    MemSourceBatchOp(frame)
+    assert [message in text for text in caplog.messages] == [True] * bool(message)
+
+
+def test_attrs_are_told_and_columns_of_several_levels_refused(caplog: pytest.LogCaptureFixture) -> None:
+    frame = pd.DataFrame({"n": [1]})
+    frame.attrs["unit"] = "km"
+    MemSourceBatchOp(frame)
+    assert "the attrs of the DataFrame (unit) do not travel" in caplog.text
+    with pytest.raises(ConfigurationError, match="names of 2 levels: join them"):
+        MemSourceBatchOp(pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "b")])))
