@@ -64,7 +64,8 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
         tensor, label = schema_of(name, fed.getOutputTable())
         if not tensor.type.is_array or tensor.type.kind not in _NUMBERS:
             raise ConfigurationError(
-                f"{name}: tensorCol should be an ARRAY column of numbers, {tensor.name} is {tensor.type.sql}: toTensor makes one of text"
+                f"{name}: tensorCol should be an ARRAY column of numbers, {tensor.name} is {tensor.type.sql}: "
+                "toTensor makes one of text"
             )
         if label.type.is_array or label.type.kind not in self._label_kinds:
             kinds = ", ".join(kind.value for kind in Kind if kind in self._label_kinds)
