@@ -49,6 +49,10 @@ class KnownStates:
         """Whether the scripts of all these members have ended well and their processes are gone."""
         return all(self._phase(index) == ENDED for index in members)
 
+    def returned(self, index: int) -> list[str]:
+        """Return names and hosts of the workers, but `index`, whose scripts have ended well."""
+        return [self._name(other) for other in self._settings.deciding if other != index and self._phase(other) == ENDED]
+
     @property
     def is_formed(self) -> bool:
         """Whether the processes of all members have connected."""

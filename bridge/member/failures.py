@@ -37,6 +37,21 @@ def describe_failure(failure: Failure) -> str:
     return f"the script failed: {what}"
 
 
+def describe_desertion(returned: Sequence[str]) -> str:
+    """Return the likely cause of an error that TensorFlow raised because another process was gone; "" where none has ended.
+
+    Args:
+        returned: Names of the workers whose scripts have ended well.
+    """
+    if not returned:
+        return ""
+    return (
+        f"Before this error, the script had returned in {', '.join(returned)}. Operations of all workers, such as a step, an "
+        "evaluation or model.save with MultiWorkerMirroredStrategy, need a call in each worker: make the same calls in all of "
+        "them; workers other than the chief save into a folder in task_config.work_dir"
+    )
+
+
 def describe_death(status: int, connected: bool) -> str:
     """Return how a process ended that reported nothing.
 

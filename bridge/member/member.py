@@ -24,7 +24,7 @@ from bridge.member import registry
 from bridge.member.diagnosis import ECHO_S, Situation, fault_of
 from bridge.member.ending import tell_end
 from bridge.member.extra_inputs import ExtraInputs
-from bridge.member.failures import comes_from_a_peer, describe_death, describe_failure
+from bridge.member.failures import comes_from_a_peer, describe_death, describe_desertion, describe_failure, paragraphs
 from bridge.member.membership import Membership
 from bridge.member.observer import Observer
 from bridge.member.progress import ProgressWatch
@@ -353,13 +353,14 @@ class Member:
             what = describe_death(status, session.hello is not None)
         with self._changed:
             session.fail(what.splitlines()[0])
-        others = ""
-        if self._settings.size > 1 and comes_from_a_peer(failure, process.last_lines):
-            self._echo_since = self._echo_since or time.monotonic()
-            if time.monotonic() - self._echo_since < ECHO_S:
-                return None
-            others = self._members()
-        return process.error(what, failure.traceback if failure is not None else "", others)
+            returned = self._membership.group().returned(self._index)
+        trace = failure.traceback if failure is not None else ""
+        if self._settings.size == 1 or not comes_from_a_peer(failure, process.last_lines):
+            return process.error(what, trace)
+        self._echo_since = self._echo_since or time.monotonic()
+        if time.monotonic() - self._echo_since < ECHO_S:
+            return None
+        return process.error(paragraphs(what, describe_desertion(returned)), trace, self._members())
 
     def _failed_group(self) -> TaskError | None:
         """Return the error of a group that does not come together, has lost its first member, or stands still."""

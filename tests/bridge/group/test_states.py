@@ -35,6 +35,12 @@ def test_a_group_is_formed_when_all_have_connected() -> None:
     assert group(state(0), state(1, STARTING)).unformed == ["worker 0", "ps 0"]
 
 
+def test_workers_that_have_returned() -> None:
+    made = group(state(0, FAILED), state(1, ENDED), state(2, ENDED), state(3, ENDED), workers=3)
+    assert made.returned(0) == ["worker 0", "worker 1"], "a server that ends is not missed"
+    assert made.returned(1) == ["worker 1"]
+
+
 def test_newer_states_replace_older_ones() -> None:
     made = group(state(0), state(1), state(2))
     assert not made.have_ended(range(2))

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from akdl.wire import Failure
-from bridge.member.failures import comes_from_a_peer, describe_death, describe_failure, paragraphs
+from bridge.member.failures import comes_from_a_peer, describe_death, describe_desertion, describe_failure, paragraphs
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,8 @@ def test_descriptions() -> None:
     assert describe_failure(Failure(type="ScriptError", message="no main")) == "the script failed: no main"
     assert describe_death(-signal.SIGKILL, True).endswith("too little memory) before the script had ended")
     assert "is its environment complete?" in describe_death(1, False)
+    assert describe_desertion([]) == ""
+    assert "the script had returned in worker 0, worker 1. Operations of all workers" in describe_desertion(
+        ["worker 0", "worker 1"]
+    )
     assert paragraphs("a\n", "", "b") == "a\nb"
