@@ -157,7 +157,7 @@ def _taken_apart(rest: str) -> Tuple[str, str, str]:
 
 
 def _is_host(rest: str) -> bool:
-    """Whether what follows the scheme begins with a host, and not with a login."""
+    """Test if the part after the scheme begins with a host and not with a login."""
     end = min((place for place in map(rest.find, "/?#") if place >= 0), default=len(rest))
     return _HOST.fullmatch(rest[:end]) is not None and (rest[end : end + 1] == "/" or "@" not in rest)
 
@@ -172,7 +172,7 @@ def _shown_path(path: str) -> str:
 
 
 def _looks_like_a_key(part: str) -> bool:
-    """Whether a part of a path is random, as keys of web hooks and signed links are. Names of files have a dot."""
+    """Test if a part of a path is random, as keys of web hooks and signed links are. File names have a dot."""
     if "." in part:
         return False
     if _HEX.search(part):

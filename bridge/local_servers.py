@@ -94,9 +94,8 @@ def _listen_in_private() -> str:
     server.start()
     atexit.register(_stop_in, os.getpid(), server)
     Pool.start = lambda pool: address
-    if (
-        os.environ.get("_python_worker_execution_mode") != "process"
-    ):  # which PyFlink has for its tests: workers without our token
+    # PyFlink's tests start workers as processes, which do not have our token.
+    if os.environ.get("_python_worker_execution_mode") != "process":
         _ask_for_token()
     return address
 

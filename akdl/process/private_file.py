@@ -24,7 +24,7 @@ def is_private_folder(path: str) -> bool:
 
 
 def not_private(path: str) -> str:
-    """Return what is wrong with a folder that is none of `is_private_folder`, and what to do, to be put behind its path."""
+    """Describe the fault of a folder that `is_private_folder` refuses, and the remedy, as text to follow its path."""
     return f"is not a folder that only this user can access: it {_openness(path)}. Remove it, or let an administrator do it"
 
 

@@ -270,7 +270,7 @@ class OutputWriter:
             yield message
 
     def _waited(self) -> Optional[Output]:
-        """Return what has waited for other rows; None when that is nothing, or a message came before it."""
+        """Return rows that have waited for others; None if there are none, or a message is queued before them."""
         if not self._lock.acquire(blocking=False):  # its holder may wait for this thread to make room
             return None
         try:

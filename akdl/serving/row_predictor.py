@@ -169,7 +169,7 @@ def result_columns(inputs: Sequence[str], reserved: Sequence[str], outputs: Sequ
 
 
 def in_both(reserved: Optional[Sequence[str]], outputs: Sequence[str], parameter: str = "outputSchemaStr") -> str:
-    """Return what is wrong where a column that is to stay is an output too, which would take its place; "" if nothing is."""
+    """Error text for a reserved column that is an output too and would be replaced; "" if there is no such column."""
     names = [name for name in reserved or () if name in outputs]
     if not names:
         return ""

@@ -65,7 +65,7 @@ def lost_model(source: str, name: str, version: str) -> str:
 
 
 def saves_file(source: str) -> bool:
-    """Whether a script names a file of Keras, for which its folder has to be there."""
+    """Test if a script names a Keras file, which can only be written into an existing folder."""
     return any(f"{ending}{quote}" in source for ending in KERAS_FILES for quote in "\"'")
 
 
@@ -79,7 +79,7 @@ def _always_run(tree: ast.AST) -> Iterator[ast.Call]:
 
 
 def _saves_folder(call: ast.Call) -> bool:
-    """Whether it is `model.save(FOLDER)` or `save_model(model, FOLDER)`."""
+    """Test for `model.save(FOLDER)` and `save_model(model, FOLDER)`."""
     name = getattr(call.func, "attr", getattr(call.func, "id", ""))
     place = {"save": 0, "save_model": 1}.get(name)
     return place is not None and len(call.args) > place and _is_saved_model_dir(call.args[place])

@@ -92,7 +92,7 @@ class MemberStatus:
 
 
 def _is_like(value: Any, example: Any, is_open: bool) -> bool:
-    """Whether a value of JSON has the type of an example. Open ones may hold None and what is no finite number."""
+    """Test if a JSON value has the type of an example. Open ones may hold None, NaN and infinities."""
     if isinstance(example, tuple):
         return isinstance(value, list) and all(isinstance(each, str) for each in value)
     if isinstance(example, Mapping):
