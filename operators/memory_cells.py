@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from akdl.serving.number_cells import shown
 from akdl.wire import INT32, INT64
 from akdl.wire.cells import packed_bits
 from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, POINTS_IN_TIME, ColumnType, Kind
@@ -108,7 +109,7 @@ def _lists(column_type: ColumnType, arrow_type: pa.DataType, cells: Sequence[Any
         if cell is None:
             continue
         if not isinstance(cell, (list, tuple, np.ndarray)):
-            raise UnfitError(row, "a list or an array", _shown(cell))
+            raise UnfitError(row, "a list or an array", shown(cell))
         part = cell.ravel() if isinstance(cell, np.ndarray) else cell  # a tensor's elements, as Alink's records hold them
         lengths[row] = len(part)
         parts.append(part)
@@ -147,7 +148,7 @@ def _plain(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa
                 except UnfitError as bad:
                     raise UnfitError(place, bad.expected, bad.got) from None
             raise
-        raise UnfitError(0, _expected(column_type), _shown(cells[0])) from error
+        raise UnfitError(0, _expected(column_type), shown(cells[0])) from error
     if isinstance(array, pa.ChunkedArray):
         raise _TooLargeError
     return array
@@ -247,7 +248,7 @@ def _points(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> p
     try:
         return points_in_time(Values(INT64, len(numbers), numbers.astype("<i8").tobytes(), None, bits), column_type, arrow_type)
     except UnfitError as bad:
-        raise UnfitError(bad.position, _expected(column_type), _shown(cells[bad.position])) from None
+        raise UnfitError(bad.position, _expected(column_type), shown(cells[bad.position])) from None
 
 
 def _points_of_array(kind: Kind, cells: Any) -> tuple[Any, Any]:
@@ -312,7 +313,7 @@ def _refused_where(column_type: ColumnType, bad: pa.Array, cells: Cells, array: 
     """Return the array unless some cell is bad."""
     if pc.any(bad).as_py():
         position = bad.to_pylist().index(True)
-        raise UnfitError(position, _expected(column_type), _shown(cells[position]))
+        raise UnfitError(position, _expected(column_type), shown(cells[position]))
     return array
 
 
@@ -339,8 +340,3 @@ _TIMES = {
     Kind.TIMESTAMP: "a datetime without a time zone (TIMESTAMP_LTZ takes one that has it)",
     Kind.TIMESTAMP_LTZ: "a datetime (without a time zone it is in UTC)",
 }
-
-
-def _shown(cell: Any) -> str:
-    text = repr(cell)
-    return text if len(text) <= 80 else text[:80] + "..."

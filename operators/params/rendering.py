@@ -82,6 +82,11 @@ def value_text(name: str, value: Any) -> str:
         text = repr(masked_value(name, value))
     except RecursionError:
         text = "(nested too deep)"
+    return short(text)
+
+
+def short(text: str) -> str:
+    """Return the text of a value, cut where it is longer than a line can take."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from akdl.near_names import did_you_mean
 from bridge.exceptions import BridgeError, ConfigurationError
 from operators.params import catalog
+from operators.params.rendering import short
 
 # Columns, names in the model, sizes and seconds. Any other parameter names code, hosts, files or environments.
 HARMLESS = frozenset(
@@ -18,7 +19,6 @@ HARMLESS = frozenset(
     }
 )  # fmt: skip
 KNOWN = {name: param for param in (*catalog.PREDICT_STREAM, catalog.MODEL_PATH) for name in param.names}
-_LONGEST = 60  # characters of a value in an error
 
 
 def saved_params(where: str, given: Mapping[str, Any], trusted: bool) -> dict[str, Any]:
@@ -36,7 +36,8 @@ def saved_params(where: str, given: Mapping[str, Any], trusted: bool) -> dict[st
     found: dict[str, Any] = {}
     for name, value in given.items():
         if name not in KNOWN:
-            raise ConfigurationError(f"{where}: the file sets the unknown parameter {_short(name)}{did_you_mean(name, KNOWN)}")
+            near = did_you_mean(name, KNOWN)
+            raise ConfigurationError(f"{where}: the file sets the unknown parameter {short(repr(name))}{near}")
         own = KNOWN[name].name
         if value is not None and (own in HARMLESS or value not in ("", [])):
             found[own] = value
@@ -56,11 +57,6 @@ def _checked(where: str, name: str, value: Any) -> Any:
         return KNOWN[name].convert(value)
     except (ValueError, BridgeError) as error:
         # An address or a variable may hold a password.
-        got = _short(value) if name in HARMLESS else f"a value of type {type(value).__name__}"
+        got = short(repr(value)) if name in HARMLESS else f"a value of type {type(value).__name__}"
         reason = f"{error}" if isinstance(error, BridgeError) else f"expected {error}, got {got}"
         raise ConfigurationError(f"{where}: parameter {name!r}: {reason}") from None
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
