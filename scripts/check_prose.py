@@ -21,6 +21,8 @@ from proselint.tools import LintFile
 
 # Files and folders without the constructions below. All other files are still to be rewritten; add yours, in order.
 CLEAN = [
+    "docs/environments.md",
+    "docs/errors.md",
     "docs/index.md",
 ]
 ROOT = pathlib.Path(__file__).parents[1]
