@@ -6,10 +6,10 @@ from setuptools import find_packages, setup
 
 # Console scripts, and the only place of their names: documents and messages are compared with it.
 COMMANDS = {
-    "akdl-doctor": "operators.doctor:main",
+    "akdl-doctor": "operators.progress.doctor:main",
     "akdl-estimator": "akdl.estimator.__main__:main",
     "akdl-keras": "akdl.keras.__main__:main",
-    "akdl-report": "operators.report:main",
+    "akdl-report": "operators.progress.report:main",
 }
 
 # The oldest releases without known vulnerabilities that each Python has. What runs at all is older: `akdl.process.preflight`.
@@ -149,7 +149,7 @@ setup(
     packages=find_packages(include=["akdl*", "bridge*", "operators*"]),
     package_data={
         "akdl": ["py.typed", "keras/*.json", "wire/*.pyi"],
-        "bridge": ["py.typed", "*.java", "flink/*.java"],
+        "bridge": ["py.typed", "flink/*.java", "workarounds/*.java"],
         "operators": ["py.typed", "params/*.pyi"],
     },
     entry_points={"console_scripts": [f"{name} = {function}" for name, function in COMMANDS.items()]},

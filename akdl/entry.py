@@ -31,11 +31,13 @@ import traceback
 from types import ModuleType
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
+from akdl.errors.failure import failure_of
+from akdl.errors.remedies import missing_column, missing_export, no_group
+from akdl.errors.script_warnings import Oversights
+from akdl.folders.private_file import private
 from akdl.process.channel import Channel, ChannelError
-from akdl.process.failure import failure_of
 from akdl.process.parent import REFUSED_ROWS, exit_with_parent, kill_stopped_parent, take_settings
 from akdl.process.preflight import installed
-from akdl.process.private_file import private
 from akdl.process.proxies import bypass_proxies
 from akdl.rows.file_rows import FileRows
 from akdl.rows.once_rows import OnceRows
@@ -63,8 +65,6 @@ from akdl.user_code.module import (
     kind_of,
     kinds_in,
 )
-from akdl.user_code.oversights import Oversights
-from akdl.user_code.remedies import missing_column, missing_export, no_group
 from akdl.wire import Cluster, Failure, Hello, Outcome, Progress, Success, Task
 from akdl.wire.service import PROTOCOL
 

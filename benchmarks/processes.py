@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 KINDS = ("driver", "jvm", "tensorflow")
-_TENSORFLOW = {"akdl.entry", "akdl.serving.server"}
+_TENSORFLOW = {"akdl.entry", "akdl.serving.model_server"}
 
 
 def processes() -> Iterator[tuple[str, Any]]:

@@ -34,8 +34,8 @@ from akdl.wire.service import PROTOCOL
 from bridge.codec.ipc import read_batch, write_batch
 from bridge.codec.to_columns import to_columns
 from bridge.group.addresses import release, reserve
-from bridge.group.line import GroupLink, GroupServer, OwnWord
-from bridge.member.server import BridgeServer
+from bridge.group.group_channel import GroupLink, GroupServer, OwnWord
+from bridge.member.bridge_server import BridgeServer
 from bridge.member.session import Session
 from bridge.schema import Schema, table_columns
 

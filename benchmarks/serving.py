@@ -98,7 +98,7 @@ def server(model: str, folder: str) -> Iterator[Predict]:
     serving.write_text(json_format.MessageToJson(Serving(model=model, input_columns=inputs, output_columns=outputs)))
     end, pipe = os.pipe()
     own = {"AKDL_PARENT_FD": str(end), "AKDL_ADDRESS": address, "AKDL_TOKEN": "secret", "AKDL_SERVING": str(serving)}
-    process = subprocess.Popen([sys.executable, "-m", "akdl.serving.server"], pass_fds=[end], env={**os.environ, **own})
+    process = subprocess.Popen([sys.executable, "-m", "akdl.serving.model_server"], pass_fds=[end], env={**os.environ, **own})
     channel = grpc.insecure_channel(address)
 
     def call(name: str, request: Any, answer: Any) -> Any:

@@ -24,7 +24,7 @@ class UserFile:
     Args:
         path: Path relative to the folder of user files in the work directory.
         content: The bytes of the file, unless it is large.
-        carried: Path of a large file on the driver's host, see `bridge.host.carried`; else empty.
+        carried: Path of a large file on the driver's host, see `bridge.host.shipped`; else empty.
     """
 
     path: str
@@ -37,7 +37,7 @@ class PythonArchive:
     """A Python environment in an archive, which each host unpacks for as long as processes use it.
 
     Args:
-        path: The archive on the driver's host; on others its name counts, see `bridge.host.carried`.
+        path: The archive on the driver's host; on others its name counts, see `bridge.host.shipped`.
         sha256: Its checksum: equal archives are unpacked once.
         origin: Where it comes from, for messages.
     """

@@ -3,14 +3,15 @@
 Errors that are raised on purpose are kinds of `BridgeError`; `bridge.exceptions` draws their tree.
 """
 
-import operators.neighbours as _neighbours  # noqa: F401  first: it looks whether the others will be ours
+import operators.errors.shadowed_packages as _neighbours  # noqa: F401  first: it looks whether the others will be ours
 
 # isort: split
 from bridge.exceptions import BridgeError, ConfigurationError, JobError, RowError, SchemaError, TaskError
+from operators.alink.settings import AlinkGlobalConfiguration
 from operators.batch_operator import BatchOperator, MemSourceBatchOp, TableSourceBatchOp
-from operators.csv_cells import USUAL_NULLS
+from operators.column_functions import AlinkDataTypes, udf, udtf
+from operators.errors.uncaught import show_briefly as _show_briefly
 from operators.file_sources import AkSourceBatchOp, AkSourceStreamOp, ParquetSourceBatchOp, ParquetSourceStreamOp
-from operators.flink.alink_settings import AlinkGlobalConfiguration
 from operators.flink.env import (
     MLEnv,
     getMLEnv,
@@ -19,8 +20,6 @@ from operators.flink.env import (
     useLocalEnv,
     useRemoteEnv,
 )
-from operators.flink.uncaught import show_briefly as _show_briefly
-from operators.functions import AlinkDataTypes, udf, udtf
 from operators.keras_sequential import (
     KerasSequentialClassifierPredictBatchOp,
     KerasSequentialClassifierPredictStreamOp,
@@ -46,6 +45,7 @@ from operators.pipeline import (
 )
 from operators.predict_batch import TFSavedModelPredictBatchOp, TFTableModelPredictBatchOp
 from operators.predict_stream import TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
+from operators.progress.waiting import waitForJob
 from operators.script_batch import TensorFlow2BatchOp, TensorFlowBatchOp, TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
 from operators.script_stream import TensorFlow2StreamOp, TensorFlowStreamOp
 from operators.sinks import AkSinkBatchOp, CsvSinkBatchOp, TableSinkBatchOp
@@ -56,7 +56,7 @@ from operators.sources import (
     RandomTableSourceStreamOp,
 )
 from operators.stream_operator import MemSourceStreamOp, StreamOperator, TableSourceStreamOp
-from operators.waiting import waitForJob
+from operators.tables.csv_cells import USUAL_NULLS
 
 __all__ = [
     "AkSinkBatchOp",

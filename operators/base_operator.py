@@ -10,32 +10,32 @@ from dataclasses import replace
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from bridge.beam_workers import fix_workers
+from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError, SchemaError
-from bridge.flink.errors import readable
-from bridge.host.carried import runs_elsewhere
+from bridge.folders.process_folder import release
+from bridge.host.shipped import runs_elsewhere
 from bridge.interrupts import interrupts_later, waited_for
-from bridge.local_servers import close_servers
 from bridge.member.registry import begin_groups, forget_groups, stop_groups
 from bridge.schema import Schema, quoted
-from bridge.serving.process_folder import release
 from bridge.table_env import planning
-from bridge.workarounds import (
+from bridge.workarounds.beam_workers import fix_workers
+from bridge.workarounds.local_servers import close_servers
+from bridge.workarounds.pyflink_defects import (
     column_names,
     columns_of,
     forget_ended_clusters,
     know_planner,
     log_handlers_kept,
 )
+from operators.alink.java_times import zone_of
+from operators.errors.exit_warnings import note_run
 from operators.flink.env import shows_process_output
-from operators.flink.forgotten import note_run
 from operators.flink.slots import Need, check_slots, rest_of
-from operators.java_times import zone_of
 from operators.params.rendering import Description, Rendered
+from operators.progress.display import shown
 from operators.progress.linked import note_linked, note_told
 from operators.progress.state import Shown
-from operators.progress.watch import shown
-from operators.waiting import run_and_wait
+from operators.progress.waiting import run_and_wait
 
 if TYPE_CHECKING:
     from pyflink.datastream import StreamExecutionEnvironment

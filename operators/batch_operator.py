@@ -16,12 +16,12 @@ from bridge.host.console import say
 from bridge.interrupts import interrupts_later
 from bridge.table_env import planning
 from operators.base_operator import TableSource, environment_of, running
+from operators.errors.exit_warnings import look_at_exit
 from operators.flink.env import getMLEnv
-from operators.flink.forgotten import look_at_exit
 from operators.flink.joint_job import Receiver, run_jointly
 from operators.memory_source import MemorySource
 from operators.shaping import ShapingOperator, refuse_replacement
-from operators.table_statistics import aggregates, statistics_of
+from operators.tables.table_statistics import aggregates, statistics_of
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table

@@ -12,15 +12,15 @@ import pandas as pd
 from akdl.wire.column_type import Kind, parse_type
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, quoted, split_watermark
-from operators.ak_cells import MOST_DIGITS, digits_of
-from operators.ak_file import read_rows, read_schema
+from operators.alink.ak_cells import MOST_DIGITS, digits_of
+from operators.alink.ak_file import read_rows, read_schema
 from operators.base_operator import Source, session_zone
 from operators.batch_operator import BatchOperator
-from operators.flink.jars import require_format
-from operators.memory_table import memory_table
+from operators.errors.missing_jars import require_format
 from operators.params.accessors import AkSourceParams, ParquetParams
 from operators.prepare.fetched_file import fetched, is_name_of_flink
 from operators.stream_operator import StreamOperator
+from operators.tables.memory_table import memory_table
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table

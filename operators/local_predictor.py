@@ -9,16 +9,16 @@ import zipfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from akdl.process import owned_folder
+from akdl.folders import owned_folder
 from akdl.storage.archive import Counted, Counter, Limits, damage_is_named
 from akdl.storage.files import FileError, fetch
 from akdl.storage.limits import TEXT
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Column, Schema, schema_text
-from operators.ak_file import is_ak_file
-from operators.alink_pipeline import read_alink_pipeline
+from operators.alink.ak_file import is_ak_file
+from operators.alink.missing_names import WithHints
+from operators.alink.saved_pipeline import read_alink_pipeline
 from operators.params.accessors import PredictStreamParams
-from operators.params.alink_names import WithHints
 from operators.params.saved import saved_params
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class LocalPredictor(WithHints):
         """Predict one row, its values in the order of the input columns.
 
         Raises:
-            akdl.serving.errors.RowsError: It cannot be predicted.
+            akdl.serving.prediction_errors.RowsError: It cannot be predicted.
         """
         return self.map_batch([row])[0]
 

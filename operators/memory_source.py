@@ -11,9 +11,9 @@ import pandas as pd
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.schema import Schema, split_watermark
 from operators.base_operator import Source
-from operators.frame_columns import schema_of_frame, tell_of_what_stays
-from operators.memory_table import memory_table
 from operators.params.rendering import Description
+from operators.tables.frame_columns import schema_of_frame, tell_of_what_stays
+from operators.tables.memory_table import memory_table
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
@@ -27,7 +27,7 @@ class MemorySource(Source):
             index is left out, with a warning where it has a name.
         schemaStr: "name type, name type". Cells of rows stand in its order. Columns of a DataFrame are taken by name, and
             in order where they are only numbered 0, 1, 2. None, for a DataFrame: the types that hold its cells, see
-            `operators.frame_columns.schema_of_frame`. At its end, `WATERMARK FOR name AS expression` makes a column the event
+            `operators.tables.frame_columns`. At its end, `WATERMARK FOR name AS expression` makes a column the event
             time of a stream.
 
     Raises:

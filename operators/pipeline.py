@@ -13,7 +13,7 @@ from akdl.storage.files import FileError
 from akdl.storage.model_archive import ModelError
 from akdl.storage.whole_file import WholeFile
 from bridge.exceptions import ConfigurationError
-from bridge.host.program_folder import named_by_content, program_folder
+from bridge.folders.program_folder import named_by_content, program_folder
 from operators.batch_operator import BatchOperator
 from operators.local_predictor import DESCRIPTION, LocalPredictor, fetch_pipeline, read_pipeline
 from operators.params.accessors import PredictStreamParams, SavedModelPredictStreamParams, TrainerParams

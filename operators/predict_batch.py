@@ -20,14 +20,14 @@ from akdl.storage.files import FileError, is_remote, local_path
 from akdl.storage.model_archive import ModelError
 from akdl.wire import Serving
 from akdl.wire.column_type import Kind
+from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError, SchemaError
-from bridge.flink.errors import readable
-from bridge.host.carried import runs_elsewhere
+from bridge.host.shipped import runs_elsewhere
 from bridge.interrupts import elsewhere
 from bridge.schema import Schema, table_columns
 from bridge.serving.model_process import ModelSettings
 from bridge.table_env import planning
-from operators.ak_file import is_ak_file, read_rows, read_schema
+from operators.alink.ak_file import is_ak_file, read_rows, read_schema
 from operators.base_operator import Operator, environment_of, inputs_of, parallelism_of, schema_of
 from operators.batch_operator import BatchOperator
 from operators.params.accessors import PredictParams, SavedModelPredictParams

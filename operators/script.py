@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from akdl.storage.checkpoint_folder import ask_to_stop
 from akdl.storage.files import FileError
+from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError
-from bridge.flink.errors import readable
-from bridge.host.carried import runs_elsewhere
-from bridge.host.temporary_places import IO_TMP_DIRS
+from bridge.folders.temporary_places import IO_TMP_DIRS
+from bridge.host.shipped import runs_elsewhere
 from operators.base_operator import Operator, environment_of, parallelism_of, schema_of
+from operators.errors.exit_warnings import note_linked
 from operators.flink.env import shows_process_output
-from operators.flink.forgotten import note_linked
 from operators.flink.network import warn_of_shortage
 from operators.flink.slots import Need, check_slots
 from operators.params.catalog import CHECKPOINT_DIR, LOG_DIR, PROGRESS

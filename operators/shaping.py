@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
 from akdl.wire.column_type import parse_type
+from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError
-from bridge.flink.errors import readable
 from bridge.schema import quoted, schema_text
 from bridge.table_env import planning
+from operators.alink.tensor_text import numbers_of_text, tensor_type
 from operators.base_operator import Operator, environment_of
-from operators.conversions import numbers_of_text, tensor_type
 
 _Family = TypeVar("_Family", bound="Operator[Any]")
 

@@ -19,12 +19,12 @@ from akdl.storage.whole_file import WholeFile
 from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, quoted
-from operators.ak_file import AkWriter
+from operators.alink.ak_file import AkWriter
 from operators.base_operator import Operator, environment_of, inputs_of, schema_of, session_zone
 from operators.batch_operator import BatchOperator
-from operators.csv_rows import CsvForm, csv_line
 from operators.params.accessors import AkSinkParams, CsvSinkParams, TableSinkParams
 from operators.params.param import WithParams
+from operators.tables.csv_rows import CsvForm, csv_line
 
 
 class _SinkOp(WithParams, Operator[Any]):

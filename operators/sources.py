@@ -14,16 +14,16 @@ from akdl.storage.limits import TABLE, LimitError
 from akdl.wire.column_type import parse_type
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Column, Schema, quoted, split_watermark
+from operators.alink.random_columns import expression, read_distributions
 from operators.base_operator import Source, execution_environment_of
 from operators.batch_operator import BatchOperator
-from operators.csv_cells import cannot_be_text, cell_sql
-from operators.csv_faults import CsvFiles, remember
-from operators.csv_rows import LINE_ENDS, CsvForm, has_blank_line, not_utf8, read_csv
+from operators.errors.csv_faults import CsvFiles, remember
 from operators.file_sources import table_of_rows
 from operators.params.accessors import CsvParams, RandomStreamParams, RandomTableParams
 from operators.prepare.fetched_file import fetched, is_name_of_flink
-from operators.random_columns import expression, read_distributions
 from operators.stream_operator import StreamOperator
+from operators.tables.csv_cells import cannot_be_text, cell_sql
+from operators.tables.csv_rows import LINE_ENDS, CsvForm, has_blank_line, not_utf8, read_csv
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table

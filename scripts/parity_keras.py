@@ -72,7 +72,7 @@ def difference(ours: list[Any], plain: list[Any]) -> float:
 
 def _write_rows(folder: pathlib.Path) -> None:
     sys.path.insert(0, str(ROOT))
-    from tests.keras.support import write_csv
+    from tests.akdl.keras.support import write_csv
 
     write_csv(folder / "train.csv", ROWS)
 
@@ -93,7 +93,7 @@ def _config(folder: pathlib.Path, batch_size: int, epochs: int, data: dict[str, 
 
 def _trained(python: str, folder: pathlib.Path, workers: int, epochs: list[int]) -> list[Any]:
     """Train up to each of the epochs, one run after the other, and return the weights of the last checkpoint."""
-    from tests.keras.support import weights_in
+    from tests.akdl.keras.support import weights_in
 
     folder.mkdir(exist_ok=True)
     for each in epochs:
@@ -106,7 +106,7 @@ def _trained(python: str, folder: pathlib.Path, workers: int, epochs: list[int])
 
 def _trained_on_flink(folder: pathlib.Path, data: pathlib.Path, workers: int) -> list[Any]:
     from operators import MemSourceBatchOp, TF2TableModelTrainBatchOp, useLocalEnv
-    from tests.keras.support import weights_in
+    from tests.akdl.keras.support import weights_in
 
     folder.mkdir()
     useLocalEnv(workers)

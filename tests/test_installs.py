@@ -23,7 +23,7 @@ pytestmark = [
 ALL = [f"3.{minor}" for minor in range(7, 14)]
 FLINK = ["3.9", "3.10", "3.11", "3.12"]
 DEV = FLINK  # the pinned grpcio-tools has no packages for newer ones
-TRAINING = "import tensorflow, akdl.engine.train, akdl.keras.train"
+TRAINING = "import tensorflow, akdl.engine.train, akdl.keras.keras_training"
 JOB = """
 from operators import *
 useLocalEnv(1)

@@ -113,7 +113,9 @@ def test_one_tensorflow_on_every_python(declared: dict[str, Any], extra: str, py
     assert len(found) == 1, f"expected one requirement, got {found}"
 
 
-@pytest.mark.parametrize("module", ["operators.doctor", "operators.report", "akdl.estimator.__main__", "akdl.keras.__main__"])
+@pytest.mark.parametrize(
+    "module", ["operators.progress.doctor", "operators.progress.report", "akdl.estimator.__main__", "akdl.keras.__main__"]
+)
 def test_commands_know_their_names(declared: dict[str, Any], module: str, capsys: pytest.CaptureFixture[str]) -> None:
     commands = dict(text.split(" = ") for text in declared["entry_points"]["console_scripts"])
     (name,) = [name for name, function in commands.items() if function == f"{module}:main"]

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from akdl.engine.best_checkpoints import BestCheckpoints, best_checkpoints
 from akdl.engine.estimator_group import is_chief, is_group
-from akdl.engine.watch import Watch
+from akdl.engine.training_watch import Watch
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.storage.patterns import refuse_pattern

@@ -15,7 +15,7 @@ import tensorflow as tf
 from akdl.engine.best_checkpoints import BestCheckpoints, best_checkpoints
 from akdl.engine.epoch_end import EpochEnd
 from akdl.engine.strategy import is_parameter_server_strategy, sum_over_workers
-from akdl.engine.watch import Watch
+from akdl.engine.training_watch import Watch
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.tf_version import is_keras_3

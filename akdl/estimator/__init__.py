@@ -1,7 +1,7 @@
 """Training with `tf.estimator`, in two ways.
 
 Four functions of a user's module, `model_fn`, `train_input_fn`, `eval_input_fn` and `serving_input_receiver_fn`, and a table of
-parameters: `akdl-estimator` is the command line, `akdl.estimator.train.train` the same from Python, and
+parameters: `akdl-estimator` is the command line, `akdl.estimator.estimator_training.train` the same from Python, and
 `akdl.estimator.functions_script.main` the same inside an operator.
 
 An Estimator from a Keras model and a head: `akdl.estimator.common_estimator`, `head`, `two_tower`, `exporters`, `inputs`,

@@ -33,7 +33,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     except (ConfigError, UserModuleError, FileNotFoundError, EstimatorMissing) as error:
         return _say_error(str(error), WRONG)
     from akdl.engine.estimator_group import TrainingFailed
-    from akdl.estimator.train import train
+    from akdl.estimator.estimator_training import train
 
     path = os.path.abspath(options.path) if os.path.exists(options.path) else options.path
     try:

@@ -47,7 +47,7 @@ def main(task_config: Any, module: Union[ModuleType, str]) -> None:
         RuntimeError: This TensorFlow has no Estimator.
     """
     require_estimator("akdl.estimator")
-    from akdl.estimator.train import train
+    from akdl.estimator.estimator_training import train
 
     given = plain(task_config.user_params)
     overrides = {key: value for key, value in given.items() if key not in _OWN_PARAMS}

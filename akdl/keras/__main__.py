@@ -48,7 +48,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
 def _run(task: str, config: Dict[str, Any], module: Any, placeholders: Dict[str, str]) -> None:
     # TensorFlow is loaded here and not before: a wrong argument is told at once.
     if task == TRAIN:
-        from akdl.keras.train import train
+        from akdl.keras.keras_training import train
 
         result = train(config, module, placeholders, say)
         say(f"{len(result.history)} epochs, {result.steps} steps")

@@ -12,7 +12,7 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tup
 
 import tensorflow as tf
 
-from akdl.keras.functions import UserModule
+from akdl.keras.user_functions import UserModule
 from akdl.keras.workers import Group
 
 AUTOTUNE = tf.data.experimental.AUTOTUNE  # its name in all of TensorFlow 2

@@ -7,7 +7,6 @@ import os
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 from akdl.keras.data import DatasetSource, Part, label_of
-from akdl.keras.functions import UserModule
 from akdl.keras.loop import Evaluation
 from akdl.keras.model_call import call_on_sample
 from akdl.keras.objects import Heads, unknown_names
@@ -15,6 +14,7 @@ from akdl.keras.row_metrics import Metrics
 from akdl.keras.saving import load_model, require_models
 from akdl.keras.targets import require_targets, wrong_file
 from akdl.keras.task_configs import EVALUATE, prepare
+from akdl.keras.user_functions import UserModule
 from akdl.keras.workers import Group
 from akdl.user_code.config_file import read_config
 

@@ -75,7 +75,7 @@ def main(task_config: Any, module: Union[ModuleType, str], config: Union[None, s
 
 
 def _train(task_config: Any, config: Dict[str, Any], module: ModuleType, placeholders: Mapping[str, str]) -> None:
-    from akdl.keras.train import train
+    from akdl.keras.keras_training import train
 
     folder = getattr(task_config, "saved_model_dir", None)
     as_rows = folder is None

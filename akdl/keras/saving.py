@@ -8,8 +8,8 @@ from typing import Any, Iterator, List, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
-from akdl.keras.functions import CallbackError, UserModule
 from akdl.keras.saved_function import SavedFunction
+from akdl.keras.user_functions import CallbackError, UserModule
 from akdl.keras.workers import Group
 from akdl.storage.model_archive import ModelError, find_saved_model
 from akdl.storage.patterns import without_pattern

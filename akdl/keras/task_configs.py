@@ -9,7 +9,7 @@ import os
 import re
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 
-from akdl.keras.functions import UserModule
+from akdl.keras.user_functions import UserModule
 from akdl.user_code.config_file import ConfigError, named
 
 TRAIN, EVALUATE, PREDICT = TASKS = ("train", "evaluate", "predict")

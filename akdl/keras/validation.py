@@ -3,11 +3,11 @@
 from typing import Any, Dict, Mapping
 
 from akdl.keras.data import DatasetSource, label_of
-from akdl.keras.functions import UserModule
 from akdl.keras.loop import Evaluation, Objective
 from akdl.keras.model_call import call_on_sample
 from akdl.keras.objects import Heads
 from akdl.keras.row_metrics import Metrics
+from akdl.keras.user_functions import UserModule
 from akdl.keras.workers import Group
 
 _CALLBACK = "awf_create_val_dataset_fn"

@@ -9,7 +9,7 @@ import threading
 import time
 from typing import Callable, Mapping
 
-# Exit statuses that the parent tells in words, see bridge/member/failures.py.
+# Exit statuses that the parent tells in words, see bridge/errors/process_failures.py.
 REFUSED_ROWS = 88  # the script's main has returned, and something else of it wanted to write rows
 LINE_CLOSED = 89  # the script has closed its process's end of the pipe, and with it perhaps the line
 STOPPED_S = 60.0  # the others of a group have said who is silent before

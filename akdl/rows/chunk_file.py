@@ -5,7 +5,7 @@ import os
 import threading
 from array import array
 
-from akdl.process.disk_room import free_bytes, no_room, write_at
+from akdl.folders.disk_room import free_bytes, no_room, write_at
 from akdl.rows.examples import ExampleEncoder
 from akdl.wire import Rows
 

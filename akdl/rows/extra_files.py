@@ -9,9 +9,9 @@ import os
 import time
 from typing import Callable, Iterator, List, NamedTuple, Sequence
 
-from akdl.process import owned_folder
+from akdl.folders import owned_folder
+from akdl.folders.private_file import private
 from akdl.process.channel import ChannelError
-from akdl.process.private_file import private
 from akdl.rows.chunk_file import ChunkFile
 from akdl.rows.examples import ExampleEncoder
 from akdl.wire import Rows, TableColumn

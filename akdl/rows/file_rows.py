@@ -13,9 +13,9 @@ import zlib
 from contextlib import contextmanager
 from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
 
+from akdl.folders.disk_room import write_all
+from akdl.folders.private_file import private
 from akdl.process.channel import ChannelError
-from akdl.process.disk_room import write_all
-from akdl.process.private_file import private
 from akdl.rows.chunk_file import ChunkFile
 from akdl.rows.examples import ExampleEncoder
 from akdl.rows.extra_files import ExtraFile, ExtraFiles, WriteText

@@ -11,9 +11,9 @@ import zlib
 from contextlib import contextmanager
 from typing import Callable, Iterable, Iterator, List, NamedTuple, Optional, Sequence
 
+from akdl.folders.disk_room import write_all
+from akdl.folders.private_file import private
 from akdl.process.channel import ChannelError
-from akdl.process.disk_room import write_all
-from akdl.process.private_file import private
 from akdl.rows.examples import ExampleEncoder
 from akdl.rows.file_rows import check_end, check_unbroken
 from akdl.wire import Chunk, Progress, Rows, TableColumn

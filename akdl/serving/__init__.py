@@ -1,1 +1,1 @@
-"""Prediction with SavedModels: in this process (`akdl.serving.row_predictor`), or in one of its own (`akdl.serving.server`)."""
+"""Prediction with SavedModels: in this process (`row_predictor`), or in one of its own (`model_server`)."""

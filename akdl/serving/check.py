@@ -14,7 +14,7 @@ import subprocess
 import sys
 from typing import Any, Dict, List, Optional, Sequence
 
-from akdl.serving.errors import ServingError
+from akdl.serving.prediction_errors import ServingError
 from akdl.serving.runners import FunctionRunner, SessionRunner, runs_eagerly
 from akdl.serving.signature import Signature, TensorDescription, read_signatures
 from akdl.serving.tensorflow_import import import_tensorflow

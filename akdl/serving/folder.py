@@ -3,7 +3,7 @@
 import os
 from typing import Iterable, Optional, Tuple, Union
 
-from akdl.process.owned_folder import OwnedFolder
+from akdl.folders.owned_folder import OwnedFolder
 from akdl.storage.files import FileError, fetch
 from akdl.storage.model_archive import ModelError, unpack, unpack_file
 

@@ -16,8 +16,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from akdl.serving.errors import CellError, SignatureError
 from akdl.serving.number_cells import NUMBERS, Array, NumberCells
+from akdl.serving.prediction_errors import CellError, SignatureError
 from akdl.serving.signature import TensorDescription, shape_text
 from akdl.serving.string_cells import StringCells
 

@@ -7,10 +7,10 @@ import threading
 import time
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
-from akdl.serving.errors import BadRow, ServingError
 from akdl.serving.folder import ModelFolder
 from akdl.serving.model import ServedModel
 from akdl.serving.output_cells import Cells
+from akdl.serving.prediction_errors import BadRow, ServingError
 
 _TRIAL_ROWS = 256
 

@@ -10,10 +10,10 @@ from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, Nam
 
 import numpy as np
 
-from akdl.serving.errors import BadRow, RowsError, ServingError, SignatureError
 from akdl.serving.input_cells import Converted, InputConverter
 from akdl.serving.number_cells import Array
 from akdl.serving.output_cells import Cells, OutputColumn, OutputConverter
+from akdl.serving.prediction_errors import BadRow, RowsError, ServingError, SignatureError
 from akdl.serving.runners import FunctionRunner, SessionRunner, refusals, runs_eagerly
 from akdl.serving.signature import TensorDescription, find_tensor, resolve, tensors_text
 from akdl.storage.model_archive import ModelError, find_saved_model

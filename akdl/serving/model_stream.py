@@ -20,7 +20,7 @@ import tempfile
 import time
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from akdl.serving.errors import ServingError
+from akdl.serving.prediction_errors import ServingError
 from akdl.storage.model_archive import find_saved_model
 
 _ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")

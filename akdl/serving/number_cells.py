@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from akdl.serving.errors import CellError
+from akdl.serving.prediction_errors import CellError
 from akdl.serving.signature import shape_text
 
 Array = Any  # numpy's own generic type is not there in the oldest numpy that we run on

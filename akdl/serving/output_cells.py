@@ -12,8 +12,8 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
-from akdl.serving.errors import CellError, SignatureError
 from akdl.serving.number_cells import NUMBERS, Array, cast
+from akdl.serving.prediction_errors import CellError, SignatureError
 from akdl.serving.signature import TensorDescription
 from akdl.wire.cells import DTYPES
 from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, ColumnType, Kind, parse_type

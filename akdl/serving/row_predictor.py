@@ -10,10 +10,10 @@ from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from akdl.serving.errors import BadRow, RowsError, ServingError
 from akdl.serving.folder import Model, ModelFolder
 from akdl.serving.model import ServedModel
 from akdl.serving.output_cells import OutputColumn
+from akdl.serving.prediction_errors import BadRow, RowsError, ServingError
 
 Row = Tuple[Any, ...]
 

@@ -5,8 +5,8 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 import numpy as np
 
-from akdl.serving.errors import ServingError
 from akdl.serving.number_cells import Array
+from akdl.serving.prediction_errors import ServingError
 from akdl.serving.signature import Signature, TensorDescription
 from akdl.storage.patterns import without_pattern
 from akdl.tf_version import is_tensorflow_2

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
-from akdl.serving.errors import SignatureError
+from akdl.serving.prediction_errors import SignatureError
 from akdl.storage.model_archive import ModelError, find_saved_model
 
 _INTERNAL = ("__saved_model_init_op", "__saved_model_train_op")

@@ -4,8 +4,8 @@ from typing import Any, Optional, Sequence, Union
 
 import numpy as np
 
-from akdl.serving.errors import CellError
 from akdl.serving.number_cells import Array, shown
+from akdl.serving.prediction_errors import CellError
 
 
 class StringCells:

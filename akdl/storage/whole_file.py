@@ -15,7 +15,7 @@ class WholeFile:
 
     Args:
         path: Of the file.
-        opener: As `open` takes it, such as `akdl.process.private_file.private`.
+        opener: As `open` takes it, such as `akdl.folders.private_file.private`.
 
     Attributes:
         file: The open file, for bytes. Its name is that of the unfinished file.

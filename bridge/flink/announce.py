@@ -16,8 +16,8 @@ from pyflink.common import Row
 from pyflink.datastream import ProcessFunction
 
 from bridge.flink.elements import Element
+from bridge.folders.temporary_places import shared_place
 from bridge.group.addresses import Address, folder_id, own_host, reserve
-from bridge.host.temporary_places import shared_place
 
 
 class Announce(ProcessFunction):  # type: ignore[misc]

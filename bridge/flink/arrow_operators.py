@@ -33,9 +33,9 @@ from pyflink.util.java_utils import get_field_value
 
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT
-from bridge.host.program_folder import program_folder
+from bridge.folders.program_folder import program_folder
 from bridge.schema import Schema
-from bridge.workarounds import column_names
+from bridge.workarounds.pyflink_defects import column_names
 
 CHUNK_BYTES = 1 << 20
 _ALL_WRITERS_BYTES = 32 << 20  # of one subtask that deals rows one by one, which fills a chunk for each worker

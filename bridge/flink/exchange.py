@@ -17,7 +17,6 @@ from pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from pyflink.fn_execution.coder_impl_fast import InternalRow
 
 from akdl.wire import Output
-from bridge.beam_workers import close_with_worker
 from bridge.codec.ipc import read_batch
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import BridgeError
@@ -30,6 +29,7 @@ from bridge.group.roles import label
 from bridge.host.allocator import give_large_blocks_back
 from bridge.member.member import Member
 from bridge.settings import GroupSettings
+from bridge.workarounds.beam_workers import close_with_worker
 
 END_OF_INPUT = 2**63 - 1  # the watermark that follows the last row of a bounded input
 # Of output in one call at the end of input. What a call yields, the JVM keeps in memory until the call returns.

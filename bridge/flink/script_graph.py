@@ -36,10 +36,10 @@ from bridge.flink.late_rows import late_counter
 from bridge.flink.stream_exchange import StreamExchange
 from bridge.flink.time_attributes import ROWTIME, event_time, time_attributes, with_plain_times
 from bridge.flink.uids import uids
-from bridge.host.carried import carry, carry_own_packages
+from bridge.host.shipped import carry, carry_own_packages
 from bridge.settings import RESTART, UNCOMMITTED, GroupSettings
 from bridge.table_env import has_checkpoints, is_streaming, planning
-from bridge.workarounds import column_names
+from bridge.workarounds.pyflink_defects import column_names
 
 MAX_PARALLELISM = 128  # keys are chosen for it, so it is set on both keyed operators; larger groups have a larger one
 MOST_MEMBERS = 4096  # of one group
@@ -125,7 +125,7 @@ def _chunks(
         chunks = sent_at_once(dealt)
     else:
         chunks = rows_for_members(table_env, table, fed, Dealing.BY_ROW, Gathering(), 0, keys, uid("rows"), where)
-    # All to member 0, which passes them on to the other hosts: see `bridge.member.extra_inputs`.
+    # All to member 0, which passes them on to the other hosts: see `bridge.member.extra_input_delivery`.
     whole = [
         rows_for_members(
             table_env, each, keys[:1], Dealing.BY_CHUNK, Gathering(), number, members=keys, uid=uid(f"extra-{number}")

@@ -1,6 +1,6 @@
 """What the members of a group know of each other, and what follows from it. Pure.
 
-Every member reports its state to member 0 and learns which others have changed (bridge.group.line). From these states each
+Every member reports its state to member 0 and learns which others have changed (group_channel). From these states each
 one finds out by itself whether the group is complete, whether its own work is done, and who holds up the others.
 """
 

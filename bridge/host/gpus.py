@@ -32,9 +32,9 @@ import time
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 
-from akdl.process.file_lock import try_lock
+from akdl.folders.file_lock import try_lock
 from bridge.exceptions import ConfigurationError
-from bridge.host.work_folder import private_folder
+from bridge.folders.work_folder import private_folder
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 An archive is unpacked once for all processes of this user that need it, in a folder named by its checksum. Each of them
 holds a shared lock from its start to its end, however that comes. A small process waits for the lock alone, removes the
 folder then, and ends; it is in a session of its own, so that it outlives whoever started it. A folder whose process was
-killed too, as with its container, goes when the next process of ours starts (`bridge.host.sweep`).
+killed too, as with its container, goes when the next process of ours starts (`bridge.folders.sweep`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ import time
 from collections.abc import Iterator
 
 import akdl.storage.files
-from akdl.process.file_lock import is_linked, try_lock
+from akdl.folders.file_lock import is_linked, try_lock
 from akdl.storage.archive import ArchiveError, unpack_archive
 from bridge.exceptions import ConfigurationError
-from bridge.host.carried import arrived
+from bridge.folders.work_folder import WorkFolder, private_folder
 from bridge.host.process import start_detached
+from bridge.host.shipped import arrived
 from bridge.host.variables import variables
-from bridge.host.work_folder import WorkFolder, private_folder
 from bridge.settings import PythonArchive
 
 logger = logging.getLogger(__name__)

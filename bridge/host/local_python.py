@@ -37,7 +37,7 @@ def python_of_local_jobs() -> str:
 
 @functools.cache
 def _program() -> str:
-    from bridge.host.program_folder import program_folder  # not where this file runs as a program
+    from bridge.folders.program_folder import program_folder  # not where this file runs as a program
 
     folder = pathlib.Path(tempfile.mkdtemp(dir=program_folder()))
     calls_back = folder / "calls_back.py"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from bridge.host.work_folder import WorkFolder
+from bridge.folders.work_folder import WorkFolder
 
 # Passed on from the worker's own environment. Everything else stays behind, so that no secret leaks by accident.
 _ALLOWED = {

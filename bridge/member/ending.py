@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from bridge.errors.process_failures import describe_failure
 from bridge.host.console import warn
-from bridge.member.failures import describe_failure
 from bridge.member.session import Session
 from bridge.settings import GroupSettings
 

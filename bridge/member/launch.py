@@ -9,17 +9,17 @@ from collections.abc import Callable
 from akdl.process.parent import STOPPED_S
 from akdl.process.preflight import TF1_OPERATOR
 from akdl.wire import ExtraInput, Task
-from bridge.beam_workers import is_worker_process
 from bridge.exceptions import ConfigurationError
+from bridge.folders.work_folder import WorkFolder
 from bridge.group.roles import label
 from bridge.host.console import LogFile
 from bridge.host.gpus import Lease, inventory, lease
 from bridge.host.interpreter import means_tensorflow_1, open_interpreter
 from bridge.host.process import ChildProcess
 from bridge.host.variables import variables
-from bridge.host.work_folder import WorkFolder
 from bridge.schema import table_columns
 from bridge.settings import UNCOMMITTED, GroupSettings
+from bridge.workarounds.beam_workers import is_worker_process
 
 logger = logging.getLogger(__name__)
 

@@ -16,15 +16,15 @@ import pyarrow as pa
 from akdl.process.parent import REFUSED_ROWS
 from akdl.wire import ENDED, RUNNING, MemberState, Output, Report, Shares, Wishes
 from bridge.codec.to_columns import to_columns
+from bridge.errors.diagnosis import ECHO_S, Situation, fault_of
+from bridge.errors.process_failures import comes_from_a_peer, describe_death, describe_desertion, describe_failure, paragraphs
 from bridge.exceptions import TaskError
 from bridge.group.addresses import Address
 from bridge.group.equal_steps import Tail
 from bridge.group.roles import tf_config
 from bridge.member import registry
-from bridge.member.diagnosis import ECHO_S, Situation, fault_of
 from bridge.member.ending import tell_end
-from bridge.member.extra_inputs import ExtraInputs
-from bridge.member.failures import comes_from_a_peer, describe_death, describe_desertion, describe_failure, paragraphs
+from bridge.member.extra_input_delivery import ExtraInputs
 from bridge.member.membership import Membership
 from bridge.member.observer import Observer
 from bridge.member.progress import ProgressWatch

@@ -8,9 +8,9 @@ from typing import Any
 
 from akdl.wire import ENDED, GroupState, MemberState
 from bridge.group.addresses import Address
-from bridge.group.board import stands_still
-from bridge.group.line import GroupLink, GroupServer, OwnWord
-from bridge.group.spool import Spool
+from bridge.group.chunk_log import Spool
+from bridge.group.group_channel import GroupLink, GroupServer, OwnWord
+from bridge.group.state_store import stands_still
 from bridge.group.states import KnownStates
 from bridge.settings import GroupSettings
 

@@ -19,8 +19,8 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Protocol
 
 from akdl.wire import Report
-from bridge.beam_workers import has_ended, worker_of_this_thread
 from bridge.member.status import MemberStatus
+from bridge.workarounds.beam_workers import has_ended, worker_of_this_thread
 
 if TYPE_CHECKING:
     from apache_beam.runners.worker.sdk_worker import SdkHarness

@@ -9,16 +9,16 @@ import threading
 from collections.abc import Callable
 
 from akdl.wire import Shares, Wishes
+from bridge.errors.process_failures import paragraphs
 from bridge.exceptions import TaskError
+from bridge.folders.sweep import sweep
+from bridge.folders.temporary_places import places
+from bridge.folders.work_folder import STACKS_FILE, WorkFolder
 from bridge.group.roles import label
 from bridge.host.console import say
 from bridge.host.process import ChildProcess
-from bridge.host.sweep import sweep
-from bridge.host.temporary_places import places
-from bridge.host.work_folder import STACKS_FILE, WorkFolder
-from bridge.member.failures import paragraphs
+from bridge.member.bridge_server import BridgeServer
 from bridge.member.launch import launch, open_log_file, task_of
-from bridge.member.server import BridgeServer
 from bridge.member.session import Session
 from bridge.settings import GroupSettings
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from akdl.process.private_file import private
+from akdl.folders.private_file import private
 from akdl.storage.whole_file import WholeFile
 from bridge.member.status import ENDED, MemberStatus
 

@@ -1,6 +1,6 @@
 """A process that serves one model to all tasks of a job on its host.
 
-The first task that needs it starts it, the others find it in a folder that they agree on (`bridge.serving.process_folder`). It
+The first task that needs it starts it, the others find it in a folder that they agree on (`bridge.folders.process_folder`). It
 ends when the last of them lets go.
 """
 
@@ -22,19 +22,19 @@ from typing import Any
 import grpc
 from google.protobuf import json_format
 
+from akdl.folders.private_file import private
 from akdl.process.preflight import UNUSABLE
-from akdl.process.private_file import private
 from akdl.storage.model_archive import ModelError
 from akdl.storage.model_place import PlacedModel, get_model
 from akdl.wire import Description, Empty, Failure, Notice, Notices, Offer, Prediction, Serving
 from akdl.wire.service import PREDICT_SERVICE
 from akdl.wire.token import TOKEN
 from bridge.exceptions import TaskError
+from bridge.folders.process_folder import ProcessFolder, kill_stopped, note_process
+from bridge.folders.work_folder import PRIVATE_FOLDER, WorkFolder
 from bridge.host.interpreter import open_interpreter
 from bridge.host.variables import variables
-from bridge.host.work_folder import PRIVATE_FOLDER, WorkFolder
-from bridge.serving.model_watch import Stalled, kill_stopped, note_process, result_of
-from bridge.serving.process_folder import ProcessFolder
+from bridge.serving.model_watch import Stalled, result_of
 from bridge.settings import PythonArchive
 
 logger = logging.getLogger(__name__)
@@ -236,7 +236,7 @@ class ModelProcess:
             )
             with open(self._folder.log, "wb", opener=private) as log, python.starting(settings.operator):
                 self._process = subprocess.Popen(
-                    [python.path, "-m", "akdl.process.preflight", "akdl.serving.server"],
+                    [python.path, "-m", "akdl.process.preflight", "akdl.serving.model_server"],
                     env=environment, cwd=place, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                     pass_fds=[pipe, *python.fds], start_new_session=True,
                 )  # fmt: skip

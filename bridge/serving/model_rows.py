@@ -16,7 +16,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from akdl.process.private_file import private
+from akdl.folders.private_file import private
 from bridge.exceptions import TaskError
 
 _END = struct.Struct("<4s4H2IH")  # of a zip file without a comment: mark, disks, entries, size and place of the directory

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import time
 from typing import Any
 
 import grpc
 import psutil
 
+from bridge.folders.process_folder import kill, process_of
 from bridge.member.progress import ProgressWatch
 
 LOOK_S = 1.0
-_FILE = "process"
 
 
 class Stalled(Exception):
     """The process made no progress, and was killed."""
-
-
-def note_process(folder: str, pid: int) -> None:
-    """Write down which process serves the model in a folder, for the tasks that find it there."""
-    with contextlib.suppress(psutil.Error):  # it has ended at once, which shows elsewhere
-        started = psutil.Process(pid).create_time()
-        with open(os.path.join(folder, _FILE), "w", encoding="ascii") as file:
-            file.write(f"{pid} {started!r}")
 
 
 def result_of(call: Any, folder: str, stall_timeout_s: float) -> Any:
@@ -41,7 +31,7 @@ def result_of(call: Any, folder: str, stall_timeout_s: float) -> Any:
         grpc.RpcError: The call failed.
         Stalled: See `stall_timeout_s`.
     """
-    process = _process(folder)
+    process = process_of(folder)
     watch = ProgressWatch(time.monotonic())
     while True:
         try:
@@ -55,30 +45,5 @@ def result_of(call: Any, folder: str, stall_timeout_s: float) -> Any:
                 cpu_s = times.user + times.system
         watch.look(time.monotonic(), 0, cpu_s)
         if process is not None and stall_timeout_s and watch.idle_s > stall_timeout_s:
-            _kill(process)
+            kill(process)
             raise Stalled
-
-
-def kill_stopped(folder: str) -> None:
-    """Kill the process of a folder if somebody has stopped it: it would not see that nobody needs it any more."""
-    process = _process(folder)
-    with contextlib.suppress(psutil.Error):
-        if process is not None and process.status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP):
-            _kill(process)
-
-
-def _process(folder: str) -> psutil.Process | None:
-    """Return the process of a folder; None when it has ended, though its number may live on in another one."""
-    try:
-        with open(os.path.join(folder, _FILE), encoding="ascii") as file:
-            pid, started = file.read().split()
-        process = psutil.Process(int(pid))
-        return process if repr(process.create_time()) == started else None
-    except (OSError, ValueError, psutil.Error):
-        return None
-
-
-def _kill(process: psutil.Process) -> None:
-    """Kill a process and its group, which it leads."""
-    with contextlib.suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)

@@ -22,7 +22,6 @@ from pyflink.table import StreamTableEnvironment, Table
 
 from akdl.storage.model_place import PlacedModel
 from akdl.wire import Prediction
-from bridge.beam_workers import close_with_worker
 from bridge.codec.ipc import read_batch
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
@@ -33,13 +32,14 @@ from bridge.flink.pieces import pieces
 from bridge.flink.time_attributes import PROCTIME, ROWTIME, event_time, time_attributes, with_plain_times
 from bridge.flink.uids import uids
 from bridge.host.allocator import give_large_blocks_back
-from bridge.host.carried import arrived, carry, carry_own_packages
+from bridge.host.shipped import arrived, carry, carry_own_packages
 from bridge.schema import Schema, quoted
 from bridge.serving.metrics import PredictionMetrics
 from bridge.serving.model_process import ModelProcess, ModelSettings
 from bridge.serving.task_status import TaskStatus
 from bridge.settings import PythonArchive
 from bridge.table_env import planning
+from bridge.workarounds.beam_workers import close_with_worker
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class PredictionSettings:
 
     Args:
         process: What its model process is told.
-        model: A file that travels with the job, see `bridge.host.carried`, or the path of the model on every host.
+        model: A file that travels with the job, see `bridge.host.shipped`, or the path of the model on every host.
         input_schema: The columns that feed the model, in order.
         output_schema: The result columns.
         result: Every column of the result: its name, and whether it is an output rather than an input that stays.

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bridge.workarounds import columns_of
+from bridge.workarounds.pyflink_defects import columns_of
 
 _TAKES_BACK = (1, 3)  # kinds of rows
 _SHOWN_IN_ZONES = datetime.datetime(1678, 1, 1, tzinfo=datetime.timezone.utc)  # pandas crashes at earlier ones, but for UTC

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from akdl.masking import masked_value
-from bridge.beam_workers import fix_workers
 from bridge.exceptions import ConfigurationError
-from bridge.host.carried import carry_own_packages
 from bridge.host.local_python import python_of_local_jobs
-from bridge.local_servers import close_servers, listen_in_private
+from bridge.host.shipped import carry_own_packages
 from bridge.table_env import planning
-from bridge.workarounds import know_planner
-from operators.flink.alink_settings import AlinkGlobalConfiguration, note_flink_home, port_of
+from bridge.workarounds.beam_workers import fix_workers
+from bridge.workarounds.local_servers import close_servers, listen_in_private
+from bridge.workarounds.pyflink_defects import know_planner
+from operators.alink.settings import AlinkGlobalConfiguration, note_flink_home, port_of
 from operators.flink.java import start_java
 from operators.flink.slots import rest_of
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from bridge.exceptions import ConfigurationError
 from bridge.table_env import planning
-from bridge.workarounds import open_gateway, translate_java_errors
-from operators.flink.jars import missing_jar
+from bridge.workarounds.pyflink_defects import open_gateway, translate_java_errors
+from operators.errors.missing_jars import missing_jar
 
 OLDEST = 11  # Flink 2 needs it
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, split_watermark
-from operators.java_times import zone_of
+from operators.alink.java_times import zone_of
 from operators.params.function_script import FunctionScript, script_of
 
 _LARGEST = sys.float_info.max  # an integer beyond it has no float

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from akdl.near_names import did_you_mean
 from bridge.exceptions import BridgeError, ConfigurationError
-from operators.params.alink_names import instead_of
+from operators.alink.missing_names import instead_of
 from operators.params.rendering import Description, Rendered, value_text
 
 OF_TABLES = "schemaStr"  # no parameter has a getter of this name: getSchemaStr gives the columns of all tables in one form

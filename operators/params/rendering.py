@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 from akdl.masking import masked_value
-from operators.params.alink_names import WithHints
+from operators.alink.missing_names import WithHints
 
 _LONGEST = 60  # characters of a value
 _COLUMNS = 12  # columns in a line of text

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from akdl.storage.files import FileError, fetch, is_remote, local_path
 from bridge.exceptions import ConfigurationError
-from bridge.host.program_folder import program_folder
+from bridge.folders.program_folder import program_folder
 
 
 @contextmanager

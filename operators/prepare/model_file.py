@@ -11,7 +11,7 @@ from typing import Any
 from akdl.storage.files import fetch
 from akdl.storage.model_archive import find_saved_model, unpack
 from akdl.storage.model_place import PlacedModel, get_model, named_model
-from bridge.host.program_folder import named_by_content, program_folder
+from bridge.folders.program_folder import named_by_content, program_folder
 
 _placed: dict[str, PlacedModel] = {}
 

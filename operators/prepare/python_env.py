@@ -17,8 +17,8 @@ from akdl.process import preflight
 from akdl.storage.archive import SUFFIXES, ArchiveError, damage_is_named, is_archive
 from akdl.storage.files import FileError, fetch, is_remote, local_path
 from bridge.exceptions import ConfigurationError
+from bridge.folders.program_folder import named_by_content, program_folder
 from bridge.host.interpreter import interpreter_in
-from bridge.host.program_folder import named_by_content, program_folder
 from bridge.settings import PythonArchive
 
 _LOOK_S = 30.0

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from akdl.masking import shown
 from akdl.storage.archive import ArchiveError, is_archive, unpack_archive
 from akdl.storage.files import FileError, fetch, is_remote, local_path
+from bridge.errors.source_paths import note_origin
 from bridge.exceptions import ConfigurationError
-from bridge.flink.origins import note_origin
-from bridge.host.program_folder import named_by_content, program_folder
+from bridge.folders.program_folder import named_by_content, program_folder
 from bridge.settings import UserFile
 from operators.params.function_script import FunctionScript
 

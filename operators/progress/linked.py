@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from bridge.member.registry import forget_groups
 from operators.flink.rest import Rest
+from operators.progress.display import shown
 from operators.progress.state import Shown
-from operators.progress.watch import shown
 
 _MOST = 1000  # of a program that links operators in a loop
 _linked: dict[str, tuple[Shown, Rest | None]] = {}

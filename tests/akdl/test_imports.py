@@ -16,7 +16,7 @@ ALLOWED = {
         "bridge",
         "akdl.masking",
         "akdl.near_names",
-        "akdl.process.owned_folder",
+        "akdl.folders.owned_folder",
         "akdl.process.preflight",
         "akdl.user_code.module",
         "akdl.wire",
@@ -42,13 +42,13 @@ ALLOWED = {
         "akdl.storage.model_archive",
         "akdl.storage.model_place",
         "akdl.storage.whole_file",
-        "akdl.process.disk_room",
-        "akdl.process.file_lock",
-        "akdl.process.owned_folder",
+        "akdl.folders.disk_room",
+        "akdl.folders.file_lock",
+        "akdl.folders.owned_folder",
         "akdl.process.parent",
         "akdl.process.preflight",
-        "akdl.process.private_file",
-        "akdl.process.shared_folder",
+        "akdl.folders.private_file",
+        "akdl.folders.shared_folder",
     ),
     "akdl": (),
 }
@@ -80,7 +80,7 @@ def in_fresh_interpreter(code: str) -> str:
         "akdl.serving.check",
         "akdl.serving.row_predictor",
         "akdl.serving.model_stream",
-        "akdl.serving.server",
+        "akdl.serving.model_server",
         "akdl.testing",
     ],
 )
@@ -98,7 +98,7 @@ def test_akdl_loads_the_standard_library_only() -> None:
 
 @pytest.mark.tf
 def test_importing_what_trains_leaves_eager_execution_on() -> None:
-    modules = "akdl.engine.train, akdl.engine.early_stopping, akdl.models.tf.dnn.dnn_batch, akdl.models.tf.dnn.dnn_train, akdl.keras.train, akdl.estimator.train, akdl.estimator.common_estimator, akdl.estimator.two_tower, akdl.estimator.exporters"
+    modules = "akdl.engine.train, akdl.engine.early_stopping, akdl.models.tf.dnn.dnn_batch, akdl.models.tf.dnn.dnn_train, akdl.keras.keras_training, akdl.estimator.estimator_training, akdl.estimator.common_estimator, akdl.estimator.two_tower, akdl.estimator.exporters"
     code = (
         f"import {modules}\nimport tensorflow as tf\nprint(tf.executing_eagerly(), tf.compat.v1.resource_variables_enabled())"
     )

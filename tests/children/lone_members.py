@@ -17,10 +17,10 @@ from typing import Any
 import pyarrow as pa
 
 from bridge.codec.to_arrow import ColumnDecoder
+from bridge.errors import diagnosis
 from bridge.exceptions import TaskError
-from bridge.group import board
+from bridge.group import state_store as board
 from bridge.group.addresses import Address
-from bridge.member import diagnosis
 from bridge.member.member import Member
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile

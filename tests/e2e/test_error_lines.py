@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from operators.flink.uncaught import LINES
+from operators.errors.uncaught import LINES
 from tests.e2e.jobs import SCRIPTS
 from tests.support.environment import ENVIRONMENT
 from tests.support.leftovers import DEADLINE_S
@@ -90,7 +90,7 @@ def test_tensorflow_fails_in_few_lines_on_each_path(tmp_path: pathlib.Path) -> N
             "keras_runner": "TF2TableModelTrainBatchOp, chief 0 (awf.py): the script failed: ",
             "estimator_runner": "TFTableModelTrainBatchOp, chief 0 (estimator.py): the script failed: ",
             "predictor": "RowError: TFSavedModelPredictBatchOp: ",
-            "local_predictor": "akdl.serving.errors.",
+            "local_predictor": "akdl.serving.prediction_errors.",
         },
     )
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from bridge.errors import source_paths as origins
 from bridge.exceptions import ConfigurationError, TaskError
-from bridge.flink import origins
 from operators import AlinkGlobalConfiguration, TensorFlow2BatchOp, getMLEnv, useLocalEnv
 from tests.e2e.jobs import SCRIPTS, script_op, sequence
 from tests.support.leftovers import task_processes, wait_until

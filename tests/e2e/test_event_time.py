@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from operators import MLEnv, StreamOperator, TensorFlow2StreamOp, TFSavedModelPredictStreamOp, resetEnv, useLocalEnv, waitForJob
+from tests.akdl.serving import models
 from tests.e2e.test_stream_checkpoints import checkpoints
-from tests.serving import models
 from tests.support.leftovers import wait_until
 
 pytestmark = pytest.mark.flink

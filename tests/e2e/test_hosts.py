@@ -22,6 +22,7 @@ from operators import (
     useRemoteEnv,
 )
 from operators.flink.slots import Need, check_slots
+from tests.akdl.serving import models
 from tests.e2e.jobs import points, script_op, sequence, shares, train_op
 from tests.e2e.stream_jobs import SentModels, running
 from tests.e2e.streams import counting
@@ -29,7 +30,6 @@ from tests.e2e.test_predict import SCRIPT, no_model_process_is_left
 from tests.e2e.test_predict_stream_cluster import ONES, TOOK_OVER
 from tests.e2e.test_rows import check
 from tests.e2e.test_training import SGD
-from tests.serving import models
 from tests.support.flink_cluster import FlinkCluster, flink_cluster
 from tests.support.network import Network, network, why_not
 from tests.support.webhdfs import webhdfs

@@ -25,8 +25,8 @@ from operators import (
     getMLEnv,
     useLocalEnv,
 )
+from tests.akdl.keras.support import MLP_ARGS, SCRIPTS, WIDE_DEEP_OPTIMIZERS, save, script, weights_in, wide_deep_by_hand
 from tests.e2e.jobs import points
-from tests.keras.support import MLP_ARGS, SCRIPTS, WIDE_DEEP_OPTIMIZERS, save, script, weights_in, wide_deep_by_hand
 from tests.support.tf_group import ROOT
 
 pytestmark = [
@@ -93,7 +93,7 @@ def mlp_config(**more: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def trained(values: dict[Any, Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The model of one process that was not interrupted, on the same rows from a file."""
-    from akdl.keras.train import train
+    from akdl.keras.keras_training import train
 
     folder = tmp_path_factory.mktemp("alone")
     file = testing.train_task_config(values, TYPES, str(folder)).dataset_file

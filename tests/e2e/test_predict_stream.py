@@ -25,9 +25,9 @@ from operators import (
     getMLEnv,
     useLocalEnv,
 )
+from tests.akdl.serving import models
 from tests.e2e.stream_jobs import SentModels, all_rows, check_switches, running
 from tests.e2e.streams import counting
-from tests.serving import models
 from tests.support.leftovers import task_processes, wait_until
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf]

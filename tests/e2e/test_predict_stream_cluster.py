@@ -13,9 +13,9 @@ import pytest
 
 from akdl.storage.model_archive import pack
 from operators import MemSourceBatchOp, TFTableModelPredictStreamOp, getMLEnv, resetEnv, useRemoteEnv
+from tests.akdl.serving import models
 from tests.e2e.stream_jobs import SentModels, check_once, running
 from tests.e2e.streams import counting
-from tests.serving import models
 from tests.support.flink_cluster import FlinkCluster, flink_cluster
 from tests.support.leftovers import wait_until
 
@@ -42,7 +42,7 @@ def model_processes(started_by: pathlib.Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            if "akdl.serving.server" in process.cmdline() and process.environ().get("STARTED_BY") == str(started_by):
+            if "akdl.serving.model_server" in process.cmdline() and process.environ().get("STARTED_BY") == str(started_by):
                 found.append(process)
     return found
 

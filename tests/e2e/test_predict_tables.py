@@ -12,8 +12,8 @@ from operators import (
     getMLEnv,
     useLocalEnv,
 )
+from tests.akdl.serving import models
 from tests.e2e.streams import counting
-from tests.serving import models
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf]
 X = "ARRAY[CAST({} AS FLOAT), CAST(0 AS FLOAT), CAST(0 AS FLOAT)] AS x, CAST(0 AS BIGINT) AS k"

@@ -11,8 +11,8 @@ from pyflink.common import Configuration
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.table import StreamTableEnvironment
 
+from bridge.errors.flink_errors import readable
 from bridge.exceptions import BridgeError
-from bridge.flink.errors import readable
 from operators import BatchOperator, resetEnv, useCustomEnv, useLocalEnv
 from tests.e2e.jobs import script_op, sequence
 

@@ -31,10 +31,10 @@ from operators import (
     getMLEnv,
     useLocalEnv,
 )
-from operators.doctor import environments
 from operators.predict_batch import _newer_models, packed_address
 from operators.prepare.python_env import find_python
 from operators.prepare.user_files import read_files
+from operators.progress.doctor import environments
 from operators.progress.record import Recorder
 from tests.e2e.jobs import sequence
 from tests.support.leftovers import wait_until

@@ -14,8 +14,8 @@ import psutil
 import pytest
 from pyflink.table import StreamTableEnvironment
 
+from bridge.errors.flink_errors import readable
 from bridge.exceptions import BridgeError
-from bridge.flink.errors import readable
 from operators import (
     MLEnv,
     RandomTableSourceStreamOp,

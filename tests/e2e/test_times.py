@@ -25,8 +25,8 @@ from operators import (
     getMLEnv,
     useLocalEnv,
 )
+from tests.akdl.serving import models
 from tests.e2e.jobs import script_op
-from tests.serving import models
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf]
 

@@ -24,10 +24,10 @@ from operators import (
     resetEnv,
     useRemoteEnv,
 )
+from tests.akdl.keras.support import SCRIPTS as KERAS_SCRIPTS
+from tests.akdl.keras.support import script, weights_in
 from tests.e2e.jobs import SCRIPTS, points, script_op, sequence, train_op
 from tests.e2e.test_training import SGD
-from tests.keras.support import SCRIPTS as KERAS_SCRIPTS
-from tests.keras.support import script, weights_in
 from tests.support.flink_cluster import FlinkCluster, flink_cluster
 from tests.support.leftovers import DEADLINE_S, wait_until
 
@@ -150,7 +150,7 @@ def test_a_killed_task_manager_costs_the_steps_since_the_last_checkpoint(cluster
     model = [json.loads(line) for file in result.glob("[!.]*") for line in file.read_text().splitlines()]
     assert model[0]["model_id"] == 0 and len(model) >= 2, "a model table, once"
     file = testing.train_task_config(values, types, str(tmp_path)).dataset_file
-    from akdl.keras.train import train
+    from akdl.keras.keras_training import train
 
     alone = train(config, script("rows"), {"DATASET_FILE": file}).model
     for ours, theirs in zip(weights_in(checkpoints), alone.get_weights()):

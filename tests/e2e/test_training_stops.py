@@ -9,8 +9,8 @@ import pytest
 
 from akdl.storage.checkpoint_folder import STOPPED
 from operators import TF2TableModelTrainBatchOp, getMLEnv, useLocalEnv
+from tests.akdl.keras.support import SCRIPTS, weights_in
 from tests.e2e.jobs import points
-from tests.keras.support import SCRIPTS, weights_in
 from tests.support.leftovers import DEADLINE_S, wait_until
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]

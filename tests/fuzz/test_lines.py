@@ -40,19 +40,19 @@ from akdl.wire.columns import encode_columns
 from akdl.wire.service import GROUP_SERVICE, PROTOCOL, SERVICE
 from akdl.wire.token import TOKEN
 from bridge.codec.to_arrow import ColumnDecoder
+from bridge.errors.diagnosis import Situation, fault_of
 from bridge.exceptions import BridgeError
 from bridge.group.addresses import Address, release, reserve
-from bridge.group.line import GroupServer
-from bridge.group.spool import Spool
+from bridge.group.chunk_log import Spool
+from bridge.group.group_channel import GroupServer
 from bridge.group.states import KnownStates
-from bridge.member.diagnosis import Situation, fault_of
-from bridge.member.server import BridgeServer
+from bridge.member.bridge_server import BridgeServer
 from bridge.member.session import ProtocolError, Session
 from bridge.schema import Schema, table_columns
 from bridge.serving.model_process import ModelSettings
 from bridge.serving.prediction import PredictionSettings, with_outputs
 from bridge.settings import GroupSettings
-from tests.bridge.member.test_extra_inputs import HOSTS, Place
+from tests.bridge.member.test_extra_input_delivery import HOSTS, Place
 from tests.support.fuzzing import cases, damage_message, damaged, outcomes
 
 SCHEMA = Schema.parse("id BIGINT")

@@ -53,7 +53,7 @@ from operators import (
     useLocalEnv,
     useRemoteEnv,
 )
-from operators.ak_file import AkWriter
+from operators.alink.ak_file import AkWriter
 
 pytestmark = pytest.mark.flink
 

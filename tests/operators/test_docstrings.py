@@ -30,7 +30,7 @@ from operators import (
     getMLEnv,
     useLocalEnv,
 )
-from operators.ak_file import AkWriter
+from operators.alink.ak_file import AkWriter
 from operators.params import accessors
 from operators.params.param import Param
 from tests.support.installs import ROOT

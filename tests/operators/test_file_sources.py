@@ -13,7 +13,7 @@ import pytest
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
 from operators import AkSourceBatchOp, AkSourceStreamOp, MLEnv
-from operators.ak_file import AkWriter
+from operators.alink.ak_file import AkWriter
 from tests.support.http import served
 
 SCHEMA = Schema.parse("id BIGINT, name STRING, day DATE, at TIMESTAMP(3), x DOUBLE")

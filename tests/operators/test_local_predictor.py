@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from akdl.serving.errors import RowsError, ServingError
+from akdl.serving.prediction_errors import RowsError, ServingError
 from bridge.exceptions import ConfigurationError, SchemaError
 from operators import LocalPredictor, PipelineModel, TFSavedModelPredictor
 from operators.local_predictor import DESCRIPTION, fetch_pipeline, read_pipeline
-from tests.serving import models
+from tests.akdl.serving import models
 from tests.support.http import served
 
 needs_tf = pytest.mark.tf

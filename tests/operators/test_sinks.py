@@ -18,8 +18,8 @@ from operators import (
     TableSinkBatchOp,
     TableSourceBatchOp,
 )
-from operators.ak_file import read_rows
-from operators.java_times import zone_of
+from operators.alink.ak_file import read_rows
+from operators.alink.java_times import zone_of
 
 pytestmark = pytest.mark.flink
 

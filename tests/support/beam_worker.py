@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 from apache_beam.runners.worker.sdk_worker import SdkHarness
 
-from bridge.beam_workers import fix_workers
+from bridge.workarounds.beam_workers import fix_workers
 
 
 class Worker(SdkHarness):

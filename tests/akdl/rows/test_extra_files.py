@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from akdl.folders.owned_folder import LOCK, remove_unused
 from akdl.process.channel import ChannelError
-from akdl.process.owned_folder import LOCK, remove_unused
 from akdl.rows.extra_files import ExtraFile, ExtraFiles
 from akdl.wire import Rows, TableColumn
 from tests.akdl.rows.test_file_rows import COLUMNS, ids_in, ids_of

@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-from akdl.process.private_file import private
+from akdl.folders.private_file import private
 from akdl.storage import whole_file
 from akdl.storage.whole_file import WholeFile
 

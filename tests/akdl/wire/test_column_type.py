@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from akdl.features import FLOAT32, INT64, STRING, feature_spec
-from akdl.serving.errors import SignatureError
 from akdl.serving.output_cells import OutputColumn, OutputConverter
+from akdl.serving.prediction_errors import SignatureError
 from akdl.serving.signature import TensorDescription
 from akdl.testing import encode_rows
 from akdl.wire import Example, Rows, TableColumn

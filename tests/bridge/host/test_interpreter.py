@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 import bridge.host.interpreter
-from akdl.process.file_lock import try_lock
+from akdl.folders.file_lock import try_lock
 from akdl.storage.files import sha256_of
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.host.interpreter import means_tensorflow_1, open_interpreter, sweep_environments

@@ -79,6 +79,6 @@ def test_a_folder_with_a_blank_or_without_programs_gives_the_interpreter(
 
 
 def test_it_lies_in_the_folder_of_the_program_which_goes_also_when_that_is_killed() -> None:
-    from bridge.host.program_folder import program_folder
+    from bridge.folders.program_folder import program_folder
 
     assert python_of_local_jobs().startswith(program_folder())

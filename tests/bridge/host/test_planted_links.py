@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pytest
 
+from akdl.folders import owned_folder, shared_folder
 from akdl.keras import checkpoint as keras_checkpoint
-from akdl.process import owned_folder, shared_folder
 from akdl.process.channel import ChannelError
 from akdl.rows.extra_files import ExtraFiles
 from bridge.exceptions import ConfigurationError
+from bridge.folders.sweep import model_place, sweep
+from bridge.folders.work_folder import WorkFolder
 from bridge.host import gpus, interpreter
-from bridge.host.sweep import model_place, sweep
-from bridge.host.work_folder import WorkFolder
 from bridge.member.status import MemberStatus
 from bridge.member.status_file import StatusFile
 from bridge.schema import Schema, table_columns

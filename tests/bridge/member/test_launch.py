@@ -11,7 +11,7 @@ import pytest
 
 from akdl.process.preflight import TF1_OPERATOR
 from bridge.exceptions import ConfigurationError
-from bridge.host.work_folder import WorkFolder
+from bridge.folders.work_folder import WorkFolder
 from bridge.member.launch import launch, open_log_file, task_of
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile

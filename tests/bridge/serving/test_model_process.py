@@ -18,7 +18,7 @@ from akdl.wire import Serving, TableColumn
 from akdl.wire.columns import encode_columns
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.serving.model_process import ModelProcess, ModelSettings
-from tests.serving import models
+from tests.akdl.serving import models
 from tests.support.leftovers import task_processes, wait_until
 
 pytestmark = pytest.mark.process

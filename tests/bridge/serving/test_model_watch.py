@@ -12,7 +12,8 @@ import grpc
 import psutil
 import pytest
 
-from bridge.serving.model_watch import Stalled, kill_stopped, note_process, result_of
+from bridge.folders.process_folder import kill_stopped, note_process
+from bridge.serving.model_watch import Stalled, result_of
 from tests.support.leftovers import DEADLINE_S, wait_until
 
 pytestmark = pytest.mark.process

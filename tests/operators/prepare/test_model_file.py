@@ -14,7 +14,7 @@ from akdl.storage.files import FileError
 from akdl.storage.model_archive import ModelError, pack
 from akdl.storage.model_place import PlacedModel, named_model, put_model
 from bridge.exceptions import ConfigurationError
-from bridge.host.program_folder import program_folder
+from bridge.folders.program_folder import program_folder
 from operators import BatchOperator, MemSourceBatchOp
 from operators.predict_batch import pack_model_table
 from operators.prepare.model_file import packed_model, packed_rows, placed_model

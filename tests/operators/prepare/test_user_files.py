@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from bridge.errors import source_paths as origins
+from bridge.errors.source_paths import origin_of
 from bridge.exceptions import ConfigurationError
-from bridge.flink import origins
-from bridge.flink.origins import origin_of
-from bridge.host.work_folder import WorkFolder
+from bridge.folders.work_folder import WorkFolder
 from operators.params.function_script import script_of
 from operators.prepare.user_files import LARGE_BYTES, read_files
 from tests.support.http import served

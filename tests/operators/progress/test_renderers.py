@@ -11,9 +11,9 @@ import sys
 
 import pytest
 
+from operators.progress.display import LOOK_S
 from operators.progress.renderers import FIRST_S, SWITCH, LogRenderer, renderer
 from operators.progress.state import Line
-from operators.progress.watch import LOOK_S
 
 LINES = [Line("a.py", "training, step 3", 0.5), Line("b.py", "[red]feeding[/red]")]
 ON_A_TERMINAL = """

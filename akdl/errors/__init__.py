@@ -1,0 +1,1 @@
+"""Exceptions of scripts as data, and advice for them."""

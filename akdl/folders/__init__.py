@@ -1,0 +1,1 @@
+"""Private, locked and shared folders, which disappear with their owner."""

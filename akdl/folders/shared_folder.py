@@ -1,0 +1,91 @@
+"""A folder that processes of one host share: made by the first, used under its lock, removed with the lock last."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+from typing import Iterator
+
+from akdl.folders.file_lock import is_linked, try_lock
+from akdl.folders.private_file import is_private_folder, not_private
+
+_LOCK = "lock"
+
+
+def lock_of(folder: str, name: str = _LOCK, shared: bool = False) -> int:
+    """Return the descriptor of a folder's lock, which is held until it is closed. The folder is made if need be.
+
+    Args:
+        folder: Its path. It may be another folder than a moment ago.
+        name: Of the lock in it.
+        shared: Others may hold the lock at the same time, if they share it too.
+
+    Raises:
+        PermissionError: Somebody else has made the folder, or could look into it.
+    """
+    while True:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        try:
+            if not is_private_folder(folder):  # before anything is made in it
+                raise PermissionError(f"{folder} {not_private(folder)}")
+            lock = os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:  # it was removed just now
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        except BaseException:
+            os.close(lock)
+            raise
+        if is_linked(lock):
+            return lock
+        os.close(lock)
+
+
+@contextlib.contextmanager
+def locked(folder: str) -> Iterator[None]:
+    """Hold the lock of a folder; see `lock_of`."""
+    lock = lock_of(folder)
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+@contextlib.contextmanager
+def try_locked(folder: str) -> Iterator[bool]:
+    """Tell whether there is such a folder whose lock nobody held; it is held meanwhile."""
+    try:
+        lock = os.open(os.path.join(folder, _LOCK), os.O_RDWR | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):  # it has been made, or removed, just now
+        yield False
+        return
+    try:
+        yield try_lock(lock) and is_linked(lock)
+    finally:
+        os.close(lock)
+
+
+def remove(folder: str) -> None:
+    """Remove a folder whose lock the caller holds.
+
+    The lock goes last. Without it somebody could make a new lock, and begin anew in a folder that is being emptied.
+    """
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+        elif name != _LOCK:
+            with contextlib.suppress(FileNotFoundError):  # a process that ends removes its socket
+                os.remove(path)
+    os.remove(os.path.join(folder, _LOCK))
+    with contextlib.suppress(OSError):  # not empty: somebody has begun anew
+        os.rmdir(folder)
+
+
+def wait_and_remove(folder: str) -> None:
+    """Remove a folder once nobody holds its lock; leave one that others have removed, or begun anew, meanwhile."""
+    with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, _LOCK), "rb") as lock:
+        fcntl.flock(lock.fileno(), fcntl.LOCK_EX)
+        if is_linked(lock.fileno()):
+            remove(folder)

@@ -1,0 +1,267 @@
+"""`python -m akdl.serving.model_server`: a process that holds one model and predicts for all Flink tasks on its host.
+
+It listens at once and loads the model then, so whoever calls `Describe` waits for the model, or learns why there is none.
+
+How it ends: on SIGTERM, or when the parent closes its end of the pipe or dies: at once, with status 0; what was unpacked and
+the socket are removed. A model that cannot be loaded does not end it: every client gets the reason.
+
+Another model may take over: one that appears in a folder which the server watches, or one that a client names. What becomes of
+it is said in notices, which travel with the next prediction to whoever asked for that, for the log of the job.
+"""
+
+import json
+import logging
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from concurrent import futures
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import grpc
+from google.protobuf import json_format
+
+from akdl.errors.failure import failure_of
+from akdl.folders.shared_folder import wait_and_remove
+from akdl.process.parent import exit_with_parent, take_settings
+from akdl.serving.live_model import LiveModel
+from akdl.serving.model import ServedModel
+from akdl.serving.model_stream import ModelFolderWatch
+from akdl.serving.output_cells import OutputColumn
+from akdl.serving.prediction_errors import ServingError
+from akdl.serving.tensorflow_import import import_tensorflow
+from akdl.storage.model_archive import ModelError
+from akdl.wire import (
+    BadRow,
+    Description,
+    Empty,
+    Failure,
+    Notice,
+    Notices,
+    Offer,
+    Prediction,
+    Rows,
+    ServedTensor,
+    Serving,
+)
+from akdl.wire.columns import decode_columns, fill_rows, is_utf8
+from akdl.wire.service import ADDRESS_FILE, PREDICT_SERVICE
+from akdl.wire.token import RefusesStrangers
+
+logger = logging.getLogger(__name__)
+
+Behaviour = Callable[[Any], Any]
+
+_CALLS_AT_ONCE = 16  # TensorFlow has its own threads; these decode and encode
+_LOOK_AGAIN_S = 0.5  # how soon a waiting call notices that its client has gone
+_MOST_NOTICES = 100  # that wait for a prediction
+
+
+class ModelServer:
+    """Answers calls with one model at a time.
+
+    Args:
+        serving: What to serve.
+        address: Where to listen, such as "unix:/tmp/x/model.sock", or "127.0.0.1:0" for a port that is free: then the address
+            is written into a file in `work_dir`.
+        token: The secret that every call must bring.
+        work_dir: A folder to remove at the end. Who holds its file `lock` is about to join, or to start another process.
+    """
+
+    def __init__(self, serving: Serving, address: str, token: str, work_dir: Optional[str] = None) -> None:
+        self._serving = serving
+        self._work_dir = work_dir
+        self._ready = threading.Event()
+        self._live: Optional[LiveModel] = None
+        self._notices: List[Notice] = []
+        self._notices_lock = threading.Lock()
+        self._description = Description()
+        self._socket = address[len("unix:") :] if address.startswith("unix:") else None
+        self._server = grpc.server(
+            futures.ThreadPoolExecutor(_CALLS_AT_ONCE, thread_name_prefix="akdl-predict"),
+            interceptors=[RefusesStrangers(token, "this process has no token for this model")],
+            options=[
+                ("grpc.max_send_message_length", -1),
+                ("grpc.max_receive_message_length", -1),
+                ("grpc.so_reuseport", 0),  # by default two servers would share a port silently
+            ],
+        )
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(PREDICT_SERVICE, self._handlers()),))
+        port = self._server.add_insecure_port(address)
+        if not port:
+            raise ServingError(f"cannot listen on {address}")
+        self._server.start()
+        if self._socket is None and work_dir is not None:
+            part = os.path.join(work_dir, f".{ADDRESS_FILE}")
+            with open(part, "w", encoding="ascii") as file:
+                file.write(f"{address.rsplit(':', 1)[0]}:{port}")
+            os.rename(part, os.path.join(work_dir, ADDRESS_FILE))
+
+    def load(self) -> None:
+        """Load the model; clients wait for it."""
+        started = time.monotonic()
+        try:
+            import_tensorflow()
+            self._load()
+        except Exception as error:  # any error has to reach the clients
+            self._description = Description(failure=_failure(error))
+            logger.error("the model cannot be served: %s", error)
+        self._description.load_s = time.monotonic() - started
+        self._ready.set()
+
+    def wait(self) -> None:
+        """Serve until the server is stopped."""
+        self._server.wait_for_termination()
+
+    def clean_up(self) -> None:
+        """Remove what lies on disk."""
+        if self._live is not None:
+            self._live.remove_files()
+        if self._socket is not None and os.path.exists(self._socket):
+            os.remove(self._socket)
+        if self._work_dir is not None:
+            wait_and_remove(self._work_dir)
+
+    def _load(self) -> None:
+        serving = self._serving
+        live = LiveModel(serving.model, self._served)
+        import tensorflow as tf
+
+        self._live = live
+        self._description = Description(
+            inputs=_tensors(live.model.inputs), outputs=_tensors(live.model.outputs), tensorflow_version=tf.__version__
+        )
+        if serving.model_folder:
+            watch = ModelFolderWatch(serving.model_folder, serving.models_from_ms, self._offer, self._report)
+            watch.look()  # a job that was restarted begins with the model that it had
+            threading.Thread(target=self._look, args=(watch,), name="akdl-models", daemon=True).start()
+
+    def _served(self, folder: str) -> ServedModel:
+        serving = self._serving
+        names = [column.name for column in serving.input_columns]
+        output_keys = list(serving.output_keys) or [column.name for column in serving.output_columns]
+        return ServedModel(
+            folder,
+            serving.tag or "serve",
+            serving.signature or "serving_default",
+            dict(zip(names, list(serving.input_keys) or names)),
+            [OutputColumn(column.name, column.type, key) for column, key in zip(serving.output_columns, output_keys)],
+            cells_hold_batches=serving.cells_hold_batches,
+            batch_size=serving.batch_size or 256,
+            intra_op_parallelism=serving.intra_op_parallelism or None,
+            utf8_columns=[column.name for column in serving.input_columns if is_utf8(column)],
+            defaults=json.loads(serving.defaults or "{}"),
+        )
+
+    def _look(self, watch: ModelFolderWatch) -> None:
+        while True:
+            time.sleep(self._serving.scan_interval_s)
+            watch.look()
+
+    def _offer(self, path: str, name: str) -> None:
+        assert self._live is not None
+        self._report(logging.INFO, self._live.offer(path, name))
+
+    def _report(self, level: int, text: str) -> None:
+        logger.log(level, "%s", text)
+        with self._notices_lock:
+            self._notices = [*self._notices, Notice(level=level, text=text)][-_MOST_NOTICES:]
+
+    def _taken_notices(self) -> List[Notice]:
+        with self._notices_lock:
+            notices, self._notices = self._notices, []
+        return notices
+
+    def _handlers(self) -> Any:
+        behaviours: Dict[str, Tuple[Behaviour, Any]] = {
+            "Describe": (self._describe, Empty),
+            "Predict": (self._predict, Rows),
+            "Replace": (self._replace, Offer),
+        }
+        return {
+            name: grpc.unary_unary_rpc_method_handler(
+                self._guarded(behaviour), request_deserializer=request.FromString, response_serializer=_serialize
+            )
+            for name, (behaviour, request) in behaviours.items()
+        }
+
+    def _guarded(self, behaviour: Behaviour) -> Callable[[Any, Any], Any]:
+        def call(request: Any, context: Any) -> Any:
+            while not self._ready.wait(_LOOK_AGAIN_S):
+                if not context.is_active():
+                    context.abort(grpc.StatusCode.CANCELLED, "the client has gone")
+            return behaviour(request)
+
+        return call
+
+    def _describe(self, request: Empty) -> Description:
+        return self._description
+
+    def _predict(self, rows: Rows) -> Prediction:
+        if self._live is None:
+            return Prediction(failure=self._description.failure)
+        try:
+            columns = decode_columns(rows, self._serving.input_columns, utf8=True)
+            results, bad = self._live.predict_collecting(columns, rows.rows)
+            prediction = Prediction(bad_rows=[BadRow(row=row, message=message) for row, message in bad])
+            fill_rows(prediction.rows, results, self._serving.output_columns)
+            if self._notices:
+                prediction.notices.extend(self._taken_notices())
+            return prediction
+        except Exception as error:  # the client decides what becomes of it
+            return Prediction(failure=_failure(error))
+
+    def _replace(self, offer: Offer) -> Notices:
+        try:
+            self._offer(offer.model, offer.name)
+        except Exception as error:  # after any error, the model in use stays
+            self._report(logging.ERROR, f"the model {offer.name} is refused: {error}")
+        return Notices(notices=self._taken_notices())
+
+
+def main() -> int:
+    """Serve the model that the environment names."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # the GPU may be shared: take what the model needs, not all
+    settings = take_settings(os.environ)
+    tempfile.gettempdir()  # keeps to it: later, when the folder has gone because the parent has, it would choose /tmp
+    with open(settings["AKDL_SERVING"], encoding="utf-8") as file:
+        serving = json_format.Parse(file.read(), Serving())
+    os.remove(settings["AKDL_SERVING"])
+    server = ModelServer(serving, settings["AKDL_ADDRESS"], settings["AKDL_TOKEN"], settings.get("AKDL_WORK_DIR"))
+    exit_with_parent(int(settings["AKDL_PARENT_FD"]), server.clean_up, 0)
+
+    def terminate(number: int, frame: Any) -> None:
+        server.clean_up()
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, terminate)
+    server.load()
+    server.wait()
+    return 0
+
+
+def _tensors(tensors: Any) -> Sequence[ServedTensor]:
+    return [
+        ServedTensor(column=column, key=found.key, dtype=found.dtype, shape=found.shape or (), unknown_rank=found.shape is None)
+        for column, found in tensors.items()
+    ]
+
+
+def _failure(error: Exception) -> Failure:
+    expected = isinstance(error, (ServingError, ModelError))
+    failure = failure_of(error)
+    if expected:
+        failure.traceback = ""
+    return failure
+
+
+def _serialize(message: Any) -> bytes:
+    serialized: bytes = message.SerializeToString()
+    return serialized
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Error messages of jobs: the cause of a failure, and its summary."""

@@ -1,0 +1,124 @@
+"""What is wrong with a group, as one of its members sees it: states in, a fault out. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bridge.group.roles import label
+from bridge.group.state_store import LOST_S, report_s
+from bridge.group.states import KnownStates
+from bridge.settings import GroupSettings
+
+# How long another member has to say first what is wrong: with its own script, or with itself.
+ECHO_S = 5.0
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A member at one moment.
+
+    Args:
+        index: Of the member.
+        age_s: Seconds since its start.
+        is_connected: Its process has connected.
+        has_addresses: The addresses of all members are known.
+        is_running: Its process has connected and neither ended nor failed.
+        has_outcome: Its script has ended.
+        hub: Address of member 0's group server; "" in a group of one.
+        unanswered_s: For how many seconds member 0 has not answered.
+        last_error: Why, as gRPC says it.
+        failure: What its script reported as its failure, in one line; "" without one.
+    """
+
+    index: int
+    age_s: float
+    is_connected: bool
+    has_addresses: bool
+    is_running: bool
+    has_outcome: bool
+    hub: str = ""
+    unanswered_s: float = 0.0
+    last_error: str = ""
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a member cannot go on.
+
+    Args:
+        what: In words.
+        is_standstill: It helps to know where the script stands.
+    """
+
+    what: str
+    is_standstill: bool = False
+
+
+def fault_of(member: Situation, group: KnownStates, settings: GroupSettings) -> Fault | None:
+    """Return what is wrong with a group that does not come together, has lost its first member, or stands still.
+
+    Args:
+        member: The member that asks.
+        group: What it knows of the group.
+        settings: The group's settings.
+    """
+    if not member.has_addresses or not group.is_formed:
+        return _not_formed(member, group, settings) if member.age_s > settings.start_timeout_s else None
+    if member.unanswered_s > LOST_S:
+        return Fault(
+            f"the chief has not answered for {LOST_S:g} s at {member.hub} ({member.last_error}): has its host failed, or the "
+            "network between the hosts?"
+        )
+    if not member.is_running:
+        return None
+    silent = group.silent(LOST_S, member.index)
+    if silent:
+        return Fault(
+            f"{', '.join(silent)} has not reported for {LOST_S:g} s: has its host failed, was Flink's Python worker there "
+            "stopped, or has the network between the hosts failed?"
+        )
+    if member.has_outcome and group.is_deserted_by(member.index):
+        ended = member.failure or "the script returned"
+        return Fault(
+            f"{ended}, but the workers that it should serve still run and stand still: a script has to serve in "
+            "this role until it is stopped, for example with tf.distribute.Server(...).join(); without use for parameter "
+            "servers, set numPSs to 0"
+        )
+    return _standstill(member, group, settings)
+
+
+def _not_formed(member: Situation, group: KnownStates, settings: GroupSettings) -> Fault:
+    limit = f"within the {settings.start_timeout_s:g} s of startTimeout"
+    if not member.is_connected:
+        return Fault(f"the process did not connect {limit}")
+    if not member.has_addresses:
+        reasons = ["the addresses of the other members did not arrive"]
+    elif member.unanswered_s > report_s(settings.size, is_urgent=True) + 1.0:  # a report has been lost
+        reasons = [
+            f"the chief does not answer at {member.hub} ({member.last_error}): if a firewall lies between the hosts, open "
+            "their ports to each other; if a host has several addresses, choose with hostNetwork"
+        ]
+    else:
+        reasons = [
+            f"{', '.join(group.unformed)} did not report or connect: look at the log of that process, and whether its host "
+            f"reaches {member.hub or 'this one'}"
+        ]
+    return Fault(f"the group was not complete {limit}: {'; '.join(reasons)}")
+
+
+def _standstill(member: Situation, group: KnownStates, settings: GroupSettings) -> Fault | None:
+    idle_s = settings.stall_timeout_s
+    if not idle_s:
+        return None
+    lagging = group.lagging(idle_s)
+    if lagging is not None and lagging != member.index:
+        lagging = group.lagging(idle_s + ECHO_S)  # the other knows better where it stands
+    if lagging is None:
+        return None
+    name = "this script" if lagging == member.index else label(lagging, settings.num_workers)
+    return Fault(
+        f"no process of the group has made progress for {idle_s:g} s, and {name} lags behind; stallTimeout sets how long "
+        "to wait",
+        is_standstill=True,
+    )

@@ -1,0 +1,230 @@
+"""A failure in few lines: what failed, and where in the user's code. The text of an error in, a shorter one out.
+
+The text is that of a `TaskError`: a message, the traceback of the script, and sections such as "--- the group ---". Messages of
+TensorFlow and Keras hold tracebacks themselves, which are taken apart in the same way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from bridge.errors.source_paths import origin_of
+
+LINES = 12  # of a message; a program adds where it was called from
+_MESSAGE_LINES = 4
+_FRAMES = 3
+_LEAST_LEFT_OUT = 3  # lines that are worth to be told of
+_TAIL_LINES = 4  # of a section
+_CHARACTERS = 1_200  # of the message
+_CODE_CHARACTERS = 160
+_READ_CHARACTERS = 200_000
+
+_FRAME = re.compile(r'(?P<indent>\s*)File "(?P<path>[^"]+)", line (?P<line>\d+)(?:,? in (?P<function>.+?))?(?:  \*)?\s*')
+_TRACEBACK = "Traceback (most recent call last):"
+_CHAINED = re.compile(r"(?:The above exception was the direct cause of|During handling of the above exception)\b.*")
+_SECTION = re.compile(r"--- (.+) ---")
+_MARKS = re.compile(r"[\s^~]*")
+# Of TensorFlow and Keras: around the one line that says what is wrong.
+_NOISE = re.compile(
+    r"\s*(?:in user code:|Graph execution error:|Detected at node\b.*|Stack trace for op definition:.*|Original stack trace.*|"
+    r"\[\[\{\{node .*|\[Previous line repeated .*|(?:Call a|A)rguments received by .*|•.*|"
+    r"\d+ root error\(s\) found\.|\([1-9]\d*\) [A-Z_]+: .*|\d+ (?:successful|derived).*)"
+)
+_NOISE_AT_THE_END = re.compile(r"\s*(?:in user code:|Graph execution error:)\s*$|\s*\[Op:[^\]]*\]")
+_WORK_FOLDER = re.compile(r".*/akdl-[0-9a-f]{12}/(?!\.akdl/)")
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<|^(?:apache_beam|pyflink)/|\.pyx$")
+_MODULE = re.compile(r"^(?:\w+\.)+(?=\w+(?::|$))")  # in front of the name of an exception
+_OURS = re.compile(r"/(?:akdl|bridge|operators)/(?:\w+/)*\w+\.py$")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A call on the way to an error.
+
+    Args:
+        path: Of the file.
+        line: Its line, from 1; None where it is unknown.
+        function: Name of the function; "" where it is unknown.
+        code: The text of the line; "" where it is unknown.
+    """
+
+    path: str
+    line: int | None
+    function: str
+    code: str = ""
+
+    @property
+    def is_the_users(self) -> bool:
+        """Whether the file is no library, and none of ours."""
+        if "__autograph_generated_file" in self.path:
+            return False
+        return bool(_WORK_FOLDER.match(self.path)) or not (self.is_in_a_library or _OURS.search(self.path))
+
+    @property
+    def is_in_a_library(self) -> bool:
+        """Whether the file is one of Python or of an installed package."""
+        return bool(_LIBRARY.search(self.path))
+
+    def lines(self) -> list[str]:
+        """Return it as Python shows it, in one or two lines. A file of a work folder has the path that the user knows."""
+        inside = _WORK_FOLDER.sub("", self.path)
+        path = self.path if inside == self.path else origin_of(inside)
+        where = f'  File "{path}", line {self.line}'
+        return [
+            where + (f", in {self.function}" if self.function else ""),
+            *([f"    {_limited(self.code, _CODE_CHARACTERS)}"] if self.code else []),
+        ]
+
+
+def brief(text: str, most: int = LINES) -> str:
+    """Return a short form of the text of an error; one that is short already stays.
+
+    Args:
+        text: Of any length.
+        most: How many lines to return at most.
+    """
+    lines = _limited(text, _READ_CHARACTERS).splitlines()
+    told, sections = _sections(lines)
+    message, frames, cause = _taken_apart(told)
+    rest = [line for frame in shortened(frames) for line in frame]
+    if cause:
+        rest.append(cause)
+    if not frames:
+        rest += _ends_of(sections)
+    rest = rest[: most - 2]
+    few = "\n".join(_few(message, min(_MESSAGE_LINES, most - 1 - len(rest))))
+    shown = _limited(few, _CHARACTERS)
+    result = [*shown.splitlines(), *rest]
+    left = _left_out(lines, "\n".join(result))
+    if left >= _LEAST_LEFT_OUT or shown != few:
+        result.append(f"({left} more lines: in the error's `details`, or here with AKDL_TRACEBACK=full in the environment)")
+    return "\n".join(result)
+
+
+def shortened(frames: Sequence[Frame], most: int = _FRAMES) -> list[list[str]]:
+    """Return the lines of each frame; of many, the first and the last ones."""
+    if len(frames) <= most:
+        return [frame.lines() for frame in frames]
+    left_out = len(frames) - most
+    return [frames[0].lines(), [f"  ... {left_out} more ..."], *(frame.lines() for frame in frames[len(frames) - most + 1 :])]
+
+
+def _sections(lines: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the lines before the first section, and the lines of each section by its title."""
+    told: list[str] = []
+    sections: dict[str, list[str]] = {}
+    into = told
+    for line in lines:
+        found = _SECTION.fullmatch(line)
+        if found:
+            into = sections.setdefault(found.group(1), [])
+        else:
+            into.append(line)
+    return told, sections
+
+
+def _taken_apart(lines: Sequence[str]) -> tuple[list[str], list[Frame], str]:
+    """Return the message, the frames of the user's code, and what another exception said that caused it; "" without one."""
+    begin = next((place for place, line in enumerate(lines) if line.strip() == _TRACEBACK), len(lines))
+    head, in_message = _frames_apart(lines[:begin])
+    chain: list[list[str]] = [[]]
+    for line in lines[begin:]:
+        if _CHAINED.fullmatch(line):
+            chain.append([])
+        else:
+            chain[-1].append(line)
+    raised, traced = _frames_apart(chain[-1])
+    message = _message(head, raised)
+    frames = _users([*traced, *in_message])  # those of a graph lead on to a function inside it
+    cause = ""
+    for link in reversed(chain[:-1]):
+        words, others = _frames_apart(link)
+        frames = frames or _users(others)
+        said = _message(words, [])
+        cause = cause or (f"Caused by: {said[0]}" if said else "")
+    return message, frames, cause
+
+
+def _message(head: Sequence[str], raised: Sequence[str]) -> list[str]:
+    """Return what is said of an error, once: without what TensorFlow and Keras put around it."""
+    message: list[str] = []
+    for line in (line for line in head if line.strip() and not _NOISE.fullmatch(line) and line.strip() != _TRACEBACK):
+        _append(message, line)
+    for line in (line for line in raised if line.strip() and not _NOISE.fullmatch(line) and line.strip() != _TRACEBACK):
+        told = _MODULE.sub("", _NOISE_AT_THE_END.sub("", line).strip())
+        if not any(told in said for said in message):
+            _append(message, told)
+    return message or ["(no message)"]
+
+
+def _append(message: list[str], line: str) -> None:
+    line = _NOISE_AT_THE_END.sub("", line).rstrip()
+    if len(message) == 1 and message[-1].endswith(":"):
+        kind = re.search(r"(\w+): ?$", message[-1])
+        line = line.strip()
+        if kind and line.startswith(f"{kind.group(1)}: "):
+            line = line[len(kind.group(1)) + 2 :]
+        message[-1] += f" {line}"
+    elif line:
+        message.append(line)
+
+
+def _frames_apart(lines: Sequence[str]) -> tuple[list[str], list[Frame]]:
+    """Return the lines that belong to no frame of a traceback, and the frames."""
+    words, frames, place = [], [], 0
+    while place < len(lines):
+        found = _FRAME.fullmatch(lines[place])
+        place += 1
+        if found is None:
+            words.append(lines[place - 1])
+            continue
+        deeper, code = found.group("indent") + " ", ""
+        while place < len(lines) and lines[place].startswith(deeper) and not _FRAME.fullmatch(lines[place]):
+            code = code or ("" if _MARKS.fullmatch(lines[place]) else lines[place].strip())
+            place += 1
+        frames.append(Frame(found.group("path"), int(found.group("line")), found.group("function") or "", code))
+    return words, frames
+
+
+def _users(frames: Iterable[Frame]) -> list[Frame]:
+    """Return the frames of the user's code, each line once: graphs of TensorFlow repeat them for each of their nodes."""
+    result: dict[tuple[str, int | None, str], Frame] = {}
+    for frame in frames:
+        if frame.is_the_users:
+            place = (frame.path, frame.line, frame.function)
+            result[place] = result.get(place) or frame
+    return list(result.values())
+
+
+def _ends_of(sections: dict[str, list[str]]) -> list[str]:
+    """Return the end of each section; of stacks, the calls of the user's code, the last one first."""
+    result: list[str] = []
+    for title, lines in sections.items():
+        _, frames = _frames_apart(lines)
+        shown = [frame.lines()[0] for frame in _users(frames)] if frames else []
+        shown = shown[:_TAIL_LINES] or [line for line in lines if line.strip()][-_TAIL_LINES:]
+        if shown:
+            result += [f"{title}:", *(line if line.startswith(" ") else f"  {line}" for line in shown)]
+    return result
+
+
+def _left_out(lines: Sequence[str], shown: str) -> int:
+    """Return how many lines are not shown, as far as they say something."""
+    said = (line for line in lines if line.strip() != _TRACEBACK and not _MARKS.fullmatch(line))
+    return sum(1 for line in said if not (_FRAME.fullmatch(line) or _SECTION.fullmatch(line)) and line.strip() not in shown)
+
+
+def _few(message: Sequence[str], most: int) -> list[str]:
+    """Return some lines of a message, the last one among them."""
+    if len(message) <= most:
+        return list(message)
+    return [*message[: most - 1], message[-1]] if most > 1 else [message[0]]
+
+
+def _limited(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    begin = most * 2 // 3
+    return f"{text[:begin]} ... ({len(text) - most} characters left out) ... {text[begin - most :]}"

@@ -1,0 +1,1 @@
+"""Folders on a host: where they are made, and how leftovers are removed."""

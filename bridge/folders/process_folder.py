@@ -1,0 +1,177 @@
+"""The folder in which the tasks of one host find the process that serves their model.
+
+The process holds the reading end of a named pipe in it, every task holds a writing end: when the last task has closed its end
+or died, even by SIGKILL, the process reads the end of the pipe and exits. Nobody has to know who comes first or goes last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import threading
+from collections.abc import Callable, Collection
+
+import psutil
+
+from akdl.folders import shared_folder
+from akdl.wire.service import ADDRESS_FILE
+from bridge.folders.sweep import PIPE, has_process, model_place, remove_unused, sweep
+from bridge.host.socket_path import address_of
+
+_LAST_BYTES = 8000
+_PROCESS_FILE = "process"
+
+
+class ProcessFolder:
+    """The folder of one process. Folders that nobody needs any more are removed first.
+
+    Args:
+        group: Name of the operator in its job, which its tasks on this host have in common.
+    """
+
+    def __init__(self, group: str) -> None:
+        sweep()
+        self.path = os.path.join(model_place(), group)
+        self.log = os.path.join(self.path, "log")
+        """What the process prints."""
+        self._group = group
+
+    def join(self, start: Callable[[int], None]) -> int:
+        """Return a writing end of the pipe of a process that runs, for `leave`.
+
+        Args:
+            start: Starts the process if none runs, with the reading end of the pipe.
+        """
+        with shared_folder.locked(self.path):
+            writing = self._opened(start)
+        with _lock:
+            _held.setdefault(self._group, []).append(writing)
+        return writing
+
+    def leave(self, pipe: int) -> None:
+        """Close a writing end of the pipe. Safe to call twice, and after `release`."""
+        with _lock:
+            held = _held.get(self._group, [])
+            if pipe not in held:
+                return
+            held.remove(pipe)
+        os.close(pipe)
+
+    def has_process(self) -> bool:
+        """Return whether a process runs, which reads the pipe."""
+        return has_process(self.path)
+
+    @property
+    def socket(self) -> str | None:
+        """Address of the unix socket where the process listens; None where the folder's path is too long for one."""
+        return address_of(os.path.join(self.path, "model.sock"))
+
+    @property
+    def address(self) -> str | None:
+        """Where the process listens; None while it has not said so."""
+        if self.socket is not None:
+            return self.socket
+        try:
+            with open(self._address_file, encoding="ascii") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def forget_address(self) -> None:
+        """Remove the address of an earlier process."""
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self._address_file)
+
+    def last_lines(self) -> str:
+        """Return the end of what the process has printed.
+
+        Raises:
+            OSError: The folder is gone.
+        """
+        with open(self.log, "rb") as file:
+            file.seek(max(0, os.path.getsize(self.log) - _LAST_BYTES))
+            return file.read().decode("utf-8", "replace")
+
+    def remove(self) -> None:
+        """Remove the folder of a process that has ended, unless others begin anew in it."""
+        remove_unused(self.path)
+
+    def empty(self) -> None:
+        """Remove the folder in `start` when that fails: with its lock held."""
+        shared_folder.remove(self.path)
+
+    @property
+    def _address_file(self) -> str:
+        """Where the process writes its address when it cannot have a unix socket."""
+        return os.path.join(self.path, ADDRESS_FILE)
+
+    def _opened(self, start: Callable[[int], None]) -> int:
+        pipe = os.path.join(self.path, PIPE)
+        with contextlib.suppress(FileExistsError):
+            os.mkfifo(pipe, 0o600)
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # nobody reads: there is no process
+                raise
+        reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        writing = os.open(pipe, os.O_WRONLY)
+        try:
+            os.set_blocking(reading, True)
+            start(reading)
+        except BaseException:
+            os.close(writing)
+            raise
+        finally:
+            os.close(reading)
+        return writing
+
+
+def release(groups: Collection[str]) -> None:
+    """Let go of all processes of these groups that tasks in this Python process hold; for the end of their job."""
+    with _lock:
+        pipes = [pipe for group in groups for pipe in _held.pop(group, [])]
+    for pipe in pipes:
+        os.close(pipe)
+    for group in groups:
+        kill_stopped(os.path.join(model_place(), group))
+
+
+def note_process(folder: str, pid: int) -> None:
+    """Write down which process serves the model in a folder, for the tasks that find it there."""
+    with contextlib.suppress(psutil.Error):  # it has ended at once, which shows elsewhere
+        started = psutil.Process(pid).create_time()
+        with open(os.path.join(folder, _PROCESS_FILE), "w", encoding="ascii") as file:
+            file.write(f"{pid} {started!r}")
+
+
+def kill_stopped(folder: str) -> None:
+    """Kill the process of a folder if somebody has stopped it: it would not see that nobody needs it any more."""
+    process = process_of(folder)
+    with contextlib.suppress(psutil.Error):
+        if process is not None and process.status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP):
+            kill(process)
+
+
+def process_of(folder: str) -> psutil.Process | None:
+    """Return the process of a folder; None when it has ended, though its number may live on in another one."""
+    try:
+        with open(os.path.join(folder, _PROCESS_FILE), encoding="ascii") as file:
+            pid, started = file.read().split()
+        process = psutil.Process(int(pid))
+        return process if repr(process.create_time()) == started else None
+    except (OSError, ValueError, psutil.Error):
+        return None
+
+
+def kill(process: psutil.Process) -> None:
+    """Kill a process and its group, which it leads."""
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+_held: dict[str, list[int]] = {}
+"""Group to the writing ends of tasks in this Python process."""
+_lock = threading.Lock()

@@ -1,0 +1,37 @@
+"""The folder of this program for files that wait to be used by its jobs."""
+
+from __future__ import annotations
+
+import functools
+import os
+
+from akdl.folders.owned_folder import OwnedFolder
+from akdl.storage.files import sha256_of
+from bridge.folders.sweep import sweep
+
+
+@functools.cache
+def program_folder() -> str:
+    """Return the folder; it goes when the program ends."""
+    sweep()
+    folder = OwnedFolder("akdl_packed_")
+    folder.remove_at_exit()
+    return folder.path
+
+
+def named_by_content(path: str, kind: str) -> tuple[str, str]:
+    """Return a path of a file that no other content has, as `bridge.host.shipped` wants it, and the file's SHA-256.
+
+    Args:
+        path: The file. What is in the program's folder is moved, others get a link.
+        kind: Start of the name.
+    """
+    sha256 = sha256_of(path)
+    named = os.path.join(program_folder(), f"akdl_{kind}_{sha256[:32]}")
+    if path.startswith(program_folder() + os.sep):
+        os.replace(path, named)
+    elif not os.path.lexists(named) or os.path.realpath(named) != os.path.realpath(path):
+        link = f"{named}.new"
+        os.symlink(os.path.abspath(path), link)
+        os.replace(link, named)
+    return named, sha256

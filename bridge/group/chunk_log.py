@@ -1,0 +1,112 @@
+"""The chunks of the extra inputs on the disk of member 0, for the members of other hosts that fetch them.
+
+They come once, and each of these members reads them at its own pace. So they lie in a file, which one thread appends to while
+others read it from its beginning. Memory holds none of them.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from akdl.folders.disk_room import write_at
+from akdl.wire import Chunk, EndOfInput
+from akdl.wire.serialized import serialized_chunk
+
+_HEAD = struct.Struct("<Q")  # bytes of the message that follows
+_LOOK_AGAIN_S = 0.5  # how soon a reader that waits notices that it is not wanted any more
+
+
+class Spool:
+    """Messages `Chunk`, serialized; the last one is an end mark with the number of all rows and the checksum of all columns.
+
+    Args:
+        path: Of the file, in a folder of this user alone.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._changed = threading.Condition()
+        self._size = 0
+        self._rows = 0
+        self._checksum = 0
+        self._is_complete = False
+        self._is_closed = False
+
+    def append(self, rows: int, columns: bytes, extra_input: int) -> None:
+        """Add a chunk.
+
+        Args:
+            rows: How many rows it has.
+            columns: A serialized message `Rows` of them.
+            extra_input: Number of its input, from 1.
+
+        Raises:
+            OSError: There is no room for it.
+        """
+        self._rows, self._checksum = self._rows + rows, zlib.crc32(columns, self._checksum)
+        self._write(serialized_chunk(rows, extra_input, columns))
+
+    def end(self) -> None:
+        """Add the end mark: there will be no more chunks. Safe to call twice."""
+        if not self._is_complete:
+            self._write(Chunk(end=EndOfInput(rows=self._rows, checksum=self._checksum)).SerializeToString(), is_last=True)
+
+    def read(self, start: int, is_wanted: Callable[[], bool]) -> Iterator[bytes]:
+        """Yield the messages as they come, until the end mark; without it, when the spool is closed or nobody wants them.
+
+        Args:
+            start: How many chunks to leave out.
+            is_wanted: Whether to wait for more; asked while there are none.
+        """
+        place, number = 0, 0
+        with suppress(FileNotFoundError), self._opened(is_wanted) as file:  # it may just have been removed
+            while self._wait_for_more(place, is_wanted):
+                (size,) = _HEAD.unpack(_read(file.fileno(), place, _HEAD.size))
+                if number >= start:
+                    yield _read(file.fileno(), place + _HEAD.size, size)
+                place, number = place + _HEAD.size + size, number + 1
+
+    def close(self) -> None:
+        """End all readers and remove the file. Safe to call twice."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+            with suppress(FileNotFoundError):
+                os.remove(self._path)
+
+    def _write(self, message: bytes, is_last: bool = False) -> None:
+        write_at(self._path, self._size, _HEAD.pack(len(message)))
+        write_at(self._path, self._size + _HEAD.size, message)
+        with self._changed:
+            self._size += _HEAD.size + len(message)
+            self._is_complete = is_last
+            self._changed.notify_all()
+
+    def _opened(self, is_wanted: Callable[[], bool]) -> io.FileIO:
+        self._wait_for_more(0, is_wanted)  # the first chunk makes the file
+        return open(self._path, "rb", buffering=0)
+
+    def _wait_for_more(self, place: int, is_wanted: Callable[[], bool]) -> bool:
+        """Wait until there is something from this place on; return whether there is."""
+        with self._changed:
+            while self._size <= place:
+                if self._is_closed or self._is_complete or not is_wanted():
+                    return False
+                self._changed.wait(_LOOK_AGAIN_S)
+            return not self._is_closed
+
+
+def _read(fd: int, place: int, size: int) -> bytes:
+    data = os.pread(fd, size, place)
+    while len(data) < size:  # the system reads at most 2 GB at once
+        more = os.pread(fd, size - len(data), place + len(data))
+        if not more:
+            raise EOFError(f"the spool ends before {place + size}")
+        data += more
+    return data

@@ -1,0 +1,54 @@
+"""Files of the user's that Python would import in place of our packages."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable
+
+from bridge.exceptions import ConfigurationError
+
+# A module of each package that no file of somebody else's has by chance.
+_OURS = {"akdl": "akdl/wire/__init__.py", "bridge": "bridge/settings.py", "operators": "operators/errors/shadowed_packages.py"}
+
+
+def hides(entry: str) -> dict[str, str]:
+    """Return the files at an entry of Python's path that have the name of one of our packages, by that name.
+
+    Args:
+        entry: A folder, or a zip file, such as a wheel. Another file stands for the folder that has it alone.
+    """
+    if zipfile.is_zipfile(entry):
+        with zipfile.ZipFile(entry) as archive:
+            names = frozenset(archive.namelist())
+        return _found(entry, names.__contains__)
+    if os.path.isfile(entry):
+        return _found(os.path.dirname(entry), os.path.basename(entry).__eq__)
+    return _found(entry, lambda path: os.path.isfile(os.path.join(entry, path)))
+
+
+def refuse_hiding(option: str, entries: str) -> None:
+    """Refuse files that travel with a job and would hide our packages from Flink's Python workers.
+
+    Args:
+        option: Where they are named, for the error.
+        entries: Their paths, with commas between them.
+
+    Raises:
+        ConfigurationError: There is one.
+    """
+    for entry in filter(None, entries.split(",")):
+        for package, path in hides(entry).items():
+            raise ConfigurationError(
+                f"{option}: {path} would travel with the job and hide the package {package!r} from Flink's Python workers: "
+                "give it another name, or leave it out"
+            )
+
+
+def _found(place: str, has: Callable[[str], bool]) -> dict[str, str]:
+    result = {}
+    for package, own in _OURS.items():
+        found = next((path for path in (f"{package}/__init__.py", f"{package}.py") if has(path)), None)
+        if found is not None and not has(own):
+            result[package] = os.path.join(place, found)
+    return result

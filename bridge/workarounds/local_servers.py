@@ -1,0 +1,180 @@
+"""The servers of local jobs, in this program and in its JVM: they answer this program alone.
+
+Defects of PyFlink, Beam and Flink, which listen for the whole network and ask for no token:
+
+- The pool of workers inside this program, `BeamFnLoopbackWorkerPoolServicer` of
+  pyflink/fn_execution/beam/beam_worker_pool_service.py, listens on `[::]:0` from the first environment on, twice for each. A
+  caller changes the program's variables, path and folder, and names an address from which functions are unpickled. Ticket to
+  file with Flink, component API / Python: "Loopback worker pool listens on all interfaces and authenticates nobody: any host
+  runs code in a local PyFlink program. Listen on a unix socket in a folder of mode 0700, or on 127.0.0.1 and check a token in
+  `params`." Here it is a unix socket.
+- Beam's servers in the JVM, `InetSocketAddressServerFactory` of beam/sdks/java/fn-execution `ServerFactory`, take the port of
+  the loopback address that they were given and drop the address: `NettyServerBuilder.forPort`. Any host reads any file of the
+  user (`ArtifactRetrievalService.GetArtifact` with a path), rows and functions, and can take the place of a worker. Ticket to
+  file with Beam, component java-fn-execution: "createServer binds the wildcard address: use `forAddress(socket)`; and
+  GetArtifact should refuse files that no environment of the job has named." Here they ask for a token, TokenCalls.java.
+  TaskManagers of a cluster have these servers too; there it is for the cluster's operator to close them to other hosts.
+- The mini cluster's REST endpoint listens on all interfaces, and `POST /jars/upload` and `POST /jobs` run code. Ticket to file
+  with Flink, component Runtime / REST: "A local environment needs no REST endpoint unless rest.port is set." Here it is on
+  loopback, and speaks TLS with a keystore without a key, so that nobody can connect. The blob server and the sockets of
+  `collect` are on loopback too.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import gc
+import hashlib
+import importlib.resources
+import logging
+import os
+import secrets
+import tempfile
+import threading
+from typing import Any
+
+from akdl.folders.owned_folder import OwnedFolder
+from akdl.wire.token import TOKEN
+from bridge.folders.program_folder import program_folder
+from bridge.host.socket_path import address_of
+
+logger = logging.getLogger(__name__)
+
+_ADDRESS = "python.loopback-server.address"
+_ON_LOOPBACK = ("rest.bind-address", "jobmanager.bind-host", "taskmanager.bind-host")
+_WEB_UI = ("rest.port", "rest.bind-port", "security.ssl.rest.enabled", "security.ssl.enabled")
+_PASSWORD = "no key"
+_lock = threading.RLock()
+
+
+def close_servers(table_env: Any) -> None:
+    """Close the servers of an environment's local jobs to all but this program. Safe to call twice.
+
+    Jobs that run already keep what they have; what they leave open is closed when they end.
+    """
+    from pyflink.util.java_utils import get_j_env_configuration, is_local_deployment
+
+    if hasattr(table_env, "_akdl_closed"):
+        return
+    table_env._akdl_closed = True
+    of_stream = get_j_env_configuration(table_env._get_j_env())
+    if not is_local_deployment(of_stream):
+        return
+    of_table = table_env.get_config()
+    settings = {_ADDRESS: listen_in_private()}
+    chosen = [key for key in (*_WEB_UI, *_ON_LOOPBACK) if of_table.get(key, "")]
+    settings.update({key: "localhost" for key in _ON_LOOPBACK if key not in chosen})
+    if not set(chosen) & set(_WEB_UI):
+        settings.update(_rest_for_nobody())
+    for key, value in settings.items():
+        of_stream.setString(key, value)
+        of_table.set(key, value)
+
+
+def listen_in_private() -> str:
+    """Let PyFlink's pool of workers listen for this program alone, and Beam's servers; return the address of the pool."""
+    with _lock:
+        return _listen_in_private()
+
+
+@functools.cache
+def _listen_in_private() -> str:
+    import grpc
+    from apache_beam.portability.api import beam_fn_api_pb2_grpc
+    from apache_beam.utils import thread_pool_executor
+    from pyflink.fn_execution.beam.beam_worker_pool_service import BeamFnLoopbackWorkerPoolServicer as Pool
+
+    if Pool._instance is not None:
+        _stop_earlier_servers()
+    server = grpc.server(thread_pool_executor.shared_unbounded_instance())  # type: ignore[no-untyped-call]
+    address = _private_address()
+    server.add_insecure_port(address)
+    beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(Pool(), server)  # type: ignore[no-untyped-call]
+    server.start()
+    atexit.register(_stop_in, os.getpid(), server)
+    Pool.start = lambda pool: address
+    # PyFlink's tests start workers as processes, which do not have our token.
+    if os.environ.get("_python_worker_execution_mode") != "process":
+        _ask_for_token()
+    return address
+
+
+def _stop_in(pid: int, server: Any) -> None:
+    if os.getpid() == pid:  # a forked process ends earlier, and would remove the socket
+        server.stop(1)
+
+
+def _private_address() -> str:
+    """Return the address of a unix socket in a new folder of this user's."""
+    for place in (tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp", "/dev/shm"):
+        address = address_of(os.path.join(place, "akdl_local_000000000000", "pool"))
+        if address is not None and os.access(place, os.W_OK | os.X_OK):
+            folder = OwnedFolder("akdl_local_", place)
+            folder.remove_at_exit()
+            return f"unix:{folder.path}/pool"
+    raise OSError("no folder for a unix socket: set TMPDIR to a folder with a path of at most 70 ASCII characters")
+
+
+def _stop_earlier_servers() -> None:
+    """Let the servers of PyFlink's pool that were there before us take no more calls; those under way are the jobs'."""
+    from types import SimpleNamespace
+
+    call = SimpleNamespace(
+        method="/org.apache.beam.model.fn_execution.v1.BeamFnExternalWorkerPool/StartWorker", invocation_metadata=()
+    )
+    for server in gc.get_objects():
+        if type(server).__module__ != "grpc._server" or type(server).__name__ != "_Server":
+            continue
+        if any(handler.service(call) is not None for handler in server._state.generic_handlers):
+            logger.info(
+                "an environment was made before akdl: until now any host could run code in this program; see docs/clusters.md"
+            )
+            # A daemon, so that the thread that waits for the calls, which it starts, is one too.
+            threading.Thread(target=server.stop, args=(threading.TIMEOUT_MAX,), daemon=True).start()
+
+
+def _ask_for_token() -> None:
+    """Let Beam's servers in the JVM ask for a token, and Beam's workers in this program send it."""
+    import grpc
+    from apache_beam.runners.worker.channel_factory import GRPCChannelFactory
+    from apache_beam.runners.worker.worker_id_interceptor import WorkerIdInterceptor, _ClientCallDetails
+    from pyflink.fn_execution.beam import beam_worker_pool_service
+    from pyflink.java_gateway import get_gateway
+
+    token = secrets.token_urlsafe(32)
+    jvm = get_gateway().jvm
+    name = "TokenCalls"
+    text = (importlib.resources.files(__package__) / f"{name}.java").read_text(encoding="utf-8")
+    loader = jvm.Thread.currentThread().getContextClassLoader()
+    jvm.org.apache.flink.table.runtime.generated.CompileUtils.compile(loader, name, text).newInstance().ask(token)
+
+    class SendsToken(WorkerIdInterceptor):
+        def _intercept(self, continuation: Any, details: Any, request: Any) -> Any:
+            sent = _ClientCallDetails(
+                details.method, details.timeout, [*(details.metadata or ()), (TOKEN, token)], details.credentials
+            )
+            return continuation(sent, request)
+
+    connect, stub = GRPCChannelFactory.insecure_channel, beam_worker_pool_service.ProvisionServiceStub
+    GRPCChannelFactory.insecure_channel = staticmethod(  # type: ignore[method-assign]
+        lambda target, options=None: grpc.intercept_channel(connect(target, options), SendsToken())  # type: ignore[no-untyped-call]
+    )
+    beam_worker_pool_service.ProvisionServiceStub = lambda channel: stub(grpc.intercept_channel(channel, SendsToken()))
+
+
+@functools.cache
+def _rest_for_nobody() -> dict[str, str]:
+    """Return the settings of a REST endpoint to which nobody can connect, as its keystore holds no key."""
+    path = os.path.join(program_folder(), "no_key.jks")
+    empty = bytes.fromhex("feedfeed 00000002 00000000")  # Java's format JKS: magic number, version, number of entries
+    with open(path, "wb") as keystore:
+        keystore.write(empty + hashlib.sha1(_PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + empty).digest())
+    of_rest = {
+        "enabled": "true",
+        "keystore": path,
+        "keystore-type": "JKS",
+        "keystore-password": _PASSWORD,
+        "key-password": _PASSWORD,
+    }
+    return {f"security.ssl.rest.{key}": value for key, value in of_rest.items()}

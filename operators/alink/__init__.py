@@ -1,0 +1,1 @@
+"""Formats, settings and names that exist for programs written for Alink."""

@@ -1,0 +1,218 @@
+"""Cells of .ak files: the bytes that Flink's serializers make of Java's objects, big-endian. Pure."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import struct
+import sys
+from array import array
+from collections.abc import Callable, Iterable
+from typing import Any, Union
+
+from akdl.wire.column_type import Kind
+from operators.alink.java_times import JavaClock
+
+Record = Union[bytes, bytearray]
+Reader = Callable[[Record, int], tuple[Any, int]]
+
+_EPOCH = datetime.datetime(1970, 1, 1)
+_MS = datetime.timedelta(milliseconds=1)
+_NUMBERS = {
+    Kind.BOOLEAN: "?", Kind.TINYINT: "b", Kind.SMALLINT: "h", Kind.INT: "i", Kind.BIGINT: "q", Kind.FLOAT: "f",
+    Kind.DOUBLE: "d",
+}  # fmt: skip
+_SMALL = (None, 0, 1, 10)  # what a length of 0 to 3 stands for where a whole number is expected
+MOST_DIGITS = 38  # of a DECIMAL of Flink
+_MOST_NUMBER_BYTES = 64  # of a decimal; 38 digits take 16
+_DENSE_VECTOR = struct.Struct(">bbi")  # flags of Flink: no subclass, a field that is not null; its length
+UNREADABLE = (struct.error, IndexError, ValueError, OverflowError)
+
+
+def cell_reader(kind: Kind, clock: JavaClock | None) -> Reader:
+    """Return a function from a record and a place in it to a cell and the place behind it; it raises one of `UNREADABLE`.
+
+    Args:
+        kind: Of the column.
+        clock: That of the time zone in which times were written; None for the form of our own earlier files.
+    """
+    if kind in _NUMBERS:
+        return _number_reader(struct.Struct(">" + _NUMBERS[kind]))
+    if kind is Kind.DECIMAL:
+        return _read_decimal if clock is not None else _read_earlier_decimal
+    local = _utc if clock is None else clock.local
+    if kind is Kind.DATE:
+        return lambda record, place: (local(*_LONG.unpack_from(record, place)).date(), place + 8)
+    if kind is Kind.TIME:
+        return lambda record, place: (local(*_LONG.unpack_from(record, place)).time(), place + 8)
+    if kind is Kind.TIMESTAMP:
+        return lambda record, place: (_timestamp(local, *_TIMESTAMP.unpack_from(record, place)), place + 12)
+    return read_string if kind is Kind.STRING else _read_bytes
+
+
+def read_dense_vector(record: Record, place: int) -> tuple[str | None, int]:
+    """Read a DENSE_VECTOR as text, such as "0.5 1.0"."""
+    if record[place] == 1:  # Flink's flag for null
+        return None, place + 1
+    flag, absent, length = _DENSE_VECTOR.unpack_from(record, place)
+    if (flag, absent) != (2, 0) or not 0 <= length <= len(record) // 8:
+        raise ValueError("these are not the bytes of a dense vector")
+    numbers = struct.Struct(f">{length}d")
+    place += _DENSE_VECTOR.size
+    return " ".join(map(repr, numbers.unpack_from(record, place))), place + numbers.size
+
+
+def cell_writer(kind: Kind, clock: JavaClock) -> Callable[[Any], bytes]:
+    """Return a function from a cell to its bytes, which raises a ValueError for a time that the clock does not show."""
+    if kind in _NUMBERS:
+        return struct.Struct(">" + _NUMBERS[kind]).pack
+
+    def write_time(cell: datetime.time) -> bytes:
+        if cell.microsecond % 1000:
+            raise ValueError(f"{cell} has microseconds, and .ak files keep milliseconds of a TIME")
+        return _LONG.pack(clock.milliseconds(datetime.datetime.combine(_EPOCH, cell)))
+
+    def write_timestamp(cell: datetime.datetime) -> bytes:
+        whole = cell.replace(microsecond=cell.microsecond // 1000 * 1000)
+        return _TIMESTAMP.pack(clock.milliseconds(whole), cell.microsecond * 1000)
+
+    writers: dict[Kind, Callable[[Any], bytes]] = {
+        Kind.STRING: write_string,
+        Kind.BYTES: lambda cell: _INT.pack(len(cell)) + bytes(cell),
+        Kind.DECIMAL: _write_decimal,
+        Kind.DATE: lambda cell: _LONG.pack(clock.milliseconds_of_date(cell)),
+        Kind.TIME: write_time,
+        Kind.TIMESTAMP: write_timestamp,
+    }
+    return writers[kind]
+
+
+def digits_of(numbers: Iterable[decimal.Decimal]) -> tuple[int, int]:
+    """Return how many digits before and behind the point hold all numbers."""
+    whole = behind = 0
+    for number in numbers:
+        if number:
+            _, digits, exponent = number.as_tuple()
+            zeros = next(place for place, digit in enumerate(reversed(digits)) if digit)
+            whole, behind = max(whole, len(digits) + int(exponent)), max(behind, -zeros - int(exponent))
+    return whole, behind
+
+
+_INT, _LONG, _TIMESTAMP = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">qi")
+
+
+def _number_reader(form: struct.Struct) -> Reader:
+    return lambda record, place: (form.unpack_from(record, place)[0], place + form.size)
+
+
+def _utc(milliseconds: int) -> datetime.datetime:
+    return _EPOCH + milliseconds * _MS
+
+
+def _timestamp(local: Callable[[int], datetime.datetime], milliseconds: int, nanoseconds: int) -> datetime.datetime:
+    if not 0 <= nanoseconds < 1_000_000_000 or nanoseconds // 1_000_000 != milliseconds % 1000:
+        raise ValueError("these are not the bytes of a TIMESTAMP")
+    if nanoseconds % 1000:
+        raise ValueError(f"a TIMESTAMP with {nanoseconds} nanoseconds; at most TIMESTAMP(6) can be read")
+    return local(milliseconds).replace(microsecond=nanoseconds // 1000)
+
+
+def read_string(record: Record, place: int) -> tuple[str | None, int]:
+    """Read UTF-16, each unit and first the number of units in groups of seven bits."""
+    length, place = _read_varint(record, place)
+    if not length:
+        return None, place
+    end = place + length - 1
+    try:
+        text = str(memoryview(record)[place:end], "ascii")
+    except UnicodeDecodeError:
+        units = array("H")
+        for _ in range(length - 1):
+            unit, place = _read_varint(record, place)
+            units.append(unit)
+        return str(units, f"utf-16-{sys.byteorder[0]}e"), place
+    if len(text) < length - 1:
+        raise ValueError("the record ends inside a string")
+    return text, end
+
+
+def write_string(cell: Any) -> bytes:
+    """Write text, see `read_string`."""
+    text = str(cell)
+    head = _varint(len(text) + 1)
+    if text.isascii():
+        return head + text.encode("ascii")
+    units = array("H", text.encode(f"utf-16-{sys.byteorder[0]}e", "surrogatepass"))
+    return _varint(len(units) + 1) + b"".join(map(_varint, units))
+
+
+def _read_varint(record: Record, place: int) -> tuple[int, int]:
+    number = shift = 0
+    while record[place] >= 0x80:
+        number |= (record[place] & 0x7F) << shift
+        shift, place = shift + 7, place + 1
+        if shift > 28:
+            raise ValueError("a number of more than five bytes")
+    return number | record[place] << shift, place + 1
+
+
+def _varint(number: int) -> bytes:
+    octets = bytearray()
+    while number >= 0x80:
+        octets.append(number & 0x7F | 0x80)
+        number >>= 7
+    octets.append(number)
+    return bytes(octets)
+
+
+def _read_bytes(record: Record, place: int) -> tuple[bytes, int]:
+    (length,) = _INT.unpack_from(record, place)
+    end = place + 4 + length
+    if length < 0 or end > len(record):
+        raise ValueError("the record ends inside bytes")
+    return bytes(record[place + 4 : end]), end
+
+
+def _read_whole(record: Record, place: int) -> tuple[int | None, int]:
+    """Read a whole number of any size: its bytes with a length that is four too large, or a length that stands for it."""
+    (length,) = _INT.unpack_from(record, place)
+    place += 4
+    if 0 <= length < 4:
+        return _SMALL[length], place
+    end = place + length - 4
+    if length < 0 or end > len(record):
+        raise ValueError("the record ends inside a DECIMAL")
+    if end - place > _MOST_NUMBER_BYTES:
+        raise ValueError(f"a DECIMAL of {end - place} bytes; at most 38 digits can be read")
+    return int.from_bytes(record[place:end], "big", signed=True), end
+
+
+def _read_decimal(record: Record, place: int) -> tuple[decimal.Decimal | None, int]:
+    number, place = _read_whole(record, place)
+    if number is None:
+        return None, place
+    (scale,) = _INT.unpack_from(record, place)
+    return _decimal(number, scale), place + 4
+
+
+def _read_earlier_decimal(record: Record, place: int) -> tuple[decimal.Decimal | None, int]:
+    small = record[place + 3] < 4 and not any(record[place : place + 3])
+    if not small:
+        return _read_decimal(record, place)
+    number, place = _read_whole(record, place)
+    return (None if number is None else decimal.Decimal(number)), place
+
+
+def _decimal(number: int, scale: int) -> decimal.Decimal:
+    """Return a number without Python's limit of 28 digits."""
+    return decimal.Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
+
+
+def _write_decimal(cell: decimal.Decimal) -> bytes:
+    sign, digits, exponent = cell.as_tuple()
+    number = int("".join(map(str, digits))) * (-1 if sign else 1)
+    scale = _INT.pack(-int(exponent))
+    if number in (0, 1, 10):
+        return _INT.pack(_SMALL.index(number)) + scale
+    octets = number.to_bytes((8 + (number + (number < 0)).bit_length()) // 8, "big", signed=True)
+    return _INT.pack(len(octets) + 4) + octets + scale

@@ -1,0 +1,260 @@
+"""Alink's .ak files: rows with their schema in one zip file. Pure, but for the file itself.
+
+`alink_meta.json` holds the schema. The other entry holds "ALK" and then, for each row, its length and the row. A length has
+three bytes, or three of 255 and four more. A row begins with one bit for each column that says whether it is null, most
+significant bit first. The cells that are not null follow, see `operators.alink.ak_cells`.
+
+Files of our earlier versions have two further bits in front of a row, no scale behind the decimals 0, 1 and 10, and times in
+UTC. Spaces in their `alink_meta.json` tell them from Alink's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zipfile
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
+from typing import IO, Any, NamedTuple
+
+from akdl.storage.archive import ArchiveError, Counter, Limits, check_directory, damage_is_named
+from akdl.wire.column_type import Kind, parse_type
+from bridge.exceptions import ConfigurationError, SchemaError
+from bridge.schema import Column, Schema
+from operators.alink.ak_cells import UNREADABLE, Reader, Record, cell_reader, cell_writer, read_dense_vector
+from operators.alink.java_times import JavaClock
+
+META = "alink_meta.json"
+_DATA = "data"
+_MAGIC = b"ALK"
+_BEGIN_OF_EARLIER = '{"fileFormat": "binary", '
+_LONG = 0xFFFFFF  # in place of the length of a row that has so many bytes or more
+_MOST_BYTES = 2**31 - 1
+_PIECE_BYTES = 1 << 20
+_FREE_BYTES = 256 << 20  # see `Limits`; rows are kept in memory, where the content of archives is not
+_CELL_BYTES = 40  # of a Python object, about
+
+# Alink's names of types, for its readers.
+_NAMES = {
+    Kind.BOOLEAN: "BOOLEAN", Kind.TINYINT: "TINYINT", Kind.SMALLINT: "SMALLINT", Kind.INT: "INT", Kind.BIGINT: "BIGINT",
+    Kind.FLOAT: "FLOAT", Kind.DOUBLE: "DOUBLE", Kind.STRING: "STRING", Kind.BYTES: "VARBINARY", Kind.DECIMAL: "DECIMAL",
+    Kind.DATE: "DATE", Kind.TIME: "TIME", Kind.TIMESTAMP: "TIMESTAMP",
+}  # fmt: skip
+_LARGEST = {Kind.DECIMAL: "DECIMAL(38, 18)", Kind.TIME: "TIME(3)", Kind.TIMESTAMP: "TIMESTAMP(6)"}  # files have no digits
+_DENSE_VECTOR = "DENSE_VECTOR"
+_COMMA = re.compile(r",(?![^<(]*[>)])")
+_UNNAMEABLE = re.compile(r"[\s,()<>`]")
+_FAMILY = re.compile(r"(VECTOR|TENSOR|MTABLE)$")
+
+
+class _Meta(NamedTuple):
+    schema: Schema
+    vectors: frozenset[str]
+    is_earlier: bool
+
+
+def is_ak_file(path: str) -> bool:
+    """Whether a path is that of an .ak file."""
+    if not os.path.isfile(path) or not zipfile.is_zipfile(path):
+        return False
+    try:
+        with damage_is_named(), zipfile.ZipFile(path) as file:
+            return META in file.namelist()
+    except ArchiveError:
+        return False
+
+
+def read_schema(path: str) -> Schema:
+    """Return the columns of a file.
+
+    Raises:
+        ConfigurationError: It is no .ak file, or has a column of a type that is not supported.
+    """
+    return _read_meta(path).schema
+
+
+def read_rows(path: str, zone: tzinfo | None = None) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a file.
+
+    Args:
+        path: Of the file.
+        zone: The time zone of the program that has written it, for DATE, TIME and TIMESTAMP; None for that of this program.
+
+    Raises:
+        ConfigurationError: It is no .ak file, a damaged one, or one with a cell that cannot be read exactly.
+    """
+    try:
+        with damage_is_named():
+            yield from _rows(path, _read_meta(path), zone)
+    except ArchiveError as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+
+
+class AkWriter:
+    """Writes rows into a file.
+
+    Args:
+        file: Opened for writing.
+        schema: The columns.
+        zone: The time zone of the programs that read it, for DATE, TIME and TIMESTAMP; None for that of this program.
+
+    Raises:
+        ConfigurationError: A column of a type that such files do not have.
+    """
+
+    def __init__(self, file: IO[bytes], schema: Schema, zone: tzinfo | None = None) -> None:
+        for column in schema:
+            if column.type.is_array or column.type.kind not in _NAMES:
+                raise ConfigurationError(
+                    f"an .ak file: the column {column.name!r} has the type {column.type.sql}, which is not supported in .ak "
+                    "files: CAST it to STRING, or toVector makes a vector of an ARRAY"
+                )
+            if not column.name or _UNNAMEABLE.search(column.name):
+                raise ConfigurationError(
+                    f"an .ak file: the column {column.name!r}: names have no spaces, commas, brackets and back-quotes in .ak "
+                    "files: alias renames columns"
+                )
+        self._schema = schema
+        clock = JavaClock(zone)
+        self._writers = [cell_writer(column.type.kind, clock) for column in schema]
+        self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED)
+        columns = ",".join(f"{column.name} {_NAMES[column.type.kind]}" for column in schema)
+        meta = {"fileFormat": "binary", "schemaStr": columns, "numFiles": 1, "version": "v0.1"}
+        self._zip.writestr(META, json.dumps(meta, separators=(",", ":")))
+        self._data = self._zip.open(_DATA, "w", force_zip64=True)
+        self._data.write(_MAGIC)
+        self._rows = 0
+
+    def write(self, row: Sequence[Any]) -> None:
+        """Write a row.
+
+        Raises:
+            ConfigurationError: It has more than 2 GB, or a time that the time zone does not have.
+        """
+        mask = 0
+        for cell in row:
+            mask = mask << 1 | (cell is None)
+        spare = -len(row) % 8
+        parts = [(mask << spare).to_bytes((len(row) + spare) // 8, "big")]
+        for column, write, cell in zip(self._schema, self._writers, row):
+            if cell is not None:
+                try:
+                    parts.append(write(cell))
+                except ValueError as error:
+                    raise ConfigurationError(
+                        f"an .ak file: row {self._rows}, column {column.name!r}: {error}: CAST the column to STRING, or set "
+                        "timeZone to one that has no summer time, such as UTC"
+                    ) from None
+        record = b"".join(parts)
+        if len(record) > _MOST_BYTES:
+            raise ConfigurationError(f"a row of {len(record)} bytes; .ak files have rows of at most {_MOST_BYTES} bytes")
+        short = len(record) < _LONG
+        length = len(record).to_bytes(3, "big") if short else _LONG.to_bytes(3, "big") + len(record).to_bytes(4, "big")
+        self._data.write(length + record)
+        self._rows += 1
+
+    def close(self) -> None:
+        """Write the end of the file."""
+        self._data.close()
+        self._zip.close()
+
+
+def _read_meta(path: str) -> _Meta:
+    try:
+        with damage_is_named(), zipfile.ZipFile(path) as file, file.open(META) as content:
+            meta = content.read(_PIECE_BYTES).decode("utf-8")
+        text = json.loads(meta)["schemaStr"]
+        parts = [part.strip().split(None, 1) for part in _COMMA.split(text)]
+        columns = [_column(path, name, type_text.strip()) for name, type_text in parts]
+        vectors = {name for name, type_text in parts if type_text.upper().endswith(_DENSE_VECTOR)}
+        return _Meta(Schema(tuple(columns)), frozenset(vectors), meta.startswith(_BEGIN_OF_EARLIER))
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        raise ConfigurationError(f"{path} is no .ak file: {error}") from None
+    except SchemaError as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+
+
+def _column(path: str, name: str, text: str) -> Column:
+    """Return a column of a file.
+
+    Raises:
+        ConfigurationError: Its type cannot be read.
+    """
+    family = _FAMILY.search(text.upper())
+    if text.upper().endswith(_DENSE_VECTOR):
+        return Column(name, parse_type("STRING"))
+    try:
+        found = None if family else parse_type(text)
+    except ValueError:
+        found = None
+    if found is None or found.is_array or found.kind not in _NAMES:
+        operator = f"{'MTable' if family[0] == 'MTABLE' else family[0].title()}SerializeBatchOp" if family else ""
+        remedy = f"behind its {operator}, which makes text of the cells" if family else "without the column, or with text in it"
+        raise ConfigurationError(
+            f"{path}: the column {name!r} has the type {text}, whose bytes only Java reads: let Alink write the file {remedy}"
+        )
+    return Column(name, parse_type(_LARGEST.get(found.kind, found.sql)))
+
+
+def _rows(path: str, meta: _Meta, zone: tzinfo | None) -> Iterator[tuple[Any, ...]]:
+    clock = None if meta.is_earlier else JavaClock(zone)
+    readers = [
+        read_dense_vector if column.name in meta.vectors else cell_reader(column.type.kind, clock) for column in meta.schema
+    ]
+    kind_bits = 2 if meta.is_earlier else 0
+    counter = Counter(Limits.of(os.environ)._replace(free_bytes=_FREE_BYTES), os.path.getsize(path))
+    with zipfile.ZipFile(path) as file:
+        check_directory(file)
+        names = [name for name in file.namelist() if name.lower() != META and not name.endswith("/")]
+        if not names:
+            raise ConfigurationError(f"{path}: it has no entry with rows")
+        for name in names:
+            with file.open(name) as data:
+                if data.read(len(_MAGIC)) != _MAGIC:
+                    raise ConfigurationError(f"{path}: the entry {name} does not begin with {_MAGIC.decode()}")
+                for number, record in enumerate(_records(path, data, meta.is_earlier, counter)):
+                    counter.add_bytes(_CELL_BYTES * (1 + len(readers)))
+                    yield _row(f"{path}: row {number} of {name}", meta.schema, readers, record, kind_bits)
+
+
+def _records(path: str, data: IO[bytes], is_earlier: bool, counter: Counter) -> Iterator[Record]:
+    while True:
+        head = data.read(3)
+        if not head:
+            return
+        length = int.from_bytes(head, "big")
+        if length == _LONG and not is_earlier:
+            head = data.read(4)
+            length = int.from_bytes(head, "big", signed=True)
+        record = bytearray()
+        while len(record) < length:
+            piece = data.read(min(_PIECE_BYTES, length - len(record)))
+            if not piece:
+                break
+            counter.add_bytes(len(piece))
+            record += piece
+        if len(head) < 3 or length <= 0 or len(record) < length:
+            raise ConfigurationError(f"{path}: the file ends inside a row")
+        yield record
+
+
+def _row(where: str, schema: Schema, readers: Sequence[Reader], record: Record, kind_bits: int) -> tuple[Any, ...]:
+    bits = kind_bits + len(readers)
+    place = (bits + 7) // 8
+    mask = int.from_bytes(record[:place], "big") >> (place * 8 - bits)
+    if mask >> len(readers):
+        raise ConfigurationError(f"{where} is damaged")
+    cells: list[Any] = []
+    for number, (column, read) in enumerate(zip(schema, readers)):
+        if mask >> (len(readers) - 1 - number) & 1:
+            cells.append(None)
+            continue
+        try:
+            cell, place = read(record, place)
+        except UNREADABLE as error:
+            raise ConfigurationError(f"{where}, column {column.name!r}: it cannot be read: {error}") from None
+        cells.append(cell)
+    if place != len(record):
+        raise ConfigurationError(f"{where} is damaged: it has {len(record)} bytes, its cells have {place}")
+    return tuple(cells)

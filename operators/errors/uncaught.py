@@ -1,0 +1,142 @@
+"""How errors of ours look that a program does not catch: a few lines, the user's among them, and nothing of Java or libraries.
+
+An interrupt while we wait for a job looks so too. Errors of others are shown as before. An error of Py4J that holds one of ours
+is shown as that one; the exception stays Py4J's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import traceback
+from types import TracebackType
+from typing import Any
+
+from bridge.errors.flink_errors import is_a_failed_script, readable, wants_details
+from bridge.errors.summary import Frame, brief, shortened
+from bridge.exceptions import BridgeError
+
+LINES = 14  # with the last line of the progress above them 15
+_CALLS = 2
+_OF_BEAM = ("read_state", "read_grpc_client_inputs")  # its threads raise when the JVM ends their lines
+_PACKAGES = ("akdl", "bridge", "operators")
+
+
+def lines_of(error: BaseException, trace: TracebackType | None) -> list[str] | None:
+    """Return what is shown of an error that nobody caught, at most `LINES` lines; None where Python's own form is right.
+
+    Args:
+        error: The error.
+        trace: Its traceback.
+    """
+    if wants_details():
+        return None
+    if is_a_failed_script(error) and isinstance(error, Exception):
+        error = readable(error)
+    if isinstance(error, KeyboardInterrupt) and any(each.filename.startswith(_ours()) for each in traceback.extract_tb(trace)):
+        return [type(error).__name__, *_called_from(trace)]
+    if not _is_ours(error):
+        return None
+    kind = type(error)
+    message = str(error) if isinstance(error, BridgeError) and error.details else brief(str(error))
+    calls = _called_from(trace)
+    lines = f"{kind.__module__}.{kind.__qualname__}: {message}".splitlines()
+    return [*lines, *calls[: 1 + 2 * max((LINES - len(lines) - 1) // 2, 0)]][:LINES]
+
+
+def _called_from(trace: TracebackType | None) -> list[str]:
+    calls = [line for frame in shortened(_callers(trace)[-_CALLS:]) for line in frame]
+    return ["Called from:", *calls] if calls else []
+
+
+def show_briefly() -> None:
+    """Show errors of ours briefly from now on: in a program, in its threads, and in IPython. Safe to call twice."""
+    if getattr(sys.excepthook, "__module__", "") != __name__:
+        _hook_program(sys.excepthook)
+        _hook_threads(threading.excepthook)
+    shell = _ipython()
+    if shell is not None:
+        shell.set_custom_exc((Exception, KeyboardInterrupt), _show_in_ipython)
+
+
+def _hook_program(others: Any) -> None:
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        lines = _safely(error, trace)
+        if lines is None:
+            others(kind, error, trace)
+        else:
+            _write(lines)
+
+    sys.excepthook = hook
+
+
+def _hook_threads(others: Any) -> None:
+    def hook(arguments: threading.ExceptHookArgs) -> None:
+        error = arguments.exc_value
+        if arguments.thread is not None and arguments.thread.name in _OF_BEAM and _is_hung_up(error) and not wants_details():
+            return
+        lines = None if error is None else _safely(error, arguments.exc_traceback)
+        if lines is None:
+            others(arguments)
+        else:
+            name = arguments.thread.name if arguments.thread is not None else "unknown"
+            _write([f"Exception in thread {name}:", *lines[: LINES - 1]])
+
+    threading.excepthook = hook
+
+
+def _is_hung_up(error: BaseException | None) -> bool:
+    return type(error).__module__.startswith("grpc.")
+
+
+def _show_in_ipython(
+    shell: Any, kind: type[BaseException], error: BaseException, trace: TracebackType | None, tb_offset: int | None = None
+) -> None:
+    lines = _safely(error, trace)
+    if lines is None:
+        shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
+    else:
+        shell._showtraceback(kind, error, lines)
+
+
+def _safely(error: BaseException, trace: TracebackType | None) -> list[str] | None:
+    try:
+        return lines_of(error, trace)
+    except Exception:  # in a hook, nobody would hear of the first error
+        return None
+
+
+def _write(lines: list[str]) -> None:
+    encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+    text = "\n".join(lines).encode(encoding, "backslashreplace").decode(encoding)
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or replaced
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+
+def _ipython() -> Any:
+    """Return the shell of IPython that runs this program; None outside of one."""
+    ipython = sys.modules.get("IPython")
+    return None if ipython is None else ipython.get_ipython()
+
+
+def _is_ours(error: BaseException) -> bool:
+    return type(error).__module__.split(".")[0] in _PACKAGES
+
+
+def _ours() -> tuple[str, ...]:
+    return tuple(os.path.join(path, "") for package in _PACKAGES for path in sys.modules[package].__path__)
+
+
+def _callers(trace: TracebackType | None) -> list[Frame]:
+    """Return the frames of the user's program, the last one nearest to us."""
+    ours = _ours()
+    frames = []
+    for each in traceback.extract_tb(trace):
+        frame = Frame(each.filename, each.lineno, each.name, each.line or "")
+        is_typed = each.filename.startswith(("<ipython", "<stdin"))
+        if is_typed or not (each.filename.startswith(ours) or frame.is_in_a_library):
+            frames.append(frame)
+    return frames

@@ -1,0 +1,169 @@
+"""Shows what the operators of a job do, from a thread, while the job runs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+
+from bridge.host.console import say
+from bridge.member.status import ENDED, MemberStatus
+from operators.flink.rest import Rest
+from operators.progress.record import Recorder
+from operators.progress.renderers import Renderer, renderer
+from operators.progress.state import Line, OperatorState, Shown
+from operators.progress.status_sources import HereSource, RestSource, Source
+
+logger = logging.getLogger(__name__)
+
+LOOK_S = 0.5
+
+
+@contextmanager
+def shown(
+    operators: Mapping[str, Shown], rest: Rest | None, says: bool = False, told: Collection[str] | None = None
+) -> Iterator[set[str]]:
+    """Show the progress of operators while the block runs.
+
+    Yields:
+        The groups that were seen; filled while the block runs.
+
+    Args:
+        operators: By the name of their group.
+        rest: The cluster that they run on; None where they run in this Python process.
+        says: Whether to print here what their processes print there.
+        told: Not all of the operators need be in the job: those count that are seen. Of these groups an earlier job has been
+            shown, so they count when they begin anew.
+    """
+    renders = renderer() if any(each.visible for each in operators.values()) else None
+    if renders is None and not (says and rest) and not any(each.log_dir for each in operators.values()):
+        yield set()
+        return
+    groups = {group: each.size for group, each in operators.items()}
+    source: Source = HereSource(groups) if rest is None else RestSource(rest, groups)
+    watch = Watch(operators, source, renders, says=says and rest is not None, elsewhere=rest is not None, told=told)
+    thread = threading.Thread(target=watch.run, name="akdl-shown", daemon=True)
+    thread.start()
+    failed = True
+    try:
+        yield watch.seen
+        failed = False
+    finally:
+        watch.stop(failed)
+        thread.join()
+
+
+class Watch:
+    """Looks at the members of some operators until it is stopped.
+
+    Args:
+        operators: By the name of their group.
+        source: Where the statuses of the members come from.
+        renders: What shows them; None for nothing.
+        says: Whether to print what the processes print.
+        elsewhere: Whether they run on a cluster.
+        told: See `shown`.
+    """
+
+    def __init__(
+        self,
+        operators: Mapping[str, Shown],
+        source: Source,
+        renders: Renderer | None,
+        says: bool,
+        elsewhere: bool,
+        told: Collection[str] | None = None,
+    ) -> None:
+        now = self._began = time.monotonic()
+        self._operators = operators
+        self._source = source
+        self._renders = renders
+        self._says = says
+        self.states = {group: OperatorState(each, now, elsewhere) for group, each in operators.items()}
+        self._said: dict[tuple[str, int, int], int] = {}
+        self._recorders: dict[str, Recorder] = {}
+        self._old = set(told or ())
+        self._waits_for_any = told is not None
+        self.seen: set[str] = set() if told is not None else set(operators)
+        for group in self.seen:
+            self._record(group)
+        self._over = threading.Event()
+        self._failed = False
+
+    def run(self) -> None:
+        """Look and show, until `stop` is called."""
+        while not self._over.wait(LOOK_S):
+            self.look()
+            if self._renders is not None:
+                self._renders.show(self.lines())
+        self.look(is_last=True)
+        for group, recorder in self._recorders.items():
+            recorder.end(self.states[group].phase_s, self._failed)
+        if self._renders is not None:
+            self._renders.end([state.last_line(self._failed) for state in self._visible()])
+
+    def stop(self, failed: bool) -> None:
+        """Look once more, show the last lines, and end.
+
+        Args:
+            failed: Whether the job has failed or was cancelled.
+        """
+        self._failed = failed
+        self._over.set()
+
+    def lines(self) -> list[Line]:
+        """Return what is to be shown now."""
+        lines = [state.line() for state in self._visible()]
+        if not lines and self._waits_for_any:
+            passed_s = time.monotonic() - self._began
+            lines.append(Line("the job", f"no script or model runs yet, {passed_s:.0f} s", is_idle=True))
+        return lines
+
+    def look(self, is_last: bool = False) -> None:
+        """Read the statuses; what cannot be read now may be read later.
+
+        Args:
+            is_last: This is the last look.
+        """
+        found: list[MemberStatus] = []
+        try:
+            found = self._source.read(is_last)
+        except Exception as error:  # nothing that is shown may fail a job
+            logger.debug("cannot tell the progress: %s: %s", type(error).__name__, error)
+        now = time.monotonic()
+        for group, state in self.states.items():
+            own = [each for each in found if each.group == group]
+            if group in self._old:
+                if all(each.phase == ENDED for each in own):
+                    continue
+                self._old.discard(group)
+            if own and group not in self.seen:
+                self.seen.add(group)
+                self._record(group)
+            state.look(now, own)
+            if group in self._recorders:
+                self._recorders[group].look(state.members, is_last)
+            if self._says:
+                for each in own:
+                    self._say(each)
+
+    def _record(self, group: str) -> None:
+        operator = self._operators[group]
+        if operator.log_dir:
+            self._recorders[group] = Recorder(operator.log_dir, operator.name, group, operator.size)
+
+    def _visible(self) -> list[OperatorState]:
+        return [self.states[group] for group, each in self._operators.items() if each.visible and group in self.seen]
+
+    def _say(self, member: MemberStatus) -> None:
+        """Print the lines that were not printed yet."""
+        key = (member.group, member.index, member.attempt)
+        said = self._said.get(key, 0)
+        name = f"{self._operators[member.group].name}, {member.label}"
+        if member.lines_before > said:
+            say(f"[{name}] ({member.lines_before - said:,} lines are left out here; they are in its log file beside Flink's)")
+        for line in member.lines[max(said - member.lines_before, 0) :]:
+            say(f"[{name}] {line}")
+        self._said[key] = member.lines_before + len(member.lines)

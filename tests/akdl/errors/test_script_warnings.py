@@ -1,0 +1,64 @@
+"""What is told of a script that has succeeded."""
+
+from __future__ import annotations
+
+import pathlib
+import threading
+
+import pytest
+
+from akdl.errors.script_warnings import Oversights
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    monkeypatch.setattr(threading, "excepthook", lambda arguments: None)
+    (tmp_path / "main.py").write_text("open('model.h5', 'w')")
+    (tmp_path / ".akdl" / "lib").mkdir(parents=True)
+    (tmp_path / ".akdl" / "lib" / "ours.py").write_text("work_dir")
+    return tmp_path
+
+
+def test_files_in_the_work_folder_are_named(folder: pathlib.Path) -> None:
+    watch, unasked = Oversights(str(folder)), Oversights(str(folder))
+    watch.watch_files(["savedmodel"])
+    assert watch.told() == []
+    for name in ("savedmodel", "__pycache__", "logs", "w1", "w2", "w3", "w4"):
+        (folder / name).mkdir()
+    (folder / "model.h5").write_text("1")
+    (said,) = watch.told()
+    assert said.startswith("the script has written logs/, model.h5, w1/, w2/, w3/ and 1 more to a relative path")
+    assert unasked.told() == []
+
+
+@pytest.mark.parametrize(
+    "script", ["def main(config): open(config.work_dir + '/x', 'w')", "from akdl.models.tf.dnn.dnn_batch import main"]
+)
+def test_a_script_that_knows_its_folder_knows_its_end(folder: pathlib.Path, script: str) -> None:
+    (folder / "main.py").write_text(script)
+    watch = Oversights(str(folder))
+    watch.watch_files()
+    (folder / "x").write_text("1")
+    assert watch.told() == []
+
+
+def test_threads_that_raised_are_told(folder: pathlib.Path) -> None:
+    heard: list[object] = []
+    threading.excepthook = lambda arguments: heard.append(arguments.exc_value)
+    watch = Oversights(str(folder))
+
+    def fails(error: BaseException) -> None:
+        raise error
+
+    for error in (KeyError("scor"), SystemExit(3), *[ValueError("x" * 9_000)] * 6):
+        thread = threading.Thread(target=fails, args=(error,), name="reader")
+        thread.start()
+        thread.join()
+    said = watch.told()
+    line = fails.__code__.co_firstlineno + 1
+    assert (
+        said[0]
+        == f"a thread of the script has raised, and main did not hear of it: reader: KeyError: 'scor' (test_script_warnings.py, line {line})"
+    )
+    assert len(said) == 6 and said[-1] == "2 more threads of the script have raised" and max(map(len, said)) < 500
+    assert len(heard) == 8, "they are shown as before, too"

@@ -1,0 +1,73 @@
+"""Locks between programs of one host."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from akdl.folders.file_lock import is_linked, try_lock
+
+
+@contextmanager
+def opened(path: pathlib.Path) -> Iterator[int]:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def test_two_descriptors_of_one_process_conflict(tmp_path: pathlib.Path) -> None:
+    with opened(tmp_path / "lock") as first, opened(tmp_path / "lock") as second:
+        assert try_lock(first) and not try_lock(second)
+        assert try_lock(first), "who has the lock may ask again"
+
+
+def test_a_lock_ends_with_its_descriptor(tmp_path: pathlib.Path) -> None:
+    with opened(tmp_path / "lock") as first:
+        assert try_lock(first)
+    with opened(tmp_path / "lock") as second:
+        assert try_lock(second)
+
+
+def test_other_errors_are_not_taken_for_a_lock_of_another(tmp_path: pathlib.Path) -> None:
+    with opened(tmp_path / "lock") as fd:
+        pass
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        try_lock(fd)
+
+
+def test_a_removed_file_is_no_longer_the_lock(tmp_path: pathlib.Path) -> None:
+    with opened(tmp_path / "lock") as first:
+        assert is_linked(first)
+        os.remove(tmp_path / "lock")
+        with opened(tmp_path / "lock") as second:
+            assert not is_linked(first) and is_linked(second)
+
+
+HOLDER = """
+import os, sys
+from akdl.folders.file_lock import try_lock
+print(try_lock(os.open(sys.argv[1], os.O_RDWR)), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.process
+def test_a_lock_ends_with_its_process_even_when_that_is_killed(tmp_path: pathlib.Path) -> None:
+    with opened(tmp_path / "lock") as fd:
+        command = [sys.executable, "-c", HOLDER, str(tmp_path / "lock")]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+            try:
+                assert holder.stdout is not None and holder.stdout.readline() == "True\n"
+                assert not try_lock(fd)
+            finally:
+                holder.kill()
+                holder.wait()
+        assert try_lock(fd)

@@ -1,0 +1,199 @@
+"""Early stopping, learning rates, TensorBoard, callbacks of Keras."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.akdl.keras.support import user_module
+
+pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+
+
+def make(spec: Any, user: Any = None) -> Any:
+    from akdl.keras.callbacks import make_callbacks
+
+    (made,) = make_callbacks([spec], user or user_module())
+    return made
+
+
+def training(rate: float = 1.0, **more: Any) -> Any:
+    import tensorflow as tf
+
+    weights: list[Any] = [0]
+    group = SimpleNamespace(is_chief=more.get("is_chief", True))
+    return SimpleNamespace(
+        group=group,
+        stop=False,
+        optimizers=[tf.keras.optimizers.SGD(rate)],
+        user=more.get("user"),
+        steps=0,
+        epochs=9,
+        model=SimpleNamespace(),
+        weights=lambda: list(weights),
+        set_weights=lambda values: weights.__setitem__(slice(None), values),
+    )
+
+
+def epochs(callback: Any, run: Any, values: list[float], name: str = "val_loss") -> int:
+    """Return the epochs that were run."""
+    for epoch, value in enumerate(values):
+        run.set_weights([epoch])
+        callback.epoch_end(run, epoch, {"loss": 0.0, name: value})
+        if run.stop:
+            return epoch + 1
+    return len(values)
+
+
+@pytest.mark.parametrize("name", ["early_stopping", "EarlyStopping"])
+def test_early_stopping_smaller_is_better(name: str) -> None:
+    assert epochs(make({"name": name, "args": {"patience": 2}}), training(), [3, 2, 2, 1, 1, 1, 0]) == 6
+
+
+def test_early_stopping_auc_is_better_when_bigger() -> None:
+    callback = make({"name": "early_stopping", "args": {"monitor": "val_auc(0)", "patience": 1}})
+    assert epochs(callback, training(), [0.5, 0.6, 0.7, 0.7], "val_auc(0)") == 4
+
+
+def test_early_stopping_the_best_weights() -> None:
+    callback = make({"name": "early_stopping", "args": {"patience": 2, "restore_best_weights": True}})
+    run = training()
+    epochs(callback, run, [3, 1, 2, 2])
+    callback.end(run)
+    assert run.weights() == [1]
+
+
+def test_early_stopping_goes_on_from_its_state() -> None:
+    import json
+
+    import numpy as np
+
+    from akdl.keras.checkpoint import join_state, split_state
+
+    spec = {"name": "early_stopping", "args": {"patience": 3, "restore_best_weights": True}}
+    first, second, run = make(spec), make(spec), training()
+    run.set_weights([np.array(5.0)])
+    first.epoch_end(run, 0, {"val_loss": 1.0})
+    first.epoch_end(run, 1, {"val_loss": 2.0})
+    arrays: dict[str, Any] = {}
+    plain = json.loads(json.dumps(split_state(first.state(), "callback0/", arrays)))
+    second.restore(join_state(plain, "callback0/", arrays))
+    assert epochs(second, run, [2.0, 2.0, 2.0]) == 2
+    second.end(run)
+    assert run.weights() == [np.array(5.0)]
+
+
+def test_early_stopping_a_metric_that_is_not_there() -> None:
+    with pytest.raises(ValueError, match="there is no metric 'val_auc' to monitor; the metrics are loss, val_loss"):
+        epochs(make({"name": "early_stopping", "args": {"monitor": "val_auc"}}), training(), [1])
+
+
+def rate_of(run: Any) -> float:
+    from akdl.keras.objects import learning_rate
+
+    return learning_rate(run.optimizers[0]) or 0.0
+
+
+def test_learning_rates_plateau() -> None:
+    callback, run = (
+        make({"name": "reduce_lr_on_plateau", "args": {"patience": 2, "factor": 0.5, "min_lr": 0.2}}),
+        training(),
+    )
+    rates = []
+    for value in [1, 1, 1, 1, 1, 1, 1, 1]:
+        callback.epoch_end(run, 0, {"val_loss": value})
+        rates.append(rate_of(run))
+    assert rates == pytest.approx([1, 1, 0.5, 0.5, 0.25, 0.25, 0.2, 0.2])
+
+
+def test_learning_rates_by_epoch() -> None:
+    callback, run = make({"name": "learning_rate_schedule", "args": {"rates": {"1": 0.5, "3": 0.25}}}), training()
+    rates = []
+    for epoch in range(5):
+        callback.epoch_begin(run, epoch)
+        rates.append(rate_of(run))
+    assert rates == [1, 0.5, 0.5, 0.25, 0.25]
+
+
+def test_learning_rates_by_a_function_of_the_user() -> None:
+    user = user_module(halve=lambda epoch, rate: rate / 2 if epoch else rate)
+    callback, run = make({"name": "learning_rate_schedule", "args": {"function": "halve"}}), training(user=user)
+    for epoch in range(3):
+        callback.epoch_begin(run, epoch)
+    assert rate_of(run) == 0.25
+
+
+def test_tensor_board_chief_only(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    callback = make({"name": "tensorboard", "args": {"log_dir": str(tmp_path), "every_steps": 2}})
+    run = training()
+    callback.begin(run)
+    for run.steps in (1, 2):
+        callback.step_end(run, 0.5)
+    callback.epoch_end(run, 0, {"loss": 0.25, "val_loss": 0.75})
+    callback.end(run)
+    found = {}
+    for part in ("train", "validation"):
+        (file,) = (tmp_path / part).iterdir()
+        for record in tf.data.TFRecordDataset(str(file)):
+            event = tf.compat.v1.Event.FromString(record.numpy())
+            for value in event.summary.value:
+                found[part, value.tag, event.step] = float(tf.make_ndarray(value.tensor))
+    assert found == {
+        ("train", "step_loss", 2): 0.5,
+        ("train", "epoch_loss", 0): 0.25,
+        ("validation", "epoch_loss", 0): 0.75,
+    }
+
+
+def test_tensor_board_other_workers(tmp_path: Path) -> None:
+    callback = make({"name": "TensorBoard", "args": {"log_dir": str(tmp_path / "logs")}})
+    run = training(is_chief=False)
+    callback.begin(run)
+    callback.epoch_end(run, 0, {"loss": 0.25})
+    callback.end(run)
+    assert not (tmp_path / "logs").exists()
+
+
+def test_a_keras_callback_is_told_of_epochs_and_can_stop() -> None:
+    import tensorflow as tf
+
+    class Stop(tf.keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            assert float(self.model.optimizer.learning_rate) == 1.0
+            self.model.stop_training = logs["loss"] < 1
+
+    callback, run = make("Stop", user_module(Stop=Stop)), training()
+    callback.begin(run)
+    callback.epoch_end(run, 0, {"loss": 1.0})
+    assert not run.stop
+    callback.epoch_end(run, 1, {"loss": 0.5})
+    assert run.stop
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("ModelCheckpoint", "use checkpoint"),
+        ("early_stoping", "there is no callback 'early_stoping'.*similar: EarlyStopping"),
+        ({"name": "tensorboard", "args": {"dir": "x"}}, "callback tensorboard: .*; its arguments are log_dir, every_steps"),
+        ({"name": "early_stopping", "args": {"mode": "best"}}, "mode 'best': expected auto, min or max"),
+        ({"name": "learning_rate_schedule"}, "give either rates or function"),
+    ],
+)
+def test_keras_callbacks_wrong(spec: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(spec)
+
+
+def test_keras_callbacks_checkpoint_settings() -> None:
+    from akdl.keras.callbacks import checkpoint_settings
+
+    assert checkpoint_settings(["early_stopping"]) is None
+    assert checkpoint_settings([{"name": "checkpoint", "args": {"path": "p"}}]) == ("p", 1, None, 3, True)
+    with pytest.raises(ValueError, match="are 1 or more"):
+        checkpoint_settings([{"name": "checkpoint", "args": {"path": "p", "keep": 0}}])

@@ -1,0 +1,218 @@
+"""Evaluation and prediction, from files and in groups."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.akdl.keras.support import SCRIPTS, load, run_cli, save, script, user_module, write_csv
+
+pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+
+ARGS = {"file": "${DATA_PATH}$/test.csv", "skip_head": False, "dim": 7}
+
+
+def save_models(folder: Path, *names: str) -> list[dict[str, str]]:
+    """Save linear models with other weights each: the first looks at the right features."""
+    import tensorflow as tf
+
+    saved = []
+    for number, name in enumerate(names):
+        inputs = tf.keras.Input((6,), name="input")
+        model = tf.keras.Model(inputs, tf.keras.layers.Dense(1, activation="sigmoid")(inputs))
+        kernel = np.zeros([6, 1], np.float32)
+        kernel[number : number + 2] = 1
+        model.set_weights([kernel, np.zeros(1)])
+        saved.append({"name": name, "path": save(model, folder / name)})
+    return saved
+
+
+def evaluate_config(folder: Path, **more: Any) -> dict[str, Any]:
+    write_csv(folder / "test.csv", 101, header=False)
+    models = save_models(folder, "good", "worse")
+    return {"models": models, "test_data_args": ARGS, "batch_size": 16, "metrics": ["AUC", "BinaryAccuracy"], **more}
+
+
+def run_evaluate(config: dict[str, Any], module: Any, folder: Path) -> Any:
+    from akdl.keras.evaluate import evaluate
+
+    return evaluate(config, module, {"DATA_PATH": str(folder)})
+
+
+def expected_evaluation(folder: Path) -> list[dict[str, float]]:
+    """What Keras says for the first model on all rows at once."""
+    import tensorflow as tf
+
+    table = np.loadtxt(folder / "test.csv")
+    model = load(folder / "good")
+    found = []
+    for threshold in (0, 2):
+        auc, accuracy = tf.keras.metrics.AUC(), tf.keras.metrics.BinaryAccuracy()
+        for metric in (auc, accuracy):
+            metric.update_state(table[:, :1] > threshold, model(table[:, 1:].astype(np.float32)))
+        found.append({"auc": float(auc.result()), "binary_accuracy": float(accuracy.result())})
+    return found
+
+
+def test_evaluate_a_tuple_of_datasets(tmp_path: Path) -> None:
+    output = {"json": str(tmp_path / "out" / "r.json"), "csv": str(tmp_path / "out" / "r.csv")}
+    rows = run_evaluate(evaluate_config(tmp_path, output=output), script("mlp"), tmp_path)
+    assert list(rows[0]) == ["model", "auc(0)", "auc(1)", "binary_accuracy(0)", "binary_accuracy(1)"]
+    assert [row["model"] for row in rows] == ["good", "worse"]
+    assert rows[0]["auc(0)"] > 0.95 > rows[1]["auc(0)"]
+    for number, expected in enumerate(expected_evaluation(tmp_path)):
+        for name, value in expected.items():
+            assert rows[0][f"{name}({number})"] == pytest.approx(value, abs=1e-6)
+    assert json.loads(Path(output["json"]).read_text()) == rows
+    with open(output["csv"], newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [{key: float(value) if key != "model" else value for key, value in row.items()} for row in table] == rows
+
+
+def test_evaluate_a_dict_of_datasets_and_a_single_one(tmp_path: Path) -> None:
+    config, module = evaluate_config(tmp_path), script("mlp")
+    first, second = run_evaluate(config, module, tmp_path)[0]["auc(0)"], None
+    make = module.awf_create_test_dataset_fn
+    module.awf_create_test_dataset_fn = lambda file, skip_head, dim: dict(zip(["all", "best"], make(file, skip_head, dim)))
+    second = run_evaluate(config, module, tmp_path)[0]
+    assert list(second)[1:3] == ["auc(all)", "auc(best)"]
+    module.awf_create_test_dataset_fn = lambda file, skip_head, dim: make(file, skip_head, dim)[0]
+    third = run_evaluate(config, module, tmp_path)[0]
+    assert list(third) == ["model", "auc", "binary_accuracy"]
+    assert first == second["auc(all)"] == third["auc"]
+
+
+def test_evaluate_models_loaded_by_the_user(tmp_path: Path) -> None:
+    config, module = evaluate_config(tmp_path), script("mlp")
+    seen = []
+
+    def load_by_name(path: str, name: str) -> Any:
+        seen.append((path, name))
+        return load(path)
+
+    module.awf_load_model_fn = load_by_name
+    run_evaluate(config, module, tmp_path)
+    assert seen == [(one["path"], one["name"]) for one in config["models"]]
+
+
+def test_evaluate_no_rows(tmp_path: Path) -> None:
+    config, module = evaluate_config(tmp_path), script("mlp")
+    (tmp_path / "test.csv").write_text("")
+    with pytest.raises(ValueError, match="awf_create_test_dataset_fn in mlp.py, dataset 0: there are no rows"):
+        run_evaluate(config, module, tmp_path)
+
+
+def test_evaluate_no_model(tmp_path: Path) -> None:
+    config = evaluate_config(tmp_path, models=[{"name": "m", "path": str(tmp_path / "nothing")}])
+    with pytest.raises(ValueError, match="expected a SavedModel in .*nothing, which is no folder"):
+        run_evaluate(config, script("mlp"), tmp_path)
+
+
+@pytest.mark.slow
+def test_evaluate_a_group_gets_the_same(tmp_path: Path) -> None:
+    config = evaluate_config(tmp_path, output={"json": str(tmp_path / "group.json")})
+    (tmp_path / "c.json").write_text(json.dumps(config))
+    arguments = ["evaluate", "../c.json", "--module", str(SCRIPTS / "mlp.py"), "--data-path", str(tmp_path)]
+    outputs = run_cli(tmp_path / "run", 2, arguments)
+    rows = run_evaluate(config, script("mlp"), tmp_path)
+    group = json.loads((tmp_path / "group.json").read_text())
+    for one, other in zip(group, rows):
+        assert one == pytest.approx(other, abs=1e-6)
+    assert "model  " in outputs[0]
+
+
+def test_evaluate_the_table() -> None:
+    from akdl.keras.evaluate import as_table
+
+    rows = [{"model": "a", "auc": 0.5}, {"model": "longer", "auc": 0.123456789}]
+    assert as_table(rows).splitlines() == ["model        auc", "a            0.5", "longer  0.123457"]
+
+
+def predict_config(folder: Path, **more: Any) -> dict[str, Any]:
+    write_csv(folder / "test.csv", 21, header=False)
+    (model,) = save_models(folder, "good")
+    return {"model": model, "predict_data_args": ARGS, "batch_size": 8, **more}
+
+
+def expected_predictions(folder: Path) -> list[float]:
+    table = np.loadtxt(folder / "test.csv")
+    return (1 / (1 + np.exp(-table[:, 1] - table[:, 2]))).tolist()
+
+
+def run_predict(config: dict[str, Any], folder: Path) -> Any:
+    from akdl.keras.predict import predict
+
+    return predict(config, script("mlp"), {"DATA_PATH": str(folder)})
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv", "tfrecord"])
+def test_predict_files(tmp_path: Path, kind: str) -> None:
+    import tensorflow as tf
+
+    path = str(tmp_path / "out" / f"p.{kind}")
+    result = run_predict(predict_config(tmp_path, keep=["line"], output={"path": path}), tmp_path)
+    assert result == (21, path)
+    if kind == "npz":
+        with np.load(path) as content:
+            columns = {name: content[name].tolist() for name in content.files}
+    elif kind == "csv":
+        with open(path, newline="") as file:
+            rows = list(csv.DictReader(file))
+        columns = {"line": [row["line"] for row in rows], "prediction": [float(row["prediction"]) for row in rows]}
+    else:
+        examples = [tf.train.Example.FromString(one.numpy()).features.feature for one in tf.data.TFRecordDataset(path)]
+        columns = {
+            "line": [one["line"].bytes_list.value[0].decode() for one in examples],
+            "prediction": [one["prediction"].float_list.value[0] for one in examples],
+        }
+    assert columns["line"] == (tmp_path / "test.csv").read_text().splitlines()
+    assert columns["prediction"] == pytest.approx(expected_predictions(tmp_path), abs=1e-6)
+
+
+def test_predict_rows_of_several_models_with_several_outputs(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    from akdl.keras.predict import predict_batches
+
+    inputs = tf.keras.Input((2,), name="x")
+    outputs = {"twice": tf.keras.layers.Rescaling(2.0)(inputs), "less": tf.keras.layers.Rescaling(1.0, -1.0)(inputs)}
+    save(tf.keras.Model(inputs, outputs), tmp_path / "m")
+    models = [{"name": name, "path": str(tmp_path / "m")} for name in ("a", "b")]
+    data = tf.data.Dataset.from_tensor_slices([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    module = user_module(awf_create_predict_dataset_fn=lambda batch_size: data.batch(batch_size))
+    batches = list(predict_batches({"models": models, "batch_size": 2}, module))
+    assert [{name: value.tolist() for name, value in batch.items()} for batch in batches[1:]] == [
+        {f"{name}_{head}": value for name in "ab" for head, value in (("less", [[4, 5]]), ("twice", [[10, 12]]))}
+    ]
+
+
+@pytest.mark.slow
+def test_predict_a_group_writes_shares(tmp_path: Path) -> None:
+    config = predict_config(tmp_path, keep=["line"], output={"path": str(tmp_path / "p.csv")})
+    (tmp_path / "c.json").write_text(json.dumps(config))
+    run_cli(tmp_path / "run", 2, ["predict", "../c.json", "--module", str(SCRIPTS / "mlp.py"), "--data-path", str(tmp_path)])
+    lines = []
+    for share in (0, 1):
+        with open(tmp_path / f"p-0000{share}-of-00002.csv", newline="") as file:
+            lines += [row["line"] for row in csv.DictReader(file)]
+    assert sorted(lines) == sorted((tmp_path / "test.csv").read_text().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({}, "output: missing"),
+        ({"output": {"path": "p.xls"}}, "its extension is no known format; set output.format to npz, csv, tfrecord"),
+        ({"output": {"path": "p.csv"}, "keep": ["id"]}, "keep: there is no feature id; the features are input, line"),
+    ],
+)
+def test_predict_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], message: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        run_predict(predict_config(tmp_path, **more), tmp_path)
+    assert not list(tmp_path.glob("p.*")), "nothing unfinished is left"

@@ -1,0 +1,138 @@
+"""Several optimizers, several outputs, and loss and metrics on several devices."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.akdl.keras.support import ENVIRONMENT, WIDE_DEEP_OPTIMIZERS, script, user_module, wide_deep_by_hand
+
+pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+
+X = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+Y = (X[:, :1] + X[:, 1:2] ** 2 > 0.5).astype(np.float32)
+
+
+def wide_deep() -> Any:
+    """The user's module with a wide and deep model, on rows in memory."""
+    import tensorflow as tf
+
+    module = script("wide_deep")
+    module.awf_create_train_dataset_fn = lambda batch_size: tf.data.Dataset.from_tensor_slices((X, Y)).batch(batch_size)
+    return module
+
+
+CONFIG = {
+    "batch_size": 10,
+    "seed": 7,
+    "optimizer": WIDE_DEEP_OPTIMIZERS,
+    "loss": "binary_crossentropy",
+}
+
+
+def train(config: dict[str, Any], module: Any) -> Any:
+    from akdl.keras.keras_training import train
+
+    return train(config, module)
+
+
+def test_two_optimizers_equals_a_step_by_hand() -> None:
+    result = train(CONFIG, wide_deep())
+    start, expected = wide_deep_by_hand(7, [(X[:10], Y[:10]), (X[10:], Y[10:])])
+    for ours, theirs, before in zip(result.model.get_weights(), expected, start):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+        assert np.abs(ours - before).max() > 1e-3
+
+
+def test_two_optimizers_each_moves_its_own_variables() -> None:
+    still = {"name": "SGD", "args": {"learning_rate": 0.0}}
+    moved = train({**CONFIG, "optimizer": [still, "adam"]}, wide_deep()).model
+    nothing = train({**CONFIG, "optimizer": [still, still]}, wide_deep()).model
+    np.testing.assert_array_equal(moved.linear_model.get_weights()[0], nothing.linear_model.get_weights()[0])
+    assert np.abs(moved.dnn_model.get_weights()[0] - nothing.dnn_model.get_weights()[0]).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (lambda model: None, "returned NoneType, expected a tuple with the variables of each optimizer"),
+        (lambda model: (model.trainable_variables,), "returned 1 groups, the config has 2 optimizers"),
+        (lambda model: (model.trainable_variables[:-1], []), "in no group: .*bias"),
+        (lambda model: (model.trainable_variables, model.trainable_variables[-1:]), "in several: .*bias"),
+        (lambda model: (model.trainable_variables, [object()]), "no trainable variable of the model: <object"),
+    ],
+)
+def test_two_optimizers_every_variable_is_in_one_group(groups: Any, message: str) -> None:
+    module = wide_deep()
+    module.awf_group_trainable_vars_fn = groups
+    with pytest.raises(ValueError, match=message):
+        train(CONFIG, module)
+
+
+def module_of_several_outputs() -> Any:
+    import tensorflow as tf
+
+    def create() -> Any:
+        inputs = tf.keras.Input((4,))
+        a = tf.keras.layers.Dense(1, name="a")(inputs)
+        b = tf.keras.layers.Dense(1, activation="sigmoid", name="b")(inputs)
+        return tf.keras.Model(inputs, {"a": a, "b": b})
+
+    data = tf.data.Dataset.from_tensor_slices((X, {"a": X[:, 1:2], "b": Y}))
+    return user_module(awf_create_model_fn=create, awf_create_train_dataset_fn=lambda: data)
+
+
+def test_several_outputs_loss_and_metrics_per_output() -> None:
+    config = {
+        "batch_size": 20,
+        "seed": 1,
+        "optimizer": {"name": "SGD", "args": {"learning_rate": 0.0}},
+        "loss": {"a": "mse", "b": "binary_crossentropy"},
+        "loss_weights": {"b": 0.5},
+        "metrics": {"a": ["mse"], "b": ["BinaryCrossentropy", "AUC"]},
+    }
+    (logs,) = train(config, module_of_several_outputs()).history
+    assert list(logs) == ["loss", "a_mse", "b_binary_crossentropy", "b_auc"]
+    assert logs["loss"] == pytest.approx(logs["a_mse"] + 0.5 * logs["b_binary_crossentropy"], rel=1e-5)
+
+
+def test_several_outputs_an_output_that_is_not_there() -> None:
+    config = {"batch_size": 20, "optimizer": "sgd", "loss": {"c": "mse"}}
+    with pytest.raises(ValueError, match="loss: the model has no output 'c'; its outputs are a, b"):
+        train(config, module_of_several_outputs())
+
+
+def test_two_metrics_of_one_name() -> None:
+    with pytest.raises(ValueError, match="several have the name auc; give them the argument 'name'"):
+        train({**CONFIG, "metrics": ["AUC", "auc"]}, wide_deep())
+
+
+MIRRORED = """
+import sys, tensorflow as tf
+devices = [tf.config.LogicalDeviceConfiguration()] * 2
+tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
+from akdl.keras.keras_training import train
+from tests.akdl.keras.support import script
+config = dict(model_args={"dropout": 0.0}, train_data_args={"rows": 21}, batch_size=6, epochs=2, seed=3, optimizer="sgd",
+              loss="binary_crossentropy", metrics=["AUC"])
+for devices in ({}, {"devices": ["CPU:0", "CPU:1"]}):
+    result = train({**config, **devices}, script("shuffled"))
+    print("\\nresult", [value for logs in result.history for value in logs.values()], result.model.get_weights()[0].tolist())
+"""
+
+
+def test_two_devices_get_the_weights_of_one() -> None:
+    """In a process of its own: devices are made before TensorFlow is used."""
+    import os
+
+    command = [sys.executable, "-c", MIRRORED]
+    done = subprocess.run(command, env={**os.environ, **ENVIRONMENT}, check=True, capture_output=True, text=True, timeout=120)
+    import ast
+
+    one, two = [ast.literal_eval(line[7:].replace("] [", "], [")) for line in done.stdout.splitlines() if line[:7] == "result "]
+    np.testing.assert_allclose(two[0], one[0], rtol=1e-5)
+    np.testing.assert_allclose(two[1], one[1], rtol=1e-5, atol=1e-6)

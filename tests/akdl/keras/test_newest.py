@@ -1,0 +1,80 @@
+"""What other files test with Keras 2, once more with Keras 3, on the newest TensorFlow: a telling part of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.akdl.keras.keras_2_models import FOLDER, make
+from tests.akdl.keras.support import ENVIRONMENT
+from tests.support.tensorflows import NEWEST, pytest_for
+from tests.support.tf_group import ROOT
+
+pytestmark = [pytest.mark.tf, pytest.mark.slow]
+
+TRAINING = [
+    "test_callbacks.py",
+    "test_loop.py::test_two_optimizers_equals_a_step_by_hand",
+    "test_loop.py::test_two_optimizers_each_moves_its_own_variables",
+    "test_loop.py::test_two_optimizers_every_variable_is_in_one_group",
+    "test_loop.py::test_several_outputs_loss_and_metrics_per_output",
+    "test_loop.py::test_several_outputs_an_output_that_is_not_there",
+    "test_row_metrics.py",
+    "test_targets.py",
+    "test_train.py::test_mlp_equals_keras_itself",
+    "test_train.py::test_resumption_after_an_epoch",
+    "test_train.py::test_groups_processes_get_the_weights_of_one[mlp-3]",
+    "test_train.py::test_rows_of_weight_0_count_in_the_mean_only",
+    "test_train.py::test_no_rows",
+    "test_train.py::test_a_folder_that_is_not_empty_is_refused_before_the_training",
+    "test_train.py::test_what_is_no_model",
+    "test_validation.py",
+]
+MODELS = [
+    "test_evaluate_predict.py::test_evaluate_a_tuple_of_datasets",
+    "test_evaluate_predict.py::test_predict_files",
+    "test_evaluate_predict.py::test_predict_rows_of_several_models_with_several_outputs",
+    "test_main.py::test_ranknet",
+    "test_main.py::test_the_saved_ranker_is_the_trained_one",
+    "test_objects.py",
+    "test_operator.py::test_a_train_operator_gets_the_saved_model",
+    "test_operator.py::test_a_batch_operator_gets_the_model_as_rows",
+    "test_saved_function.py",
+    "test_saving.py",
+    "../models/test_keras_sequential.py::test_labels_come_back[names0-STRING]",  # two; how others become numbers is not Keras's
+    "../models/test_keras_sequential.py::test_labels_come_back[names4-STRING]",  # three
+    "../models/test_keras_sequential.py::test_regression_with_a_seed",
+    "../models/test_keras_sequential.py::test_the_best_epoch_is_kept",
+    "../models/test_keras_sequential.py::test_training_goes_on_from_a_checkpoint",
+    "../models/test_keras_sequential.py::test_wrong",
+    "../engine/test_epoch_end.py",
+]
+
+
+@pytest.mark.parametrize("tests", [TRAINING, MODELS], ids=["training", "models"])
+def test_keras_3(tmp_path: Path, tests: list[str]) -> None:
+    make(tmp_path)
+    python = NEWEST.python()
+    environment = {
+        **os.environ,
+        **ENVIRONMENT,
+        FOLDER: str(tmp_path),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), pytest_for(python)]),
+    }
+    # Without conftest.py: it looks for what jobs leave behind, and here are none.
+    command = [
+        python,
+        "-m",
+        "pytest",
+        "-q",
+        "--noconftest",
+        "-p",
+        "no:cacheprovider",
+        *(f"tests/akdl/keras/{one}" for one in tests),
+    ]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=550)
+    assert done.returncode == 0, done.stdout[-10_000:]
+    assert "skipped" not in done.stdout.splitlines()[-1]

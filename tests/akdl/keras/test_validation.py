@@ -1,0 +1,114 @@
+"""Validation is made and tried before the first epoch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.akdl.keras.support import user_module
+
+pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+
+CONFIG: dict[str, Any] = {"batch_size": 2, "epochs": 2, "optimizer": "sgd", "loss": "mse"}
+
+
+def rows(count: int, width: int = 2) -> Any:
+    import tensorflow as tf
+
+    shape = [count, width] if width else [count]
+    return tf.data.Dataset.from_tensor_slices((tf.ones(shape), tf.ones([count, 1])))
+
+
+def model() -> Any:
+    import tensorflow as tf
+
+    return tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1)])
+
+
+def train(module: Any, **more: Any) -> tuple[Any, list[str]]:
+    from akdl.keras.keras_training import train
+
+    lines: list[str] = []
+    return train({**CONFIG, **more}, module, report=lines.append), lines
+
+
+def test_the_datasets_are_made_once() -> None:
+    calls = []
+
+    def validation() -> Any:
+        calls.append("made")
+        return rows(3)
+
+    module = user_module(
+        awf_create_model_fn=model, awf_create_train_dataset_fn=lambda: rows(4), awf_create_val_dataset_fn=validation
+    )
+    result, _ = train(module)
+    assert [list(logs) for logs in result.history] == [["loss", "val_loss"]] * 2
+    assert calls == ["made"]
+
+
+def test_an_empty_one_is_an_error_before_the_model_is_made() -> None:
+    made = []
+    module = user_module(
+        awf_create_model_fn=lambda: made.append(1) or model(),
+        awf_create_train_dataset_fn=lambda: rows(4),
+        awf_create_val_dataset_fn=lambda: rows(0),
+    )
+    with pytest.raises(ValueError, match="awf_create_val_dataset_fn in user: there are no rows"):
+        train(module)
+    assert not made
+
+
+def test_without_the_function_it_is_left_out_with_a_line() -> None:
+    module = user_module(awf_create_model_fn=model, awf_create_train_dataset_fn=lambda: rows(4))
+    result, lines = train(module, val_data_args={"file": "val.csv"})
+    assert list(result.history[0]) == ["loss"]
+    assert [line for line in lines if "validation" in line] == [
+        "no validation: user does not define awf_create_val_dataset_fn, so val_data_args is not used"
+    ]
+
+
+def test_a_model_that_fails_names_its_line_and_the_shapes() -> None:
+    import tensorflow as tf
+
+    class Ranker(tf.keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = tf.keras.layers.Dense(1)
+
+        def call(self, inputs: Any) -> Any:
+            width = tuple(inputs.shape)[1]
+            return self.dense(tf.reshape(inputs, [-1, width]))
+
+    epochs = []
+
+    class Seen(tf.keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            epochs.append(epoch)
+
+    module = user_module(
+        awf_create_model_fn=Ranker,
+        awf_create_train_dataset_fn=lambda: rows(4),
+        awf_create_val_dataset_fn=lambda: rows(4, 0),
+        Seen=Seen,
+    )
+    with pytest.raises(ValueError, match=r"awf_create_val_dataset_fn in user: the model fails") as raised:
+        train(module, callbacks=["Seen"])
+    assert not epochs
+    text = str(raised.value)
+    assert "test_validation.py, line " in text and "in call: IndexError: tuple index out of range" in text
+    assert text.endswith("called with features float32[2]")
+
+
+def test_metrics_that_do_not_fit_name_the_shapes() -> None:
+    import tensorflow as tf
+
+    wide = tf.data.Dataset.from_tensor_slices((tf.ones([4, 2]), tf.ones([4, 3])))
+    module = user_module(
+        awf_create_model_fn=model,
+        awf_create_train_dataset_fn=lambda: rows(4),
+        awf_create_val_dataset_fn=lambda: wide,
+    )
+    with pytest.raises(ValueError, match=r"val_dataset_fn in user: loss or metrics fail .* labels float32\[2, 3\]"):
+        train(module, metrics=["AUC"])

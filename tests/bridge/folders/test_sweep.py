@@ -1,0 +1,100 @@
+"""What killed processes leave goes at the next start, and what is used stays."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from bridge.folders.sweep import has_process, model_place, sweep
+from tests.support.leftovers import wait_until
+
+pytestmark = pytest.mark.process
+
+OWNER = """
+import subprocess, sys
+from bridge.folders.work_folder import WorkFolder
+from operators.local_predictor import LocalPredictor
+from bridge.folders.program_folder import program_folder
+import akdl.folders.owned_folder
+folders = [WorkFolder(()).path, program_folder(), akdl.folders.owned_folder.OwnedFolder("akdl_local_").path]
+print(*folders, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def temporary(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_folders_of_a_killed_program_and_its_removers_go_at_the_next_start(temporary: pathlib.Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as owner:
+        assert owner.stdout is not None
+        folders = owner.stdout.readline().split()
+        sweep()
+        assert len(folders) == 3 and all(map(os.path.isdir, folders)), "they are used"
+        remover = next(each for each in psutil.Process(owner.pid).children() if folders[0] in each.cmdline())
+        remover.kill()
+        owner.send_signal(signal.SIGKILL)
+        owner.wait()
+    assert all(map(os.path.isdir, folders))
+    sweep()
+    assert not any(map(os.path.exists, folders))
+
+
+def test_what_others_have_made_stays(temporary: pathlib.Path) -> None:
+    """A folder without a lock, one of another host, and a link in place of a lock."""
+    for name, host in [("akdl-without", None), ("akdl-elsewhere", "another-host"), ("akdl-link", None), ("other", "x")]:
+        (temporary / name).mkdir()
+        if host is not None:
+            (temporary / name / ".akdl-lock").write_text(host)
+    (temporary / "precious").write_text(os.uname().nodename)
+    (temporary / "akdl-link" / ".akdl-lock").symlink_to(temporary / "precious")
+    (temporary / "akdl-file").write_text("no folder")
+    before = sorted(path.name for path in temporary.iterdir())
+    sweep()
+    assert [
+        path.name for path in sorted(temporary.iterdir()) if not path.name.startswith(("akdl_models", "akdl_envs"))
+    ] == before
+
+
+def test_a_folder_of_somebody_else_stops_no_start(temporary: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Another user may make folders of these names first, in a place that all share."""
+    for name in ("akdl_envs", "akdl_models"):
+        (temporary / f"{name}_{os.geteuid()}").mkdir(mode=0o700)
+        (temporary / f"{name}_{os.geteuid()}").chmod(0o777)
+    with caplog.at_level("INFO"):
+        sweep()
+    assert caplog.text.count("is not a folder that only this user can access") == 2
+
+
+def test_the_folder_of_a_killed_model_process_goes(temporary: pathlib.Path) -> None:
+    place = pathlib.Path(model_place(), "group")
+    place.mkdir()
+    (place / "lock").touch()
+    os.mkfifo(place / "alive")
+    reader = subprocess.Popen(["cat", place / "alive"], stdout=subprocess.DEVNULL)
+    writer = os.open(place / "alive", os.O_WRONLY)
+    assert has_process(str(place))
+    sweep()
+    assert place.is_dir(), "its process runs"
+    reader.kill()
+    reader.wait()
+    os.close(writer)
+    sweep()
+    wait_until(lambda: not place.exists(), "the folder is gone")
+
+
+def test_looking_makes_no_folders(temporary: pathlib.Path) -> None:
+    sweep()
+    assert list(temporary.iterdir()) == []

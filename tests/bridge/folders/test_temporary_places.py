@@ -1,0 +1,32 @@
+"""Where rows are kept."""
+
+from __future__ import annotations
+
+import pathlib
+import tempfile
+
+import pytest
+
+from bridge.folders.temporary_places import places
+
+
+@pytest.fixture
+def folders(tmp_path: pathlib.Path) -> list[str]:
+    made = [tmp_path / "a", tmp_path / "b"]
+    for folder in made:
+        folder.mkdir()
+    return [str(folder) for folder in made]
+
+
+@pytest.mark.parametrize("text", ["io.tmp.dirs: {}\n", "io:\n  tmp:\n    dirs: {}\n"])
+def test_folders_of_the_cluster(text: str, folders: list[str], tmp_path: pathlib.Path) -> None:
+    (tmp_path / "config.yaml").write_text(text.format(",".join([*folders, "/no/such/folder"])))
+    assert places({"FLINK_CONF_DIR": str(tmp_path)}) == folders
+
+
+def test_what_a_job_sets_comes_first_and_the_system_last(folders: list[str], tmp_path: pathlib.Path) -> None:
+    (tmp_path / "config.yaml").write_text("parallelism.default: 1\n")
+    environment = {"FLINK_CONF_DIR": str(tmp_path), "LOCAL_DIRS": folders[1]}
+    assert places(environment, ":".join(folders)) == folders
+    assert places(environment) == folders[1:]
+    assert places({"FLINK_CONF_DIR": "/no/such/folder"}) == [tempfile.gettempdir()]

@@ -1,0 +1,129 @@
+"""Workers of Beam inside a program end with nothing left."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from unittest.mock import Mock
+
+import pytest
+
+from bridge.workarounds.beam_workers import close_with_worker, end_workers, is_worker_process
+from tests.support.beam_worker import Worker
+
+pytestmark = pytest.mark.flink
+
+
+def test_this_program_is_no_worker_process() -> None:
+    assert not is_worker_process()
+
+
+@pytest.mark.process
+def test_what_a_worker_logs_after_the_end_of_its_job_is_not_on_the_console() -> None:
+    program = (
+        "import logging\n"
+        "from bridge.workarounds.beam_workers import fix_workers\n"
+        "fix_workers(); fix_workers()\n"
+        "logger = logging.getLogger('apache_beam.runners.worker.sdk_worker')\n"
+        "logger.error('Error processing instruction')\n"
+        "print(len(logger.handlers))\n"
+    )
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True)
+    assert (run.stdout, run.stderr) == ("1\n", "")
+
+
+def test_a_worker_whose_line_breaks_closes_what_it_has() -> None:
+    close = Mock()
+    worker = Worker(lambda: close_with_worker(close), ConnectionError("broken"))
+    with pytest.raises(ConnectionError):
+        worker.run()
+    close.assert_called_once()
+    worker._data_channel_factory.close.assert_called_once()
+    worker._state_handler_factory.close.assert_called_once()
+    worker._bundle_processor_cache.periodic_shutdown.cancel.assert_called_once()
+
+
+def test_a_function_is_closed_at_the_end_of_its_worker_and_not_before() -> None:
+    close = Mock()
+
+    def work() -> None:
+        close_with_worker(close)
+        close.assert_not_called()
+
+    Worker(work).run()
+    close.assert_called_once()
+
+
+def test_a_function_that_is_open_after_the_end_of_its_worker_is_closed_at_once() -> None:
+    close = Mock()
+
+    def work() -> None:
+        worker.lose_line()
+        close_with_worker(close)
+        close.assert_called_once()
+
+    worker = Worker(work)
+    worker.run()
+    close.assert_called_once()
+
+
+def test_an_error_of_one_function_leaves_no_other_open() -> None:
+    others = Mock()
+
+    def work() -> None:
+        for close in (others, Mock(side_effect=OSError("full")), others):
+            close_with_worker(close)
+
+    with pytest.raises(OSError, match="full"):
+        Worker(work).run()
+    assert others.call_count == 2
+
+
+def test_a_function_without_a_worker_closes_itself() -> None:
+    close = Mock()
+    close_with_worker(close)
+    close.assert_not_called()
+
+
+@contextmanager
+def running(lose_line: Mock, lost: threading.Event, close: Mock) -> Iterator[None]:
+    """Run a worker with one function in a thread until its line is lost."""
+    at_work = threading.Event()
+
+    def work() -> None:
+        close_with_worker(close)
+        at_work.set()
+        lost.wait()
+
+    def run() -> None:
+        with suppress(ConnectionError):
+            worker.run()
+
+    worker = Worker(work, ConnectionError("lost"))
+    worker._control_channel = Mock(close=lose_line)
+    thread = threading.Thread(target=run)
+    thread.start()
+    at_work.wait()
+    try:
+        yield
+    finally:
+        lost.set()
+        thread.join()
+
+
+def test_workers_have_ended_with_their_functions_when_the_program_ends() -> None:
+    lost, close = threading.Event(), Mock()
+    with running(Mock(side_effect=lost.set), lost, close):
+        end_workers()
+        close.assert_called_once()
+
+
+def test_a_worker_that_does_not_end_holds_nobody_up() -> None:
+    lose_line, close = Mock(), Mock()
+    with running(lose_line, threading.Event(), close):
+        end_workers(timeout_s=0.05)
+        lose_line.assert_called_once()
+        close.assert_not_called()

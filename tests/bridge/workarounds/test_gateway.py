@@ -1,0 +1,80 @@
+"""py4j's servers ask for a token, whoever has started the JVM."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.environment import ENVIRONMENT
+from tests.support.leftovers import wait_until
+
+pytestmark = [pytest.mark.process, pytest.mark.flink]
+ROOT = pathlib.Path(__file__).parents[3]
+
+# The JVM calls back, in a new thread of this program as well; then strangers knock on both doors.
+PROGRAM = """
+import contextlib, sys, threading
+{first}
+from bridge.workarounds.pyflink_defects import open_gateway
+from tests.children import intruder
+
+gateway = open_gateway()
+assert open_gateway() is gateway and gateway.gateway_parameters.auth_token
+seen = []
+
+class Called:
+    def run(self):
+        seen.append(threading.current_thread())
+
+    class Java:
+        implements = ["java.lang.Runnable"]
+
+def call():
+    gateway.jvm.java.lang.Thread(Called()).run()
+
+call()
+thread = threading.Thread(target=call)
+thread.start()
+thread.join()
+java, python = gateway.gateway_parameters.port, gateway.get_callback_server().get_listening_port()
+print(len(seen), intruder.calls_java(f"127.0.0.1:{{java}}"), intruder.calls_python(f"127.0.0.1:{{python}}"))
+"""
+PYFLINKS_OWN = "from pyflink.java_gateway import get_gateway; get_gateway()"
+
+
+def run(first: str, **variables: str) -> str:
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM.format(first=first)]
+    done = subprocess.run(command, cwd=ROOT, env={**ENVIRONMENT, **variables}, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("first", ["", PYFLINKS_OWN], ids=["akdl", "pyflink"])
+def test_a_jvm_of_this_program_answers_it_alone(first: str) -> None:
+    assert run(first) == "2 False False\n"
+
+
+def test_a_jvm_that_started_the_program_answers_it_alone(tmp_path: pathlib.Path) -> None:
+    """As `flink run` does, which starts a gateway and then Python with its port."""
+    from pyflink.pyflink_gateway_server import launch_gateway_server_process
+
+    told = tmp_path / "port"
+    variables = {**os.environ, "_PYFLINK_CONN_INFO_PATH": str(told)}
+    arguments = ["-c", "org.apache.flink.client.python.PythonGatewayServer", "local"]
+    with launch_gateway_server_process(variables, arguments) as java:
+        try:
+            wait_until(told.exists, "the gateway listens")
+            (port,) = struct.unpack("!I", told.read_bytes()[:4])
+            assert run("", PYFLINK_GATEWAY_PORT=str(port)) == "2 False False\n"
+        finally:
+            java.kill()
+
+
+def test_what_java_prints_to_stderr_does_not_stop_it() -> None:
+    printing = "gateway.jvm.System.err.println('x' * 200_000)"
+    assert run(f"{PYFLINKS_OWN}\nimport bridge.workarounds.pyflink_defects as w; gateway = w.open_gateway(); {printing}")

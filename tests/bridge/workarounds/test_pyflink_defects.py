@@ -1,0 +1,100 @@
+"""Threads of a program and of its JVM."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from bridge.workarounds.pyflink_defects import column_names, columns_of, forget_ended_clusters
+from operators import resetEnv, useLocalEnv
+from operators.flink.java import start_java
+from tests.support.leftovers import wait_until
+
+pytestmark = pytest.mark.flink
+
+
+def test_a_thread_stays_in_its_thread_of_the_jvm() -> None:
+    start_java()
+    from pyflink.java_gateway import get_gateway
+
+    jvm = get_gateway().jvm
+
+    def own_thread() -> Any:
+        return jvm.java.lang.Thread.currentThread().getId()
+
+    def meanwhile(_: Any) -> Any:
+        jvm.java.lang.Thread.sleep(20)  # both lines are in use, and the other is given back last
+        return own_thread()
+
+    before = own_thread()
+    with ThreadPoolExecutor(4) as threads:
+        for found in threads.map(meanwhile, range(40)):
+            assert found != before
+            assert own_thread() == before
+
+
+def test_java_objects_are_freed_in_another_thread() -> None:
+    start_java()
+    from py4j.java_gateway import ThreadSafeFinalizer
+    from pyflink.java_gateway import get_gateway
+
+    target = get_gateway().jvm.java.lang.Object()
+    number = target._target_id
+    assert any(key.endswith(number) for key in list(ThreadSafeFinalizer.finalizers))
+    del target
+    wait_until(lambda: not any(key.endswith(number) for key in list(ThreadSafeFinalizer.finalizers)), "it is freed")
+
+
+def test_every_thread_can_plan_and_run() -> None:
+    table_env = useLocalEnv(1).stenv
+    plus_one = table_env.sql_query(f"SELECT id + 1 AS b FROM {table_env.from_elements([(1,)], ['id'])}")
+
+    def run() -> list[Any]:
+        with plus_one.execute().collect() as rows:
+            return [row[0] for row in rows]
+
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(run).result() == [2] == run()
+    resetEnv()
+
+
+def test_the_schema_of_a_wide_table_costs_no_calls_for_each_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A predictor over 2,500 columns took minutes, nearly all of them for PyFlink's own look at types."""
+    from pyflink.table import types
+
+    table_env = useLocalEnv(1).btenv
+    numbers = ", ".join(f"CAST({n} AS DOUBLE) AS c{n}" for n in range(30))
+    table = table_env.sql_query(f"SELECT {numbers}, 'x' AS s, TIMESTAMP '2020-01-01 00:00:00.001' AS t, ARRAY[1, 2] AS a")
+    resolved = table.get_resolved_schema()
+    asked = []
+    convert = types._from_java_data_type
+    monkeypatch.setattr(types, "_from_java_data_type", lambda j_type: asked.append(j_type) or convert(j_type))
+    names, found = columns_of(table)
+    assert len(asked) < 10
+    assert names == column_names(table) == list(resolved.get_column_names())
+    assert found == list(resolved.get_column_data_types())
+
+
+def test_times_keep_their_digits() -> None:
+    instant = "TO_TIMESTAMP_LTZ(0, 3)"
+    table = useLocalEnv(1).btenv.sql_query(
+        f"SELECT TIMESTAMP '2020-01-01 00:00:00.000001' AS t, {instant} AS z, ARRAY[{instant}] AS a"
+    )
+    t, z, a = columns_of(table)[1]
+    assert (t.precision, z.precision, a.element_type.precision) == (6, 3, 3)
+    resetEnv()
+
+
+def test_ended_clusters_leave_neither_hooks_nor_threads_of_loggers() -> None:
+    start_java()
+    from pyflink.java_gateway import get_gateway
+
+    jvm = get_gateway().jvm
+    assert jvm.java.lang.System.getProperty("log4j2.contextSelector").endswith("BasicContextSelector")
+    hooks = [jvm.java.lang.Thread(name) for name in ("TaskExecutorFileMergingManager shutdown hook", "another")]
+    for hook in hooks:
+        jvm.java.lang.Runtime.getRuntime().addShutdownHook(hook)
+    forget_ended_clusters()
+    assert [jvm.java.lang.Runtime.getRuntime().removeShutdownHook(hook) for hook in hooks] == [False, True]

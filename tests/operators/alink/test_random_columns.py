@@ -1,0 +1,52 @@
+"""Distributions of random columns: how they are read, and what they draw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from operators.alink.random_columns import expression, poisson, read_distributions
+
+NAMES = ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", {}),
+        ("a:uniform(0,1)", {"a": ("uniform", [0, 1], 0)}),
+        (" a : gauss( 0 , 1.5 , nullper=0.1 ) ; b:poisson(3);", {"a": ("gauss", [0, 1.5], 0.1), "b": ("poisson", [3], 0)}),
+        ("b:weight_set(1,0.3,2,0.7)", {"b": ("weight_set", [1, 0.3, 2, 0.7], 0)}),
+        ("a:uniform_open(-1e3,+2)", {"a": ("uniform_open", [-1000, 2], 0)}),
+        ("a:poisson(3,nullper=0.25)", {"a": ("poisson", [3], 0.25)}),
+    ],
+)
+def test_distributions(text: str, expected: dict[str, tuple[str, Any, float]]) -> None:
+    assert read_distributions(text, NAMES) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "c:uniform(0,1)", "a", "a:uniform", "a:uniform(0)", "a:normal(0,1)", "a:gauss(0,x)", "a:poisson(-1)",
+        "a:weight_set(1,0.5,2)", "a:weight_set(1,0)", "a:uniform(0,1,nullper=2)",
+    ],
+)  # fmt: skip
+def test_distributions_that_cannot_be(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="'outputColConfs': expected .*, got "):
+        read_distributions(text, NAMES)
+
+
+def test_each_expression_draws_its_own_numbers() -> None:
+    draws = []
+    expression(("gauss", [0.0, 1.0], 0.5), draws)
+    expression(None, draws)
+    assert draws == ["u0", "u1", "u2", "u3"]
+
+
+def test_probabilities_of_poisson() -> None:
+    probabilities = poisson(2.5)
+    assert sum(probabilities) == pytest.approx(1)
+    assert sum(k * p for k, p in enumerate(probabilities)) == pytest.approx(2.5)

@@ -1,0 +1,80 @@
+"""Finding the cell of a CSV file that an exception of Java is about."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from bridge.schema import Schema
+from operators.errors import csv_faults
+from operators.errors.csv_faults import CsvFiles, fault, remember
+from operators.tables.csv_rows import CsvForm
+
+SCHEMA = "a INT, `b c` DOUBLE, d STRING, e DATE"
+TEXT = 'a,b c,d,e\n1,0.5,three,2025-01-01\n2,nan,x,\n\n4,,"two\nlines",2025-13-01\nthree,1,x,\n'
+
+
+@pytest.fixture
+def path(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(csv_faults, "_read", [])
+    monkeypatch.setattr(csv_faults, "explain_java_errors", lambda explain: None)
+    path = tmp_path / "own.csv"
+    path.write_text(TEXT, encoding="utf-8")
+    remember(CsvFiles("Source", (str(tmp_path / "gone.csv"), str(path)), Schema.parse(SCHEMA), CsvForm(ignore_first_line=True)))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        (
+            "NumberFormatException: For input string: '? three'. Invalid character found.",
+            7,
+            "the column 'a': 'three' is no INT",
+        ),
+        ('NumberFormatException: For input string: "nan"\n\tat java', 3, "the column 'b c': 'nan' is no DOUBLE"),
+        ("DateTimeException: For input string: '2025-13-01'.", 6, "the column 'e': '2025-13-01' is no DATE"),
+        ("DateTimeException: For input string: '? 2025-13-01'.", 6, "the column 'e': '2025-13-01' is no DATE"),
+    ],
+)
+def test_the_cell_that_an_exception_names(path: str, text: str, line: int, words: str) -> None:
+    told = str(fault(f"java.lang.{text}"))
+    assert told.startswith(f"Source: {path}, line {line}: {words}")
+
+
+def test_too_many_cells(path: str) -> None:
+    pathlib.Path(path).write_text("a,b c,d,e\n1,2,3\n1,2,3,,5\n", encoding="utf-8")
+    told = str(fault("CsvReadException: Too many entries: expected at most 4"))
+    assert told == f"Source: {path}, line 3: expected 4 cells, got 5; setLenient(True) takes such lines too"
+
+
+def test_too_few_cells(path: str) -> None:
+    pathlib.Path(path).write_text("a;b c;d;e\n1;2,5;3;\n", encoding="utf-8")
+    told = str(fault("java.lang.RuntimeException: Row length mismatch. 4 fields expected but was 2."))
+    assert told.endswith(", line 2: expected 4 cells, got 2; is ';' the fieldDelimiter? setLenient(True) takes such lines too")
+
+
+def test_a_file_in_another_encoding(path: str) -> None:
+    pathlib.Path(path).write_bytes("a,b c,d,e\n1,2,Köln,\n".encode("latin-1"))
+    told = str(fault("java.io.CharConversionException: Invalid UTF-8 middle byte 0x6c (at char #12, byte #11)"))
+    assert told.startswith(f"Source: {path}: the file is not UTF-8 (invalid start byte: 0xf6): convert it, as with iconv")
+
+
+def test_exceptions_about_something_else(path: str) -> None:
+    assert fault("java.lang.ArithmeticException: / by zero, 'three'") is None
+    pathlib.Path(path).write_text("a,b c,d,e\n1,2,3,\n", encoding="utf-8")
+    assert fault("NumberFormatException: For input string: 'four'") is None
+
+
+def test_a_cell_of_a_time_that_flink_got_without_its_t(path: str) -> None:
+    pathlib.Path(path).write_text("a,b c,d,e\n1,2,3,2025-01-01\n1,2,3,2025-13-01T10\n", encoding="utf-8")
+    told = str(fault("DateTimeException: For input string: '2025-13-01 10'."))
+    assert told.startswith(f"Source: {path}, line 3: the column 'e': '2025-13-01T10' is no DATE; it takes 2024-05-31: ")
+
+
+def test_large_files_are_named_and_not_searched(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_faults, "_MOST_BYTES", 10)
+    told = str(fault("NumberFormatException: For input string: 'three'. Invalid character found."))
+    assert told.startswith(f"Source: {path}: the cell 'three' does not fit the type of its column. Files of more than ")
+    assert "TRY_CAST" in told

@@ -1,0 +1,55 @@
+"""What a program is told at its end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from bridge.member import registry
+from operators.errors import exit_warnings as forgotten
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(forgotten, "_looks", [])
+    monkeypatch.setattr(forgotten, "_linked", {})
+    yield
+
+
+def test_nothing_is_told_of_a_program_that_has_run_all() -> None:
+    forgotten.note_linked("g1", "TensorFlow2BatchOp")
+    forgotten.note_run(["g1"])
+    forgotten.look_at_exit(lambda: "")
+    assert forgotten.forgotten() == []
+
+
+def test_a_script_without_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    forgotten.note_linked("g1", "TensorFlow2BatchOp")
+    forgotten.look_at_exit(lambda: "print() was called")
+    assert forgotten.forgotten() == [
+        "print() was called",
+        "no job has run TensorFlow2BatchOp: call print(), collectToDataframe() or insertInto(...), or wait for the job with "
+        "waitForJob(result)",
+    ]
+    monkeypatch.setattr(registry, "seen", lambda: {"g1"})
+    assert forgotten.forgotten() == ["print() was called"], "plain PyFlink has run it"
+
+
+def test_a_job_that_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    forgotten.note_linked("g1", "TensorFlow2StreamOp")
+    monkeypatch.setattr(registry, "running", lambda: [("g1", "chief 0")])
+    (said,) = forgotten.forgotten()
+    assert said.startswith(
+        "the program has ended while a job ran in it (TensorFlow2StreamOp, chief 0), which ends with it: wait"
+    )
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("end", "is_told"), [("", True), ("raise SystemExit(3)", True), ("raise KeyError('x')", False)])
+def test_a_program_that_an_error_has_ended_is_not_told_more(end: str, is_told: bool) -> None:
+    code = f"from operators.flink import forgotten\nforgotten.note_linked('g1', 'Op')\n{end}"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert ("akdl: no job has run Op: call print()" in run.stderr) is is_told, run.stderr

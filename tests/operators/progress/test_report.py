@@ -1,0 +1,151 @@
+"""The page of a record."""
+
+from __future__ import annotations
+
+import html
+import json
+import pathlib
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from bridge.member.status import FEEDING, STARTING, TRAINING, MemberStatus
+from operators.progress.record import Record
+from operators.progress.report import main, page_of
+from tests.support.browser import opened
+
+FIRST = {"kind": "run", "version": 1, "name": "a.py", "size": 2, "started": "2026-01-01"}
+# What a reader sees: everything is measured where the browser has put it.
+_PROBE = """
+<script>
+const inside = (shape, box) => shape.left >= box.left - 1 && shape.right <= box.right + 1 && shape.width > 0;
+document.documentElement.dataset.seen = JSON.stringify({
+  loaded: performance.getEntriesByType("resource").map(each => each.name),
+  headings: [...document.querySelectorAll("h2")].map(each => each.textContent),
+  advice: [...document.querySelectorAll("li")].map(each => each.innerText),
+  isWide: document.documentElement.scrollWidth > innerWidth,
+  drawings: [...document.querySelectorAll("svg")].map(svg => {
+    const box = svg.getBoundingClientRect();
+    const shapes = [...svg.querySelectorAll("rect,polyline")].map(each => inside(each.getBoundingClientRect(), box));
+    return {height: box.height, shapes: shapes.length, inside: shapes.every(each => each)};
+  }),
+});
+</script>
+"""
+
+
+def _samples(index: int, is_worker: bool = True) -> list[tuple[float, MemberStatus]]:
+    return [
+        (
+            float(second),
+            MemberStatus(
+                "g", index, f"<{index}>", is_worker, phase=TRAINING, rows_in=1000 * second, age_s=second - 1.0,
+                phase_s={STARTING: 4.0, FEEDING: 3.0, TRAINING: max(second - 8.0, 0.0)}, memory_bytes=second << 20, cpu_s=second,
+                metrics={"loss": 1.0 / second, "total_steps": 9.0} if second > 8 else {},
+            ),
+        )
+        for second in range(1, 31)
+    ]  # fmt: skip
+
+
+def test_a_password_is_no_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["s3://key:hunter2@bucket/a.jsonl"])
+    error = capsys.readouterr().err
+    assert "all users of this host can read the password" in error and "hunter2" not in error
+
+
+def test_a_page_stands_alone() -> None:
+    samples = {"<0>": _samples(0), "<1>": _samples(1), "ps": _samples(2, is_worker=False)}
+    page = page_of(Record("a & b.py", "2026-01-01", 3, samples, {FEEDING: 3.0}, 30.0, False))
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "") and "<script" not in page and "src=" not in page
+    assert "a &amp; b.py" in page and "&lt;0&gt;" in page and "60,000 rows in" in page
+    drawings = [ElementTree.fromstring(f"<svg{part.partition('</svg>')[0]}</svg>") for part in page.split("<svg")[1:]]
+    bars = [each for each in drawings[0] if each.tag.endswith("rect")]
+    assert len(bars) == 9 and len(drawings) == 5  # phases, rows in, loss, memory, processors
+
+
+@pytest.mark.process
+def test_a_browser_shows_the_page_and_loads_nothing_else(tmp_path: pathlib.Path) -> None:
+    record = Record("a & b.py", "2026-01-01", 2, {"<0>": _samples(0), "<1>": _samples(1)}, {STARTING: 20.0}, 30.0, False)
+    path = tmp_path / "page.html"
+    path.write_text(page_of(record) + _PROBE, encoding="utf-8")
+    document, console = opened(path, tmp_path / "browser")
+    found = re.search(r'data-seen="([^"]*)"', document)
+    assert found is not None and console == []
+    seen = json.loads(html.unescape(found.group(1)))
+    assert seen["loaded"] == [] and not seen["isWide"]
+    assert seen["headings"] == [
+        "Advice", "Phases", "Rows in, each second", "loss", "Memory of a process, in MB", "Processors in use",
+    ]  # fmt: skip
+    assert seen["advice"] == [
+        "Most of the time went into the start: put the work of several short jobs into one.\n"
+        "20 of 30 seconds passed before rows moved; processes took 20 to start."
+    ]
+    assert [each["shapes"] for each in seen["drawings"]] == [6, 2, 2, 2, 2]  # three phases of each member, then its curves
+    assert all(each["height"] > 40 and each["inside"] for each in seen["drawings"])
+
+
+@pytest.mark.parametrize("failed", [None, True])
+def test_a_run_of_which_nothing_was_seen_has_a_page(failed: bool | None) -> None:
+    assert "a.py" in page_of(Record("a.py", "", 1, {}, {}, 0.0, failed))
+
+
+def test_the_command(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("run.jsonl").write_text(
+        '{"kind": "run", "version": 1, "name": "a.py", "size": 1, "started": ""}\n'
+        '{"kind": "end", "t": 3.0, "failed": false, "phase_s": {}}\n'
+    )
+    assert main(["run.jsonl"]) == 0 and capsys.readouterr().out == "run.html\n" and pathlib.Path("run.html").exists()
+    assert main(["nothing.jsonl"]) == 1 and "cannot read the record nothing.jsonl" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main([])
+
+
+def test_a_record_that_is_too_large(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AKDL_RECORD_MB", "1")
+    (tmp_path / "a.jsonl").write_bytes(bytes(2 << 20))
+    assert main([str(tmp_path / "a.jsonl")]) == 1
+    assert "it has more than 1048576 bytes; if you trust it, set AKDL_RECORD_MB" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([{"kind": "run"}], "line 1, entry 'name': expected a string, got None"),
+        ([{**FIRST, "size": "2"}], "line 1, entry 'size': expected a whole number, got '2'"),
+        ([FIRST, [1]], r"line 2: expected an object, got \[1\]"),
+        (
+            [FIRST, {"kind": "sample", "t": 1.0, "label": 5, "index": 0}],
+            "line 2: no status of a member: the entry 'label' is 5",
+        ),
+        ([FIRST, {"kind": "sample", "t": "1", "label": "a", "index": 0}], "line 2, entry 't': expected a number, got '1'"),
+        (
+            [FIRST, {"kind": "end", "t": 1.0, "failed": 0, "phase_s": {}}],
+            "line 2, entry 'failed': expected true or false, got 0",
+        ),
+        ([FIRST, {"kind": "end", "t": 1.0, "failed": False, "phase_s": {"a": None}}], "line 2, entry 'a': expected a number"),
+    ],
+)
+def test_a_record_of_wrong_types_is_refused_in_a_sentence(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], lines: list[object], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert main([str(tmp_path / "a.jsonl")]) == 1
+    assert re.fullmatch(rf"cannot read the record .*a.jsonl: {words}.*\n", capsys.readouterr().err)
+
+
+def test_a_page_that_cannot_be_written(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps(FIRST))
+    assert main([str(tmp_path / "a.jsonl"), str(tmp_path / "nowhere" / "a.html")]) == 1
+    assert capsys.readouterr().err == f"cannot write the page {tmp_path}/nowhere/a.html: No such file or directory\n"
+
+
+def test_an_address_that_names_no_record(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["http://127.0.0.1:9/a/%2e%2e"]) == 1
+    assert "cannot read the record http://127.0.0.1:9/a/%2e%2e: " in capsys.readouterr().err

@@ -1,0 +1,64 @@
+"""Statuses of members on a cluster, read through Flink's REST."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bridge.member.status import ENDED, MemberStatus
+from operators.flink.rest import Rest
+from operators.progress.status_sources import HereSource, RestSource
+
+
+class _Cluster(Rest):
+    def __init__(self, files: dict[str, str]) -> None:
+        super().__init__("nowhere:1")
+        self.files = files
+        self.asked: list[str] = []
+
+    def get(self, path: str) -> Any:
+        if path == "/taskmanagers":
+            return {"taskmanagers": [{"id": "tm-1"}]}
+        assert path == "/taskmanagers/tm-1/logs"
+        return {"logs": [{"name": name} for name in ("flink.log", *self.files)]}
+
+    def text(self, path: str) -> str:
+        self.asked.append(path)
+        text = self.files.get(path.rsplit("/", 1)[1], "")
+        if not text:
+            raise OSError("gone")
+        return text
+
+
+def test_files_of_the_groups_are_read() -> None:
+    here, ended = MemberStatus("a_1", 0, "chief 0"), MemberStatus("a_1", 1, "worker 1", phase=ENDED)
+    cluster = _Cluster(
+        {"akdl-a_1-chief-0-0.status": here.to_json(), "akdl-a_1-worker-1-0.status": ended.to_json(),
+         "akdl-a_2-chief-0-0.status": "{}", "akdl-a_1-chief-0-0.log": "x", "akdl-a_1-worker-2-0.status": ""}
+    )  # fmt: skip
+    source = RestSource(cluster, {"a_1": 3})
+    assert source.read() == [here, ended]
+    cluster.asked.clear()
+    assert source.read() == [here, ended]
+    assert cluster.asked == [
+        "/taskmanagers/tm-1/logs/akdl-a_1-chief-0-0.status",
+        "/taskmanagers/tm-1/logs/akdl-a_1-worker-2-0.status",
+    ]
+    late = MemberStatus("a_1", 2, "worker 2")
+    cluster.files["akdl-a_1-worker-2-0.status"] = late.to_json()
+    cluster.files["akdl-a_1-worker-2-1.status"] = late.to_json()
+    assert len(source.read()) == 3 and len(source.read(is_last=True)) == 4
+
+
+def test_the_file_of_the_end_takes_the_place_of_the_other() -> None:
+    here, ended = MemberStatus("a", 0, "chief 0", rows_in=1), MemberStatus("a", 0, "chief 0", phase=ENDED, rows_in=2)
+    cluster = _Cluster({"akdl-a-chief-0-0.status": here.to_json()})
+    source = RestSource(cluster, {"a": 1})
+    assert source.read() == [here]
+    del cluster.files["akdl-a-chief-0-0.status"]
+    cluster.files["akdl-a-chief-0-0.ended"] = ended.to_json()
+    assert source.read(is_last=True) == [ended]
+    assert source.read(is_last=True) == [ended] and cluster.asked.count("/taskmanagers/tm-1/logs/akdl-a-chief-0-0.ended") == 1
+
+
+def test_a_member_elsewhere_is_not_here() -> None:
+    assert HereSource(["no such group"]).read() == []

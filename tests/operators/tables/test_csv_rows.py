@@ -1,0 +1,108 @@
+"""CSV text that this program reads and writes itself."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import decimal
+import io
+import random
+from typing import Any
+
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from bridge.schema import Schema
+from operators.tables.csv_rows import CsvForm, csv_line, has_blank_line, read_csv
+
+
+def rows(text: str, types: str, lenient: bool = False, **form: Any) -> list[Any]:
+    return list(read_csv("t.csv", text, Schema.parse(types), CsvForm(**form), lenient))
+
+
+def test_cells_are_text_or_null() -> None:
+    text = 'true, 7 ,0.5,"a, ""b""",1.50\n,,,"",\n'
+    types = "a BOOLEAN, b INT, c DOUBLE, d STRING, e DECIMAL(4, 2)"
+    assert rows(text, types) == [("true", " 7 ", "0.5", 'a, "b"', "1.50"), (None,) * 5]
+    assert rows("NA,NA\n-,\n", "a INT, b STRING", null_literals=("NA", "-")) == [(None, None), (None, None)]
+
+
+def test_blank_lines_are_no_rows() -> None:
+    assert rows("1\n\n  \n2\n", "a INT") == [("1",), ("2",)]
+    assert rows("a\n\nb", "a STRING", skip_blank_line=False) == [("a",), (None,), ("b",)]
+    assert rows('""\n"  "\n\n', "a STRING") == [(None,), ("  ",)]
+    assert rows('"a\n\nb",1\n\n', "a STRING, b INT") == [("a\n\nb", "1")]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [(b"1\n2\n", False), (b"\n1\n", True), (b"1\n\n2", True), (b"1\r\n\r\n2", True), (b"1\n  ", True), (b"", False)],
+)
+def test_finding_blank_lines(data: bytes, expected: bool) -> None:
+    assert has_blank_line(data) is expected
+
+
+def test_another_row_delimiter_and_a_first_line() -> None:
+    assert rows("id;1;2;", "a INT", row_delimiter=";", ignore_first_line=True) == [("1",), ("2",)]
+    assert rows('"a\r\nb"\r\n', "a STRING", row_delimiter="\r\n") == [("a\r\nb",)]
+    with pytest.raises(ConfigurationError, match="t.csv, line 2: no row of CSV: the rowDelimiter ';' stands inside quotes"):
+        rows('"a;b";', "a STRING", row_delimiter=";")
+
+
+def test_what_cannot_be_read_is_an_error_or_kept_for_flink() -> None:
+    with pytest.raises(ConfigurationError, match=r"t.csv, line 2: the column 'a': 'x' is no INT; setLenient\(True\)"):
+        rows("1\nx\n", "a INT")
+    with pytest.raises(ConfigurationError, match="t.csv, line 1: expected 2 cells, got 1"):
+        rows("1\n", "a INT, b INT")
+    with pytest.raises(ConfigurationError, match="the column 'a' of type ARRAY<INT>: read it as STRING"):
+        rows("1\n", "a ARRAY<INT>")
+    assert rows("x,2\n3\n4,5,6\n", "a INT, b INT", lenient=True) == [("x", "2"), ("3", None), ("4", "5")]
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+@pytest.mark.parametrize("text", ['1,"a\n2,b\n3,c\n', '1,"a"b\n'])
+def test_quotes_that_would_swallow_rows_are_an_error(text: str, lenient: bool) -> None:
+    with pytest.raises(ConfigurationError, match=r"t.csv, line \d: no row of CSV: .*is '\"' the quoteChar"):
+        rows(text, "a INT, b STRING", lenient)
+
+
+def test_long_cells() -> None:
+    assert rows(f"{'x' * 200_000}\n", "a STRING") == [("x" * 200_000,)]
+
+
+def test_random_rows_come_back() -> None:
+    rng = random.Random(5)
+    for number in range(300):
+        form = CsvForm(rng.choice(",;\t|"), rng.choice("\"'"))
+        width = rng.randrange(1, 5)
+        table = [
+            tuple(
+                rng.choice([None, "".join(rng.choice([*" ,;\t|\"'\r\nxß𝄞", ""]) for _ in range(rng.randrange(6)))])
+                for _ in range(width)
+            )
+            for _ in range(5)
+        ]
+        text = "".join(csv_line(row, form) for row in table)
+        schema = Schema.parse(", ".join(f"c{place} STRING" for place in range(width)))
+        expected = [tuple(cell or None for cell in row) for row in table]  # an empty string is null, as it is for Flink
+        assert list(read_csv("t.csv", text, schema, form, False)) == expected, number
+        plain = csv.reader(io.StringIO(text, newline=""), delimiter=form.field_delimiter, quotechar=form.quote_char)
+        assert [tuple(cell or None for cell in row) for row in plain] == expected, number
+
+
+def test_cells_as_they_are_written() -> None:
+    cells = [
+        True,
+        None,
+        "",
+        0.1,
+        float("nan"),
+        float("-inf"),
+        decimal.Decimal("1E-7"),
+        datetime.date(2024, 2, 29),
+        "a b",
+        " x",
+        "a\rb",
+    ]
+    assert csv_line(cells, CsvForm()) == 'true,,"",0.1,NaN,-Infinity,0.0000001,2024-02-29,a b," x","a\rb"\n'
+    assert csv_line([None], CsvForm()) == '""\n' and csv_line(["a;b"], CsvForm(row_delimiter=";")) == '"a;b";'

@@ -1,0 +1,121 @@
+"""Which SQL types hold the columns of a DataFrame, and which DataFrames are refused."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bridge.exceptions import ConfigurationError
+from bridge.schema import Schema
+from operators import MemSourceBatchOp
+from operators.tables.frame_columns import columns_of_frame, schema_of_frame
+
+
+@pytest.mark.parametrize(
+    ("cells", "sql"),
+    [
+        (np.array([1], "int8"), "TINYINT"),
+        (np.array([1], "uint8"), "SMALLINT"),
+        (np.array([1], "uint32"), "BIGINT"),
+        (np.array([1.0], "float32"), "FLOAT"),
+        ([1.5, None], "DOUBLE"),
+        ([True], "BOOLEAN"),
+        (["x", None], "STRING"),
+        (["x", float("nan")], "STRING"),
+        ([b"x"], "BYTES"),
+        (pd.array([1, None], "Int64"), "BIGINT"),
+        (pd.array([1, None], "UInt16"), "INT"),
+        (pd.array([0.5, None], "Float32"), "FLOAT"),
+        (pd.array(["x", None], "string"), "STRING"),
+        (pd.array([1, None], "int32[pyarrow]"), "INT"),
+        (pd.array([True, None], "boolean"), "BOOLEAN"),
+        (pd.Categorical(["x", None]), "STRING"),
+        (pd.Categorical([1, 2]), "BIGINT"),
+        (pd.to_datetime(["2024-01-01"]), "TIMESTAMP(6)"),
+        (pd.to_datetime(["2024-01-01"], utc=True), "TIMESTAMP_LTZ(6)"),
+        ([datetime.date(2024, 1, 1)], "DATE"),
+        ([datetime.time(1, 2)], "TIME(3)"),
+        ([decimal.Decimal("12.50")], "DECIMAL(4, 2)"),
+        ([[1, 2], None], "ARRAY<BIGINT>"),
+        ([np.array([1.0], "float32")], "ARRAY<FLOAT>"),
+    ],
+)
+def test_types_hold_the_cells(cells: Any, sql: str) -> None:
+    schema = schema_of_frame("op", pd.DataFrame({"a b": cells}))
+    assert schema == Schema.parse(f"`a b` {sql}")
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pd.DataFrame({"a": [None]}), "op: column 'a' has no cell that is not null: give schemaStr"),
+        (pd.DataFrame({"a": []}, dtype=object), "no cell that is not null"),
+        (pd.DataFrame({"a": [1, "x"]}), "op: column 'a' has cells of no common type"),
+        (pd.DataFrame({"a": pd.to_timedelta(["1s"])}), "op: column 'a' has cells of the type duration"),
+        (pd.DataFrame({"a": [[[1]]]}), "cells of the type list"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "several columns a"),
+        (pd.DataFrame(), "has no columns"),
+    ],
+)
+def test_frames_without_types(frame: pd.DataFrame, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        schema_of_frame("op", frame)
+
+
+def test_columns_are_taken_by_name_and_numbered_ones_in_order() -> None:
+    schema = Schema.parse("a BIGINT, b STRING")
+    for frame in (pd.DataFrame({"b": ["x"], "a": [1]}), pd.DataFrame([[1, "x"]])):
+        assert [list(cells) for cells in columns_of_frame("op", schema, frame)] == [[1], ["x"]]
+    with pytest.raises(ConfigurationError, match="misses a, b and has 1, 0"):
+        columns_of_frame("op", schema, pd.DataFrame([[1, "x"]])[[1, 0]])
+
+
+def test_missing_values_are_nulls_and_instants_are_in_utc() -> None:
+    frame = pd.DataFrame(
+        {
+            "day": pd.to_datetime(["2024-02-29", None]),
+            "i": pd.array([1, None], "Int64"),
+            "x": [1.0, None],
+            "c": pd.Categorical(["x", None]),
+            "z": pd.to_datetime([0, 1], unit="s", utc=True).tz_convert("Asia/Shanghai"),
+        }
+    )
+    schema = Schema.parse("day DATE, i BIGINT, x DOUBLE, c STRING, z TIMESTAMP_LTZ(3)")
+    day, i, x, c, z = columns_of_frame("op", schema, frame)
+    assert np.isnat(day).tolist() == [False, True] and (i, x, c) == ([1, None], [1.0, None], ["x", None])
+    assert z.tolist() == [0, 10**9]  # nanoseconds of numpy
+
+
+def test_only_dataframes_need_no_schema() -> None:
+    MemSourceBatchOp(pd.DataFrame({"a": [1]}))
+    with pytest.raises(ConfigurationError, match="got None: types are not guessed"):
+        MemSourceBatchOp([(1,)])
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pd.DataFrame({"city": ["Rome"], "n": [1]}).groupby("city").sum(), "index of the DataFrame (city) does not become"),
+        (pd.DataFrame({"a": [1], "b": [2], "n": [1]}).set_index(["a", "b"]), "index of the DataFrame (a, b) does not become"),
+        (pd.DataFrame({"n": [1]}, index=pd.MultiIndex.from_tuples([(1, 2)])), "index of the DataFrame (2 levels) does not"),
+        (pd.DataFrame({"n": [1]}, index=[7]), ""),
+        (pd.DataFrame({"n": [1]}), ""),
+    ],
+)
+def test_what_does_not_come_along_is_told(frame: pd.DataFrame, message: str, caplog: pytest.LogCaptureFixture) -> None:
+    MemSourceBatchOp(frame)
+    assert [message in text for text in caplog.messages] == [True] * bool(message)
+
+
+def test_attrs_are_told_and_columns_of_several_levels_refused(caplog: pytest.LogCaptureFixture) -> None:
+    frame = pd.DataFrame({"n": [1]})
+    frame.attrs["unit"] = "km"
+    MemSourceBatchOp(frame)
+    assert "the attrs of the DataFrame (unit) do not travel" in caplog.text
+    with pytest.raises(ConfigurationError, match="names of 2 levels: join them"):
+        MemSourceBatchOp(pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "b")])))
