@@ -22,14 +22,14 @@ class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
         data: The rows of one pass, as batches.
         task_config: This process's place among the workers.
         total: Sums numbers over all workers that train in step; None for a process alone.
+        single: End the call after this pass even if Keras knows the length of the data.
 
     Attributes:
         data: The dataset for `model.fit`.
-        is_counted: Keras counts the steps itself, as it knows the length of the data; several passes may follow then.
-        is_over: The last step was made, and that is why the call ended.
+        is_over: The pass is complete, and that is why the call ended.
     """
 
-    def __init__(self, data: Any, task_config: TaskConfig, total: Optional[Total] = None) -> None:
+    def __init__(self, data: Any, task_config: TaskConfig, total: Optional[Total] = None, single: bool = False) -> None:
         super().__init__()
         self._supports_tf_logs = True  # else Keras reads all metrics from the device after each step
         self._total = total
@@ -41,16 +41,22 @@ class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
         # In a graph, the optimizers of Keras wait for the rows before they count.
         length = int(tf.data.experimental.cardinality(data)) if tf.executing_eagerly() else None
         # Keras takes the length of a worker's own share for the number of steps of the group.
-        self.is_counted = total is None and length != tf.data.experimental.UNKNOWN_CARDINALITY
-        self.data = data if self.is_counted else _one_ahead(data, self._note)
+        self._is_counted = total is None and length != tf.data.experimental.UNKNOWN_CARDINALITY
+        self._is_single = single or not self._is_counted
+        self.data = data if self._is_counted else _one_ahead(data, self._note)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """End the epoch when this was its last step."""
-        if self.is_counted:
+        if self._is_counted:
             return
         if self._steps is None:
             self._steps = self._batches if self._total is None else self._most_steps(self._total)
         if self._steps is not None and batch + 1 >= self._steps:
+            self.is_over = self.model.stop_training = True
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """End the call here, so that `epochs` can stay the number of the whole training, which Keras prints."""
+        if self._is_single and not self.model.stop_training:
             self.is_over = self.model.stop_training = True
 
     def _note(self, batches: Any) -> Any:

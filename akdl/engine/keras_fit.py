@@ -141,9 +141,9 @@ class _Fit:
             return _Part(data, epoch + 1, steps - batch, None) if batch else _Part(data, epochs, steps, None)
         # The order of an epoch depends on the seed and its number alone.
         data = self._plan.input_fn(seed=None if self._seed is None else self._seed + epoch)
-        end = EpochEnd(data.skip(batch) if batch else data, self._task_config, self._total)
-        is_whole = end.is_counted and self._seed is None and not batch
-        return _Part(end.data, epochs if is_whole else epoch + 1, None, end)
+        is_single = self._seed is not None or batch > 0
+        end = EpochEnd(data.skip(batch) if batch else data, self._task_config, self._total, is_single)
+        return _Part(end.data, epochs, None, end)
 
 
 class _Part(NamedTuple):

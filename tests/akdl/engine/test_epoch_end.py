@@ -80,7 +80,12 @@ def of_rows(task_config: Any) -> Any:
     ids=lambda options: "-".join(options) or "none",
 )
 def test_the_weights_are_those_of_keras(
-    tmp_path: Path, plain: list[Any], monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], arriving: bool
+    tmp_path: Path,
+    plain: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: dict[str, Any],
+    arriving: bool,
 ) -> None:
     from akdl.engine.train import train_keras_model
 
@@ -101,6 +106,8 @@ def test_the_weights_are_those_of_keras(
     assert steps(model) == STEPS and len(history.history["loss"]) == 4
     for mine, theirs in zip(model.get_weights(), plain):
         np.testing.assert_array_equal(mine, theirs)
+    epochs = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Epoch")]
+    assert epochs == [f"Epoch {number}/4" for number in (1, 2, 3, 4)]
 
 
 @pytest.mark.parametrize("passes", [1, 4])

@@ -70,20 +70,19 @@ def main(task_config: TrainTaskConfig) -> None:
         if valid is None:
             raise ValueError("saveBestOnly needs rows to evaluate on: set validationSplit")
         best = _BestWeights(params["bestMetric"])
-    epoch = checkpoints.epochs_done
-    while epoch < int(params["numEpochs"]):
+    epoch, epochs = checkpoints.epochs_done, int(params["numEpochs"])
+    while epoch < epochs:
         end = EpochEnd(train, task_config, total)
-        last = int(params["numEpochs"]) if end.is_counted else epoch + 1
         model.fit(
             end.data,
             validation_data=valid,
-            epochs=last,
+            epochs=epochs,
             initial_epoch=epoch,
             callbacks=[checkpoints, end, *([] if best is None else [best])],
             shuffle=False,  # the dataset does it
             verbose=2,  # a line per epoch: progress bars are no good in logs
         )
-        epoch = last
+        epoch = epoch + 1 if end.is_over else epochs
     checkpoints.end()
     if best is not None:
         best.end()
