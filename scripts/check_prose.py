@@ -24,6 +24,8 @@ CLEAN = [
     "docs/environments.md",
     "docs/errors.md",
     "docs/index.md",
+    "docs/models.md",
+    "docs/scripts.md",
 ]
 ROOT = pathlib.Path(__file__).parents[1]
 DOCUMENTS = ["*.md", "docs/**/*.md", "benchmarks/*.md", "examples/**/*.md"]
