@@ -220,8 +220,6 @@ def find_main(path: str, work_dir: str, runner: Optional[str]) -> Callable[[Task
     A script in a package is imported as a part of it, so that its relative imports work.
 
     Args:
-        path: The script.
-        work_dir: The work folder, in or below which it lies.
         runner: "main", "keras" or "estimator", where a script holds functions of several kinds; by default `main` comes first.
     """
     usual = gc.get_threshold()

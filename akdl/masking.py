@@ -48,7 +48,6 @@ def masked(text: str, address: str = "") -> str:
     """Return a message, such as the error of a storage, without the secrets of addresses in it, and of names with values.
 
     Args:
-        text: Any text.
         address: What the text is about: its secrets are hidden also where they stand alone.
     """
     for secret in sorted(_secrets_of(address), key=len, reverse=True):
@@ -60,7 +59,6 @@ def masked_value(name: str, value: Any) -> Any:
     """Return the value of a parameter without secrets, however deep they are in it.
 
     Args:
-        name: Of the parameter or key.
         value: Of any type; in lists, tuples and dicts each value is looked at.
     """
     if is_secret(name):
@@ -81,21 +79,13 @@ def masked_value(name: str, value: Any) -> Any:
 
 
 def login_of(address: str) -> str:
-    """Return user and password of an address as they are written in it; "" where it has none.
-
-    Args:
-        address: With or without a scheme.
-    """
+    """Return user and password of an address as they are written in it; "" where it has none."""
     rest = address.partition("://")[2] or address
     return "" if _is_host(rest) else rest.rpartition("@")[0]
 
 
 def is_secret(name: str) -> bool:
-    """Return whether the name of a parameter, a variable or a field says that its value is secret.
-
-    Args:
-        name: In any spelling: `db_password`, `accessKey`, `AWS-SECRET`.
-    """
+    """Return whether the name of a parameter, a variable or a field says that its value is secret."""
     words = [word.lower() for word in _WORD.findall(name)]
     joined = "".join(words)
     return bool(_SECRET_WORDS.intersection(words) or _SECRET_PARTS.search(joined) or _SECRET_KEYS.search(joined))

@@ -7,14 +7,7 @@ _LIKENESS = 0.7
 
 
 def near(name: str, known: Iterable[str], most: int = 1, likeness: float = _LIKENESS) -> List[str]:
-    """Return known names that look like a name, the nearest first; case, "-" and "_" do not count.
-
-    Args:
-        name: What was given.
-        known: Names to choose from.
-        most: How many to return at most.
-        likeness: From 0, anything, to 1, the same.
-    """
+    """Return known names that look like a name, the nearest first; case, "-" and "_" do not count."""
     plain: Dict[str, str] = {}
     for each in known:
         plain.setdefault(_plain(each), each)

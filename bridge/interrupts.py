@@ -82,7 +82,6 @@ class Elsewhere:
 
         Raises:
             KeyboardInterrupt: It came before or while the function ran, which goes on in its thread.
-            BaseException: The function raised it.
         """
         keeper = self._keeper
         if keeper is None:  # nobody can interrupt

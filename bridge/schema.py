@@ -56,9 +56,6 @@ class Schema:
         """Read "name type, name type, ...".
 
         Types are those of `akdl.wire.column_type.parse_type`. Names with odd characters stand in back-quotes.
-
-        Raises:
-            SchemaError: With the column and what was expected there.
         """
         if not text.strip():
             raise SchemaError('the schema is empty; expected "name type, name type, ..."')
@@ -67,10 +64,6 @@ class Schema:
     @classmethod
     def of_table(cls, names: Sequence[str], types: Sequence[Any]) -> Schema:
         """Read the schema of a PyFlink table.
-
-        Args:
-            names: As `Table.get_resolved_schema().get_column_names()` gives them.
-            types: As `Table.get_resolved_schema().get_column_data_types()` gives them.
 
         Raises:
             SchemaError: A type that cannot be carried to a script, with its column and what to do.

@@ -23,7 +23,6 @@ class UserFile:
 
     Args:
         path: Path relative to the folder of user files in the work directory.
-        content: The bytes of the file, unless it is large.
         carried: Path of a large file on the driver's host, see `bridge.host.shipped`; else empty.
     """
 
@@ -38,8 +37,6 @@ class PythonArchive:
 
     Args:
         path: The archive on the driver's host; on others its name counts, see `bridge.host.shipped`.
-        sha256: Its checksum: equal archives are unpacked once.
-        origin: Where it comes from, for messages.
     """
 
     path: str
@@ -63,25 +60,16 @@ class GroupSettings:
     """What one operator's group of TensorFlow processes needs to know.
 
     Args:
-        operator: Name of the operator, for messages.
-        kind: Which task config `main` gets: "batch", "stream" or "train".
-        num_workers: Processes that receive rows, at least 1.
-        num_ps: Parameter servers, which receive none.
         chief_coordinates: The chief gets no rows, and the group ends with it; the other workers serve it.
         input_schema: Columns of the table that reach the script, in order.
-        output_schema: Columns that come back, in order.
         extra_schemas: Columns of each extra input, which every process gets whole.
-        main_script: `UserFile.path` of the script that defines `main`.
         user_files: All files of the user, the main script among them.
-        user_params: JSON object as the user wrote it.
         python: Interpreter for the TensorFlow processes, or an archive with one; None stands for the interpreter that runs
             Flink's Python functions.
         env_vars: Variables that the processes get besides the ones that are always passed on. "NAME" passes the host's value
             on, "NAME=value" sets another value.
-        intra_op_parallelism: Threads of one TensorFlow operation in one process.
         read_once: The script reads its rows once, so they are not kept on disk.
         exact_doubles: DOUBLE columns keep all 8 bytes, as a bytes feature, instead of becoming float32.
-        print_process_info: Show what the processes print on the driver's console.
         equal_steps: How shares of different size are made equal: "off", "pad", "repeat" or "drop", see `group.equal_steps`.
         weight_column: Name of the feature that is 0 in rows that only fill up a share; None unless equal_steps is "pad".
         trains_apart: Workers that nobody asked for train each on its share, and only the chief's model stays.

@@ -166,12 +166,6 @@ class Operator(Rendered, Generic[_Family]):
     def _query(self, method: str, sql: str, query: Callable[..., str], *others: Operator[Any]) -> _Family:
         """Return what a query makes of this table, and of others of the same environment.
 
-        Args:
-            method: What the user called, for the error.
-            sql: What the user wrote, for the error.
-            query: Makes SQL of the names of as many views.
-            others: Further inputs.
-
         Raises:
             ConfigurationError: The SQL is wrong, or another input is no operator of the same family and environment.
         """

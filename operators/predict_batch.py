@@ -65,7 +65,6 @@ class PredictOp(WithParams, Operator[Any]):
         """Make this operator's table from that of `data`.
 
         Args:
-            data: The rows.
             model: A file that travels with the job, or a path on the hosts.
             models: A stream of models that take over one after the other.
         """

@@ -62,7 +62,6 @@ class ScriptOp(WithParams, Operator[Any]):
         """Make this operator's table.
 
         Args:
-            ops: The input, and extra inputs.
             prepare: Gives the environment the settings that this kind of job needs.
         """
         name = type(self).__name__

@@ -14,11 +14,7 @@ class _ScriptStreamOp(ScriptOp, StreamOperator):
     _kind = "stream"
 
     def linkFrom(self, *ops: StreamOperator) -> StreamOperator:
-        """Feed the script. Its files are read now; it runs when a job with this operator runs.
-
-        Args:
-            ops: One stream, whose rows are shared among the workers.
-        """
+        """Feed the script. Its files are read now; it runs when a job with this operator runs."""
         ops = inputs_of(ops)
         if len(ops) != 1 or not isinstance(ops[0], StreamOperator):
             got = ", ".join(type(op).__name__ for op in ops) or "none"

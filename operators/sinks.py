@@ -159,7 +159,6 @@ class _FileReceiver:
     """Writes rows into a file, which appears when all are there.
 
     Args:
-        path: Of the file.
         start: Given the open file, returns what writes a row, and what comes after the last one.
     """
 

@@ -20,8 +20,6 @@ class CommonSteps(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
 
     Args:
         steps: That this worker's rows are good for. Its input has to have at least as many as that of any other one.
-        worker: Number of this worker, from 0 for the chief.
-        num_workers: Workers that train together.
     """
 
     def __init__(self, steps: int, worker: int, num_workers: int) -> None:

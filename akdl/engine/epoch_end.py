@@ -19,13 +19,10 @@ class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
     A dataset whose length is not known runs one batch ahead, so the last batch is known when it is handed out.
 
     Args:
-        data: The rows of one pass, as batches.
-        task_config: This process's place among the workers.
         total: Sums numbers over all workers that train in step; None for a process alone.
         single: End the call after this pass even if Keras knows the length of the data.
 
     Attributes:
-        data: The dataset for `model.fit`.
         is_over: The pass is complete, and that is why the call ended.
     """
 

@@ -25,9 +25,6 @@ class EstimatorWatch:
 
     Args:
         estimator: Where the operator has a folder of checkpoints, its `model_dir` is set to it.
-        task_config: The operator's; None without one.
-        train_config: See `akdl.engine.best_checkpoints`.
-        valid_fn: The input of evaluations; None for none.
 
     Attributes:
         hooks: Hooks for training, in all processes.

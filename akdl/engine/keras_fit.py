@@ -157,10 +157,7 @@ class _Progress(tf.train.experimental.PythonState):  # type: ignore[misc]
     """How far the training is; a part of each checkpoint.
 
     Attributes:
-        epoch: Epochs that are done.
         batch: Steps of the next one that are done.
-        step: Steps made in all.
-        saves: Checkpoints written.
         logs: Metrics of the epochs that are done.
     """
 

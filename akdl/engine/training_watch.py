@@ -21,9 +21,7 @@ class Watch:
     """Looks after one training.
 
     Args:
-        task_config: Gets the reports; None where there is no operator.
         folder: Where a request to stop lies; None where nobody can ask.
-        looks: Whether this process looks for the request.
         total: Returns the sums of numbers over all workers, which train in step and all call it; None where this process
             ends its training when it finds the request itself.
 
@@ -50,7 +48,6 @@ class Watch:
         """Do what is due after a step.
 
         Args:
-            step: Steps made so far.
             metrics: Returns numbers by name; called only where a report is due.
         """
         if self.is_report_due():

@@ -22,8 +22,6 @@ def failure_of(error: BaseException, message: Optional[str] = None, trace: Optio
 
     Args:
         error: The exception. Its text may be of any length, hold any characters, or raise itself.
-        message: What to say instead of its text.
-        trace: Where its traceback begins; by default its own.
     """
     told = traceback.TracebackException(type(error), error, trace or error.__traceback__)
     text, trace_text = _text(error) if message is None else message, ""

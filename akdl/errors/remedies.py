@@ -15,12 +15,7 @@ _MISSING_FEATURE = re.compile(r"Feature: (\S+) \(data type: [^)]*\) is required 
 
 
 def missing_column(error: BaseException, columns: Sequence[str]) -> str:
-    """Return what to add to an error about a column that the rows do not have; "" for other errors.
-
-    Args:
-        error: What the script raised.
-        columns: Names of the columns that it has.
-    """
+    """Return what to add to an error about a column that the rows do not have; "" for other errors."""
     name: Optional[str] = None
     close = None
     if isinstance(error, KeyError) and len(error.args) == 1 and isinstance(error.args[0], str):
@@ -40,23 +35,14 @@ def missing_column(error: BaseException, columns: Sequence[str]) -> str:
 
 
 def no_group(error: BaseException) -> str:
-    """Return the sentence in front of an error of Keras 3 in a group, which speaks of types of tensors; "" for other errors.
-
-    Args:
-        error: What the script raised.
-    """
+    """Return the sentence in front of an error of Keras 3 in a group, which speaks of types of tensors; "" for other errors."""
     keras = sys.modules.get("keras")
     is_keras_3 = str(getattr(keras, "__version__", "")).startswith("3.")
     return f"{NO_GROUP_OF_KERAS_3}. Keras itself says: " if is_keras_3 and _IN_A_GROUP.search(str(error)) else ""
 
 
 def missing_export(folder: str, work_dir: str) -> str:
-    """Return what to say of a training that has left no SavedModel where it belongs; "" where there is something.
-
-    Args:
-        folder: `saved_model_dir` of the script.
-        work_dir: Where the script may have left one by mistake.
-    """
+    """Return what to say of a training that has left no SavedModel where it belongs; "" where there is something."""
     if os.path.isdir(folder) and os.listdir(folder):
         return ""
     elsewhere = ""

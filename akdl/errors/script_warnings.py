@@ -10,11 +10,7 @@ _LOOKED_AT = 100  # source files
 
 
 class Oversights:
-    """Watches the threads of a script from now on, and its files where that is asked for.
-
-    Args:
-        folder: The work folder.
-    """
+    """Watches the threads of a script from now on, and its files where that is asked for."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -31,11 +27,7 @@ class Oversights:
             threading.excepthook = hook
 
     def watch_files(self, kept: Sequence[str] = ()) -> None:
-        """Take further files in the work folder for the script's.
-
-        Args:
-            kept: Names in it whose content is delivered.
-        """
+        """Take further files in the work folder for the script's."""
         self._known = {*os.listdir(self._folder), *kept}
 
     def told(self) -> List[str]:

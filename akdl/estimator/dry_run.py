@@ -29,14 +29,7 @@ class Serving(NamedTuple):
 
 
 def try_folders(folders: Mapping[str, str]) -> None:
-    """Make folders, and try to write into each.
-
-    Args:
-        folders: What a folder is for, to its path.
-
-    Raises:
-        ConfigError: Some cannot be written.
-    """
+    """Make folders, and try to write into each."""
     reasons = {purpose: try_folder(folder) for purpose, folder in folders.items()}
     mistakes = [f"{purpose}: cannot write into {folders[purpose]}: {reason}" for purpose, reason in reasons.items() if reason]
     if mistakes:
@@ -47,8 +40,6 @@ def try_export(functions: Functions, config: Any, report: Callable[[str], None])
     """Make the graph that is exported in the end.
 
     Args:
-        functions: The user's functions.
-        config: The Estimator's.
         report: Is told which heads the export leaves out, and why.
 
     Raises:
@@ -78,11 +69,6 @@ def try_export(functions: Functions, config: Any, report: Callable[[str], None])
 
 def try_evaluation(functions: Functions, input_fn: Callable[[], Any], config: Any) -> None:
     """Make the graph of evaluation and read one batch.
-
-    Args:
-        functions: The user's functions.
-        input_fn: The user's `eval_input_fn`.
-        config: The Estimator's.
 
     Raises:
         UserModuleError: There is no batch, or the graph cannot be made.

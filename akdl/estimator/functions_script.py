@@ -37,14 +37,10 @@ def main(task_config: Any, module: Union[ModuleType, str]) -> None:
     `model_id BIGINT, model_info STRING`.
 
     Args:
-        task_config: What the operator's `main` was given.
         module: The module with the functions, or the name of its file among the user files.
 
     Raises:
-        akdl.user_code.config_file.ConfigError: Parameters are wrong; with all mistakes.
         akdl.user_code.module.UserModuleError: A function is missing or has a wrong signature.
-        ValueError: This worker got no rows.
-        RuntimeError: This TensorFlow has no Estimator.
     """
     require_estimator("akdl.estimator")
     from akdl.estimator.estimator_training import train

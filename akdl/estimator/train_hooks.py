@@ -20,8 +20,6 @@ class Progress(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
 
     Args:
         loss: Tensor of shape [].
-        every_steps: Own steps from one line to the next.
-        report: Takes the lines.
     """
 
     def __init__(self, loss: Any, every_steps: int, report: Report) -> None:
@@ -73,12 +71,7 @@ class SaveAtEnd(tf.compat.v1.train.CheckpointSaverHook):  # type: ignore[misc]
 
 
 class GraphChecks(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    """Looks at the graph of training before the first step.
-
-    Args:
-        file: Name of the user's file, for messages.
-        exported: Variables that the export reads, see `akdl.estimator.dry_run.Serving`.
-    """
+    """Looks at the graph of training before the first step."""
 
     def __init__(self, file: str, exported: Mapping[str, Optional[List[int]]]) -> None:
         self._file = file
@@ -115,8 +108,6 @@ def saving_hooks(config: Any, is_chief: bool, in_step: bool) -> List[Any]:
     """Return the hook that saves in the end where nothing else saves.
 
     Args:
-        config: The Estimator's.
-        is_chief: Whether this process's checkpoint counts.
         in_step: Whether workers train in step: then all of them have to take part in saving.
     """
     if config.save_checkpoints_steps is not None or config.save_checkpoints_secs is not None:

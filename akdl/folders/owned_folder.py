@@ -23,11 +23,9 @@ class OwnedFolder:
     """A new folder below the one for temporary files, for this user alone. It goes with `remove`, or with the next `sweep`.
 
     Args:
-        prefix: Of its name, one of `PREFIXES` or longer.
         place: Where it is made; the system's place for temporary files by default.
 
     Attributes:
-        path: Of the folder.
         fd: Descriptor of the lock. As long as a process has it, the folder stays.
     """
 

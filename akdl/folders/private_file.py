@@ -15,11 +15,7 @@ def private(path: str, flags: int) -> int:
 
 
 def is_private_folder(path: str) -> bool:
-    """Whether there is a folder at a path, and not a link to one, that belongs to this user alone.
-
-    Raises:
-        FileNotFoundError: There is nothing.
-    """
+    """Whether there is a folder at a path, and not a link to one, that belongs to this user alone."""
     return not _openness(path)
 
 

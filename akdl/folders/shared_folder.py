@@ -17,7 +17,6 @@ def lock_of(folder: str, name: str = _LOCK, shared: bool = False) -> int:
 
     Args:
         folder: Its path. It may be another folder than a moment ago.
-        name: Of the lock in it.
         shared: Others may hold the lock at the same time, if they share it too.
 
     Raises:

@@ -19,12 +19,7 @@ class Training:
     """The training that callbacks look at.
 
     Attributes:
-        group: The group.
-        model: The model.
-        optimizers: Its optimizers.
-        user: The user's module.
         epochs: Epochs that were asked for.
-        steps: Steps made.
         stop: Set it to end the training after this epoch.
     """
 
@@ -112,9 +107,7 @@ class EarlyStopping(_Watching):
     Args:
         monitor: The metric; with several validation sets `val_auc(0)` and so on.
         patience: Epochs without improvement before the end; 0 ends at the first.
-        min_delta: What counts as improvement.
         mode: "min", "max", or "auto", which tells by the metric's name.
-        restore_best_weights: Go back to the weights of the best epoch.
     """
 
     def __init__(
@@ -162,12 +155,7 @@ class ReduceLROnPlateau(_Watching):
     """Makes the learning rate of all optimizers smaller when a metric has not improved for `patience` epochs.
 
     Args:
-        monitor: The metric.
-        factor: What the learning rate is multiplied by.
-        patience: Epochs without improvement before that.
-        min_delta: What counts as improvement.
         mode: "min", "max", or "auto", which tells by the metric's name.
-        min_lr: The smallest learning rate.
     """
 
     def __init__(
@@ -222,15 +210,7 @@ class LearningRateSchedule(Callback):
 
 
 class TensorBoard(Callback):
-    """Writes metrics for TensorBoard, on the chief: training to `log_dir/train`, validation to `log_dir/validation`.
-
-    Args:
-        log_dir: The folder.
-        every_steps: Write the loss of every so many steps too.
-
-    Attributes:
-        log_dir: The folder.
-    """
+    """Writes metrics for TensorBoard, on the chief: training to `log_dir/train`, validation to `log_dir/validation`."""
 
     def __init__(self, log_dir: str, every_steps: Optional[int] = None) -> None:
         self.log_dir, self._every = log_dir, every_steps
@@ -268,9 +248,6 @@ class KerasCallback(Callback):
 
     It is told of epochs, and of steps without their loss. It sees the model, on which `stop_training` ends the training
     and `optimizer` is the first optimizer; its state is not in checkpoints, only whether it has ended the training.
-
-    Args:
-        callback: The callback.
     """
 
     def __init__(self, callback: Any) -> None:

@@ -21,15 +21,7 @@ class CheckpointError(ValueError):
 
 
 def save(folder: str, steps: int, arrays: Mapping[str, Any], progress: Mapping[str, Any], keep: int) -> str:
-    """Write a checkpoint, remove all but the last `keep`, and return its path.
-
-    Args:
-        folder: Where the checkpoints are.
-        steps: Steps made so far.
-        arrays: Numpy arrays by name.
-        progress: Anything that JSON holds.
-        keep: How many to leave.
-    """
+    """Write a checkpoint, remove all but the last `keep`, and return its path."""
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, f"checkpoint-{steps:09d}.npz")
     with WholeFile(path) as file:

@@ -35,12 +35,6 @@ class DatasetSource:
     """What one dataset function of the user's module gives, on this worker.
 
     Args:
-        user: The user's module.
-        callback: Name of the function.
-        config: The task config.
-        group: The group that shares the rows.
-        batch_size: Rows of a step of the whole group.
-        own: The workers have datasets of their own.
         exact: Steps must have exactly `batch_size` rows; else it may be rounded up.
         labelled: Elements are (features, label) or (features, label, weight); else features alone.
 
@@ -98,23 +92,14 @@ class DatasetSource:
         return f"{self._callback} in {self._user.file}" + (f", dataset {key}" if key else "")
 
     def dataset(self) -> Any:
-        """Call the function and return its one dataset.
-
-        Raises:
-            DataError: It returned something else.
-        """
+        """Call the function and return its one dataset."""
         named = self.datasets()
         if list(named) != [""]:
             raise DataError(f"{self.where()}: expected one tf.data.Dataset, got {len(named)}")
         return named[""]
 
     def steps(self, dataset: Any, skip: int = 0) -> Iterator[List[Optional[Part]]]:
-        """Yield for each step one part per replica of this worker; None where there are no rows left for it.
-
-        Args:
-            dataset: From `datasets`.
-            skip: Steps to leave out at the beginning.
-        """
+        """Yield for each step one part per replica of this worker; None where there are no rows left for it."""
         count = self._group.local_replicas
         if self._batched:
             parts: Iterator[Any] = iter(self._own_batches(dataset).skip(skip * count).prefetch(AUTOTUNE))
@@ -131,9 +116,6 @@ class DatasetSource:
         """Return a part with the first rows, or with one of zeros when only other workers have rows: to build the model on.
 
         All workers have to call this.
-
-        Raises:
-            DataError: No worker has rows.
         """
         first = next((part for step in self.steps(dataset) for part in step if part is not None), None)
         if not self._group.sum(0 if first is None else 1):

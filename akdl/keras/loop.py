@@ -33,13 +33,7 @@ _STATEFUL_RANDOM = {
 
 
 class Objective:
-    """The weighted losses of all outputs.
-
-    Args:
-        config: `loss` and `loss_weights`.
-        user: The user's module.
-        heads: The model's outputs.
-    """
+    """The weighted losses of all outputs."""
 
     def __init__(self, config: Mapping[str, Any], user: Any, heads: Heads) -> None:
         specs = heads.specs("loss", config["loss"], None)
@@ -71,11 +65,6 @@ class Objective:
 
 class VariableGroups:
     """The variables that each optimizer moves.
-
-    Args:
-        model: The model.
-        optimizers: One, or one for each group.
-        group_fn: The user's `awf_group_trainable_vars_fn`; None where one optimizer moves all.
 
     Raises:
         ObjectError: A variable is in no group or in several, or is not to be trained, or the numbers differ.
@@ -123,11 +112,6 @@ class TrainStep:
     """One step of training on all replicas.
 
     Args:
-        group: The group.
-        model: The model.
-        variables: What is moved by what.
-        objective: What is made small.
-        metrics: They are told of all rows.
         spare: A part that stands in where a replica has no rows.
 
     Attributes:
@@ -162,15 +146,7 @@ class TrainStep:
         return Stepped(int(total), self._run(self._group.local_values(values), tf.constant(total, tf.float32), present))
 
     def require_finite_loss(self, steps: int, epoch: int) -> None:
-        """Refuse to go on with a loss that is NaN or infinite.
-
-        Args:
-            steps: Steps made so far.
-            epoch: The current one, from 1.
-
-        Raises:
-            LossError: Since some step the loss is not finite.
-        """
+        """Refuse to go on with a loss that is NaN or infinite."""
         total = float(self.losses.numpy())
         if not math.isfinite(total):
             first = steps - int(self.bad_steps.numpy()) + 1
@@ -216,14 +192,7 @@ class Stepped(NamedTuple):
 
 
 class Evaluation:
-    """Metrics of a model on datasets.
-
-    Args:
-        group: The group that shares the rows.
-        model: Called with features.
-        metrics: The metrics.
-        objective: The loss to report too.
-    """
+    """Metrics of a model on datasets."""
 
     def __init__(self, group: Group, model: Any, metrics: Metrics, objective: Optional[Objective] = None) -> None:
         self._group, self._model, self._metrics, self._objective = group, model, metrics, objective
@@ -279,11 +248,7 @@ class Evaluation:
 
 
 def require_finite_weights(model: Any) -> None:
-    """Refuse weights that the last step has made NaN or infinite.
-
-    Raises:
-        LossError: With the first such variable.
-    """
+    """Refuse weights that the last step has made NaN or infinite."""
     for variable in model.trainable_variables:
         if not np.isfinite(variable.numpy()).all():
             raise LossError(

@@ -26,12 +26,6 @@ _PACKAGES = tuple(
 def call_on_sample(group: Group, model: Any, part: Part, where: str) -> Any:
     """Return the model's outputs for a part, as in evaluation.
 
-    Args:
-        group: The group.
-        model: The model.
-        part: Its rows.
-        where: The function and dataset that the part comes from.
-
     Raises:
         ObjectError: The model fails; with the line of the user's code and the features' dtypes and shapes.
     """

@@ -74,11 +74,7 @@ def metric_name(spec: Named) -> str:
 
 
 def find(what: str, name: str, user: Any, *places: Any) -> Any:
-    """Return a class or function by name from the user's module or one of the modules `places`.
-
-    Raises:
-        ObjectError: There is none; similar names are listed.
-    """
+    """Return a class or function by name from the user's module or one of the modules `places`."""
     own = getattr(user, name, None)
     if callable(own):
         return own
@@ -136,12 +132,7 @@ def unknown_names(config: Mapping[str, Any], user: Any) -> List[str]:
 
 
 class Heads:
-    """The outputs of a model by name, and the labels, losses and metrics that belong to each.
-
-    Args:
-        model: The model.
-        outputs: What it returned for some rows.
-    """
+    """The outputs of a model by name, and the labels, losses and metrics that belong to each."""
 
     def __init__(self, model: Any, outputs: Any) -> None:
         if isinstance(outputs, Mapping):
@@ -158,11 +149,7 @@ class Heads:
         return len(self.names) > 1
 
     def split(self, what: str, values: Any) -> List[Any]:
-        """Return the part of each output: of its tensors, the labels, or the weights.
-
-        Raises:
-            ObjectError: Outputs and values don't belong together.
-        """
+        """Return the part of each output: of its tensors, the labels, or the weights."""
         if isinstance(values, Mapping) and (self.several or list(values) == self.names):
             missing = [name for name in self.names if name not in values]
             if missing:
@@ -254,11 +241,7 @@ def learning_rate(optimizer: Any) -> Optional[float]:
 
 
 def set_learning_rate(optimizer: Any, rate: float) -> None:
-    """Set the learning rate.
-
-    Raises:
-        ObjectError: It comes from a schedule.
-    """
+    """Set the learning rate."""
     if learning_rate(optimizer) is None:
         raise ObjectError("the learning rate comes from the optimizer's schedule, so no callback can set it")
     optimizer.learning_rate.assign(rate)

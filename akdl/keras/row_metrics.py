@@ -19,10 +19,6 @@ class Metrics:
 
     Args:
         config: `metrics` and `weighted_metrics`: each a list, or a mapping from output to list.
-        user: The user's module.
-        heads: The model's outputs.
-        label: Labels of some rows.
-        outputs: What the model returned for them.
 
     Raises:
         ObjectError: Two have one name, or one cannot be made.

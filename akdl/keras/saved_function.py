@@ -19,10 +19,6 @@ class SavedFunction:
     What Keras 3 exports has the function `serve`, what Keras 2 saved can be called itself. Both know the structure of the
     model's inputs. A SavedModel of another origin has its signature only, which takes its inputs by name.
 
-    Args:
-        path: The SavedModel.
-        name: What messages call it.
-
     Attributes:
         input_names: The names of the inputs, in the model's order; in no order where the signature alone knows them.
     """
@@ -56,11 +52,6 @@ class SavedFunction:
 
         Args:
             features: In the structure of the model's inputs; a dict by input names; or one tensor for one input.
-            training: Left out: a SavedModel only predicts.
-            mask: Left out.
-
-        Raises:
-            FeaturesError: The features do not fit the inputs.
         """
         return self._function(self._arranged(features), *self._rest)
 

@@ -17,11 +17,7 @@ from akdl.tf_version import is_keras_3
 
 
 def model_to_save(user: UserModule, trained: Any) -> Any:
-    """Return the part of a model to save, by the user's `awf_model_to_save_fn`; without it, the model.
-
-    Raises:
-        CallbackError: The function returned something else than a model.
-    """
+    """Return the part of a model to save, by the user's `awf_model_to_save_fn`; without it, the model."""
     choose = user.function("awf_model_to_save_fn")
     if choose is None:
         return trained
@@ -32,16 +28,7 @@ def model_to_save(user: UserModule, trained: Any) -> Any:
 
 
 def try_export(model: Any, features: Any, trained: Any) -> None:
-    """Make what Keras 3 would fail to export fail now; all workers have to call this.
-
-    Args:
-        model: The model to save.
-        features: Features that the trained model takes.
-        trained: The trained model.
-
-    Raises:
-        Exception: What `save_model` would raise.
-    """
+    """Make what Keras 3 would fail to export fail now; all workers have to call this."""
     if is_keras_3() and not _knows_its_inputs(model):
         with tempfile.TemporaryDirectory(prefix="akdl-try-") as folder:
             _export(model, os.path.join(folder, "model"), features if model is trained else None)
@@ -53,9 +40,6 @@ def save_model(model: Any, path: str, group: Group, features: Any = None) -> Opt
     The folder is there when it is whole, not before.
 
     Args:
-        model: The model.
-        path: The folder; it does not exist, or is empty.
-        group: The group.
         features: Features that the model takes; None when it knows its inputs by itself.
     """
     parent = os.path.dirname(os.path.abspath(path))
@@ -91,11 +75,7 @@ def export_file(path: str) -> str:
 
 
 def require_models(user: UserModule, named: Sequence[Mapping[str, str]]) -> None:
-    """Refuse paths without a model before the first of several is used; the user's `awf_load_model_fn` may take any.
-
-    Raises:
-        ValueError: There is no file and no SavedModel.
-    """
+    """Refuse paths without a model before the first of several is used; the user's `awf_load_model_fn` may take any."""
     for one in named:
         if not user.has("awf_load_model_fn") and not os.path.isfile(one["path"]):
             find_saved_model(one["path"])

@@ -14,12 +14,7 @@ def require_targets(task: str, group: Group, mistakes: Sequence[str]) -> None:
     """Refuse targets that the chief cannot write, on all workers; all of them have to call this.
 
     Args:
-        task: The task.
-        group: The group.
         mistakes: What the chief found; that of other workers does not count.
-
-    Raises:
-        akdl.user_code.config_file.ConfigError: With all targets that are wrong.
     """
     own = list(mistakes) if group.is_chief else []
     if group.sum(len(own)):

@@ -37,14 +37,9 @@ def prepare(
     """Return the config with its placeholders filled in, checked against the schema and the user's module.
 
     Args:
-        task: "train", "evaluate" or "predict".
-        config: As it was written.
         placeholders: Values of `${NAME}$`; what is not here is taken from the environment.
         user: Its callbacks must be there and take the arguments of the config; None leaves that out.
         look: Returns further mistakes in a config that fits the schema, such as `akdl.keras.objects.unknown_names`.
-
-    Raises:
-        akdl.user_code.config_file.ConfigError: With all mistakes at once.
     """
     mistakes: List[str] = []
     filled = fill_in(config, placeholders, mistakes)

@@ -56,8 +56,6 @@ class UserModule:
         """Return what keeps a callback from being called with the arguments that the config has for it.
 
         Args:
-            name: The callback, one with arguments from a config.
-            config: The task config.
             injected: What the runner itself passes, where the signature names it.
         """
         key = CALLBACKS[name]

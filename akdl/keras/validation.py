@@ -16,11 +16,6 @@ _CALLBACK = "awf_create_val_dataset_fn"
 class Validation:
     """The validation datasets of a user's module; all workers have to make and call it.
 
-    Args:
-        user: The user's module.
-        config: The task config.
-        group: The group.
-
     Raises:
         DataError: The function returned something that is no dataset, or there are no rows.
     """

@@ -17,15 +17,11 @@ class Group:
     GPUs. A replica is a device that holds a copy of the model.
 
     Args:
-        environment: Where TF_CONFIG is.
         devices: Devices of this machine to train on, such as "GPU:0", in a process alone; None for all GPUs.
 
     Attributes:
         rank: Number of this worker; 0 is the chief, which writes checkpoints and models.
-        ranks: Number of workers.
-        strategy: The `tf.distribute.Strategy`.
         replicas: Number of replicas of all workers.
-        local_replicas: Those of this worker.
 
     Raises:
         ValueError: The cluster has roles besides chief and worker, or several workers are to have chosen devices.

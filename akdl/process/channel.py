@@ -18,12 +18,7 @@ class ChannelError(RuntimeError):
 
 
 class Channel:
-    """Calls to the bridge.
-
-    Args:
-        address: gRPC target such as "unix:/tmp/x/bridge.sock" or "127.0.0.1:4711".
-        token: The secret that the bridge gave to this process.
-    """
+    """Calls to the bridge."""
 
     def __init__(self, address: str, token: str) -> None:
         # A proxy variable must not catch the loopback connection; messages are as large as one row may be.
@@ -44,11 +39,7 @@ class Channel:
         return self._call("WaitForCluster", Empty(), Cluster.FromString)
 
     def read(self) -> Iterator[Chunk]:
-        """Yield chunks of rows; the last one has `end` set.
-
-        Raises:
-            ChannelError: The stream broke.
-        """
+        """Yield chunks of rows; the last one has `end` set."""
         method = self._channel.unary_stream(
             _path("Read"), request_serializer=_serialize, response_deserializer=Chunk.FromString
         )

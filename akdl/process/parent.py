@@ -27,11 +27,6 @@ def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> No
 
     A script that closes descriptors which are not its own, as daemons do, closes the pipe and the line to the parent. Calls on
     the line would wait indefinitely then, so the process says so and exits with `LINE_CLOSED`.
-
-    Args:
-        pipe: Descriptor of our end.
-        clean_up: Called before.
-        status: To exit with.
     """
     own = os.fstat(pipe)
 
@@ -64,10 +59,6 @@ def kill_stopped_parent(parent: int, after_s: float) -> None:
 
     Flink waits for a stopped Python worker, also when it cancels the job. Looks are counted, not seconds: where the whole
     machine stood still, nobody is killed. A debugger stops a process in another way.
-
-    Args:
-        parent: Its process id.
-        after_s: How long it may be stopped.
     """
 
     def watch() -> None:

@@ -41,11 +41,7 @@ def versions() -> Dict[str, Optional[str]]:
 
 
 def missing(found: Dict[str, Optional[str]]) -> Dict[str, str]:
-    """Return what has to be installed, as pip wants it, and what is wrong without it.
-
-    Args:
-        found: See `versions`.
-    """
+    """Return what has to be installed, as pip wants it, and what is wrong without it."""
     result = {}
     for _, packages, oldest in _NEEDED:
         name, text = packages[0], ".".join(map(str, oldest))
@@ -58,11 +54,7 @@ def missing(found: Dict[str, Optional[str]]) -> Dict[str, str]:
 
 
 def reason(found: Dict[str, Optional[str]]) -> str:
-    """Return why this Python cannot be used, and what to install; "" where it can.
-
-    Args:
-        found: See `versions`.
-    """
+    """Return why this Python cannot be used, and what to install; "" where it can."""
     wrong = missing(found)
     if not wrong:
         return ""

@@ -19,7 +19,6 @@ def bypass_proxies(environment: MutableMapping[str, str], tf_config: str) -> Non
 
     Args:
         environment: Variables of this process. gRPC reads them when it makes a channel.
-        tf_config: JSON text of TF_CONFIG.
     """
     hosts = [*_LOOPBACK, *_hosts(tf_config)]
     values = {}

@@ -30,13 +30,7 @@ _DATA_TYPES = {FLOAT32: 1, FLOAT64: 2, STRING: 7, INT64: 9}  # numbers of tensor
 
 
 class RowBatches:
-    """Makes batches of some columns.
-
-    Args:
-        columns: The columns of each batch.
-        exact_doubles: See `akdl.features.feature_spec`.
-        defaults: See `akdl.features.feature_spec`.
-    """
+    """Makes batches of some columns."""
 
     def __init__(
         self, columns: Sequence[TableColumn], exact_doubles: bool = False, defaults: Optional[Mapping[str, Any]] = None
@@ -79,11 +73,7 @@ class RowBatches:
         return unsharded(dataset_of_strings(generate, shape)).unbatch().map(parse)
 
     def tables(self, messages: Iterable[Rows]) -> Iterator[Table]:
-        """Yield the columns of messages as tensors have them.
-
-        Raises:
-            ValueError: A null that no default replaces.
-        """
+        """Yield the columns of messages as tensors have them."""
         before = 0
         for message in messages:
             held = [self._table(message, before)]
@@ -140,9 +130,7 @@ def shuffled(tables: Iterable[Table], buffer_rows: int, random: Any) -> Iterator
     A row stays for as many others on average as in the buffer of `tf.data.Dataset.shuffle`.
 
     Args:
-        tables: The rows.
         buffer_rows: How many the buffer holds. It holds more when one table has more.
-        random: A `numpy.random.RandomState`.
     """
     held: List[Table] = []
     count = 0
@@ -214,11 +202,7 @@ class _TensorColumn:
         return Cells(np.zeros(rows, self._dtype), none)
 
     def ready(self, cells: Cells) -> Cells:
-        """Return cells with the type of the tensor and without nulls; a null ARRAY is empty.
-
-        Raises:
-            ValueError: They are no cells of such a column.
-        """
+        """Return cells with the type of the tensor and without nulls; a null ARRAY is empty."""
         values, valid, cell_offsets, value_offsets = cells
         if (value_offsets is None) is (self._dtype == STRING) or (cell_offsets is None) is self._is_array:
             raise ValueError(f"the cells of the column {self.name!r} are not of its type")

@@ -14,12 +14,7 @@ Array = Any
 
 
 class Table(NamedTuple):
-    """Some rows.
-
-    Args:
-        rows: How many.
-        columns: The cells of each column, `valid` is None.
-    """
+    """Some rows."""
 
     rows: int
     columns: List[Cells]

@@ -29,8 +29,6 @@ def crc_of_each(data: Array, starts: Array, lengths: Array) -> Array:
 
     Args:
         data: uint8, with `BLOCK` bytes of any kind before the first record.
-        starts: Where each record begins.
-        lengths: Of the records.
     """
     ones = np.uint32(0xFFFFFFFF)
     if not len(lengths):
@@ -56,10 +54,7 @@ def add_to_crc(crc: Array, column: Array, place: int, length: int) -> None:
     """Turn CRC-32Cs of records with zero in some bytes into those with the bytes of a column there.
 
     Args:
-        crc: A checksum per record, uint32; changed in place.
         column: The bytes, uint8 of shape [records, width].
-        place: Where they begin in a record.
-        length: Of a record.
     """
     terms = _terms(1 << length.bit_length())
     for byte in range(column.shape[1]):

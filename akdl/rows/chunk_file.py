@@ -14,11 +14,6 @@ class ChunkFile:
     """Chunks of columns, written by one thread and read by many.
 
     Per chunk it holds two or three numbers of 8 bytes in memory: there may be millions of chunks.
-
-    Args:
-        folder: Where the files go.
-        name: Of the input.
-        encoder: Makes the Examples of the TFRecord file.
     """
 
     def __init__(self, folder: str, name: str, encoder: ExampleEncoder) -> None:
@@ -70,11 +65,7 @@ class ChunkFile:
         return self._is_begun and len(self._frame_ends) > chunks
 
     def make_frames(self, chunks: int) -> None:
-        """Write the rows of so many chunks to the TFRecord file, unless they are there; many threads may ask for that.
-
-        Raises:
-            OSError: There is no room for them.
-        """
+        """Write the rows of so many chunks to the TFRecord file, unless they are there; many threads may ask for that."""
         with self._making:
             self._check_room(chunks)
             if not self._is_begun:
@@ -89,8 +80,6 @@ class ChunkFile:
         """Return the frames of the chunks from `start` to before `end`.
 
         Args:
-            start: The first chunk.
-            end: The chunk after the last one.
             keep: Write them to the TFRecord file, for others who will read it.
         """
         if keep:

@@ -22,9 +22,6 @@ _NUMBER_BYTES = 8
 class ExampleRows:
     """Gathers rows.
 
-    Args:
-        columns: The columns there are.
-
     Attributes:
         size: About how many bytes the rows take.
     """
@@ -43,12 +40,7 @@ class ExampleRows:
     def read(self, example: Any, row: int) -> List[Any]:
         """Return the cells of a row, in the order of the columns: a number, bytes, a tuple of these, or None.
 
-        Args:
-            example: A `tf.train.Example`.
-            row: Its number, for messages.
-
         Raises:
-            TypeError: A feature of another kind than its column's.
             ValueError: An unknown column, a wrong number of values, or null in a column that is NOT NULL.
         """
         features = example.features.feature

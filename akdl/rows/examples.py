@@ -41,7 +41,6 @@ class ExampleEncoder:
     """Encodes batches of rows.
 
     Args:
-        columns: The columns of the table, in order.
         exact_doubles: DOUBLE keeps its 8 bytes in a bytes_list instead of being narrowed to float32.
     """
 
@@ -168,7 +167,6 @@ class _Field:
         """Return all that stands before bodies of these lengths in features of this name, of one width.
 
         Args:
-            lengths: Of the bodies.
             tagged: The list has a tag and a length before them: they are one value, or a packed list.
         """
         longest = int(lengths.max()) if len(lengths) else 0

@@ -34,8 +34,6 @@ class ExtraFiles:
 
     Args:
         folder: Of this process, where chunks are kept until the files are made.
-        columns: The columns of each input, in their order.
-        exact_doubles: See `akdl.rows.examples.ExampleEncoder`.
     """
 
     def __init__(self, folder: str, columns: Sequence[Sequence[TableColumn]], exact_doubles: bool) -> None:
@@ -55,10 +53,6 @@ class ExtraFiles:
         Args:
             write_text: Makes the text of an input, from a path, its chunks and its columns.
             shared: The folder that the processes of this host share, made if need be; empty for files of this one alone.
-            waits: Another process makes the files, and is waited for.
-
-        Raises:
-            ChannelError: The folder belongs to another user.
         """
         folder = shared or self._folder
         if shared:

@@ -29,10 +29,6 @@ class FileRows:
     """The rows of this worker, written to files by a thread of their own.
 
     Args:
-        folder: Where the files and segments live.
-        chunks: The stream to read, see `akdl.process.channel.Channel.read`.
-        columns: Columns of the table.
-        exact_doubles: See `akdl.rows.examples.ExampleEncoder`.
         extra_columns: The columns of each input that comes besides, in their order.
     """
 
@@ -76,11 +72,7 @@ class FileRows:
         time.sleep(timeout_s)
 
     def file(self) -> str:
-        """Wait for the last row and return the path of the TFRecord file, which is made of the rows while they arrive.
-
-        Raises:
-            ChannelError: The rows did not arrive completely.
-        """
+        """Wait for the last row and return the path of the TFRecord file, which is made of the rows while they arrive."""
         for _, end in self._ranges():
             self._input.make_frames(end)
         self._input.make_frames(0)  # where there are no rows
@@ -93,34 +85,17 @@ class FileRows:
             threading.Thread(target=self._make_file, name="akdl-file", daemon=True).start()
 
     def extra_files(self, write_text: WriteText, shared: str = "", waits: bool = False) -> List[ExtraFile]:
-        """Wait for the last row and return the files of the extra inputs, in their order.
-
-        Args:
-            write_text: See `ExtraFiles.complete`.
-            shared: See there.
-            waits: See there.
-
-        Raises:
-            ChannelError: The rows did not arrive completely.
-        """
+        """Wait for the last row and return the files of the extra inputs, in their order."""
         self._wait_complete()
         with self._noted_as_waiting():
             return self._extra.complete(write_text, shared, waits)
 
     def first_columns(self) -> Optional[Rows]:
-        """Wait for the first chunk and return it; None where there are no rows.
-
-        Raises:
-            ChannelError: The rows did not arrive completely.
-        """
+        """Wait for the first chunk and return it; None where there are no rows."""
         return None if self.is_empty() else self._input.columns(0)
 
     def length(self) -> int:
-        """Wait for the last row and return the number of rows.
-
-        Raises:
-            ChannelError: The rows did not arrive completely.
-        """
+        """Wait for the last row and return the number of rows."""
         self._wait_complete()
         return self._count
 
@@ -131,11 +106,7 @@ class FileRows:
             return self._count if self._complete and self._error is None else None
 
     def is_empty(self) -> bool:
-        """Wait for the first row, or for the end, and return whether there is no row.
-
-        Raises:
-            ChannelError: The rows did not arrive completely.
-        """
+        """Wait for the first row, or for the end, and return whether there is no row."""
         with self._changed:
             with self._noted_as_waiting():
                 self._changed.wait_for(lambda: self._count or self._complete or self._error is not None)
@@ -143,11 +114,7 @@ class FileRows:
             return not self._count
 
     def segments(self) -> Iterator[str]:
-        """Yield paths of TFRecord files that together hold each row once; a path is valid until the next is asked for.
-
-        Raises:
-            ChannelError: The rows did not arrive completely.
-        """
+        """Yield paths of TFRecord files that together hold each row once; a path is valid until the next is asked for."""
         with self._changed:
             whole = self._has_file()
             if whole:
@@ -162,11 +129,7 @@ class FileRows:
                 yield segment
 
     def columns(self) -> Iterator[Rows]:
-        """Yield the rows as they arrive, each once, a chunk at a time.
-
-        Raises:
-            ChannelError: The rows did not arrive completely.
-        """
+        """Yield the rows as they arrive, each once, a chunk at a time."""
         for start, end in self._ranges():
             for chunk in range(start, end):
                 yield self._input.columns(chunk)
@@ -271,20 +234,13 @@ def check_unbroken(error: Optional[Exception]) -> None:
 
     Args:
         error: What stopped their arrival; None as long as nothing has.
-
-    Raises:
-        ChannelError: There is an error.
     """
     if error is not None:
         raise ChannelError(f"the rows of this worker did not arrive completely: {error}") from error
 
 
 def check_end(chunk: Chunk, count: int, checksum: int) -> None:
-    """Compare what has arrived with what the end mark says was sent.
-
-    Raises:
-        ChannelError: They differ.
-    """
+    """Compare what has arrived with what the end mark says was sent."""
     if (chunk.end.rows, chunk.end.checksum) != (count, checksum):
         raise ChannelError(
             f"the end mark announces {chunk.end.rows} rows with checksum {chunk.end.checksum:08x}, "

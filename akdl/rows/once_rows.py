@@ -20,28 +20,15 @@ class OnceRows(StreamRows):
     _first: Optional[Rows] = None
 
     def file(self) -> str:
-        """Refuse: the rows are in no file.
-
-        Raises:
-            RuntimeError: Always.
-        """
+        """Refuse: the rows are in no file."""
         raise RuntimeError(f"with readOnce rows are not kept in files: read them from tf_context.batches(), or {_REMEDY}")
 
     def length(self) -> int:
-        """Refuse: all rows would have to be there.
-
-        Raises:
-            RuntimeError: Always.
-        """
+        """Refuse: all rows would have to be there."""
         raise RuntimeError(f"with readOnce the number of rows is not known before the last one is read: {_REMEDY}")
 
     def first_columns(self) -> Optional[Rows]:
-        """Wait for the first chunk and return it; None where there are no rows. The first call comes before they are read.
-
-        Raises:
-            ChannelError: The rows did not arrive completely.
-            RuntimeError: The first chunk is gone.
-        """
+        """Wait for the first chunk and return it; None where there are no rows. The first call comes before they are read."""
         if self._first is None and not self.is_empty():
             with self._changed:
                 if self._taken:
@@ -54,11 +41,7 @@ class OnceRows(StreamRows):
 
 
 def second_pass(num_epochs: Optional[int] = 1) -> ValueError:
-    """Return the error of a script that reads its rows again.
-
-    Args:
-        num_epochs: Passes that it asked for at once.
-    """
+    """Return the error of a script that reads its rows again."""
     # An error of any other kind than ValueError is of an unknown kind for TensorFlow.
     what = "this is a second pass" if num_epochs == 1 else f"num_epochs is {num_epochs}"
     return ValueError(f"with readOnce the rows can be read once, and {what}: {_REMEDY}")

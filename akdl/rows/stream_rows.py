@@ -33,12 +33,6 @@ class Held(NamedTuple):
 class StreamRows:
     """The rows of this worker, read from the channel by a thread of their own, no faster than the script takes them.
 
-    Args:
-        folder: Where the files live.
-        chunks: The stream to read, see `akdl.process.channel.Channel.read`.
-        columns: Columns of the table.
-        exact_doubles: See `akdl.rows.examples.ExampleEncoder`.
-
     Attributes:
         tell: Takes the number of rows that the script was given before it came back for more; None where nobody asks. Rows of
             `segments` are not counted: TensorFlow may keep them in a batch that is not full.
@@ -93,27 +87,15 @@ class StreamRows:
             self._changed.wait_for(lambda: self._taken != self._reported, timeout_s)
 
     def file(self) -> str:
-        """Refuse: a stream has no file.
-
-        Raises:
-            RuntimeError: Always.
-        """
+        """Refuse: a stream has no file."""
         raise RuntimeError("rows of a stream are not kept in files: read them from dataset_fn()")
 
     def length(self) -> int:
-        """Refuse, because the length of a stream is not known.
-
-        Raises:
-            RuntimeError: Always.
-        """
+        """Refuse, because the length of a stream is not known."""
         raise RuntimeError("the number of rows in a stream is not known: read them from dataset_fn()")
 
     def is_empty(self) -> bool:
-        """Wait for the first row, or for the end, and return whether there is no row.
-
-        Raises:
-            ChannelError: The rows did not arrive completely.
-        """
+        """Wait for the first row, or for the end, and return whether there is no row."""
         with self._changed:
             self._changed.wait_for(lambda: self._taken or self._held or self._complete or self._error is not None)
             if self._taken or self._held:
@@ -125,9 +107,6 @@ class StreamRows:
         """Yield paths of TFRecord files that together hold each row once; a second time, yield none.
 
         A path is valid until the next is asked for.
-
-        Raises:
-            ChannelError: The rows did not arrive completely.
         """
         for number, chunks in enumerate(self._scan()):
             with self._file(number, chunks) as path:
@@ -138,9 +117,6 @@ class StreamRows:
 
         Args:
             finishes: Whoever comes back for more has finished the rows; else `finish` says so.
-
-        Raises:
-            ChannelError: The rows did not arrive completely.
         """
         for chunks in self._scan():
             for chunk in chunks:

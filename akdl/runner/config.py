@@ -102,13 +102,7 @@ class TaskConfig:
 
 
 class _FileTaskConfig(TaskConfig):
-    """A task whose rows are also kept in a file.
-
-    Args:
-        dataset_file: See the attribute; None for that of the rows.
-        dataset_length: See the attribute; None for that of the rows.
-        common: See `TaskConfig`.
-    """
+    """A task whose rows are also kept in a file."""
 
     def __init__(self, *, dataset_file: Optional[str] = None, dataset_length: Optional[int] = None, **common: Any) -> None:
         super().__init__(**common)
@@ -121,9 +115,6 @@ class _FileTaskConfig(TaskConfig):
         """Path of a TFRecord file with this worker's rows as tf.train.Example; can be read any number of times.
 
         Waits until the last row is in it.
-
-        Raises:
-            akdl.process.channel.ChannelError: The rows did not arrive completely.
         """
         return self.tf_context.rows.file()
 

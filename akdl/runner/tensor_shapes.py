@@ -27,11 +27,6 @@ def write_tensor_shapes(rows: Any, columns: Sequence[TableColumn], work_dir: str
     """Write shape and type of each ARRAY column as two JSON objects; nothing where there are no such columns or no rows.
 
     The shape is that of the first cell that is not null, so this waits for the first rows.
-
-    Args:
-        rows: An `akdl.rows.file_rows.FileRows`, or another of a bounded table.
-        columns: Columns of the table.
-        work_dir: Where to.
     """
     types = {column.name: _NAMES.get(type_of(column).kind) for column in columns if type_of(column).is_array}
     types = {name: dtype for name, dtype in types.items() if dtype is not None}

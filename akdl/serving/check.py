@@ -60,10 +60,6 @@ def describe(folder: str) -> Dict[str, Any]:
 def describe_in_clean_process(folder: str, timeout_s: float = TIMEOUT_S) -> Dict[str, Any]:
     """Return what `describe` returns, from a process started for it.
 
-    Args:
-        folder: See `describe`.
-        timeout_s: How long it may take.
-
     Raises:
         ModelError: See `describe`; also when the process crashes or takes too long.
     """
@@ -105,15 +101,7 @@ def write_checked_model(
     The manifest says what the check has found. Nothing is sent unless it is a model.
 
     Args:
-        folder: See `describe`.
-        output_writer: See `akdl.storage.model_archive.write_model`.
-        timeout_s: See `describe_in_clean_process`.
-        checkpoint: See `akdl.storage.model_archive.pack`.
         model_dir: Where the model is written, so that one row names it; None for rows with the model itself.
-
-    Raises:
-        ModelError: See `describe_in_clean_process` and `akdl.storage.model_archive.pack`.
-        FileError: The model cannot be written to `model_dir`.
     """
     details = describe_in_clean_process(folder, timeout_s)
     if model_dir is None:

@@ -17,9 +17,6 @@ class ModelFolder:
         model: Folder of a SavedModel or a zip or tar file of one, by any address of `akdl.storage.files`, or the rows of a
             model table.
 
-    Attributes:
-        path: The folder.
-
     Raises:
         ModelError: The file or the rows cannot be read, or are no model.
     """

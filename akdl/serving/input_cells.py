@@ -29,7 +29,6 @@ class Converted(NamedTuple):
 
     Args:
         values: One array with rows on the first axis, or a list with the array of each row, None for a bad one.
-        errors: Row to what is wrong with it.
     """
 
     values: Union[Array, List[Optional[Array]]]
@@ -55,10 +54,7 @@ class InputConverter:
     """Converts the cells of one column for one input.
 
     Args:
-        tensor: The input.
-        column: The column's name.
         cells_hold_batches: Whether a cell is a whole tensor with the batch dimension, and not one element of a batch.
-        utf8: Whether cells of bytes are strings.
 
     Raises:
         SignatureError: The input is of a kind that no column can feed.
@@ -158,11 +154,7 @@ class _CellShape:
         return np.zeros((0, *(max(0, size) for size in self.sizes or ())), dtype)
 
     def given_to(self, array: Array) -> Array:
-        """Return the array with this shape of each row, rows being on the first axis.
-
-        Raises:
-            CellError: The rows cannot have it.
-        """
+        """Return the array with this shape of each row, rows being on the first axis."""
         own = array.shape[1:]
         if self.sizes is None or self._is_of(own):
             return array

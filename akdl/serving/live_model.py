@@ -24,11 +24,6 @@ class LiveModel:
 
     Args:
         path: Of the first model: folder of a SavedModel, or a zip or tar file of one.
-        load: Loads the SavedModel in a folder.
-
-    Raises:
-        ModelError: See `ServedModel`.
-        SignatureError: See `ServedModel`.
     """
 
     def __init__(self, path: str, load: Callable[[str], ServedModel]) -> None:
@@ -54,10 +49,6 @@ class LiveModel:
 
     def offer(self, path: str, name: str) -> str:
         """Let another model take over, and return what has happened, for the log.
-
-        Args:
-            path: See `LiveModel`.
-            name: What it is called there.
 
         Raises:
             ModelError: It cannot be used; the old one goes on.

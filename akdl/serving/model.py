@@ -23,9 +23,6 @@ class ServedModel:
     """A loaded model. Its methods may be called from several threads at once.
 
     Args:
-        folder: Of the SavedModel, or with one directly below it.
-        tag: Of the graph; several with commas between them.
-        signature: Name of the function to call.
         inputs: Column to the signature's input that it feeds, or the names of columns that are called like the inputs. All
             inputs must be fed. By default every input is fed by the column of its name.
         outputs: The columns to make; plain text names an output whose values are returned as arrays. By default all outputs.
@@ -96,7 +93,6 @@ class ServedModel:
             Result columns: an array with rows on the first axis, or a list of cells.
 
         Raises:
-            RowsError: Rows that cannot be predicted.
             ServingError: The columns are missing or of different length, or the model fails altogether.
         """
         results, bad = self.predict_collecting(columns, rows)
@@ -107,15 +103,7 @@ class ServedModel:
     def predict_collecting(
         self, columns: Mapping[str, Any], rows: Optional[int] = None
     ) -> Tuple[Dict[str, Cells], List[BadRow]]:
-        """Predict rows; return the result columns, None in the cells of bad rows, and the bad rows with what is wrong.
-
-        Args:
-            columns: See `predict`.
-            rows: See `predict`.
-
-        Raises:
-            ServingError: See `predict`.
-        """
+        """Predict rows; return the result columns, None in the cells of bad rows, and the bad rows with what is wrong."""
         count = self._count(columns, rows)
         errors: Dict[int, str] = {}
         values: Dict[str, Converted] = {}

@@ -63,10 +63,8 @@ class ModelServer:
     """Answers calls with one model at a time.
 
     Args:
-        serving: What to serve.
         address: Where to listen, such as "unix:/tmp/x/model.sock", or "127.0.0.1:0" for a port that is free: then the address
             is written into a file in `work_dir`.
-        token: The secret that every call must bring.
         work_dir: A folder to remove at the end. Who holds its file `lock` is about to join, or to start another process.
     """
 

@@ -29,7 +29,6 @@ class NumberCells:
     """Reads cells of numbers or booleans.
 
     Args:
-        dtype: TensorFlow's name of the type, one of `NUMBERS`.
         has_open_shape: Whether values may have any shape, so that a string of one number is a scalar.
     """
 
@@ -40,11 +39,7 @@ class NumberCells:
         self._parse, self._parsed_type = _PARSERS[self.dtype.kind]
 
     def whole(self, cells: Union[Array, Sequence[Any]]) -> Optional[Array]:
-        """Return all cells in one array, or None where they have to be looked at one by one.
-
-        Raises:
-            CellError: Some cell does not fit.
-        """
+        """Return all cells in one array, or None where they have to be looked at one by one."""
         if isinstance(cells, np.ndarray) and cells.dtype != object:
             array: Optional[Array] = cells
         else:
@@ -54,11 +49,7 @@ class NumberCells:
         return self._cast(array)
 
     def single(self, cell: Any) -> Array:
-        """Return the value of a cell that is not null.
-
-        Raises:
-            CellError: It does not fit.
-        """
+        """Return the value of a cell that is not null."""
         if isinstance(cell, str):
             return self._from_string(cell)
         if isinstance(cell, (bytes, bytearray)):
@@ -146,16 +137,7 @@ class NumberCells:
 
 
 def cast(array: Array, dtype: Any, name: object) -> Array:
-    """Convert numbers or booleans to a type of numpy.
-
-    Args:
-        array: The numbers.
-        dtype: The type.
-        name: What messages call it.
-
-    Raises:
-        CellError: A number does not fit.
-    """
+    """Convert numbers or booleans to a type of numpy."""
     if array.dtype == dtype:
         return array
     result, fits = _CONVERSIONS[dtype.kind](array, dtype)

@@ -27,7 +27,6 @@ class OutputColumn(NamedTuple):
     """A column of predictions.
 
     Args:
-        name: Of the column.
         type: Flink SQL type such as "DOUBLE" or "ARRAY<FLOAT>"; Alink's names do too. None gives arrays as they are.
         key: The output's name in the signature; the column's name when not given.
     """
@@ -41,12 +40,7 @@ class OutputConverter:
     """Converts one output.
 
     Args:
-        column: The column to make.
-        tensor: The output.
         cells_hold_batches: Whether a cell is a whole tensor with the batch dimension, and not one element of a batch.
-
-    Raises:
-        SignatureError: The column's type cannot hold the output.
     """
 
     def __init__(self, column: OutputColumn, tensor: TensorDescription, cells_hold_batches: bool = False) -> None:
@@ -82,9 +76,6 @@ class OutputConverter:
 
     def convert(self, array: Array) -> Tuple[Cells, Dict[int, str]]:
         """Convert a batch.
-
-        Args:
-            array: Rows on the first axis.
 
         Returns:
             A cell for each row, None for a bad one; and what is wrong with these, by row.

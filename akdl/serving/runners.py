@@ -15,15 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class FunctionRunner:
-    """Calls the signature of a model that TensorFlow 2 has loaded.
-
-    Args:
-        folder: Of the SavedModel.
-        tags: Of the graph.
-        signature: To call.
-        outputs: To return.
-        intra_op_parallelism: See `ServedModel`.
-    """
+    """Calls the signature of a model that TensorFlow 2 has loaded."""
 
     def __init__(
         self,
@@ -63,15 +55,7 @@ class FunctionRunner:
 
 
 class SessionRunner:
-    """Runs the graph of a signature in a session: TensorFlow 1, or 2 without eager execution.
-
-    Args:
-        folder: Of the SavedModel.
-        tags: Of the graph.
-        signature: To call.
-        outputs: To return.
-        intra_op_parallelism: See `ServedModel`.
-    """
+    """Runs the graph of a signature in a session: TensorFlow 1, or 2 without eager execution."""
 
     def __init__(
         self,

@@ -15,7 +15,6 @@ class TensorDescription:
     """An input or output of a signature.
 
     Args:
-        key: Its name in the signature.
         dtype: TensorFlow's name of the type, such as "float32" or "string".
         shape: With the batch dimension; -1 for what is not fixed, None when even the number of dimensions is not.
         tensor: Its name in the graph; empty when it is no plain tensor.
@@ -32,13 +31,7 @@ class TensorDescription:
 
 @dataclass(frozen=True)
 class Signature:
-    """A function of a SavedModel.
-
-    Args:
-        key: Its name, such as "serving_default".
-        inputs: In the order of their names.
-        outputs: In the order of their names.
-    """
+    """A function of a SavedModel."""
 
     key: str
     inputs: Tuple[TensorDescription, ...]
@@ -76,14 +69,8 @@ def read_signatures(folder: str) -> Dict[Tuple[str, ...], Dict[str, Signature]]:
 def resolve(folder: str, tag: str, key: str) -> Tuple[Tuple[str, ...], Signature]:
     """Return the tags of a graph and its signature.
 
-    Args:
-        folder: Of the SavedModel.
-        tag: A tag, or several with commas between them.
-        key: Of the signature.
-
     Raises:
         ModelError: There is no SavedModel, or its file is damaged.
-        SignatureError: It has no such tag or signature.
     """
     graphs = read_signatures(folder)
     tags = tuple(sorted(part.strip() for part in tag.split(",")))
@@ -100,11 +87,7 @@ def resolve(folder: str, tag: str, key: str) -> Tuple[Tuple[str, ...], Signature
 
 
 def find_tensor(tensors: Sequence[TensorDescription], key: str, what: str, signature: Signature) -> TensorDescription:
-    """Return the one of `tensors` that is called `key`.
-
-    Raises:
-        SignatureError: There is none.
-    """
+    """Return the one of `tensors` that is called `key`."""
     for tensor in tensors:
         if tensor.key == key:
             return tensor

@@ -14,21 +14,13 @@ class StringCells:
     dtype = np.dtype(object)
 
     def whole(self, cells: Union[Array, Sequence[Any]]) -> Optional[Array]:
-        """Return all cells in one array, or None where they have to be looked at one by one.
-
-        Raises:
-            CellError: Some cell does not fit.
-        """
+        """Return all cells in one array, or None where they have to be looked at one by one."""
         if isinstance(cells, np.ndarray):
             return _encoded(cells) if cells.dtype.kind in "USO" else None
         return _encoded(np.array(cells, object)) if {type(cell) for cell in cells} <= {str, bytes} else None
 
     def single(self, cell: Any) -> Array:
-        """Return the value of a cell that is not null.
-
-        Raises:
-            CellError: It does not fit.
-        """
+        """Return the value of a cell that is not null."""
         if isinstance(cell, (str, bytes)):
             array = np.empty((), object)
             array[()] = cell

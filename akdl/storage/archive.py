@@ -50,8 +50,6 @@ class Limits(NamedTuple):
     """What an archive may unpack to.
 
     Args:
-        members: Most entries.
-        bytes: Most bytes.
         ratio: How many times as large as the archive its content may be, once it has more than `free_bytes`.
         free_bytes: So many bytes may come out of an archive of any size.
     """
@@ -63,11 +61,7 @@ class Limits(NamedTuple):
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "Limits":
-        """Return the limits that variables set: AKDL_ARCHIVE_MEMBERS, AKDL_ARCHIVE_GB and AKDL_ARCHIVE_RATIO.
-
-        Raises:
-            ArchiveError: One is no number.
-        """
+        """Return the limits that variables set: AKDL_ARCHIVE_MEMBERS, AKDL_ARCHIVE_GB and AKDL_ARCHIVE_RATIO."""
         default = cls()
         try:
             return cls(
@@ -95,7 +89,6 @@ def unpack_archive(
 
     Args:
         file: A zip file, or a tar file compressed with gzip, bzip2, xz or nothing, open for reading and seeking.
-        folder: Where to.
         links: Whether the archive may hold links, as Python environments do; they must lead to places inside the folder.
         copy: How content is copied from one file to the other; what it returns comes back.
         limits: What may come out; those of the environment by default.
@@ -146,11 +139,7 @@ class Counter:
             )
 
     def add_bytes(self, count: int) -> None:
-        """Count bytes.
-
-        Raises:
-            ArchiveError: There are too many.
-        """
+        """Count bytes."""
         self._bytes += count
         if self._bytes > self._most:
             name = "AKDL_ARCHIVE_GB" if self._most == self._limits.bytes else "AKDL_ARCHIVE_RATIO"
@@ -278,11 +267,7 @@ class _Unpacking:
 
 
 def check_directory(archive: zipfile.ZipFile) -> None:
-    """Check that a zip file has as many entries as it says at its end; zipfile itself does not look.
-
-    Raises:
-        ArchiveError: It has more or fewer.
-    """
+    """Check that a zip file has as many entries as it says at its end; zipfile itself does not look."""
     file = archive.fp
     assert file is not None
     size = file.seek(0, os.SEEK_END)
@@ -354,11 +339,7 @@ def _plain_copy(source: IO[bytes], target: IO[bytes]) -> None:
 
 @contextlib.contextmanager
 def damage_is_named() -> Iterator[None]:
-    """Name what zipfile and tarfile raise for damaged bytes.
-
-    Raises:
-        ArchiveError: In its place.
-    """
+    """Name what zipfile and tarfile raise for damaged bytes."""
     try:
         yield
     except ArchiveError:

@@ -22,11 +22,7 @@ _UNFINISHED = ".part"
 
 
 def ask_to_stop(address: str) -> None:
-    """Ask the training that keeps its checkpoints at an address to end at its next step.
-
-    Raises:
-        FileError: The address cannot be reached.
-    """
+    """Ask the training that keeps its checkpoints at an address to end at its next step."""
     _write(address, STOP)
 
 
@@ -34,11 +30,7 @@ class CheckpointFolder:
     """The folder at an address.
 
     Args:
-        address: A local path, file://, or what fsspec reaches.
         cache: An existing folder of this process, where checkpoints of a remote address are kept.
-
-    Raises:
-        FileError: The address would be taken for a pattern.
 
     Attributes:
         path: The local folder that trainings read and write.
@@ -54,11 +46,7 @@ class CheckpointFolder:
         os.makedirs(self.path, exist_ok=True)
 
     def fetch(self) -> None:
-        """Bring what is at a remote address into the local folder.
-
-        Raises:
-            FileError: The address cannot be reached.
-        """
+        """Bring what is at a remote address into the local folder."""
         if not self.is_remote:
             return
         with opened_with_fsspec(self.address) as (system, root):
@@ -69,11 +57,7 @@ class CheckpointFolder:
         self._published = dict(_local_files(self.path))
 
     def publish(self) -> None:
-        """Make a remote address hold what the local folder holds.
-
-        Raises:
-            FileError: The address cannot be reached.
-        """
+        """Make a remote address hold what the local folder holds."""
         if not self.is_remote:
             return
         found = dict(_local_files(self.path))

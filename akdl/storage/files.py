@@ -77,7 +77,6 @@ def fetch(address: str, folder: str) -> str:
 
     Args:
         address: A file or a folder; folders only with local paths and what fsspec reaches.
-        folder: An existing folder.
 
     Raises:
         FileError: It is not there, cannot be reached, is cut short, or has another checksum.
@@ -148,11 +147,7 @@ class _Download:
                 time.sleep(PAUSE_S * 2 ** max(len(failures) - 1, 0))
 
     def _attempt(self, target: IO[bytes]) -> Optional[str]:
-        """Fetch what is missing; return None when the file is whole, else why it is not.
-
-        Raises:
-            FileError: Another attempt would not help.
-        """
+        """Fetch what is missing; return None when the file is whole, else why it is not."""
         try:
             return self._go_on(target)
         except urllib.error.HTTPError as error:

@@ -9,13 +9,7 @@ class LimitError(ValueError):
 
 
 class Limit:
-    """Most bytes of one thing.
-
-    Args:
-        variable: Of the environment, which sets another limit.
-        default: Units where it is not set.
-        unit: MB or GB.
-    """
+    """Most bytes of one thing."""
 
     def __init__(self, variable: str, default: int, unit: str) -> None:
         self._variable = variable
@@ -23,11 +17,7 @@ class Limit:
         self._unit = unit
 
     def most(self) -> int:
-        """Return the limit in bytes.
-
-        Raises:
-            LimitError: The variable is no number.
-        """
+        """Return the limit in bytes."""
         text = os.environ.get(self._variable, str(self._default))
         try:
             return int(float(text) * {"MB": 1 << 20, "GB": 1 << 30}[self._unit])
@@ -35,11 +25,7 @@ class Limit:
             raise LimitError(f"{self._variable}: expected a number of {self._unit}, got {text[:40]!r}") from None
 
     def check(self, count: int) -> None:
-        """Refuse so many bytes if they are too many.
-
-        Raises:
-            LimitError: They are.
-        """
+        """Refuse so many bytes if they are too many."""
         most = self.most()
         if count > most:
             raise LimitError(
@@ -47,11 +33,7 @@ class Limit:
             )
 
     def read(self, file: IO[bytes]) -> bytes:
-        """Return all that a file has; no more than the limit is kept in memory.
-
-        Raises:
-            LimitError: It has more.
-        """
+        """Return all that a file has; no more than the limit is kept in memory."""
         data = file.read(self.most() + 1)
         self.check(len(data))
         return data

@@ -23,7 +23,6 @@ class LogFolder:
     """The folder of one process.
 
     Args:
-        address: An absolute path, or an address that fsspec reaches.
         cache: An existing folder of this process, for files on their way to an address.
 
     Attributes:

@@ -85,7 +85,6 @@ def pack(
     give equal rows.
 
     Args:
-        folder: See `find_saved_model`.
         details: What else the manifest says, as JSON values: see `akdl.serving.check`.
         checkpoint: A folder whose contents come along in a zip of their own.
 
@@ -121,10 +120,6 @@ def unpack(rows: Iterable[Tuple[int, str]], target: str) -> str:
 
     `target` appears with the whole model or not at all. Chunks are put in place on disk as they come.
 
-    Args:
-        rows: (model_id, model_info), in any order.
-        target: A folder that does not exist or is empty.
-
     Raises:
         ModelError: The rows are no model, or a damaged one: a chunk is missing, double or unreadable, an entry would leave
             the folder, or a file is not as the manifest says.
@@ -159,17 +154,7 @@ def unpack_file(path: str, target: str) -> str:
 def write_model(
     folder: str, output_writer: Any, details: Optional[Mapping[str, Any]] = None, checkpoint: Optional[str] = None
 ) -> None:
-    """Send the SavedModel in `folder` as rows of a table with the columns model_id BIGINT and model_info STRING.
-
-    Args:
-        folder: See `find_saved_model`.
-        output_writer: `task_config.output_writer`, or anything with its `write_batch`.
-        details: See `pack`.
-        checkpoint: See `pack`.
-
-    Raises:
-        ModelError: See `pack`.
-    """
+    """Send the SavedModel in `folder` as rows of a table with the columns model_id BIGINT and model_info STRING."""
     piece: List[Tuple[int, str]] = []
     for row in pack(folder, details, checkpoint):
         piece.append(row)

@@ -37,14 +37,8 @@ def put_model(
     """Write the SavedModel in `folder` to `model_dir`, and return the text of the row that names it.
 
     Args:
-        folder: See `akdl.storage.model_archive.find_saved_model`.
         model_dir: A folder, or an address that fsspec can write to.
-        details: See `akdl.storage.model_archive.pack`.
         checkpoint: A folder whose contents are written as a second file beside the model.
-
-    Raises:
-        ModelError: There is no SavedModel.
-        FileError: It cannot be written there.
     """
     named = {_KEY: _put(find_saved_model(folder), model_dir, details or {})}
     if checkpoint is not None:
@@ -53,11 +47,7 @@ def put_model(
 
 
 def named_model(text: Any) -> Optional[str]:
-    """Return the name of the file that row 0 of a model table names; None where the table holds the model itself.
-
-    Raises:
-        ModelError: The name is not one of `put_model`.
-    """
+    """Return the name of the file that row 0 of a model table names; None where the table holds the model itself."""
     if not isinstance(text, str) or not text.startswith("{"):
         return None
     try:
@@ -73,8 +63,6 @@ def get_model(name: str, model_dir: str, folder: str) -> str:
     """Return the path of a model that `put_model` has written, once its checksum is right.
 
     Args:
-        name: See `named_model`.
-        model_dir: As for `put_model`.
         folder: Where a file of a remote address is brought to; a local one stays where it is.
 
     Raises:

@@ -18,9 +18,6 @@ _PATTERN, _REMOTE_PATTERN = re.compile(r"[*?[\\]"), re.compile(r"[*[]")
 def refuse_pattern(address: str) -> None:
     r"""Refuse an address for checkpoints that would be taken for a pattern.
 
-    Args:
-        address: A local path, file://, or what fsspec reaches.
-
     Raises:
         FileError: It has one of the characters * ? [ \ in it.
     """

@@ -13,10 +13,6 @@ class WholeFile:
     Until then it has a random name in the same folder: nobody can have made a file or a link of that name before, through which
     something else would be overwritten.
 
-    Args:
-        path: Of the file.
-        opener: As `open` takes it, such as `akdl.folders.private_file.private`.
-
     Attributes:
         file: The open file, for bytes. Its name is that of the unfinished file.
     """

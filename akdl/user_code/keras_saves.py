@@ -19,23 +19,13 @@ def keras_3(version: Optional[str], environment: Mapping[str, str]) -> str:
 
     Args:
         version: Of the package keras; None where it is not installed.
-        environment: Variables of this process.
     """
     is_legacy = environment.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
     return "" if version is None or is_legacy or parse_version(version) < (3,) else version
 
 
 def prepare_saving(main_script: str, saved_model_dir: str, version: str) -> None:
-    """Make the folder for a script that saves a file of Keras, which needs it, before the script runs.
-
-    Args:
-        main_script: Path of the script.
-        saved_model_dir: The folder.
-        version: See `keras_3`.
-
-    Raises:
-        LostModel: See `lost_model`.
-    """
+    """Make the folder for a script that saves a file of Keras, which needs it, before the script runs."""
     with open(main_script, encoding="utf-8", errors="replace") as file:
         source = file.read()
     if saves_file(source):
@@ -46,13 +36,7 @@ def prepare_saving(main_script: str, saved_model_dir: str, version: str) -> None
 
 
 def lost_model(source: str, name: str, version: str) -> str:
-    """Return why the model of a script would be lost after its training; "" where nothing speaks for it.
-
-    Args:
-        source: The text of the script.
-        name: Its file name.
-        version: See `keras_3`.
-    """
+    """Return why the model of a script would be lost after its training; "" where nothing speaks for it."""
     if not version or any(word in source for word in _OTHER_WAYS):
         return ""
     line = next((call.lineno for call in _always_run(ast.parse(source)) if _saves_folder(call)), None)

@@ -46,11 +46,7 @@ def import_file(path: str, root: str) -> ModuleType:
     A file in a package is imported as a part of it, so that its relative imports work.
 
     Args:
-        path: The file.
         root: A folder in or below which it lies; packages above are not looked for.
-
-    Raises:
-        NotPythonError: It is no Python file.
     """
     folder, name = os.path.dirname(path), os.path.splitext(os.path.basename(path))[0]
     package = ""
@@ -82,10 +78,6 @@ def kinds_in(module: ModuleType) -> Dict[str, List[str]]:
 
 def kind_of(module: ModuleType, wanted: Optional[str] = None) -> str:
     """Return what a module is written for: "main", "keras" or "estimator".
-
-    Args:
-        module: The user's module.
-        wanted: The kind to take when there are several.
 
     Raises:
         UserModuleError: There is none, or not the wanted one, or several and none is wanted.

@@ -28,12 +28,9 @@ def copy_ranges(source: Array, starts: Array, lengths: Array, target: Array, pla
     """Copy the ranges of `source` to their places in `target`.
 
     Args:
-        source: uint8.
         starts: Where each range begins in it, shape [n].
-        lengths: Their lengths.
         target: uint8. Up to `SPILL - 1` bytes after a range are overwritten, by nothing that makes sense, before the next
             range is copied; so many bytes have to be there after the last one.
-        places: Where each range goes, ascending.
     """
     if not len(lengths):
         return

@@ -39,8 +39,6 @@ def read_cells(column: Column, rows: int, sent: Any = None) -> Cells:
     """Return the cells of a column as arrays; those of numbers are views that cannot be written to.
 
     Args:
-        column: The message.
-        rows: How many cells it should have.
         sent: The type of value that they should have, `INT64` for booleans and whole numbers of any width, `FLOAT64` for other
             numbers; None if any will do.
 

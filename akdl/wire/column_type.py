@@ -45,12 +45,9 @@ class Meaning(NamedTuple):
 
     Args:
         feature: The feature that holds it, unless doubles are kept exact.
-        sent: The value type in messages to a script.
         names: Names of the kind in Flink and Alink, each with the arguments that it implies.
         unit: Numpy's unit of a point in time, "" for other kinds.
         largest_precision: Digits behind the second that a point in time can have on its way.
-        with_length: Flink's name when there is a largest length.
-        fixed: Flink's name when all values have one length.
     """
 
     feature: str
@@ -122,8 +119,6 @@ class ColumnType:
         kind: Type of the cell, or of each element of an ARRAY.
         arguments: What stands in brackets behind the type: (precision, scale), (precision,) or (length,); may be empty.
         name: Flink's name where it differs from the kind's: CHAR, VARCHAR, BINARY, VARBINARY.
-        is_array: Whether the cell is an ARRAY of `kind`.
-        nullable: Whether the cell may be null.
         element_nullable: Whether elements of an ARRAY may be null as far as Flink knows; null elements are refused.
     """
 

@@ -28,7 +28,6 @@ def encode_columns(values: Mapping[str, Any], columns: Sequence[TableColumn]) ->
         values: Column name to its cells: an array or list of length [rows], for an ARRAY column an array of shape
             [rows, n] or a list of lists. None, NaT, and cells that a masked array masks, are null; NaN is a number.
             Datetimes for TIMESTAMP_LTZ are in UTC unless they have a time zone.
-        columns: The columns there are.
 
     Raises:
         ValueError: An unknown column, columns of different length, or cells of the wrong shape.
@@ -59,11 +58,6 @@ def decode_columns(message: Rows, columns: Sequence[TableColumn], utf8: bool = F
     Numbers and booleans are arrays of shape [rows], strings and bytes lists, and so are columns with nulls, which are None. An
     ARRAY column is an array of shape [rows, n] where all its cells have n elements, else a list of arrays or lists. DATE,
     TIME and TIMESTAMP are the integers that travel. Arrays are views of the message, and cannot be written to.
-
-    Args:
-        message: The rows.
-        columns: The columns there are.
-        utf8: Leave strings as they travel, bytes in UTF-8.
 
     Raises:
         ValueError: An unknown column, or counts that do not agree.

@@ -9,12 +9,7 @@ TOKEN = "akdl-token"  # key of the secret in a call's metadata
 
 
 class RefusesStrangers(grpc.ServerInterceptor):  # type: ignore[misc]
-    """Aborts calls that do not bring the token in their metadata, before their messages are read.
-
-    Args:
-        token: The secret.
-        reason: Why a call is aborted, for the caller.
-    """
+    """Aborts calls that do not bring the token in their metadata, before their messages are read."""
 
     def __init__(self, token: str, reason: str) -> None:
         def refuse(requests: Any, context: Any) -> None:

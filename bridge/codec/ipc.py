@@ -27,7 +27,6 @@ def write_parts(batch: pa.RecordBatch, size: int | None = None) -> Iterator[byte
     """Yield a stream of one batch in parts of at most about so many bytes. The batch is not held once the first is out.
 
     Args:
-        batch: The rows.
         size: Bytes of a part; by default all are one part.
     """
     # `serialize` allocates once, as much as it takes; a growing buffer would be copied again and again.

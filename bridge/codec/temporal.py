@@ -41,8 +41,6 @@ def points_in_time(values: Values, column_type: ColumnType, arrow_type: pa.DataT
 
     Args:
         values: Days, milliseconds of the day, or microseconds since 1970; or text.
-        column_type: The type in Flink.
-        arrow_type: The type of the cells in Arrow.
 
     Raises:
         UnfitError: A value that is out of range, has more digits behind the second than the type, or is other text.

@@ -33,12 +33,7 @@ _DOUBLE_BYTES = 8
 
 
 class ColumnDecoder:
-    """Decodes messages of rows.
-
-    Args:
-        schema: The columns that the rows should have.
-        source: Who wrote the rows, for messages.
-    """
+    """Decodes messages of rows."""
 
     def __init__(self, schema: Schema, source: str = "the script") -> None:
         self.arrow_schema = arrow_schema(schema)

@@ -25,10 +25,6 @@ def to_columns(batch: pa.RecordBatch, schema: Schema) -> bytes:
 
     Args:
         batch: Columns of the types of `bridge.codec.ipc.arrow_schema`. May be a slice.
-        schema: The columns, in the order of the batch.
-
-    Raises:
-        RowError: A cell that the message cannot hold.
     """
     columns = []
     for column, cells in zip(schema, batch.columns):

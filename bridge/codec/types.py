@@ -13,13 +13,7 @@ from akdl.wire.exchange_pb2 import ValueType
 
 
 class Forms(NamedTuple):
-    """The forms of one kind of cell, or of element of an ARRAY.
-
-    Args:
-        arrow: The Arrow type for a column type.
-        accepted: The value types in messages from a script.
-        expected: What a script should write, for messages.
-    """
+    """The forms of one kind of cell, or of element of an ARRAY."""
 
     arrow: Callable[[ColumnType], pa.DataType]
     accepted: frozenset[ValueType]

@@ -16,13 +16,7 @@ from akdl.wire.exchange_pb2 import ValueType
 
 
 class UnfitError(Exception):
-    """A value that its column cannot hold.
-
-    Args:
-        position: Of the value in the column.
-        expected: What the column holds.
-        got: What came instead.
-    """
+    """A value that its column cannot hold."""
 
     def __init__(self, position: int, expected: str, got: str) -> None:
         super().__init__(f"value {position}: expected {expected}, got {got}")
@@ -35,9 +29,6 @@ class Values:
     """The values as they lie in the message.
 
     Args:
-        value_type: How they lie there.
-        count: How many there should be.
-        data: The buffer `values`.
         offsets: BYTES only, an array of int32: where each value begins, and the last one ends.
         bits: Which of them are not null; empty when all are. What lies at a null says nothing.
     """
@@ -74,11 +65,7 @@ class Values:
         return pa.Array.from_buffers(arrow_type, self.count, [self.validity, pa.py_buffer(data)])
 
     def refuse_where(self, bad: NDArray[np.bool_], expected: str, got: Callable[[int], str]) -> None:
-        """Refuse the first value, if any, that is bad and not null.
-
-        Raises:
-            UnfitError: With what `got` says of its position.
-        """
+        """Refuse the first value, if any, that is bad and not null."""
         if bad.any():
             bad = bad & self.is_valid
             position = int(bad.argmax())
@@ -86,11 +73,7 @@ class Values:
                 raise UnfitError(position, expected, got(position))
 
     def check_range(self, numbers: NDArray[Any], smallest: int, largest: int) -> None:
-        """Refuse numbers outside of a range, `numbers` being those of the values.
-
-        Raises:
-            UnfitError: For the first.
-        """
+        """Refuse numbers outside of a range, `numbers` being those of the values."""
         if len(numbers) and (int(numbers.min()) < smallest or int(numbers.max()) > largest):
             wide = numbers.astype(np.int64)
             bad = (wide < smallest) | (wide > largest)
@@ -99,11 +82,6 @@ class Values:
 
 def read_values(message: Column, count: int, bits: bytes = b"") -> Values:
     """Return the values of a column.
-
-    Args:
-        message: The column.
-        count: How many there should be.
-        bits: Which of them are not null, see `Values`.
 
     Raises:
         UnfitError: Buffers whose lengths do not agree; its position is 0.

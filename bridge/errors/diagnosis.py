@@ -18,15 +18,7 @@ class Situation:
     """A member at one moment.
 
     Args:
-        index: Of the member.
-        age_s: Seconds since its start.
-        is_connected: Its process has connected.
-        has_addresses: The addresses of all members are known.
-        is_running: Its process has connected and neither ended nor failed.
-        has_outcome: Its script has ended.
         hub: Address of member 0's group server; "" in a group of one.
-        unanswered_s: For how many seconds member 0 has not answered.
-        last_error: Why, as gRPC says it.
         failure: What its script reported as its failure, in one line; "" without one.
     """
 
@@ -44,25 +36,14 @@ class Situation:
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a member cannot go on.
-
-    Args:
-        what: In words.
-        is_standstill: It helps to know where the script stands.
-    """
+    """Why a member cannot go on."""
 
     what: str
     is_standstill: bool = False
 
 
 def fault_of(member: Situation, group: KnownStates, settings: GroupSettings) -> Fault | None:
-    """Return what is wrong with a group that does not come together, has lost its first member, or stands still.
-
-    Args:
-        member: The member that asks.
-        group: What it knows of the group.
-        settings: The group's settings.
-    """
+    """Return what is wrong with a group that does not come together, has lost its first member, or stands still."""
     if not member.has_addresses or not group.is_formed:
         return _not_formed(member, group, settings) if member.age_s > settings.start_timeout_s else None
     if member.unanswered_s > LOST_S:

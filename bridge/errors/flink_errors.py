@@ -29,11 +29,7 @@ _CAUSE = re.compile(r"^(?:Caused by|): (.*)$", re.MULTILINE)  # py4j puts ': ' a
 
 
 def readable(error: Exception) -> Exception:
-    """Return the one exception to show for a failed job; errors of our own come back as they are.
-
-    Args:
-        error: What running the job raised.
-    """
+    """Return the one exception to show for a failed job; errors of our own come back as they are."""
     if isinstance(error, BridgeError):
         return error
     text = str(error)

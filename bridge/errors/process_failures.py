@@ -24,7 +24,6 @@ def comes_from_a_peer(failure: Failure | None, last_lines: Sequence[str]) -> boo
 
     Args:
         failure: The failure that the script reported; None when its process died without a report.
-        last_lines: The last lines that the process printed.
     """
     if failure is None:
         return any(_WORDS.search(line) for line in last_lines[-20:])
@@ -38,11 +37,7 @@ def describe_failure(failure: Failure) -> str:
 
 
 def describe_desertion(returned: Sequence[str]) -> str:
-    """Return the likely cause of an error that TensorFlow raised because another process was gone; "" where none has ended.
-
-    Args:
-        returned: Names of the workers whose scripts have ended well.
-    """
+    """Return the likely cause of an error that TensorFlow raised because another process was gone; "" where none has ended."""
     if not returned:
         return ""
     return (
@@ -53,12 +48,7 @@ def describe_desertion(returned: Sequence[str]) -> str:
 
 
 def describe_death(status: int, connected: bool) -> str:
-    """Return how a process ended that reported nothing.
-
-    Args:
-        status: As subprocess.Popen.returncode.
-        connected: Whether it had come as far as to connect.
-    """
+    """Return how a process ended that reported nothing."""
     if status == UNUSABLE:
         return "its Python environment cannot be used, see the last line"
     if status == REFUSED_ROWS:

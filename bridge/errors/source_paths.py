@@ -6,12 +6,7 @@ _origins: dict[str, str] = {}
 
 
 def note_origin(path: str, origin: str) -> None:
-    """Note where a file of the user's lies.
-
-    Args:
-        path: Its path in a work folder.
-        origin: Its place as a person knows it.
-    """
+    """Note where a file of the user's lies."""
     if _origins.setdefault(path, origin) != origin:
         _origins[path] = path  # two jobs of this program have different files there
 

@@ -44,9 +44,6 @@ class Frame:
     """A call on the way to an error.
 
     Args:
-        path: Of the file.
-        line: Its line, from 1; None where it is unknown.
-        function: Name of the function; "" where it is unknown.
         code: The text of the line; "" where it is unknown.
     """
 
@@ -79,12 +76,7 @@ class Frame:
 
 
 def brief(text: str, most: int = LINES) -> str:
-    """Return a short form of the text of an error; one that is short already stays.
-
-    Args:
-        text: Of any length.
-        most: How many lines to return at most.
-    """
+    """Return a short form of the text of an error; one that is short already stays."""
     lines = _limited(text, _READ_CHARACTERS).splitlines()
     told, sections = _sections(lines)
     message, frames, cause = _taken_apart(told)

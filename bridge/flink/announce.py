@@ -26,10 +26,7 @@ class Announce(ProcessFunction):  # type: ignore[misc]
     It keeps nothing: the next start of the job, also one from a checkpoint, announces again.
 
     Args:
-        group: Unique name of the group.
-        keys: The key of every member, by index.
         host_network: Network in which each host's address is looked for; None for any.
-        tmp_dirs: See `bridge.settings.GroupSettings`.
     """
 
     def __init__(self, group: str, keys: Sequence[int], host_network: str | None, tmp_dirs: str = "") -> None:

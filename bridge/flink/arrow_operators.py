@@ -57,9 +57,7 @@ class Gathering:
     """When a chunk is full.
 
     Args:
-        rows: Most rows in a chunk.
         bytes: Most bytes in it; a single row may have more.
-        wait_s: How long rows wait for others.
     """
 
     rows: int = _MOST_ROWS
@@ -84,20 +82,10 @@ def rows_for_members(
     Whenever the job starts, or goes on from a checkpoint, each member gets a START from each subtask.
 
     Args:
-        table_env: The environment of the table.
-        table: A table without updates.
-        keys: The keys that chunks are dealt to.
-        dealing: How.
-        gathering: When a chunk leaves.
-        input_number: What stands in front of each chunk.
         members: The keys that are told of the start; `keys` if there are no others.
-        uid: See `bridge.flink.uids`; None for Flink's own.
-        where: The table as errors name it.
-        tells_watermarks: Members get watermarks as elements, too.
 
     Raises:
         SchemaError: A column of a type that Arrow does not have.
-        ConfigurationError: The table updates or deletes rows.
     """
     row_type = _carried_row_type(table)
     if dealing is Dealing.BY_ROW:
@@ -125,12 +113,6 @@ def chunks_of(
 
     Rows stay on the subtasks where they are, in their order.
 
-    Args:
-        table_env: The environment of the table.
-        table: The table.
-        gathering: When a chunk leaves.
-        uid: See `bridge.flink.uids`; None for Flink's own.
-
     Raises:
         SchemaError: A column of a type that Arrow does not have.
     """
@@ -157,13 +139,8 @@ def table_of(
     """Return the table of a stream of elements without keys.
 
     Args:
-        table_env: The environment.
-        chunks: The stream.
         columns: Name and logical type of each column, see `logical_type` and `column_types`.
         schema: A PyFlink schema, such as one with a watermark; None for the plain columns.
-        updates: Whether rows update or delete others.
-        uid: See `bridge.flink.uids`; None for Flink's own.
-        takes_watermarks: Watermarks come as elements, and Flink's own end here.
     """
     jvm = get_gateway().jvm
     # As PyFlink does where it makes a table of a stream: the functions before get the job's configuration.
@@ -189,15 +166,7 @@ def table_of(
 
 
 def with_late_rows_counted(table_env: StreamTableEnvironment, table: Table, column: str, name: str, uid: str) -> Table:
-    """Return a table whose rows behind the watermark are counted by an accumulator.
-
-    Args:
-        table_env: The environment.
-        table: A table of new rows with an event time.
-        column: The column of the event time.
-        name: Of the accumulator.
-        uid: See `bridge.flink.uids`.
-    """
+    """Return a table whose rows behind the watermark are counted by an accumulator."""
     jvm = get_gateway().jvm
     rows = table_env._j_tenv.toDataStream(table._j_table, _row_data_type(table))
     columns = column_types(table)
@@ -210,13 +179,7 @@ def with_late_rows_counted(table_env: StreamTableEnvironment, table: Table, colu
 
 
 def table_of_own(table_env: StreamTableEnvironment, chunks: Iterable[bytes], columns: Sequence[tuple[str, Any]]) -> Table:
-    """Return the table of rows that this program has.
-
-    Args:
-        table_env: The environment.
-        chunks: Arrow streams of one batch each, at least one.
-        columns: See `table_of`.
-    """
+    """Return the table of rows that this program has."""
     jvm = get_gateway().jvm
     environment = table_env._j_tenv.execEnv()
     known = get_field_value(environment, "transformations")
@@ -265,13 +228,8 @@ def with_operator(stream: Any, name: str, text: str, references: Sequence[Any], 
     """Return a Java stream with one more operator.
 
     Args:
-        stream: The Java stream.
-        name: Of the operator, and of its class.
         text: Java text of the class. Its constructor takes what it refers to, and the task, its configuration, the output and
             the service of timers.
-        references: What it refers to, serializable objects of the JVM.
-        out_type: Java type information of what it emits.
-        uid: See `bridge.flink.uids`; None for Flink's own.
     """
     gateway = get_gateway()
     jvm = gateway.jvm

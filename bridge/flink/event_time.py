@@ -18,7 +18,6 @@ class EventTime(NamedTuple):
     """Event time of a stream at one place.
 
     Args:
-        time: The watermark, in milliseconds.
         is_idle: No rows come for now, so that whoever waits for several streams goes on without this one.
     """
 
@@ -48,14 +47,7 @@ class Watermarks:
         self._sent = EventTime()
 
     def tell(self, subtask: int, of: int, time: int | None, position: int) -> None:
-        """Note the watermark of a subtask.
-
-        Args:
-            subtask: Its number.
-            of: How many there are.
-            time: The watermark; None if the subtask is idle.
-            position: Of the watermark among the rows of this member.
-        """
+        """Note the watermark of a subtask."""
         if len(self._inputs) != of:
             self._inputs = [EventTime(LAST_TIME if self._ended.get(number) == of else FIRST_TIME) for number in range(of)]
         before = self._inputs[subtask]

@@ -42,12 +42,6 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
 
     Input 1 says that the job starts; input 2 are addresses and chunks, and watermarks in some streams; output are chunks of
     what the script writes, and watermarks. See `bridge.flink.elements`.
-
-    Args:
-        settings: The group's settings.
-        group: Unique name of the group.
-        keys: The key of every member, by index.
-        is_streaming: Whether the job runs in streaming mode.
     """
 
     def __init__(self, settings: GroupSettings, group: str, keys: Sequence[int], is_streaming: bool) -> None:

@@ -9,23 +9,12 @@ _MARK = "akdl-late-rows"
 
 
 def late_counter(operator: str, script: str, column: str, carries: bool) -> str:
-    """Return the name of the accumulator that counts them.
-
-    Args:
-        operator: Name of the operator.
-        script: Its main script.
-        column: The event time.
-        carries: Whether the watermarks are those of the input.
-    """
+    """Return the name of the accumulator that counts them."""
     return json.dumps([_MARK, operator, script, column, carries])
 
 
 def late_rows(accumulators: Mapping[str, object]) -> Iterator[str]:
-    """Yield a sentence for each operator with rows that were late.
-
-    Args:
-        accumulators: Of the result of a job, by their names.
-    """
+    """Yield a sentence for each operator with rows that were late."""
     for name, count in accumulators.items():
         if not name.startswith(f'["{_MARK}"') or not count:
             continue

@@ -22,10 +22,6 @@ def pieces(batch: pa.RecordBatch, kinds: bytes | None = None) -> Iterator[Intern
     """Yield a chunk, in pieces if it is large, of the kind PIECE but for the last.
 
     Once the first is out, the batch is no longer held here.
-
-    Args:
-        batch: The rows.
-        kinds: Their kinds, None if all are new.
     """
     give_large_blocks_back(batch.num_rows, batch.nbytes)
     parts = write_parts(batch, PIECE_BYTES)

@@ -23,7 +23,6 @@ class ReportGauges:
 
     Args:
         group: The metric group of the task; None where `python.metric.enabled` is false, and nothing is shown.
-        latest: Returns the latest report.
     """
 
     def __init__(self, group: MetricGroup | None, latest: Callable[[], Report]) -> None:

@@ -52,14 +52,8 @@ def run_script(
     """Return the table of rows that the script writes when it is fed with `table`.
 
     Args:
-        table_env: The environment of `table`, in batch or streaming mode.
-        table: The input, with exactly the columns of `settings.input_schema`.
         extra: Inputs that every process gets whole, with exactly the columns of `settings.extra_schemas`.
-        settings: What the group of processes is told.
         group: Unique name of the group, made of letters, digits and `_`.
-
-    Raises:
-        ConfigurationError: The group has too many processes.
     """
     if settings.size > MOST_MEMBERS:
         raise ConfigurationError(f"numWorkers + numPSs is {settings.size}, but one group has at most {MOST_MEMBERS} processes")

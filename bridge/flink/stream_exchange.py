@@ -32,9 +32,6 @@ class StreamExchange(Exchange):
     """Owns the TensorFlow process of its subtask, and starts another one where the script returns and should not.
 
     Args:
-        settings: The group's settings.
-        group: Unique name of the group.
-        keys: The key of every member, by index.
         keeps_rows: Keep rows in Flink's state until the script has done with them.
     """
 

@@ -35,10 +35,6 @@ def with_plain_times(
     """Return some columns of a table, in their order. At most one of them stays an event time.
 
     Args:
-        table_env: The environment of the table.
-        table: The table.
-        view: A name that no other view has.
-        names: The columns.
         rowtime: The column that stays an event time; None for none.
     """
     times = time_attributes(table)
@@ -63,13 +59,7 @@ def event_time(watermark: tuple[str, str] | None) -> FlinkSchema | None:
 
 
 def with_event_time(table_env: StreamTableEnvironment, table: Table, watermark: tuple[str, str] | None) -> Table:
-    """Return a table with an event time. A table in batch mode stays as it is, since it has no watermarks.
-
-    Args:
-        table_env: The environment of the table.
-        table: The table.
-        watermark: See `event_time`.
-    """
+    """Return a table with an event time. A table in batch mode stays as it is, since it has no watermarks."""
     if watermark is None or not is_streaming(table_env):
         return table
     return table_env.from_data_stream(table_env.to_data_stream(table), event_time(watermark))

@@ -19,7 +19,6 @@ def uids(table_env: Any, *identity: str) -> Callable[[str], str]:
     """Return a function that gives each part of one more operator its name.
 
     Args:
-        table_env: The environment of the program.
         identity: What tells the operator from others, such as its class and its script.
     """
     words = "-".join(re.sub(r"[^\w.]+", "_", word) for word in identity)

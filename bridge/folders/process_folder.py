@@ -85,11 +85,7 @@ class ProcessFolder:
             os.remove(self._address_file)
 
     def last_lines(self) -> str:
-        """Return the end of what the process has printed.
-
-        Raises:
-            OSError: The folder is gone.
-        """
+        """Return the end of what the process has printed."""
         with open(self.log, "rb") as file:
             file.seek(max(0, os.path.getsize(self.log) - _LAST_BYTES))
             return file.read().decode("utf-8", "replace")

@@ -24,7 +24,6 @@ def named_by_content(path: str, kind: str) -> tuple[str, str]:
 
     Args:
         path: The file. What is in the program's folder is moved, others get a link.
-        kind: Start of the name.
     """
     sha256 = sha256_of(path)
     named = os.path.join(program_folder(), f"akdl_{kind}_{sha256[:32]}")

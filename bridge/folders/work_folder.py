@@ -32,7 +32,6 @@ class WorkFolder:
     worker and the process have both ended. Where that was killed too, the next start on this host removes it.
 
     Args:
-        user_files: The user's files.
         path: An existing folder, which somebody else removes should this process be killed; by default a new one.
         place: Where a new one is made; the system's place for temporary files by default.
 
@@ -40,7 +39,6 @@ class WorkFolder:
         ConfigurationError: There is no room for it, or a user file does not belong into it.
 
     Attributes:
-        path: Of the folder.
         private: Path of the folder inside it that belongs to us.
         fds: Descriptors that the process has to inherit; as long as it lives, the folder stays.
     """
@@ -121,10 +119,6 @@ def _remove_when_unused(folder: str) -> int:
 
 def private_folder(folder: str, purpose: str) -> str:
     """Return a folder, made if need be, that belongs to this user alone.
-
-    Args:
-        folder: Its path.
-        purpose: What is kept there, for the error.
 
     Raises:
         ConfigurationError: Somebody else has made something there, or could look into it.

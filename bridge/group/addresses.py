@@ -49,12 +49,7 @@ def with_port(host: str, port: int) -> str:
 
 
 def neighbours(addresses: Sequence[Address], index: int) -> list[int]:
-    """Return the members that can share files with a member, itself among them, in their order.
-
-    Args:
-        addresses: Of every member, by index.
-        index: Of the member.
-    """
+    """Return the members that can share files with a member, itself among them, in their order."""
     place = addresses[index].host, addresses[index].folder
     return [other for other, address in enumerate(addresses) if (address.host, address.folder) == place]
 
@@ -73,9 +68,6 @@ def own_host(network: str | None = None) -> str:
 
     Args:
         network: Network to take the address from, such as "10.1.0.0/16", for hosts that have several.
-
-    Raises:
-        ConfigurationError: This host has no address in `network`.
     """
     if network is not None:
         inside = ipaddress.ip_network(network, strict=False)
@@ -120,11 +112,7 @@ def reserve(group: str, index: int, attempt: int) -> tuple[int, int]:
 
 
 def hold(group: str, index: int, attempt: int, address: Address) -> None:
-    """Go on holding ports that perhaps another Python process on this host has reserved, which may end now.
-
-    Raises:
-        ConfigurationError: Another program has taken one of them meanwhile.
-    """
+    """Go on holding ports that perhaps another Python process on this host has reserved, which may end now."""
     with _lock:
         if (group, index, attempt) in _held:
             return

@@ -39,16 +39,7 @@ class Spool:
         self._is_closed = False
 
     def append(self, rows: int, columns: bytes, extra_input: int) -> None:
-        """Add a chunk.
-
-        Args:
-            rows: How many rows it has.
-            columns: A serialized message `Rows` of them.
-            extra_input: Number of its input, from 1.
-
-        Raises:
-            OSError: There is no room for it.
-        """
+        """Add a chunk."""
         self._rows, self._checksum = self._rows + rows, zlib.crc32(columns, self._checksum)
         self._write(serialized_chunk(rows, extra_input, columns))
 
@@ -61,7 +52,6 @@ class Spool:
         """Yield the messages as they come, until the end mark; without it, when the spool is closed or nobody wants them.
 
         Args:
-            start: How many chunks to leave out.
             is_wanted: Whether to wait for more; asked while there are none.
         """
         place, number = 0, 0

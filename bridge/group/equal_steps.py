@@ -28,7 +28,6 @@ class Tail:
     """The end of a share: passes chunks on and keeps what is needed to make the share shorter or longer.
 
     Args:
-        mode: "off", "pad", "repeat" or "drop".
         weight_column: The feature that is 0 in rows that "pad" adds.
     """
 
@@ -61,12 +60,7 @@ class Tail:
         """Return the rows that end the share.
 
         Args:
-            sizes: Sizes of all shares.
-            own: Size of this share, with what is held here.
             sample: Some row of the group as an Arrow stream, for a share without any; None when there is none at all.
-
-        Raises:
-            BridgeError: Shares differ by more rows than were held.
         """
         if self._mode == DROP:
             return self._dropped(own - min(sizes))

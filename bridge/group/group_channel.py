@@ -37,8 +37,6 @@ class OwnWord(NamedTuple):
     """What a member has to say: its state, and how it depends on others.
 
     Args:
-        state: The state.
-        is_urgent: It waits for others.
         stands_still: It needs to know of the progress of all others.
     """
 
@@ -51,12 +49,6 @@ class GroupServer:
     """Member 0's end. It shares no lock with the rows of member 0.
 
     Args:
-        host: Address of this host to listen on.
-        port: Port, which may be reserved with SO_REUSEPORT.
-        token: The group's secret.
-        attempt: Number of the Flink attempt.
-        size: How many members there are.
-        certificate: Which all members have, if the line is encrypted.
         spool: The chunks of the extra inputs, if other hosts need them.
     """
 
@@ -142,12 +134,7 @@ class GroupLink:
     """A member's end: reports from a thread of its own: at once what is new in essence, else as often as the size allows.
 
     Args:
-        address: "host:port" of member 0's server.
-        token: The group's secret.
-        size: Number of members.
-        word: Returns what this member has to say.
         on_answer: Called with the answer, and with the word that it answers.
-        certificate: Which all members have, if the line is encrypted.
 
     Attributes:
         sample: A row of another member as an Arrow stream, after `ask_for_sample`; None before.
@@ -236,7 +223,6 @@ class GroupLink:
         """Return a gRPC call that yields chunks of the extra inputs as they come to member 0, and at last the end mark.
 
         Args:
-            attempt: Number of the Flink attempt.
             taken: How many chunks, from the first on, are not needed again.
         """
         return self._take_extra(ExtraInputsRequest(attempt=attempt, taken=taken), metadata=self._metadata)

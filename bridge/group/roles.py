@@ -29,8 +29,6 @@ def tf_config(index: int, num_workers: int, addresses: Sequence[str]) -> str:
 
     Args:
         index: The process, counted from 0: workers first, then parameter servers.
-        num_workers: Number of workers, the chief among them.
-        addresses: "host:port" of every process of the group, by index.
     """
     cluster: dict[str, list[str]] = {}
     for member, address in enumerate(addresses):

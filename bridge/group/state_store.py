@@ -20,12 +20,7 @@ _SILENCE_LOOK_S = 1.0
 
 
 def report_s(size: int, is_urgent: bool) -> float:
-    """Return how many seconds a member waits between reports while its own state does not change in essence.
-
-    Args:
-        size: Number of members.
-        is_urgent: The member waits for others.
-    """
+    """Return how many seconds a member waits between reports while its own state does not change in essence."""
     wait_s = size / (_URGENT_REPORTS_PER_S if is_urgent else _REPORTS_PER_S)
     return min(max(REPORT_S, wait_s), LOST_S / 3)
 
@@ -59,12 +54,7 @@ class Board:
         self._looked = 0.0
 
     def answer(self, report: MemberReport, now: float) -> GroupState:
-        """Note a member's state and return what it does not know of the others.
-
-        Args:
-            report: Of the member.
-            now: Monotonic time in seconds.
-        """
+        """Note a member's state and return what it does not know of the others."""
         state = report.state
         known = self._states.get(state.index)
         self._states[state.index], self._reported[state.index] = state, now

@@ -18,11 +18,7 @@ _PHASES = {STARTING: "its process has not connected", ENDED: "ended", FAILED: "f
 
 
 class KnownStates:
-    """The last known states of all members.
-
-    Args:
-        settings: The group's settings.
-    """
+    """The last known states of all members."""
 
     def __init__(self, settings: GroupSettings) -> None:
         self._settings = settings

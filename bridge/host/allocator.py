@@ -18,10 +18,6 @@ def give_large_blocks_back(rows: int = 1, size: int = 0) -> None:
     too, but raises its limit to the size of the largest such block that was freed, up to 32 MB. Blocks below it lie in the
     arenas of many threads, which give back little: with rows of 300 KB, 60 to 150 MB were in use and 175 to 230 MB free. Other
     allocators have no such limit.
-
-    Args:
-        rows: Number of the rows that pass.
-        size: Their bytes.
     """
     _map_from(_SMALL if size > rows * LARGE_ROW_BYTES else _USUAL)
 

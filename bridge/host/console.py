@@ -38,8 +38,6 @@ class LogFile:
 
     Args:
         path: Of the file, which only this user may read; an existing one is replaced.
-        most_bytes: Size at which a file is full.
-        most_files: How many there are at most; the oldest goes.
     """
 
     def __init__(self, path: str, most_bytes: int = 100 << 20, most_files: int = 10) -> None:

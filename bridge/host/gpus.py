@@ -50,12 +50,6 @@ def inventory(environment: Mapping[str, str]) -> list[str] | None:
     AKDL_GPUS names them ("0,1" or UUIDs; empty for none), else nvidia-smi is asked and answers with UUIDs: CUDA counts the
     GPUs in another order than nvidia-smi unless told otherwise. Either way only those in CUDA_VISIBLE_DEVICES count, where
     that is set. Where it is set and there is no nvidia-smi, it is the list.
-
-    Args:
-        environment: The environment of the calling process.
-
-    Raises:
-        ConfigurationError: AKDL_GPUS is no list of GPUs.
     """
     chosen, visible = environment.get("AKDL_GPUS"), environment.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
@@ -77,12 +71,7 @@ def inventory(environment: Mapping[str, str]) -> list[str] | None:
 
 
 class Lease:
-    """GPUs of one process, for as long as this object or a child that inherited `fds` holds them.
-
-    Args:
-        devices: The GPUs, as the inventory names them.
-        fds: One open descriptor per GPU, for `pass_fds`.
-    """
+    """GPUs of one process, for as long as this object or a child that inherited `fds` holds them."""
 
     def __init__(self, devices: Sequence[str], fds: Sequence[int]) -> None:
         self.devices = tuple(devices)
@@ -114,7 +103,6 @@ def lease(count: int | None, inventory: Sequence[str], wait_s: float = 0.0, fold
 
     Args:
         count: How many; None stands for one if one is free at once, else none.
-        inventory: The GPUs of this host.
         wait_s: How long to wait for `count` free ones: processes of a job that has just ended may still be on their way out.
         folder: Where the locks are; by default a folder of this user in /tmp.
 

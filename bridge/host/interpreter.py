@@ -59,7 +59,6 @@ class Interpreter:
     """A Python interpreter on this host, held for a process that is about to start.
 
     Attributes:
-        path: Of the interpreter.
         fds: Descriptors that the process has to inherit; they keep the environment in place as long as it lives.
     """
 
@@ -75,11 +74,7 @@ class Interpreter:
 
     @contextlib.contextmanager
     def starting(self, operator: str) -> Iterator[None]:
-        """While a process is started: say what is wrong when it cannot be.
-
-        Raises:
-            ConfigurationError: The system cannot run this interpreter.
-        """
+        """While a process is started: say what is wrong when it cannot be."""
         try:
             yield
         except OSError as error:
@@ -90,7 +85,6 @@ def open_interpreter(operator: str, python: str | PythonArchive | None) -> Inter
     """Return the interpreter of TensorFlow processes on this host, unpacked if need be.
 
     Args:
-        operator: Name of the operator, for the error.
         python: Path of one, an archive, or None for the one that runs this program.
 
     Raises:

@@ -17,11 +17,7 @@ _MOVES = re.compile(r"(\n|\r\n|\r|\x08+)")
 
 
 class Lines:
-    """Takes what a process prints, and gives lines.
-
-    Args:
-        now: Monotonic seconds, as in all methods.
-    """
+    """Takes what a process prints, and gives lines."""
 
     def __init__(self, now: float) -> None:
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
@@ -31,12 +27,7 @@ class Lines:
         self._told = now
 
     def feed(self, printed: bytes, now: float) -> list[str]:
-        """Take what was printed, and return the lines that are complete; parts of lines longer than `LINE_CHARACTERS`.
-
-        Args:
-            printed: Bytes of UTF-8; others become replacement characters.
-            now: Monotonic seconds.
-        """
+        """Take what was printed, and return the lines that are complete; parts of lines longer than `LINE_CHARACTERS`."""
         text = self._decode(printed)
         if not self._is_anew and "\r" not in text and "\x08" not in text:  # most scripts print no bars
             *lines, rest = (self._line + text).split("\n")

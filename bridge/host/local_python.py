@@ -50,13 +50,7 @@ def _program() -> str:
 
 
 def start_worker_request(worker_id: str, provision_endpoint: str, params: dict[str, str]) -> bytes:
-    """Return Beam's message StartWorkerRequest, see beam_fn_api.proto.
-
-    Args:
-        worker_id: Flink's name of the worker.
-        provision_endpoint: Where Flink tells the worker what it needs.
-        params: Variables of the worker's environment.
-    """
+    """Return Beam's message StartWorkerRequest, see beam_fn_api.proto."""
     entries = [_field(10, _field(1, name.encode()) + _field(2, value.encode())) for name, value in params.items()]
     return b"".join([_field(1, worker_id.encode()), _field(5, _field(1, provision_endpoint.encode())), *entries])
 

@@ -47,13 +47,10 @@ class ChildProcess:
     """A running child whose output goes line by line to `on_line`.
 
     Args:
-        command: Argument list.
         environment: All variables the child gets; the number of its end of the life line is added as AKDL_PARENT_FD.
-        folder: Its working directory.
         on_line: Called with each line it prints, see `bridge.host.lines.Lines`, from a thread.
         on_exit: Called once when it has exited and its group is gone, from a thread.
         kept_lines: How many of the last lines to keep for `last_lines`.
-        pass_fds: Further file descriptors that the child inherits.
     """
 
     def __init__(
@@ -220,12 +217,7 @@ def _marked(pid: int, mark: str) -> psutil.Process | None:
 
 
 def start_detached(command: Sequence[str], stdin: int = subprocess.DEVNULL) -> None:
-    """Start a small process that may outlive this one, in a session of its own.
-
-    Args:
-        command: Argument list.
-        stdin: Descriptor that it reads.
-    """
+    """Start a small process that may outlive this one, in a session of its own."""
     process = subprocess.Popen(
         command, stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True
     )

@@ -28,15 +28,7 @@ def hides(entry: str) -> dict[str, str]:
 
 
 def refuse_hiding(option: str, entries: str) -> None:
-    """Refuse files that travel with a job and would hide our packages from Flink's Python workers.
-
-    Args:
-        option: Where they are named, for the error.
-        entries: Their paths, with commas between them.
-
-    Raises:
-        ConfigurationError: There is one.
-    """
+    """Refuse files that travel with a job and would hide our packages from Flink's Python workers."""
     for entry in filter(None, entries.split(",")):
         for package, path in hides(entry).items():
             raise ConfigurationError(

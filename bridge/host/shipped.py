@@ -32,7 +32,6 @@ def carry(table_env: Any, path: str) -> None:
     """Let jobs of an environment take a file along, where they run in other programs.
 
     Args:
-        table_env: The environment.
         path: The file. Its name has to be unique among all files, and without a suffix: Flink would unpack it.
     """
     if runs_elsewhere(table_env) and path not in table_env.get_config().get(_OPTION, "").split(","):

@@ -26,10 +26,7 @@ def variables(
     """Return the environment of a TensorFlow process: what is allowed of `own`, what the user asked for, and what we set.
 
     Args:
-        intra_op_parallelism: Threads of one TensorFlow operation; None for TensorFlow's choice.
-        own: The environment of the calling process.
         python: The interpreter that will run; its folder comes first on PATH.
-        folder: The work folder of the process.
         asked_for: "NAME" of a variable to pass on where it is set, or "NAME=value".
     """
     passed = {name: value for name, value in own.items() if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)}

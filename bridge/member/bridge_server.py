@@ -27,13 +27,8 @@ class BridgeServer:
     """Serves one session to one process.
 
     Args:
-        session: The rules; guarded by `changed`.
-        changed: Lock of the session, notified whenever it changes.
         shares: Returns the files of all workers, None as long as one is not complete; called with the lock held.
         wishes: Returns what others want of the process; called with the lock held.
-        task: What the process is told when it connects.
-        token: The secret that every call must bring.
-        folder: Where the unix socket is made.
     """
 
     def __init__(

@@ -17,10 +17,6 @@ def tell_end(name: str, session: Session, settings: GroupSettings, decides: bool
     """Tell the user what a script may have overlooked, and log how it ended.
 
     Args:
-        name: Of the process, in messages.
-        session: Its session.
-        settings: The group's settings.
-        decides: Whether the script decides when the group is done.
         sizes: Rows of each worker, of member 0; nothing of others.
     """
     for text in session.outcome.success.oversights if session.outcome is not None else ():
@@ -41,11 +37,7 @@ def tell_end(name: str, session: Session, settings: GroupSettings, decides: bool
 
 
 def trained_apart(sizes: Sequence[int]) -> str:
-    """Say what became of a training whose workers nobody asked for.
-
-    Args:
-        sizes: Rows of each worker, the chief's first.
-    """
+    """Say what became of a training whose workers nobody asked for."""
     return (
         f"the model of the chief has seen {sizes[0]} of {sum(sizes)} rows: numWorkers was left to the parallelism, so "
         f"{len(sizes)} workers share them, and the script trains each apart. Set numWorkers to 1, or let them train together, "

@@ -41,12 +41,8 @@ class ExtraInputs:
     """The part of one member in this. Nothing happens where a group has no extra inputs.
 
     Args:
-        settings: The group's settings.
-        group: Unique name of the group.
-        index: Number of the member.
         session: The session of the member, which gets what is fetched.
         changed: Lock of the session; notified when something is fetched, and when that has failed.
-        process: The process of the member.
 
     Attributes:
         spool: What member 0 keeps for other hosts; None in other members, and where there are no other hosts.
@@ -86,10 +82,6 @@ class ExtraInputs:
     def settle(self, addresses: Sequence[Address], config: str) -> Cluster:
         """Find out who shares files with whom, and return what the process is told.
 
-        Args:
-            addresses: Of every member, by index.
-            config: Its TF_CONFIG.
-
         Raises:
             TaskError: The folder of this host cannot be made, or is not this user's.
         """
@@ -114,21 +106,13 @@ class ExtraInputs:
         return Cluster(tf_config=config, extra_folder=self._folder, waits_for_files=first != self._index)
 
     def keep(self, rows: int, columns: bytes, extra_input: int) -> None:
-        """Keep a chunk of an extra input for other hosts, if there may be any; see `Spool.append`.
-
-        Raises:
-            TaskError: There is no room for it.
-        """
+        """Keep a chunk of an extra input for other hosts, if there may be any; see `Spool.append`."""
         if extra_input and self.spool is not None:
             with self._told_as_error():
                 self.spool.append(rows, columns, extra_input)
 
     def end(self) -> None:
-        """Flink brings no more of them.
-
-        Raises:
-            TaskError: There is no room for the end mark.
-        """
+        """Flink brings no more of them."""
         if self.spool is not None:
             with self._told_as_error():
                 self.spool.end()

@@ -27,12 +27,7 @@ _LOG_FILES = 10  # Flink's default
 
 
 def task_of(settings: GroupSettings, folder: WorkFolder) -> Task:
-    """Return what a process is told when it has connected.
-
-    Args:
-        settings: The group's settings.
-        folder: The work folder of the process.
-    """
+    """Return what a process is told when it has connected."""
     return Task(
         operator=settings.operator,
         kind=settings.kind,
@@ -65,16 +60,6 @@ def launch(
     on_exit: Callable[[], None],
 ) -> ChildProcess:
     """Start a process.
-
-    Args:
-        settings: The group's settings.
-        index: Number of the process in its group.
-        attempt: Number of the Flink attempt.
-        folder: Its work folder.
-        address: Where its bridge listens.
-        token: The secret that it has to tell its bridge.
-        on_line: See `ChildProcess`.
-        on_exit: See `ChildProcess`.
 
     Raises:
         ConfigurationError: There is no such interpreter, it does not run here, or there are too few GPUs.
@@ -122,8 +107,6 @@ def open_log_file(name: str, most_bytes: int, most_files: int | None) -> LogFile
     """Open a log file beside Flink's own where Flink says where that is, as on a TaskManager.
 
     Args:
-        name: Of the process.
-        most_bytes: See `LogFile`.
         most_files: See `LogFile`; None for as many as Flink keeps of its own (`env.log.max`).
     """
     folder = os.environ.get("FLINK_LOG_DIR", "")

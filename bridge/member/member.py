@@ -45,10 +45,7 @@ class Member:
     """Process `index` of a group, started at once.
 
     Args:
-        settings: The group's settings.
         group: Unique name of the group, the same in all its members.
-        index: Number of this process: workers first, then parameter servers.
-        attempt: Number of the Flink attempt, from 0.
         alive: Asks Flink for a sign of life; raises, or does not return, when the task has ended.
     """
 
@@ -83,11 +80,7 @@ class Member:
             raise
 
     def set_cluster(self, addresses: Sequence[Address]) -> None:
-        """Tell the process its TF_CONFIG, so that `main` starts, and join the group.
-
-        Args:
-            addresses: Of every member, by index.
-        """
+        """Tell the process its TF_CONFIG, so that `main` starts, and join the group."""
         config = tf_config(self._index, self._settings.num_workers, [address.tensorflow for address in addresses])
         cluster = self._extra.settle(addresses, config)
         with self._changed:
@@ -103,10 +96,6 @@ class Member:
         Args:
             batch: The rows, with the columns of `settings.script_schema` or of the extra input.
             extra_input: 0 for the rows to work on, k for extra input k.
-
-        Raises:
-            RowError: A cell that cannot be carried.
-            TaskError: The script failed.
         """
         if extra_input:
             yield from self._send(batch, extra_input)
@@ -118,14 +107,7 @@ class Member:
             yield from self._send(passed)
 
     def poll(self, wait: bool = False) -> Iterator[Output]:
-        """Yield what the script has written; for times when there is nothing to feed, or nothing may be fed.
-
-        Args:
-            wait: Wait about a second for something to change first.
-
-        Raises:
-            TaskError: The script failed.
-        """
+        """Yield what the script has written; for times when there is nothing to feed, or nothing may be fed."""
         with self._changed:
             taken = self._take_rows(wait)
         self._check()

@@ -18,13 +18,6 @@ from bridge.settings import GroupSettings
 class Membership:
     """Keeps the last known states of all members, and the line to member 0.
 
-    Args:
-        settings: The group's settings.
-        index: Number of this member.
-        attempt: Number of the Flink attempt.
-        changed: Lock of what is known; notified when it changes.
-        own_state: Returns this member's state; called with the lock held.
-
     Attributes:
         is_told: Member 0 knows that this member has ended.
         waits: This member waits for others, and hears of them more often.
@@ -54,7 +47,6 @@ class Membership:
         """Begin to report to member 0, and to answer the others where this is member 0.
 
         Args:
-            addresses: Of every member, by index.
             spool: What member 0 gives to other hosts of the extra inputs.
         """
         with self._changed:

@@ -24,11 +24,6 @@ class Observer:
     """The status of one member.
 
     Args:
-        settings: The group's settings.
-        group: Unique name of the group.
-        index: Number of the member.
-        session: The session with its process; guarded by `changed`.
-        changed: Lock of the session.
         resources: Returns processor seconds and bytes of memory of its process.
     """
 
@@ -61,11 +56,7 @@ class Observer:
             self._lines.append(line)
 
     def look(self, is_over: bool = False) -> None:
-        """Look at the member.
-
-        Args:
-            is_over: It has been stopped: this is the last look.
-        """
+        """Look at the member."""
         now = time.monotonic()
         with self._changed:
             session = self._session

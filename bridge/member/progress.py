@@ -9,9 +9,6 @@ MOST_S = 5.0  # that count between two looks, which are a second apart: the host
 class ProgressWatch:
     """Follows one script.
 
-    Args:
-        now: Monotonic time in seconds, as in all methods.
-
     Attributes:
         idle_s: For how many seconds the script has made no progress, as of the last look. Time since then does not count.
     """
@@ -27,9 +24,7 @@ class ProgressWatch:
         """Compare with the last look.
 
         Args:
-            now: Monotonic time in seconds.
             rows: Rows that the script has taken or written so far.
-            cpu_s: Processor time that it has used so far.
         """
         passed_s = now - self._looked
         if rows != self._rows or cpu_s - self._cpu_s > BUSY * passed_s:

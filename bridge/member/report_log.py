@@ -12,13 +12,7 @@ PREFIX = "akdl-report "  # of the lines in the process's log file, so that a rea
 
 
 class ReportLog:
-    """Writes the reports of one member.
-
-    Args:
-        member: What the member is called, such as "worker 1".
-        attempt: Number of the Flink attempt.
-        write: Takes a line.
-    """
+    """Writes the reports of one member."""
 
     def __init__(self, member: str, attempt: int, write: Callable[[str], None]) -> None:
         self._member = member
@@ -28,13 +22,7 @@ class ReportLog:
         self._written = 0
 
     def look(self, now: float, report: Report, is_last: bool = False) -> None:
-        """Write the report when it is new and it is time.
-
-        Args:
-            now: Monotonic time in seconds.
-            report: The latest one.
-            is_last: No other will come: it is time.
-        """
+        """Write the report when it is new and it is time."""
         if report.number <= self._written or not (is_last or now >= self._due):
             return
         self._written, self._due = report.number, now + EVERY_S

@@ -30,13 +30,6 @@ _PRINTED_CHARACTERS = 20_000  # in an error
 class ScriptProcess:
     """The process, which `start` starts and `close` ends.
 
-    Args:
-        settings: The group's settings.
-        group: Unique name of the group.
-        index: Number of the process in its group.
-        attempt: Number of the Flink attempt.
-        changed: Lock of the session; notified when the process exits.
-
     Attributes:
         label: "worker 0", as messages call it.
     """
@@ -66,13 +59,7 @@ class ScriptProcess:
         """Start the server, then the process that connects to it.
 
         Args:
-            session: What the server serves.
-            shares: See `BridgeServer`.
-            wishes: See `BridgeServer`.
             note_line: Takes what the process prints, where the driver shows it.
-
-        Raises:
-            ConfigurationError: See `launch`.
         """
         settings, token = self._settings, secrets.token_hex(16)
         self._note_line = note_line

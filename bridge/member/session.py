@@ -49,7 +49,6 @@ class Session:
     Args:
         attempt: Number of the Flink attempt; a process of another attempt is refused.
         queue_bytes: How many bytes of rows may wait in either direction.
-        name: Of the process, for the log.
 
     Attributes:
         status: `STARTING` until the process connects, then `RUNNING`; in the end `ENDED` or `FAILED`.
@@ -160,8 +159,6 @@ class Session:
         """Take a chunk of rows for the script.
 
         Args:
-            rows: How many.
-            columns: A serialized message `Rows` of them.
             extra_input: 0 for the rows to work on, k for extra input k.
         """
         if self._input_ended:

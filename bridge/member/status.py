@@ -24,25 +24,10 @@ class MemberStatus:
     """A member at a moment.
 
     Args:
-        group: Unique name of its group.
-        index: Its number there.
-        label: What messages call it, such as "worker 0".
         is_worker: Whether it is a worker, and not a parameter server.
-        attempt: Number of the Flink attempt, from 0.
         phase: One of `PHASES`. In `FEEDING` rows still arrive; the script may train meanwhile.
-        failed: Whether its script or process has failed.
-        rows_in: Rows that have arrived for it.
-        rows_read: Rows that its script has taken.
-        rows_out: Rows that its script has written.
-        step: What the script has reported last; 0 for nothing.
-        metrics: The same, numbers by name.
-        age_s: Seconds since the member was started.
         script_waited_s: Seconds that its script has waited for Flink to bring rows or to take them.
         flink_waited_s: Seconds that Flink has waited for the script to take rows.
-        phase_s: Seconds in each phase so far.
-        cpu_s: Processor seconds of its process.
-        memory_bytes: Resident memory of its process.
-        lines_before: How many lines its process had printed before `lines`.
         lines: The last lines that it printed, for a driver that shows them.
     """
 
@@ -73,11 +58,7 @@ class MemberStatus:
 
     @staticmethod
     def from_json(text: str) -> MemberStatus:
-        """Return what a line says; unknown entries, as of a newer release, are left out.
-
-        Raises:
-            ValueError: It is no such line.
-        """
+        """Return what a line says; unknown entries, as of a newer release, are left out."""
         try:
             found: Any = json.loads(text)
             example = MemberStatus("", 0, "")
@@ -107,11 +88,7 @@ def _is_like(value: Any, example: Any, is_open: bool) -> bool:
 
 
 class Clock:
-    """Adds up how long a member was in each phase, and how long each side waited for the other.
-
-    Args:
-        now: Monotonic seconds, as in all methods.
-    """
+    """Adds up how long a member was in each phase, and how long each side waited for the other."""
 
     def __init__(self, now: float) -> None:
         self._began = self._looked = now
@@ -124,10 +101,7 @@ class Clock:
         """Count the time since the last look as what is found now.
 
         Args:
-            now: Monotonic seconds.
             phase: The phase; one before that of the last look is taken for that one.
-            script_waits: Whether the script waits for Flink.
-            flink_waits: Whether Flink waits for the script.
         """
         passed, self._looked = max(now - self._looked, 0.0), now
         self.phase = max(self.phase, phase, key=PHASES.index)

@@ -23,7 +23,6 @@ class StatusFile:
 
     Args:
         name: Of the member and its attempt; it begins with the name of the group.
-        now: Monotonic seconds, as in all methods.
     """
 
     def __init__(self, name: str, now: float) -> None:

@@ -19,7 +19,6 @@ class PredictionMetrics:
 
     Args:
         group: The metric group of the task; None where `python.metric.enabled` is false, and nothing is shown.
-        load_s: Seconds that the model took to load.
     """
 
     def __init__(self, group: MetricGroup | None, load_s: float) -> None:
@@ -37,8 +36,6 @@ class PredictionMetrics:
         """Count a batch.
 
         Args:
-            rows: Rows in it.
-            failed: Rows of them that could not be predicted.
             seconds: From the call of the model process to its answer.
             newer_models: How many models have taken over since the last batch.
         """

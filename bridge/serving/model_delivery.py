@@ -58,18 +58,7 @@ _KEY_AND_PIECE = Types.ROW_NAMED(["key", "piece"], [Types.LONG(), _PIECE])
 def deliver_models(
     table_env: StreamTableEnvironment, result: Table, models: Table, settings: PredictionSettings, parallelism: int
 ) -> Table:
-    """Return the result of a prediction, in whose job the models of a stream take over from the first one.
-
-    Args:
-        table_env: The environment.
-        result: The result. Time attributes of it become plain timestamps.
-        models: The rows of the models.
-        settings: Of the prediction.
-        parallelism: The largest of the job.
-
-    Raises:
-        ConfigurationError: The columns are not those of models.
-    """
+    """Return the result of a prediction, in whose job the models of a stream take over from the first one."""
     operator, group = settings.process.operator, settings.process.group
     view = f"akdl_model_rows_{group}"
     table_env.create_temporary_view(view, models)
@@ -127,9 +116,7 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
     all places are known wait for them.
 
     Args:
-        settings: Of the prediction.
         keeps_rows: Keep the rows of the latest model in Flink's state, and those of models that are not whole yet.
-        keys: The key of every subtask that delivers.
     """
 
     def __init__(self, settings: PredictionSettings, keeps_rows: bool, keys: Sequence[int]) -> None:
@@ -213,11 +200,7 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
 
 
 class KeptRows:
-    """Rows of models in Flink's state, by their place in the stream.
-
-    Args:
-        state: Map state of place to `_MODEL_ROW`.
-    """
+    """Rows of models in Flink's state, by their place in the stream."""
 
     def __init__(self, state: Any) -> None:
         self._state = state
@@ -247,11 +230,7 @@ class KeptRows:
 
 
 class Deliver(KeyedProcessFunction):  # type: ignore[misc]
-    """Lets the model process of this host go over to each model that comes.
-
-    Args:
-        settings: Of the prediction.
-    """
+    """Lets the model process of this host go over to each model that comes."""
 
     def __init__(self, settings: PredictionSettings) -> None:
         self._settings = settings
@@ -309,10 +288,6 @@ def take_turn(path: str, attempt: int) -> int | None:
 
     Args:
         path: Of the file, which says in which attempt it was locked.
-        attempt: Flink's number of this attempt.
-
-    Raises:
-        TaskError: An earlier attempt does not end.
     """
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + EARLIER_S

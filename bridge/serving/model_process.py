@@ -49,13 +49,8 @@ class ModelSettings:
     """What a model process is told.
 
     Args:
-        operator: Name of the operator, for messages.
-        group: Unique name of the operator in its job.
         serving: What to serve, as JSON of the message `Serving`; without the path of the model.
-        token: The secret that every call must bring.
         python: Interpreter, or an archive with one; None stands for the interpreter that runs Flink's Python functions.
-        env_vars: See `GroupSettings`.
-        intra_op_parallelism: Threads of one TensorFlow operation; None for TensorFlow's choice.
         start_timeout_s: How long it may take until the model is loaded.
         stall_timeout_s: How long it may make no progress while it predicts; 0 sets no limit.
     """
@@ -96,7 +91,6 @@ class ModelProcess:
     """This task's hold on the process, which is started if need be, and the line to it.
 
     Args:
-        settings: What the process is told.
         model: Path of the model on this host; or where it lies, from where the first task brings it to this host.
 
     Raises:
@@ -115,14 +109,7 @@ class ModelProcess:
             raise TaskError(f"{settings.operator}: {_text(self.description.failure)}")
 
     def predict(self, columns: bytes) -> Prediction:
-        """Predict a batch.
-
-        Args:
-            columns: A serialized message `Rows`.
-
-        Raises:
-            TaskError: The process has died, or the model failed.
-        """
+        """Predict a batch."""
         try:
             prediction: Prediction = self._answer(self._method("Predict", None, Prediction), columns)
         except grpc.RpcError as error:
@@ -142,10 +129,6 @@ class ModelProcess:
 
         Args:
             model: Path of the model on this host. It is not needed any more when this returns.
-            name: What it is called in the log.
-
-        Raises:
-            TaskError: The process has died.
         """
         try:
             notices = self._answer(self._method("Replace", Offer, Notices), Offer(model=model, name=name))

@@ -31,11 +31,8 @@ class ModelRow:
     """A row of a stream of models.
 
     Args:
-        number: Of the row in its model.
-        text: The name of a zip file, or a piece.
         model: Which model it belongs to, a later one being the larger text; None where the stream does not say.
         count: How many rows the model has; None where the stream does not say.
-        place: Of the row in the stream, for `ModelRows.places`.
     """
 
     number: int | None
@@ -54,12 +51,8 @@ class Model:
     """A model with some of its rows, or with all.
 
     Args:
-        name: Its name in the log.
-        folder: The folder of its pieces.
         sizes: Size of each piece in bytes, by its number. Number 0 is the name of the file and has size 0.
         numbers: Numbers of all rows that arrived, also of dropped ones.
-        is_given_up: Whether it is damaged; further rows are dropped.
-        places: Places of its rows in the stream.
     """
 
     name: str
@@ -154,11 +147,7 @@ class Model:
 
 
 class ModelRows:
-    """Gathers rows to models, on disk, so that a large one needs little memory.
-
-    Args:
-        folder: For the pieces.
-    """
+    """Gathers rows to models, on disk, so that a large one needs little memory."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

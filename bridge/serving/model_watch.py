@@ -23,13 +23,7 @@ def result_of(call: Any, folder: str, stall_timeout_s: float) -> Any:
     """Wait for the answer to a call.
 
     Args:
-        call: A gRPC call that is on its way.
-        folder: Of the process.
         stall_timeout_s: Seconds for which the process may use no processor before it is killed; 0 for no limit.
-
-    Raises:
-        grpc.RpcError: The call failed.
-        Stalled: See `stall_timeout_s`.
     """
     process = process_of(folder)
     watch = ProgressWatch(time.monotonic())

@@ -47,13 +47,9 @@ class PredictionSettings:
     """What a predictor is told.
 
     Args:
-        process: What its model process is told.
         model: A file that travels with the job, see `bridge.host.shipped`, or the path of the model on every host.
-        input_schema: The columns that feed the model, in order.
-        output_schema: The result columns.
         result: Every column of the result: its name, and whether it is an output rather than an input that stays.
         error_column: Name of a column for what is wrong with a row; None to fail the job at the first such row.
-        gathering: How many rows are predicted together.
         placed: Where each host finds the model by itself, so that it does not travel; None for `model`.
     """
 
@@ -109,21 +105,12 @@ def predict_table(table_env: StreamTableEnvironment, table: Table, settings: Pre
 
 
 def model_process(settings: PredictionSettings) -> ModelProcess:
-    """Return a task's hold on the process with the model on its host, which is started if need be.
-
-    Raises:
-        TaskError: See `ModelProcess`.
-    """
+    """Return a task's hold on the process with the model on its host, which is started if need be."""
     return ModelProcess(settings.process, settings.placed or arrived(settings.model))
 
 
 class _Predict(ProcessFunction):  # type: ignore[misc]
-    """Chunks to chunks with the model's outputs, and what is wrong with each row where a column is named for that.
-
-    Args:
-        settings: What the predictor is told.
-        columns: Names of the result's columns.
-    """
+    """Chunks to chunks with the model's outputs, and what is wrong with each row where a column is named for that."""
 
     def __init__(self, settings: PredictionSettings, columns: list[str]) -> None:
         self._settings = settings
@@ -169,15 +156,8 @@ def with_outputs(
 ) -> pa.RecordBatch:
     """Return rows with the model's outputs, and with what is wrong with each row where a column is named for that.
 
-    Args:
-        batch: The rows.
-        prediction: What the model process has answered.
-        decoder: Of the output columns.
-        settings: What the predictor is told.
-
     Raises:
         RowError: A row that cannot be predicted, and no column is named for errors.
-        BridgeError: The answer belongs to other rows.
     """
     rows = batch.num_rows
     if prediction.rows.rows != rows or any(bad.row >= rows for bad in prediction.bad_rows):

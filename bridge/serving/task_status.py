@@ -12,13 +12,7 @@ _TELL_S = 0.25
 
 
 class TaskStatus:
-    """The status of one task: the model loads (`STARTING`), then rows come and go (`FEEDING`).
-
-    Args:
-        group: Unique name of the predictor in its job.
-        index: Number of the task.
-        attempt: Number of the Flink attempt, from 0.
-    """
+    """The status of one task: the model loads (`STARTING`), then rows come and go (`FEEDING`)."""
 
     def __init__(self, group: str, index: int, attempt: int) -> None:
         self._began = time.monotonic()
@@ -38,7 +32,6 @@ class TaskStatus:
         """Note a batch.
 
         Args:
-            rows: Rows in it.
             seconds: From the call of the model process to its answer.
         """
         self._rows += rows

@@ -33,7 +33,6 @@ def cell_reader(kind: Kind, clock: JavaClock | None) -> Reader:
     """Return a function from a record and a place in it to a cell and the place behind it; it raises one of `UNREADABLE`.
 
     Args:
-        kind: Of the column.
         clock: That of the time zone in which times were written; None for the form of our own earlier files.
     """
     if kind in _NUMBERS:

@@ -78,7 +78,6 @@ def read_rows(path: str, zone: tzinfo | None = None) -> Iterator[tuple[Any, ...]
     """Yield the rows of a file.
 
     Args:
-        path: Of the file.
         zone: The time zone of the program that has written it, for DATE, TIME and TIMESTAMP; None for that of this program.
 
     Raises:
@@ -95,8 +94,6 @@ class AkWriter:
     """Writes rows into a file.
 
     Args:
-        file: Opened for writing.
-        schema: The columns.
         zone: The time zone of the programs that read it, for DATE, TIME and TIMESTAMP; None for that of this program.
 
     Raises:
@@ -176,11 +173,7 @@ def _read_meta(path: str) -> _Meta:
 
 
 def _column(path: str, name: str, text: str) -> Column:
-    """Return a column of a file.
-
-    Raises:
-        ConfigurationError: Its type cannot be read.
-    """
+    """Return a column of a file."""
     family = _FAMILY.search(text.upper())
     if text.upper().endswith(_DENSE_VECTOR):
         return Column(name, parse_type("STRING"))

@@ -22,11 +22,7 @@ _OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}):?(\d{2})?")
 
 
 def zone_of(name: str) -> datetime.tzinfo:
-    """Find a time zone by a name such as "Asia/Shanghai", "UTC" or "GMT+08:00".
-
-    Raises:
-        ValueError: There is no such zone.
-    """
+    """Find a time zone by a name such as "Asia/Shanghai", "UTC" or "GMT+08:00"."""
     found = _OFFSET.fullmatch(name)
     try:
         if found is not None:
@@ -38,11 +34,7 @@ def zone_of(name: str) -> datetime.tzinfo:
 
 
 class JavaClock:
-    """The clock of a time zone.
-
-    Args:
-        zone: The time zone; None for that of this program.
-    """
+    """The clock of a time zone."""
 
     def __init__(self, zone: datetime.tzinfo | None) -> None:
         self._zone = zone
@@ -52,11 +44,7 @@ class JavaClock:
         self._standard_s = min(self._offset_s(_seconds(day)) for day in days)
 
     def local(self, milliseconds: int) -> datetime.datetime:
-        """Show an instant.
-
-        Raises:
-            ValueError: The date does not exist in Python's calendar.
-        """
+        """Show an instant."""
         seconds, rest = divmod(milliseconds, 1000)
         try:
             days, second = divmod(seconds + self._offset_of(seconds), _DAY_S)
@@ -81,11 +69,7 @@ class JavaClock:
         raise ValueError(f"{local} does not exist in {self._name}")
 
     def milliseconds_of_date(self, date: datetime.date) -> int:
-        """Find the beginning of a day.
-
-        Raises:
-            ValueError: The day does not exist in the zone.
-        """
+        """Find the beginning of a day."""
         for seconds in self._candidates(datetime.datetime.combine(date, datetime.time())):
             if self.local(seconds * 1000).date() == date:
                 return seconds * 1000

@@ -24,10 +24,6 @@ _PARENTS = ("PipelineModel", "Pipeline")
 def read_alink_pipeline(path: str, trusted: bool) -> list[dict[str, Any]]:
     """Return the stages of a pipeline: type, params, and `model`, the path of a file of its SavedModel.
 
-    Args:
-        path: Of the file.
-        trusted: See `operators.params.saved.saved_params`.
-
     Raises:
         ConfigurationError: The file is no such pipeline, or has a stage of another kind.
     """

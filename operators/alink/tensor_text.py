@@ -20,11 +20,7 @@ _TYPES = {"FLOAT": "float32", "DOUBLE": "float64", "INT": "int32", "LONG": "int6
 
 
 def tensor_type(name: str) -> str:
-    """Return a type of elements in upper case.
-
-    Raises:
-        ConfigurationError: It is none.
-    """
+    """Return a type of elements in upper case."""
     if str(name).upper() not in _TYPES:
         raise ConfigurationError(f"toTensor: expected one of {', '.join(_TYPES)} as tensorDataType, got {name!r}")
     return name.upper()
@@ -36,8 +32,6 @@ def read_numbers(text: str, size: int | None = None, dtype: str = "float64") -> 
     Args:
         text: "0.5 1.0" or "0.5,1.0", a dense vector; "$4$0:0.5 2:1.0" or "0:0.5 2:1.0", a sparse one, of size 4; or
             "FLOAT#2,1#0.5 1.0", a tensor.
-        size: Length of the result; None for the text's own.
-        dtype: Type of the elements.
 
     Raises:
         ValueError: The text is none of these, or has another size or elements that the type does not hold.
@@ -68,12 +62,7 @@ def read_numbers(text: str, size: int | None = None, dtype: str = "float64") -> 
 
 
 def numbers_of_text(element: str, size: int | None) -> Any:
-    """Return a function of Flink from a column of text to one of ARRAY.
-
-    Args:
-        element: A type of `tensor_type`.
-        size: See `read_numbers`.
-    """
+    """Return a function of Flink from a column of text to one of ARRAY."""
     from pyflink.table import DataTypes
     from pyflink.table.udf import udf
 

@@ -28,14 +28,7 @@ _NO_UTF8 = "Invalid UTF-8"
 
 
 class CsvFiles(NamedTuple):
-    """Files that Flink reads for an operator.
-
-    Args:
-        operator: Its name.
-        files: Their paths on this host.
-        schema: The columns.
-        form: Their form.
-    """
+    """Files that Flink reads for an operator."""
 
     operator: str
     files: tuple[str, ...]
@@ -55,11 +48,7 @@ def remember(files: CsvFiles) -> None:
 
 
 def fault(text: str) -> ConfigurationError | None:
-    """Return the error about the cell that an exception of Java is about; None where it is about something else.
-
-    Args:
-        text: The exception, with its causes.
-    """
+    """Return the error about the cell that an exception of Java is about; None where it is about something else."""
     if not _UNREADABLE.search(text):
         return None
     if _NO_UTF8 in text:

@@ -61,11 +61,7 @@ _UNKNOWN = re.compile(
 
 
 def missing_jar(text: str) -> ConfigurationError | None:
-    """Return the error to show when an exception of Java says that Flink knows no such connector or format; None else.
-
-    Args:
-        text: The exception, with its causes.
-    """
+    """Return the error to show when an exception of Java says that Flink knows no such connector or format; None else."""
     found = _UNKNOWN.search(text)
     if found is None:
         return None
@@ -78,15 +74,7 @@ def missing_jar(text: str) -> ConfigurationError | None:
 
 
 def require_format(operator: str, name: str) -> None:
-    """Refuse to go on without the jar of a format of Flink.
-
-    Args:
-        operator: The operator that reads or writes it.
-        name: The format, such as "parquet".
-
-    Raises:
-        ConfigurationError: Names the jar and where it belongs.
-    """
+    """Refuse to go on without the jar of a format of Flink."""
     from pyflink.java_gateway import get_gateway
 
     loader = get_gateway().jvm.Thread.currentThread().getContextClassLoader()

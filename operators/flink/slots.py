@@ -36,10 +36,7 @@ class Need:
     """Slots that are needed at once. A job needs as many as the largest of its needs: its operators share slots.
 
     Args:
-        slots: How many.
         who: What needs them, such as the name of an operator.
-        why: Where the number comes from.
-        remedy: What the user can do to need fewer.
     """
 
     slots: int
@@ -63,8 +60,6 @@ def check_slots(config: FlinkConfiguration, needs: Sequence[Need], wait_s: float
     """Refuse a job for which the cluster has too few slots.
 
     Args:
-        config: The effective configuration of the job's environment.
-        needs: What the job needs; the largest counts.
         wait_s: How long to wait for slots that are there but not free.
         only_total: Count the slots that there are, free or not, for a job that is not to start yet.
 
@@ -93,9 +88,6 @@ def rest_of(config: FlinkConfiguration) -> Rest | None:
     """Return the REST endpoint of the cluster that jobs run on; None where there is no cluster.
 
     With high availability it is that of the JobManager which was named, as all of them answer for the one that leads.
-
-    Args:
-        config: The effective configuration of the jobs' environment.
     """
     if config.get("execution.target", "") != "remote":
         return None

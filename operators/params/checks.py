@@ -164,11 +164,7 @@ def some_seconds(value: Any) -> float:
 
 
 def read_time(text: str) -> datetime.datetime:
-    """Return a date and time as Alink and Flink write them, with any number of digits after the seconds.
-
-    Raises:
-        ValueError: The string is no date and time.
-    """
+    """Return a date and time as Alink and Flink write them, with any number of digits after the seconds."""
     # Before Python 3.11 there had to be three or six.
     return datetime.datetime.fromisoformat(re.sub(r"\.[0-9]{1,6}", lambda found: found.group().ljust(7, "0"), text, count=1))
 

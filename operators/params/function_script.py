@@ -26,8 +26,6 @@ class FunctionScript:
     """A script made of a function.
 
     Args:
-        name: Name of the function.
-        origin: Where it was defined, for errors.
         text: The script: imports, values and functions that the function needs, and the function, as `main`.
     """
 

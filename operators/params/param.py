@@ -22,11 +22,8 @@ class Param:
 
     Args:
         name: As Alink writes it: camelCase with a small first letter.
-        annotation: Type of the value that setters take, for editors.
-        doc: One sentence.
         convert: Returns the value to keep; raises ValueError with what was expected.
         default: Value when it is not set; REQUIRED when it has to be.
-        aliases: Other names of the same parameter.
         returns: Type of the value that getters return, when it is another one.
     """
 

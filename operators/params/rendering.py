@@ -21,10 +21,8 @@ class Description:
     """What to show of an object.
 
     Args:
-        title: Its class.
         settings: Parameter to value, as `value_text` writes it; only parameters that were set.
         columns: (name, SQL type) of each column; None where they are not known yet.
-        note: State, or what to call next; may be empty.
     """
 
     title: str

@@ -25,7 +25,6 @@ def saved_params(where: str, given: Mapping[str, Any], trusted: bool) -> dict[st
     """Return the parameters that a stage of a saved pipeline sets, checked, by their own names.
 
     Args:
-        where: The file and the stage, for errors.
         given: What the file has. None stands for a parameter that is not set.
         trusted: Whether parameters that name code, hosts, files or environments are taken too.
 

@@ -12,14 +12,7 @@ _SKEW = datetime.timedelta(days=1)  # of clocks of hosts
 
 
 def new_certificate(operator: str) -> Certificate:
-    """Return a certificate that signs itself, with a key of its own; nobody else has it.
-
-    Args:
-        operator: For messages.
-
-    Raises:
-        ConfigurationError: The package `cryptography` is missing.
-    """
+    """Return a certificate that signs itself, with a key of its own; nobody else has it."""
     try:
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization

@@ -15,16 +15,7 @@ from bridge.folders.program_folder import program_folder
 
 @contextmanager
 def fetched(operator: str, parameter: str, address: str) -> Iterator[str]:
-    """Provide the path of a file or folder of this host; what is elsewhere is fetched, and removed afterwards.
-
-    Args:
-        operator: Who asks, for errors.
-        parameter: Whose value the address is, for errors.
-        address: Any address of `akdl.storage.files`.
-
-    Raises:
-        ConfigurationError: It cannot be fetched or is not there.
-    """
+    """Provide the path of a file or folder of this host; what is elsewhere is fetched, and removed afterwards."""
     folder = tempfile.mkdtemp(dir=program_folder())
     try:
         try:

@@ -20,16 +20,7 @@ _TOGETHER = re.compile(
 
 
 def check_main(operator: str, origin: str, source: bytes) -> None:
-    """Refuse a main script that holds nothing to run: no `main`, no callbacks of Keras, no functions of an Estimator.
-
-    Args:
-        operator: Name of the operator, for the error.
-        origin: Where the script comes from, for the error.
-        source: The script, valid Python.
-
-    Raises:
-        ConfigurationError: It holds none of these.
-    """
+    """Refuse a main script that holds nothing to run: no `main`, no callbacks of Keras, no functions of an Estimator."""
     names = names_of(source)
     if names is None or MAIN in names or any(name.startswith("awf_") for name in names):
         return
@@ -44,12 +35,7 @@ def check_main(operator: str, origin: str, source: bytes) -> None:
 
 
 def trains_apart(files: Sequence[UserFile], main_script: str) -> bool:
-    """Whether a script with a `main` shows no sign that its workers train together, or that it knows of others.
-
-    Args:
-        files: All files of the user.
-        main_script: Path of the main script among them.
-    """
+    """Whether a script with a `main` shows no sign that its workers train together, or that it knows of others."""
     sources = {file.path: file.content for file in files if file.path.endswith(".py")}
     names = names_of(sources.get(main_script, b""))
     return names is not None and MAIN in names and not any(_TOGETHER.search(source) for source in sources.values())

@@ -22,9 +22,6 @@ def packed_rows(rows: Iterable[tuple[Any, Any]], model_dir: str | None = None) -
     Args:
         rows: Of a model table, in any order. They are read one after the other, so a large model needs little memory.
         model_dir: Where models lie that rows only name; None where rows may name none.
-
-    Raises:
-        ModelError: The rows are no model.
     """
     place = tempfile.mkdtemp(dir=program_folder())
     try:
@@ -46,10 +43,6 @@ def packed_model(address: str) -> str:
 
     Args:
         address: The model's folder, or a zip or tar file of one: any address of `akdl.storage.files`.
-
-    Raises:
-        FileError: It cannot be fetched or read.
-        ModelError: The folder holds no SavedModel.
     """
     place = tempfile.mkdtemp(dir=program_folder())
     try:

@@ -36,14 +36,8 @@ def plan(
     """Return what the group of an operator is told.
 
     Args:
-        operator: Name of the operator.
         kind: "batch" for rows in, rows out; "stream" for the same without end; "train" for a model table out.
-        values: Every parameter of `catalog.SCRIPT`, `catalog.STREAM` or `catalog.TRAIN` by name.
-        input_schema: The columns that reach the script.
-        extra_schemas: The columns of each extra input.
         parallelism: Parallelism of the job, for counts that are not set.
-        env_variable: Environment variable with the default of `pythonEnv`.
-        print_process_info: Whether the console shows what the processes print.
         elsewhere: Whether the job runs on other hosts, where there may be paths that are not here.
 
     Raises:

@@ -28,7 +28,6 @@ def find_python(operator: str, python_env: str, elsewhere: bool = False) -> str 
     """Return the interpreter or the archive that `pythonEnv` names; None when it is empty.
 
     Args:
-        operator: Name of the operator, for errors.
         python_env: Folder with `bin/python`, interpreter, or archive; an archive at any address of `akdl.storage.files`.
         elsewhere: Whether the job runs on other hosts: a path that is not here is looked for there.
 
@@ -61,7 +60,6 @@ def check_python(operator: str, python: str | PythonArchive | None) -> None:
     """Look whether an interpreter of this host has what scripts need. An archive is looked at where it is unpacked.
 
     Args:
-        operator: Name of the operator, for errors.
         python: See `find_python`; None stands for the interpreter of this program.
 
     Raises:

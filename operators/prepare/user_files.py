@@ -40,8 +40,6 @@ class _Source:
     """A file before it has its place.
 
     Args:
-        origin: Where it comes from, for messages.
-        file: Where it is now.
         path: Its path for the script, unless another file wants the same.
         above: Names of the folders above it, which are added to the path until no other file has the same path. None where
             the path is fixed, as inside a folder or an archive.
@@ -60,8 +58,6 @@ def read_files(operator: str, user_files: Sequence[str], main_script: str | Func
     Files of one name but different content are kept apart by the folders that they come from: `train/a.csv`, `test/a.csv`.
 
     Args:
-        operator: Name of the operator, for errors.
-        user_files: Any addresses of `akdl.storage.files`.
         main_script: Another one, or the path that a file among `user_files` has for the script; or a function.
 
     Raises:

@@ -18,12 +18,7 @@ _MEMORY_BYTES = 500 << 20
 
 @dataclass(frozen=True)
 class Advice:
-    """One thing to do.
-
-    Args:
-        text: What to do, or that there is nothing.
-        evidence: What was seen.
-    """
+    """One thing to do."""
 
     text: str
     evidence: str

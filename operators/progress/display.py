@@ -31,9 +31,7 @@ def shown(
         The groups that were seen; filled while the block runs.
 
     Args:
-        operators: By the name of their group.
         rest: The cluster that they run on; None where they run in this Python process.
-        says: Whether to print here what their processes print there.
         told: Not all of the operators need be in the job: those count that are seen. Of these groups an earlier job has been
             shown, so they count when they begin anew.
     """
@@ -56,16 +54,7 @@ def shown(
 
 
 class Watch:
-    """Looks at the members of some operators until it is stopped.
-
-    Args:
-        operators: By the name of their group.
-        source: Where the statuses of the members come from.
-        renders: What shows them; None for nothing.
-        says: Whether to print what the processes print.
-        elsewhere: Whether they run on a cluster.
-        told: See `shown`.
-    """
+    """Looks at the members of some operators until it is stopped."""
 
     def __init__(
         self,
@@ -105,11 +94,7 @@ class Watch:
             self._renders.end([state.last_line(self._failed) for state in self._visible()])
 
     def stop(self, failed: bool) -> None:
-        """Look once more, show the last lines, and end.
-
-        Args:
-            failed: Whether the job has failed or was cancelled.
-        """
+        """Look once more, show the last lines, and end."""
         self._failed = failed
         self._over.set()
 
@@ -122,11 +107,7 @@ class Watch:
         return lines
 
     def look(self, is_last: bool = False) -> None:
-        """Read the statuses; what cannot be read now may be read later.
-
-        Args:
-            is_last: This is the last look.
-        """
+        """Read the statuses; what cannot be read now may be read later."""
         found: list[MemberStatus] = []
         try:
             found = self._source.read(is_last)

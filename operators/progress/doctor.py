@@ -52,9 +52,6 @@ class Finding:
 
     Args:
         state: OK, NOTE where some users have to know, WRONG where jobs fail.
-        what: What was looked at.
-        found: What is there.
-        remedy: What to do about it.
     """
 
     state: str

@@ -19,7 +19,6 @@ def note_linked(operators: Mapping[str, Shown], rest: Rest | None) -> None:
     """Note operators that a job may have.
 
     Args:
-        operators: By the name of their group.
         rest: The cluster that the job will run on; None for this Python process.
     """
     _linked.update((group, (each, rest)) for group, each in operators.items())
@@ -35,11 +34,7 @@ def note_told(groups: Mapping[str, Shown]) -> None:
 
 @contextmanager
 def shown_if_seen(says: bool = False) -> Iterator[None]:
-    """Show the progress of the operators that run while the block runs, or have run and were not shown.
-
-    Args:
-        says: Whether to print here what their processes print there.
-    """
+    """Show the progress of the operators that run while the block runs, or have run and were not shown."""
     if not _linked:
         yield
         return

@@ -32,12 +32,7 @@ _NOT_KEPT = ("group", "lines", "lines_before")
 
 
 def run_name(operator: str, number: str) -> str:
-    """Return what a run is called in a `logDir`: after its operator, and when it was begun.
-
-    Args:
-        operator: What a person calls the operator.
-        number: What no other run has.
-    """
+    """Return what a run is called in a `logDir`: after its operator, and when it was begun."""
     plain = re.sub(r"\W+", "-", operator).strip("-")
     return f"{plain}-{datetime.datetime.now(datetime.timezone.utc):%Y%m%d-%H%M%S}-{number}"
 
@@ -47,9 +42,6 @@ class Recorder:
 
     Args:
         folder: Where the record is to lie: a local path, or an address that fsspec reaches.
-        name: What a person calls the operator.
-        group: Unique name of its group.
-        size: Number of its processes.
     """
 
     def __init__(self, folder: str, name: str, group: str, size: int) -> None:
@@ -67,12 +59,7 @@ class Recorder:
         self._write({"kind": "run", "version": VERSION, "name": name, "size": size, "started": started.isoformat()})
 
     def look(self, members: Iterable[MemberStatus], is_last: bool = False) -> None:
-        """Write a sample of each member, when it is time.
-
-        Args:
-            members: Their statuses.
-            is_last: No other will come: it is time.
-        """
+        """Write a sample of each member, when it is time."""
         age_s = time.monotonic() - self._began
         if age_s < self._due and not is_last:
             return
@@ -85,12 +72,7 @@ class Recorder:
             self._file.flush()
 
     def end(self, phase_s: dict[str, float], failed: bool) -> None:
-        """Write the last line, and bring the record to its address.
-
-        Args:
-            phase_s: Seconds in each phase.
-            failed: Whether the job has failed or was cancelled.
-        """
+        """Write the last line, and bring the record to its address."""
         rounded = {phase: round(seconds, 2) for phase, seconds in phase_s.items()}
         self._write({"kind": "end", "t": round(time.monotonic() - self._began, 2), "failed": failed, "phase_s": rounded})
         if self._file is None:
@@ -133,12 +115,8 @@ class Record:
     """The record of a run, as it was read.
 
     Args:
-        name: Of the operator.
-        started: When it was started, in ISO form.
-        size: Number of its processes.
         samples: By label of the member, in their order in time: the time in seconds and the status.
         phase_s: Seconds in each phase; empty where the run has not ended.
-        total_s: Seconds that it took, or has taken so far.
         failed: Whether it has failed or was cancelled; None where it has not ended.
     """
 
@@ -152,11 +130,7 @@ class Record:
 
 
 def read_record(text: str) -> Record:
-    """Return what a record says; a line that was cut off at the end of the file is left out.
-
-    Raises:
-        ValueError: It is no record.
-    """
+    """Return what a record says; a line that was cut off at the end of the file is left out."""
     lines = []
     for line in text.splitlines():
         try:

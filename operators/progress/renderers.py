@@ -95,12 +95,7 @@ class NotebookRenderer:
 
 
 class LogRenderer:
-    """A line after `FIRST_S`, then one every `EVERY_S` where anything has changed, and every `_AGAIN_S` where nothing has.
-
-    Args:
-        stream: Where they are written.
-        now: Returns monotonic seconds.
-    """
+    """A line after `FIRST_S`, then one every `EVERY_S` where anything has changed, and every `_AGAIN_S` where nothing has."""
 
     def __init__(self, stream: IO[str], now: Any = time.monotonic) -> None:
         self._stream = stream

@@ -29,9 +29,7 @@ class Shown:
 
     Args:
         name: What a person calls it, such as the name of its script.
-        size: Number of its processes.
         trains: Whether it makes a model; a script that makes rows "runs".
-        visible: Whether its line is shown.
         log_dir: Where the record of the run is to lie, see `operators.progress.record`; None for nowhere.
         predicts: Whether it is a predictor, whose tasks count as workers; how many have rows is not known beforehand.
     """
@@ -49,8 +47,6 @@ class Line:
     """What is shown of an operator.
 
     Args:
-        name: Of the operator.
-        text: The rest of the line.
         done: Which part of its work is done, 0 to 1; None where the size of the work is not known.
         is_idle: Whether nothing but time can have passed since another idle line.
     """
@@ -68,8 +64,6 @@ class OperatorState:
     """The progress of one operator.
 
     Args:
-        shown: The operator.
-        now: Monotonic seconds, as in all methods.
         elsewhere: Whether it runs on a cluster, where it may have to wait for slots.
     """
 
@@ -96,7 +90,6 @@ class OperatorState:
         """Take the latest statuses of the members.
 
         Args:
-            now: Monotonic seconds.
             statuses: Of some or all members; of several attempts, the last counts.
         """
         passed, self._looked = now - self._looked, now
@@ -133,11 +126,7 @@ class OperatorState:
         return Line(self._shown.name, ", ".join(parts), done, self._phase == WAITING)
 
     def last_line(self, failed: bool = False) -> Line:
-        """Return what is shown at the end of the job.
-
-        Args:
-            failed: Whether it has failed or was cancelled.
-        """
+        """Return what is shown at the end of the job."""
         rows_in, _, rows_out = self._rows()
         phases = ", ".join(
             f"{self._word(phase)} {seconds:.0f}"

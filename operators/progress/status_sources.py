@@ -36,11 +36,7 @@ class Source(Protocol):
 
 
 class HereSource:
-    """Members in this Python process.
-
-    Args:
-        groups: Names of their groups.
-    """
+    """Members in this Python process."""
 
     def __init__(self, groups: Collection[str]) -> None:
         self._groups = groups
@@ -54,7 +50,6 @@ class RestSource:
     """Members on the TaskManagers of a cluster.
 
     Args:
-        rest: The cluster.
         groups: Names of their groups, and how many members each has.
     """
 
@@ -66,15 +61,7 @@ class RestSource:
         self._search_due = 0.0
 
     def read(self, is_last: bool = False) -> list[MemberStatus]:
-        """Return the latest statuses of all members that have written one.
-
-        Args:
-            is_last: Look for new files in any case.
-
-        Raises:
-            OSError: The cluster does not answer.
-            ValueError: It gives a strange answer.
-        """
+        """Return the latest statuses of all members that have written one."""
         now = time.monotonic()
         if is_last or now >= self._search_due:
             self._search()

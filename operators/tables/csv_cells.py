@@ -75,8 +75,6 @@ def cell_sql(column: Column, text: str, lenient: bool) -> str:
     """Return the SQL that makes the value of a cell.
 
     Args:
-        column: The column.
-        text: SQL for the text of the cell.
         lenient: Whether text that is no value is null; else it fails the job.
     """
     kind, sql = column.type.kind, column.type.cast_sql

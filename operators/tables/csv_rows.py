@@ -22,12 +22,7 @@ class CsvForm:
     """The form of CSV text.
 
     Args:
-        field_delimiter: One character.
-        quote_char: One character.
         row_delimiter: An end of line, or another string, which cannot stand inside quotes.
-        null_literals: Cells that are null, as empty ones are.
-        ignore_first_line: Whether the first line is none of the rows.
-        skip_blank_line: Whether lines of spaces are no rows.
     """
 
     field_delimiter: str = ","
@@ -47,10 +42,6 @@ def read_csv(where: str, text: str, schema: Schema, form: CsvForm, lenient: bool
     """Yield the rows of the text, their cells as text; null is None.
 
     Args:
-        where: Of the text, for errors.
-        text: The text.
-        schema: The columns.
-        form: That of the text.
         lenient: Whether rows may have too many or too few cells, and cells be of another type than their column's.
 
     Raises:

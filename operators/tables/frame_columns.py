@@ -42,10 +42,6 @@ def schema_of_frame(where: str, frame: pd.DataFrame) -> Schema:
     Numbers keep their size, and unsigned ones get the next larger type. Categories have the type of their labels.
     `datetime64` is TIMESTAMP(6), with a time zone TIMESTAMP_LTZ(6). Columns of objects have the type of their cells.
 
-    Args:
-        where: Whose data it is, for errors.
-        frame: At least one column.
-
     Raises:
         ConfigurationError: A column with no such type, such as one of nulls alone, or two of one name.
     """
@@ -61,13 +57,8 @@ def columns_of_frame(where: str, schema: Schema, frame: pd.DataFrame) -> list[An
     """Return the cells of each column of a schema, as `operators.tables.memory_cells` takes them.
 
     Args:
-        where: Whose data it is, for errors.
-        schema: The columns wanted.
         frame: Columns of the same names in any order. Columns that pandas has numbered, as it does with arrays and lists,
             are taken in their order.
-
-    Raises:
-        ConfigurationError: Names or number of columns differ.
     """
     _check_repeated(where, frame)
     labels: list[Any] = list(frame.columns)
@@ -82,12 +73,7 @@ def columns_of_frame(where: str, schema: Schema, frame: pd.DataFrame) -> list[An
 
 
 def tell_of_what_stays(where: str, frame: pd.DataFrame) -> None:
-    """Log what of a DataFrame does not come along, where somebody has put something there.
-
-    Args:
-        where: Whose data it is.
-        frame: The DataFrame.
-    """
+    """Log what of a DataFrame does not come along, where somebody has put something there."""
     if isinstance(frame.columns, pd.MultiIndex):
         raise ConfigurationError(
             f"{where}: the DataFrame has columns with names of {frame.columns.nlevels} levels: join them, as with "

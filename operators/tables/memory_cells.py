@@ -42,13 +42,6 @@ class _TooLargeError(Exception):
 def record_batches(where: str, schema: Schema, columns: Sequence[Cells], rows: int, size: int) -> Iterator[pa.RecordBatch]:
     """Yield rows as batches of the types of `bridge.codec.ipc.arrow_schema`; at least one, which may be empty.
 
-    Args:
-        where: Whose rows, for errors.
-        schema: The columns.
-        columns: Cells of each.
-        rows: Number of rows.
-        size: Bytes of a batch, about.
-
     Raises:
         ConfigurationError: A cell does not fit the type of its column.
     """
@@ -85,11 +78,6 @@ def _column(where: str, column: Any, arrow_type: pa.DataType, cells: Cells, star
 
 def cells_to_arrow(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
     """Return cells as an array.
-
-    Args:
-        column_type: Type of the column.
-        arrow_type: What `bridge.codec.types.arrow_type` has for it.
-        cells: The cells.
 
     Raises:
         UnfitError: A cell that the type does not hold exactly, but for digits of a FLOAT or DOUBLE.

@@ -26,13 +26,7 @@ def memory_table(
     shift instants by the time zone of the process.
 
     Args:
-        table_env: Where the table is made.
-        schema: Its columns.
         data: Rows in the order of the columns, or a DataFrame, see `operators.tables.frame_columns.columns_of_frame`.
-        where: Name of the operator, for errors.
-
-    Raises:
-        ConfigurationError: The rows do not fit the schema.
     """
     from bridge.flink.arrow_operators import CHUNK_BYTES, logical_types, table_of_own
 

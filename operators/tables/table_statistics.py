@@ -24,13 +24,7 @@ _OF_NUMBERS = {
 
 
 def aggregates(names: Sequence[str], types: Sequence[str], view: str) -> str:
-    """Return a query that makes one row of all statistics of all columns.
-
-    Args:
-        names: Of the columns.
-        types: Their types as SQL.
-        view: Name of the table.
-    """
+    """Return a query that makes one row of all statistics of all columns."""
     cells = []
     for place, (name, type_) in enumerate(zip(names, types)):
         cells += [f"{sql.format(quoted(name))} AS {key}_{place}" for key, sql in _OF_ALL.items()]
@@ -41,13 +35,7 @@ def aggregates(names: Sequence[str], types: Sequence[str], view: str) -> str:
 
 
 def statistics_of(names: Sequence[str], types: Sequence[str], aggregated: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each column, with None where a column has no such statistic.
-
-    Args:
-        names: Of the columns.
-        types: Their types as SQL.
-        aggregated: The row that the query of `aggregates` gave.
-    """
+    """Return a row for each column, with None where a column has no such statistic."""
     (row,) = aggregated.to_dict("records")
     keys = [*_OF_ALL, *_OF_NUMBERS]
     cells: list[list[Any]] = [[name, *(row.get(f"{key}_{place}") for key in keys)] for place, name in enumerate(names)]
