@@ -25,6 +25,7 @@ CLEAN = [
     "docs/errors.md",
     "docs/index.md",
     "docs/models.md",
+    "docs/own_data.md",
     "docs/scripts.md",
 ]
 ROOT = pathlib.Path(__file__).parents[1]
