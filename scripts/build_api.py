@@ -16,6 +16,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from scripts import build_faults
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "api"
 
@@ -66,9 +68,10 @@ def pages() -> dict[str, str]:
     """Return name and text of each page."""
     sys.path.insert(0, str(ROOT))
     return {
-        "index": "# API reference\n\n```{toctree}\noperators\nscripts\n```\n",
+        "index": "# API reference\n\n```{toctree}\noperators\nscripts\nfaults\n```\n",
         "operators": "".join(_operators_page()),
         "scripts": "".join(_scripts_page()),
+        "faults": "".join(build_faults.page()),
     }
 
 

@@ -67,6 +67,7 @@ def test_collecting_writer_write_unknown_column() -> None:
         testing.CollectingWriter({"n": "INT"}).write(EXAMPLE)
 
 
+@pytest.mark.fault("scripts", "A written row with a wrong number of values is an error")
 def test_collecting_writer_write_wrong_count() -> None:
     example = Example()
     example.features.feature["n"].int64_list.value.extend([1, 2])

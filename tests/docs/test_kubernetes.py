@@ -64,6 +64,7 @@ def test_all_that_is_installed_is_copied_and_there(dockerfile: list[tuple[str, s
 
 
 @pytest.mark.parametrize("sides", ["flink", "flink,tf"])
+@pytest.mark.fault("security", "Each package of the Kubernetes image is pinned by version and checksum")
 def test_each_package_of_the_image_is_pinned_by_version_and_checksum(sides: str) -> None:
     """And the pins are what setup.py asks for: they are renewed when that changes."""
     text = (FOLDER / f"requirements-{sides}.txt").read_text()
@@ -140,6 +141,7 @@ def test_pods_have_no_rights_that_they_do_not_need(objects: dict[tuple[str, str]
     assert all("sizeLimit" in each["emptyDir"] for each in spec.get("volumes", []))
 
 
+@pytest.mark.fault("security", "Only pods of Flink reach each other on Kubernetes")
 def test_only_pods_of_the_cluster_reach_each_other(objects: dict[tuple[str, str], Any]) -> None:
     spec = objects["NetworkPolicy", "flink"]["spec"]
     everybody = {"matchLabels": {"app": "flink"}}

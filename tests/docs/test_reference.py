@@ -50,3 +50,10 @@ def test_each_operator_has_one_table_of_its_parameters(pages: dict[str, str]) ->
             name
         )
         assert [row for row in rows if len(row) != 6 or not all(row[:3]) or not all(row[4:])] == []
+
+
+def test_faults_are_named_in_words(pages: dict[str, str]) -> None:
+    lines = re.findall(r"^- (.*) \(`tests/\S+`\)$", pages["faults"], re.MULTILINE)
+    assert len(lines) >= 200 and len(set(lines)) == len(lines)
+    assert "A script without main is an error that says what to define." in lines
+    assert any(line.startswith("A script that does one of these still succeeds: closes its streams, ") for line in lines)

@@ -194,6 +194,9 @@ def command_lines() -> str:
     return "\n".join(" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
 
 
+@pytest.mark.fault(
+    "security", "Secrets of a job on a cluster appear neither in REST, nor in logs of akdl, nor in command lines"
+)
 def test_secrets_are_neither_in_the_rest_endpoint_nor_in_logs_nor_in_command_lines(
     cluster: FlinkCluster, tmp_path: pathlib.Path
 ) -> None:

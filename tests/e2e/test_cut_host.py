@@ -24,6 +24,7 @@ pytestmark = [
 HEARTBEATS = {"heartbeat.interval": "1000", "heartbeat.timeout": "5000"}  # milliseconds; by default 10 and 50 s
 
 
+@pytest.mark.fault("network")
 def test_a_host_that_is_cut_off_fails_the_job_and_keeps_no_process(
     tmp_path_factory: pytest.TempPathFactory, tmp_path: pathlib.Path
 ) -> None:

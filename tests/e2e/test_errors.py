@@ -53,11 +53,13 @@ def test_main_raises(monkeypatch: pytest.MonkeyPatch) -> None:
         ("raise", r"worker 0 \(fail.py\)|chief 0 \(fail.py\)"),
     ],
 )
+@pytest.mark.fault("scripts", "A script that exits or is killed is an error that says how")
 def test_ways_to_die(way: str, expected: str) -> None:
     with pytest.raises(TaskError, match=expected):
         run(failing(way, workers=2) if way == "raise" else failing(way))
 
 
+@pytest.mark.fault("scripts")
 def test_a_row_that_does_not_fit_the_schema_fails_in_the_script() -> None:
     """All that may be wrong with it is in tests/akdl/rows."""
     expected = "ValueError: output_writer.write: row 0: unknown column 'nonsense'; outputSchemaStr has 'x'"
@@ -65,11 +67,13 @@ def test_a_row_that_does_not_fit_the_schema_fails_in_the_script() -> None:
         run(failing("column"))
 
 
+@pytest.mark.fault("scripts", "A script without main is an error that says what to define")
 def test_no_main() -> None:
     with pytest.raises(ConfigurationError, match="no_main.py defines no function `main`: the main script needs `def main"):
         run(script_op("no_main.py", "x INT"))
 
 
+@pytest.mark.fault("hosts", "A Python environment that lacks packages is an error with the command that installs them")
 def test_a_python_environment_without_what_is_needed(tmp_path: pathlib.Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho this is no Python; exit 1\n")
@@ -85,6 +89,7 @@ def test_plain_pyflink_gets_the_message_too() -> None:
             list(rows)
 
 
+@pytest.mark.fault("jobs")
 def test_a_cancelled_job_leaves_nothing_behind() -> None:
     """Plain PyFlink: nobody stops the group but the group itself, which asks Flink whether it is still wanted."""
     result = sequence(getMLEnv().btenv, 10).link(failing("hang")).getOutputTable().execute()
@@ -93,6 +98,7 @@ def test_a_cancelled_job_leaves_nothing_behind() -> None:
     wait_until(lambda: not task_processes(), "the process is gone")
 
 
+@pytest.mark.fault("jobs")
 def test_when_one_worker_fails_the_other_is_stopped(tmp_path: pathlib.Path) -> None:
     script = tmp_path / "half.py"
     script.write_text(
@@ -147,6 +153,7 @@ def test_user_params_keep_their_types_and_files_are_where_the_script_is(tmp_path
         assert len(run(op.setUserParams({"n": 16, "deep": {"list": [1, "a", None]}, "text": "16"}))) == 0
 
 
+@pytest.mark.fault("jobs", "Two jobs of one program at once succeed")
 def test_two_jobs_of_one_program_at_once() -> None:
     table_env = getMLEnv().btenv
     tables = [

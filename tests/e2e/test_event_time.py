@@ -110,6 +110,7 @@ class Totals:
     ("parallelism", "workers"),
     [(2, [1, 3]), pytest.param(1, [1, 2, 3], marks=pytest.mark.slow), pytest.param(4, [1, 2, 3], marks=pytest.mark.slow)],
 )
+@pytest.mark.fault("data")
 def test_no_row_is_late_after_a_script(
     env: MLEnv, clicks: StreamOperator, tmp_path: pathlib.Path, parallelism: int, workers: list[int],
     capfd: pytest.CaptureFixture[str],
@@ -130,6 +131,7 @@ def test_no_row_is_late_after_a_script(
     assert "came behind the watermark" not in capfd.readouterr().err
 
 
+@pytest.mark.fault("data")
 def test_rows_behind_a_watermark_of_the_output_are_counted(
     env: MLEnv, clicks: StreamOperator, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,6 +161,7 @@ def test_rows_behind_a_watermark_of_the_output_are_counted(
     assert "SOURCE_WATERMARK() takes the watermarks of the input" in told
 
 
+@pytest.mark.fault("data")
 def test_windows_close_while_a_subtask_of_the_source_is_idle(env: MLEnv, tmp_path: pathlib.Path) -> None:
     """One file goes to one subtask of two; the other one never has a row, and the job never ends."""
     (incoming := tmp_path / "incoming").mkdir()
@@ -186,6 +189,7 @@ def test_windows_close_while_a_subtask_of_the_source_is_idle(env: MLEnv, tmp_pat
         config.set("table.exec.source.idle-timeout", "0 ms")
 
 
+@pytest.mark.fault("jobs")
 def test_no_row_is_late_after_a_kill(tmp_path: pathlib.Path) -> None:
     """Rows that come again are in their windows again, which count each id once."""
     rows, per_second = 1980, 250

@@ -59,6 +59,7 @@ def is_full() -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.fault("jobs")
 def test_under_back_pressure_checkpoints_complete_and_nothing_is_lost(
     stream_env: Callable[..., Any], tmp_path: pathlib.Path
 ) -> None:
@@ -94,12 +95,14 @@ def run_until_a_checkpoint_fails(table_env: Any, op: Any) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.fault("jobs")
 def test_a_script_that_takes_no_rows_lets_checkpoints_expire(stream_env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     table_env = stream_env(**{"execution.checkpointing.timeout": "1 s", "restart-strategy.type": "none"})
     error = run_until_a_checkpoint_fails(table_env, slow_op(table_env, tmp_path, 600.0)[0])
     assert "Checkpoint expired" in error and "is a script too slow for execution.checkpointing.timeout?" in error
 
 
+@pytest.mark.fault("hosts", "A full disk for checkpoints is an error that names execution.checkpointing.dir")
 def test_a_full_disk_of_checkpoints_is_an_error(stream_env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     with small_disk(tmp_path / "full", "size=1m") as folder:
         table_env = stream_env(**{"execution.checkpointing.dir": folder.as_uri(), "restart-strategy.type": "none"})

@@ -108,6 +108,7 @@ def test_each_row_comes_once_and_each_script_runs_on_another_host(
     assert sorted(file.read_text() for file in files.iterdir()) == sorted(host.name for host in hosts.hosts)
 
 
+@pytest.mark.fault("jobs")
 def test_a_restart_brings_all_rows_and_extra_inputs_to_each_host_again(cluster: FlinkCluster, tmp_path: pathlib.Path) -> None:
     script = tmp_path / "fails_once.py"
     script.write_text(FAILS_ONCE.format(folder=str(tmp_path)))

@@ -110,6 +110,7 @@ def notebook(tmp_path: pathlib.Path) -> Iterator[_Notebook]:
         process.wait(DEADLINE_S)
 
 
+@pytest.mark.fault("jobs", "A notebook runs the next job after an interrupt")
 def test_a_notebook_goes_on_after_interrupts(notebook: _Notebook, tmp_path: pathlib.Path) -> None:
     assert notebook.end(notebook.begin("import interrupted_jobs; interrupted_jobs.prepare()")) == ("", "")
     for number, phase in enumerate(PHASES):
@@ -126,6 +127,7 @@ def test_a_notebook_goes_on_after_interrupts(notebook: _Notebook, tmp_path: path
 
 
 @pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
+@pytest.mark.fault("jobs", "Ctrl-C in a terminal cancels the job and ends the program")
 def test_ctrl_c_in_a_terminal_ends_the_program(tmp_path: pathlib.Path) -> None:
     program = pexpect.spawn(
         sys.executable, [str(SCRIPTS / "interrupted_jobs.py"), "training"],

@@ -17,6 +17,7 @@ from tests.support.leftovers import DEADLINE_S, wait_until
 pytestmark = pytest.mark.cluster
 
 
+@pytest.mark.fault("jobs", "A cluster whose JobManager has died is an error that says so")
 def test_a_cluster_that_no_longer_answers_is_named(tmp_path: pathlib.Path) -> None:
     (tmp_path / "cluster").mkdir()
     marker = tmp_path / "runs"

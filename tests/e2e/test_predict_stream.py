@@ -115,6 +115,7 @@ def test_a_model_table_predicts_a_stream_and_so_does_a_stage_of_a_pipeline() -> 
     assert rows == [(number, number % 5, 2.0 * (number % 5 + 2)) for number in range(300)]
 
 
+@pytest.mark.fault("jobs", "A model process ends when its Python workers lose their connections")
 def test_workers_that_lose_their_lines_let_go_of_the_model_process(tmp_path: pathlib.Path) -> None:
     """Beam's workers close no function then, and live in this program, which goes on; PyFlink runs the job, not we."""
     sent = SentModels(tmp_path / "sent")

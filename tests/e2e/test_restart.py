@@ -67,10 +67,12 @@ def run_slowly(tmp_path: pathlib.Path) -> Iterator[Callable[..., str]]:
     resetEnv()
 
 
+@pytest.mark.fault("jobs", "A batch job without checkpoints restarts from the beginning")
 def test_without_checkpoints_a_restart_begins_again(run_slowly: Callable[..., str]) -> None:
     assert run_slowly() == "4000 4000"
 
 
+@pytest.mark.fault("jobs", "A batch job that restarts from a checkpoint is an error, as rows would be missing")
 def test_with_checkpoints_missing_rows_are_an_error(run_slowly: Callable[..., str]) -> None:
     with pytest.raises(Exception) as caught:
         run_slowly(**{"execution.checkpointing.interval": "300 ms"})
@@ -79,6 +81,7 @@ def test_with_checkpoints_missing_rows_are_an_error(run_slowly: Callable[..., st
     assert "restarted the job from a checkpoint. The" in str(error)
 
 
+@pytest.mark.fault("jobs")
 def test_restarts_that_are_used_up_end_in_the_error_of_the_script(tmp_path: pathlib.Path) -> None:
     config = {
         "restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": "2",

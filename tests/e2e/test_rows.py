@@ -39,6 +39,7 @@ def test_exactly_once(mode: str, parallelism: int, workers: int) -> None:
 
 @pytest.mark.parametrize("rows", [0, 1, 2])
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
+@pytest.mark.fault("data", "A job with fewer rows than workers succeeds")
 def test_fewer_rows_than_workers(mode: str, rows: int) -> None:
     useLocalEnv(2)
     table_env = getattr(getMLEnv(), mode)

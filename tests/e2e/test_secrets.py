@@ -90,6 +90,7 @@ def no_network(*arguments: object, **named: object) -> None:
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.fault("security", "Errors, logs and pages leave out secrets of addresses")
 def test_an_address_shows_its_secrets_nowhere(
     address: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: pathlib.Path
 ) -> None:
@@ -120,6 +121,7 @@ def test_an_address_shows_its_secrets_nowhere(
 
 
 @pytest.mark.parametrize("tree", TREES)
+@pytest.mark.fault("security", "Errors, logs and pages leave out secrets in userParams")
 def test_parameters_show_their_secrets_nowhere(tree: dict[str, Any]) -> None:
     shown = descriptions(userParams=tree) + descriptions(userParams=json.dumps(tree))
     errors = errors_of(
@@ -132,6 +134,7 @@ def test_parameters_show_their_secrets_nowhere(tree: dict[str, Any]) -> None:
 
 
 @pytest.mark.flink
+@pytest.mark.fault("security", "The error of a failed job shows no secrets")
 def test_secrets_of_a_job_that_fails_show_nowhere(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:

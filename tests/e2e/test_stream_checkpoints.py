@@ -56,6 +56,7 @@ def started_and_final(sink: Sink, pid_file: pathlib.Path) -> Any:
     return pid_file.exists() and sink.final_rows()
 
 
+@pytest.mark.fault("jobs")
 def test_all_rows_come_at_least_once_when_the_process_is_killed(stream_env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     table_env = stream_env()
     sink, (op, pid_file) = Sink(table_env, tmp_path), committing_op(tmp_path)
@@ -72,6 +73,7 @@ def test_all_rows_come_at_least_once_when_the_process_is_killed(stream_env: Call
     assert sum(counts.values()) - ROWS <= 1
 
 
+@pytest.mark.fault("jobs")
 def test_rows_that_were_not_taken_come_when_the_script_fails(stream_env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     table_env = stream_env()
     sink = Sink(table_env, tmp_path)
@@ -103,6 +105,7 @@ def test_rows_that_were_not_taken_come_when_the_script_fails(stream_env: Callabl
     assert len(missing) < int(taken.read_text())  # what came out before the checkpoint is not
 
 
+@pytest.mark.fault("jobs", "Checkpoints complete with a script that writes a hundred times what it reads")
 def test_a_script_that_writes_a_hundred_times_what_it_reads(stream_env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     """Both queues are full, the script behind it is slow, and barriers wait."""
 
@@ -139,6 +142,7 @@ def test_a_script_that_writes_a_hundred_times_what_it_reads(stream_env: Callable
 
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.fault("jobs")
 def test_a_job_goes_on_from_a_savepoint(stream_env: Callable[..., Any], tmp_path: pathlib.Path, workers: int) -> None:
     """With two workers the operator has more subtasks than its source, which has one. The stream is cancelled in the end."""
     table_env = stream_env()
@@ -163,6 +167,7 @@ def test_a_job_goes_on_from_a_savepoint(stream_env: Callable[..., Any], tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.fault("jobs")
 def test_a_changed_program_goes_on_from_a_savepoint(stream_env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     table_env = stream_env()
     sink, (op, pid_file) = Sink(table_env, tmp_path), committing_op(tmp_path, commits=False)
@@ -183,6 +188,7 @@ def test_a_changed_program_goes_on_from_a_savepoint(stream_env: Callable[..., An
 
 
 @pytest.mark.slow
+@pytest.mark.fault("jobs", "A savepoint of another numWorkers is refused")
 def test_a_savepoint_of_other_num_workers_is_refused_in_words(stream_env: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     table_env = stream_env()
     sink, pid_file = Sink(table_env, tmp_path), tmp_path / "pid.0"
@@ -206,6 +212,7 @@ def test_a_savepoint_of_other_num_workers_is_refused_in_words(stream_env: Callab
 
 @pytest.mark.cluster
 @pytest.mark.own_processes
+@pytest.mark.fault("jobs", "All rows come at least once when a TaskManager is killed")
 def test_all_rows_come_at_least_once_when_a_task_manager_is_killed(
     tmp_path_factory: pytest.TempPathFactory, tmp_path: pathlib.Path
 ) -> None:

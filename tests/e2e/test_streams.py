@@ -163,18 +163,21 @@ def test_a_file_source_that_grows(
 # When the script returns before its input ends.
 
 
+@pytest.mark.fault("jobs")
 def test_a_script_that_returns_early_drains_the_rest(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
     sink = Sink(table_env, tmp_path)
     run(counting(table_env, 50_000).link(stream_op("without_tensorflow.py", userParams={"returns_after": 3})), sink)
     assert len(sink.rows()) == 3
 
 
+@pytest.mark.fault("jobs")
 def test_a_script_that_returns_early_may_fail_the_job(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
     op = stream_op("without_tensorflow.py", userParams={"returns_after": 3}, onReturn="fail")
     with pytest.raises(BridgeError, match="returned before its input ended.*onReturn"):
         run(counting(table_env, 5_000, 500).link(op), Sink(table_env, tmp_path))
 
 
+@pytest.mark.fault("jobs")
 def test_a_script_that_returns_early_may_be_started_again(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
     sink = Sink(table_env, tmp_path)
     params = {"returns_after": 300, "commits": True}
@@ -183,6 +186,7 @@ def test_a_script_that_returns_early_may_be_started_again(table_env: StreamTable
     assert sorted(number for _, number in sink.rows()) == list(range(1000))
 
 
+@pytest.mark.fault("jobs", "A script that returns without taking rows is not restarted endlessly")
 def test_a_script_that_returns_without_taking_rows_is_not_started_for_ever(
     table_env: StreamTableEnvironment, tmp_path: pathlib.Path
 ) -> None:
@@ -202,6 +206,7 @@ def test_an_error_of_the_script_fails_the_job(table_env: StreamTableEnvironment,
 # Back-pressure.
 
 
+@pytest.mark.fault("jobs")
 def test_a_slow_script_slows_the_source_down(table_env: StreamTableEnvironment, tmp_path: pathlib.Path) -> None:
     script = tmp_path / "waits.py"
     go, seen = tmp_path / "go", tmp_path / "seen"
@@ -252,6 +257,7 @@ def test_random_rows_are_counted_from_one_and_paced(capsys: pytest.CaptureFixtur
 # The program's end.
 
 
+@pytest.mark.fault("jobs")
 def test_a_program_that_ends_takes_its_running_stream_along(tmp_path: pathlib.Path) -> None:
     program = SCRIPTS / "left_running.py"
     temporary = tmp_path / "tmp"

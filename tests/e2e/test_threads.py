@@ -39,6 +39,7 @@ def at_once(*jobs: Callable[[], object]) -> list[object]:
     return results
 
 
+@pytest.mark.fault("jobs")
 def test_threads_build_and_run_jobs_at_once() -> None:
     def job(rows: int) -> object:
         shaped = MemSourceBatchOp([(i, float(i)) for i in range(rows)], "id BIGINT, x DOUBLE").select("id * 2 AS id, x")
@@ -48,6 +49,7 @@ def test_threads_build_and_run_jobs_at_once() -> None:
     assert at_once(*(lambda rows=rows: job(rows) for rows in sizes)) == [[2 * i for i in range(rows)] for rows in sizes]
 
 
+@pytest.mark.fault("jobs", "Threads run scripts at once and leave no thread of PyFlink")
 def test_threads_run_scripts_at_once_and_leave_no_flusher() -> None:
     def flushers() -> set[threading.Thread]:
         return {thread for thread in threading.enumerate() if type(thread).__name__ == "PeriodicThread"}

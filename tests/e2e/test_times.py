@@ -145,6 +145,7 @@ def plain(value: Any) -> Any:
     return value
 
 
+@pytest.mark.fault("data", "Times before 1970 and in far years are exact in rows, SQL, scripts and files")
 def test_every_way_in_and_out(ways_in: BatchOperator) -> None:
     """One job for all."""
     found: dict[str, pd.DataFrame] = {}
@@ -192,6 +193,7 @@ def test_files(ways_in: BatchOperator, tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("cells", ["{}", "ARRAY[{}]", "MAP['k', ROW(1, {})]"])
+@pytest.mark.fault("data")
 def test_nanoseconds_come_back_or_are_refused_by_the_column(cells: str) -> None:
     """Arrow has 64 bits for them, which reach from 1677 to 2262; Flink's writer took other times for those beyond."""
     tables = getMLEnv().btenv

@@ -83,6 +83,7 @@ def test_jobs_in_a_row(cluster: FlinkCluster) -> None:
         assert (row.total, row.workers) == (50, 2)
 
 
+@pytest.mark.fault("jobs")
 def test_the_traceback_of_the_worker_that_failed_comes_within_seconds(cluster: FlinkCluster) -> None:
     """The others wait for its gradients, and fail as well when it is gone; theirs must not be the error that is shown."""
     op = train_op("one_raises.py", SGD, "full_batch_sgd.py", numWorkers=3, numPSs=0, userParams={})
@@ -97,6 +98,7 @@ def test_the_traceback_of_the_worker_that_failed_comes_within_seconds(cluster: F
     assert began + took - raised_at < 15.0 * float(DEADLINE_S / 30.0)
 
 
+@pytest.mark.fault("jobs", "Too few slots are reported before anything starts")
 def test_too_few_slots_are_said_before_anything_starts(cluster: FlinkCluster) -> None:
     table = sequence(useRemoteEnv(cluster.host, cluster.rest_port, 2).btenv, 10)
     with pytest.raises(
@@ -109,6 +111,7 @@ EPOCHS = 12
 
 
 @pytest.mark.own_processes
+@pytest.mark.fault("jobs", "A killed TaskManager costs the steps since the last checkpoint")
 def test_a_killed_task_manager_costs_the_steps_since_the_last_checkpoint(cluster: FlinkCluster, tmp_path: Path) -> None:
     """The whole group begins again. A step takes all rows, so that their order does not matter: only that of sums in float32 does.
 

@@ -61,6 +61,7 @@ def all_types(table_env: StreamTableEnvironment, rows_of_each: int) -> Any:
 
 
 @pytest.mark.parametrize("object_reuse", [True, False])
+@pytest.mark.fault("data")
 def test_every_type_and_null_survives_the_round_trip(object_reuse: bool) -> None:
     """Also where Flink does not copy rows between operators, and the same row object comes again and again."""
     useLocalEnv(1, config={"pipeline.object-reuse": str(object_reuse).lower()})
@@ -96,6 +97,7 @@ def same(left: list[Any], right: int) -> bool:
     return type(left) is type(right) and left == right or (isinstance(left, bytearray) and bytes(left) == right)
 
 
+@pytest.mark.fault("data")
 def test_columns_of_the_output_may_have_any_name() -> None:
     useLocalEnv(1)
     names = ["akdl_place", "akdl_places", "c0", "c1", "of_slice", "größe `1`"]
@@ -127,6 +129,7 @@ def test_exact_doubles() -> None:
     assert (frame.x[0], list(frame.z[0])) == (0.1, [0.1, 1e300]) and math.isnan(frame.y[0])
 
 
+@pytest.mark.fault("data", "A cell of 10 MB comes back whole")
 def test_a_cell_of_ten_megabytes() -> None:
     """It comes back in pieces."""
     useLocalEnv(1)
@@ -139,6 +142,7 @@ def test_a_cell_of_ten_megabytes() -> None:
     assert found == {id: hashlib.md5(f"0123456{id}".encode() * 1_300_000).hexdigest() for id in ("7", "8")}
 
 
+@pytest.mark.fault("data")
 def test_a_null_inside_an_array_is_refused() -> None:
     useLocalEnv(1)
     table = getMLEnv().btenv.sql_query("SELECT ARRAY[1, CAST(NULL AS INT)] AS numbers")
@@ -146,6 +150,7 @@ def test_a_null_inside_an_array_is_refused() -> None:
         BatchOperator.fromTable(table).link(script_op("echo_cells.py", "numbers ARRAY<INT>")).print()
 
 
+@pytest.mark.fault("data")
 def test_an_unsupported_type_is_refused_when_the_job_is_built() -> None:
     useLocalEnv(1)
     table = getMLEnv().btenv.sql_query("SELECT 1 AS id, MAP['a', 1] AS lookup")

@@ -63,6 +63,7 @@ def folder() -> Iterator[Callable[[], pathlib.Path]]:
 
 
 @pytest.mark.parametrize("kind", [*ZIPS, *TARS])
+@pytest.mark.fault("security", "A damaged archive is an error and never a part of its files")
 def test_archives(kind: str, folder: Callable[[], pathlib.Path]) -> None:
     whole, found = archive(kind), outcomes()
     for rng in cases(60, len(ZIPS) + len(TARS)):
@@ -100,6 +101,7 @@ def saved_model(folder: pathlib.Path) -> None:
     (folder / "variables" / "variables.index").write_bytes(random.Random(0).randbytes(3000))
 
 
+@pytest.mark.fault("data", "A damaged model table is an error and never half a model")
 def test_model_tables(folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path) -> None:
     saved_model(tmp_path / "model")
     whole, found = list(pack(str(tmp_path / "model"))), outcomes()
@@ -131,6 +133,7 @@ def test_model_tables(folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path
     assert found["refused"] > found.total() / 5, found
 
 
+@pytest.mark.fault("data", "A damaged pipeline model is an error that names the file")
 def test_pipelines(folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path) -> None:
     path, model, found = tmp_path / "pipeline", archive("zip, deflated"), outcomes()
     with zipfile.ZipFile(path, "w") as file:
@@ -170,6 +173,7 @@ def outcome_of(path: pathlib.Path, folder: pathlib.Path) -> str:
     return "stages"
 
 
+@pytest.mark.fault("security", "A pipeline with a malformed description is an error that names the file")
 def test_descriptions_of_pipelines(folder: Callable[[], pathlib.Path], tmp_path: pathlib.Path) -> None:
     path, found = tmp_path / "pipeline", outcomes()
     for rng in cases(150):
@@ -182,6 +186,7 @@ def test_descriptions_of_pipelines(folder: Callable[[], pathlib.Path], tmp_path:
     assert min(found["refused"], found["stages"]) > found.total() / 20, found
 
 
+@pytest.mark.fault("security", "A malformed pipeline of Alink is an error that names the file")
 def test_pipelines_of_alink(tmp_path: pathlib.Path) -> None:
     path, found = tmp_path / "pipeline.ak", outcomes()
     saved_model(tmp_path / "model")
@@ -208,6 +213,7 @@ def test_pipelines_of_alink(tmp_path: pathlib.Path) -> None:
     assert min(found["refused"], found["stages"]) > found.total() / 20, found
 
 
+@pytest.mark.fault("data", "A damaged .ak file is an error that names the file")
 def test_ak_files(tmp_path: pathlib.Path) -> None:
     path, found = tmp_path / "rows.ak", outcomes()
     schema = Schema.parse("a BIGINT, b STRING, c DOUBLE, d BYTES, e DECIMAL(10, 2), f TIMESTAMP(3)")

@@ -75,6 +75,7 @@ def spoilt(rng: random.Random, message: Any) -> Any:
         return message
 
 
+@pytest.mark.fault("data", "A process that calls out of order is refused, and no row is lost")
 def test_a_session_in_any_order_loses_no_rows() -> None:
     found = outcomes()
     for rng in cases():
@@ -111,6 +112,7 @@ def test_a_session_in_any_order_loses_no_rows() -> None:
     assert min(found["taken"], found["refused"]) > found.total() / 50, found
 
 
+@pytest.mark.fault("security", "Malformed calls of a process are refused, and the process still served")
 def test_a_bridge_refuses_what_it_cannot_read_and_goes_on(tmp_path: pathlib.Path) -> None:
     session, changed, found = Session(attempt=1, queue_bytes=1 << 20), threading.Condition(), outcomes()
     server = BridgeServer(session, changed, lambda: None, Wishes, Task(operator="Op"), "secret", str(tmp_path))
@@ -137,6 +139,7 @@ def test_a_bridge_refuses_what_it_cannot_read_and_goes_on(tmp_path: pathlib.Path
     server.stop()
 
 
+@pytest.mark.fault("data", "Predictions for other rows than were sent are an error")
 def test_answers_of_a_model_process() -> None:
     outputs, found = Schema.parse("y DOUBLE, z STRING"), outcomes()
     batch = pa.record_batch([pa.array([1, 2, 3])], names=["id"])
@@ -180,6 +183,7 @@ def group_call() -> Iterator[Callable[[bytes], bytes]]:
         yield lambda data: call(data, metadata=[(TOKEN, "secret")], timeout=30)
 
 
+@pytest.mark.fault("security", "Malformed calls of a group are refused and its members still served")
 def test_the_group_line(group_call: Callable[[bytes], bytes]) -> None:
     state, found = MemberState(index=1, phase=RUNNING, rows=5, dataset_file="/tmp/x"), outcomes()
     report = MemberReport(state=state, version=1, wants_all=True)
@@ -256,6 +260,7 @@ class Line:
         """Nothing waits here."""
 
 
+@pytest.mark.fault("jobs", "Extra inputs whose chunks are lost, doubled or damaged are an error")
 def test_extra_inputs_come_whole_or_not_at_all(tmp_path: pathlib.Path) -> None:
     addresses, found = [Address(host, 1, 2) for host in HOSTS], outcomes()
     for rng in cases():
@@ -283,6 +288,7 @@ def test_extra_inputs_come_whole_or_not_at_all(tmp_path: pathlib.Path) -> None:
     assert min(found["whole"], found["refused"]) > found.total() / 20, found
 
 
+@pytest.mark.fault("security", "A group is described even where its states make no sense")
 def test_states_of_any_content_are_described() -> None:
     for rng in cases():
         known = KnownStates(SETTINGS)

@@ -49,6 +49,7 @@ def spoilt(rng: random.Random, message: Rows) -> Rows | None:
         return None
 
 
+@pytest.mark.fault("data", "Damaged rows of a script are an error that names column and row")
 def test_rows_that_a_script_wrote() -> None:
     found = outcomes()
     for rng in cases():
@@ -71,6 +72,7 @@ def test_rows_that_a_script_wrote() -> None:
 
 
 @pytest.mark.parametrize("read", ["batches", "examples", "cells"])
+@pytest.mark.fault("data", "Damaged rows on their way to a process are an error that names the column")
 def test_rows_that_a_process_gets(read: str) -> None:
     found = outcomes()
     for rng in cases():
@@ -107,6 +109,7 @@ def default_of(sql: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["table", "stream"])
+@pytest.mark.fault("data", "Chunks that are lost, doubled, damaged or reordered are an error, never fewer rows")
 def test_a_damaged_stream_of_chunks_is_an_error_or_whole(kind: str, tmp_path: pathlib.Path) -> None:
     types = {"a": "BIGINT", "b": "STRING"}
     columns = [TableColumn(name=name, type=sql) for name, sql in types.items()]

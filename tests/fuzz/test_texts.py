@@ -6,6 +6,8 @@ import contextlib
 import dataclasses
 import json
 
+import pytest
+
 from akdl.models.tf.keras_sequential.layer_text import LayerTextError, parse_call
 from akdl.wire.column_type import parse_type
 from bridge.exceptions import SchemaError
@@ -17,6 +19,7 @@ from tests.bridge.codec.random_cells import PLAIN
 from tests.support.fuzzing import cases, damaged, damaged_json, outcomes
 
 
+@pytest.mark.fault("data", "A malformed schema is an error that says where")
 def test_schemas() -> None:
     found = outcomes()
     for rng in cases():
@@ -57,6 +60,7 @@ LAYERS = [
 ]  # fmt: skip
 
 
+@pytest.mark.fault("security", "A layer as text that is nested thousands of levels deep is an error")
 def test_layers() -> None:
     found = outcomes()
     for rng in cases():
@@ -88,6 +92,7 @@ def lines_of_a_record() -> list[dict[str, object]]:
     return [*lines, {"kind": "end", "t": 12.0, "failed": False, "phase_s": {FEEDING: 2.0, TRAINING: 9.0}}]
 
 
+@pytest.mark.fault("security", "A malformed record of a run is an error with line and entry")
 def test_records() -> None:
     found = outcomes()
     for rng in cases():
@@ -108,6 +113,7 @@ def test_records() -> None:
     assert min(found["refused"], found["page"]) > found.total() / 20, found
 
 
+@pytest.mark.fault("security", "A malformed status of a member is left out")
 def test_statuses() -> None:
     found = outcomes()
     for rng in cases():

@@ -68,6 +68,7 @@ def test_files_of_alink_as_tables(env: MLEnv) -> None:
 
 
 @pytest.mark.flink
+@pytest.mark.fault("data", "An .ak file with decimals of more than 38 digits is refused")
 def test_decimals_and_folders_that_are_refused(env: MLEnv, tmp_path: pathlib.Path) -> None:
     (tmp_path / "1").write_bytes(ak_bytes(ROWS))
     with zipfile.ZipFile(tmp_path / "2", "w") as file:

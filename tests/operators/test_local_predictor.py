@@ -180,6 +180,7 @@ def test_what_is_no_saved_pipeline(tmp_path: pathlib.Path, make: Callable[..., A
         read_pipeline(str(tmp_path / "no.zip"), str(tmp_path), trusted=False)
 
 
+@pytest.mark.fault("security", "A pipeline file that expands beyond the limits is an error")
 def test_a_pipeline_of_zeros_fills_neither_memory_nor_the_disk(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of 20 KB that would become 20 MB: more than the limits that are set here allow."""
     monkeypatch.setenv("AKDL_ARCHIVE_GB", str(1 / 1024))

@@ -92,6 +92,7 @@ def test_a_loaded_pipeline_can_be_saved_again(exported: str, tmp_path: pathlib.P
     )  # fmt: skip
 
 
+@pytest.mark.fault("security", "A pipeline file runs no code unless it is trusted")
 def test_a_file_of_somebody_else_runs_nothing_of_theirs(exported: str, tmp_path: pathlib.Path) -> None:
     """The interpreter and the variables of a hostile file are refused before anything of them is looked at."""
     path = str(tmp_path / "saved")

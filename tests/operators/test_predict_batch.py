@@ -84,6 +84,7 @@ def test_an_output_takes_the_place_and_the_type_of_a_column_of_its_name(
         ({"pythonEnv": "/nowhere"}, "pythonEnv '/nowhere': expected a folder with bin/python"),
     ],
 )
+@pytest.mark.fault("data", "An output with the name of a reserved column is refused")
 def test_mistakes_that_need_no_model(
     rows: TableSourceBatchOp, predictor: Callable[..., TFSavedModelPredictBatchOp], params: dict[str, Any], message: str
 ) -> None:

@@ -216,6 +216,7 @@ def test_cells_that_are_null_by_their_text(env: MLEnv, tmp_path: pathlib.Path) -
 
 
 @pytest.mark.flink
+@pytest.mark.fault("data", "A CSV file beyond AKDL_CSV_MB is refused where this program reads it")
 def test_a_csv_file_that_is_too_large_for_this_program(
     env: MLEnv, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,6 +231,7 @@ def test_a_csv_file_that_is_too_large_for_this_program(
 
 
 @pytest.mark.flink
+@pytest.mark.fault("data", "A folder of CSV files with a foreign file in it is an error that names the file")
 def test_a_folder_with_an_odd_file(env: MLEnv, tmp_path: pathlib.Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "1.csv").write_text("1,2\n")

@@ -38,6 +38,7 @@ def parent() -> Iterator[subprocess.Popen[str]]:
         child.wait(DEADLINE_S)  # its input ends with the parent
 
 
+@pytest.mark.fault("jobs", "A Python worker that stays stopped is killed by its TensorFlow process")
 def test_a_parent_that_stays_stopped_is_killed(parent: subprocess.Popen[str]) -> None:
     parent.send_signal(signal.SIGSTOP)
     assert parent.wait(DEADLINE_S) == -signal.SIGKILL

@@ -219,6 +219,7 @@ def test_memory_does_not_grow_with_the_number_of_chunks(tmp_path: pathlib.Path) 
         (lambda feed: feed.put(ChannelError("cut")), "cut"),
     ],
 )
+@pytest.mark.fault("network", "A broken connection is an error and never the end of the rows")
 def test_an_incomplete_stream_is_an_error_never_an_end(
     feed: Feed, rows: FileRows, ending: Callable[..., Any], words: str, ask: Callable[..., Any]
 ) -> None:

@@ -132,6 +132,7 @@ def test_a_wrong_row_is_refused_at_once_and_the_others_go_on(channel: Channel) -
     assert channel.cells() == [[1], [2, 3], [4]]
 
 
+@pytest.mark.fault("scripts")
 def test_a_large_batch_travels_in_parts(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output_writer, "BATCH_BYTES", 10_000)
     writer = OutputWriter(channel, COLUMNS)
@@ -144,6 +145,7 @@ def test_a_large_batch_travels_in_parts(channel: Channel, monkeypatch: pytest.Mo
     assert max(output.ByteSize() for output in channel.outputs) < 25_000
 
 
+@pytest.mark.fault("scripts")
 def test_a_large_batch_with_a_wrong_cell_is_refused_as_a_whole(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output_writer, "BATCH_BYTES", 1000)
     writer = OutputWriter(channel, COLUMNS)
@@ -260,6 +262,7 @@ print(channel.rows, int(peak_mb() - before))
 
 
 @pytest.mark.process
+@pytest.mark.fault("scripts", "Writing a batch of millions of rows takes little further memory")
 def test_a_batch_of_millions_of_rows_takes_little_memory_beside_itself() -> None:
     done = subprocess.run([sys.executable, "-c", _MUCH], check=True, capture_output=True, text=True)
     rows, more_mb = map(int, done.stdout.split())

@@ -185,6 +185,7 @@ def test_columns_that_are_not_expected() -> None:
         assert "no column 'k'" in client.predict({"x": [[1, 2, 3]]}).failure.message
 
 
+@pytest.mark.fault("security", "A call to a model process without its token is refused")
 def test_a_stranger_is_refused() -> None:
     with served() as (server, _):
         stranger = Client(server.address, token="guess")
@@ -195,6 +196,7 @@ def test_a_stranger_is_refused() -> None:
         stranger.channel.close()
 
 
+@pytest.mark.fault("network", "Silent and malformed connections do not disturb a model process")
 def test_clients_that_say_nothing_or_nonsense_disturb_nobody() -> None:
     with served() as (server, client):
         client.describe()  # it listens
@@ -231,6 +233,7 @@ def test_newer_models_of_a_folder_take_over(tmp_path: pathlib.Path) -> None:
         assert os.listdir(server.folder) == []
 
 
+@pytest.mark.fault("jobs", "A model process ends with its killed parent")
 def test_ends_with_a_killed_parent() -> None:
     """test -> parent (killed) -> server."""
     serving = Serving(model=models.module(), input_columns=INPUTS, output_columns=OUTPUTS)

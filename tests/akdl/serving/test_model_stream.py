@@ -122,6 +122,7 @@ def test_models_from_before_the_start_do_not_count(tmp_path: pathlib.Path) -> No
     assert watch.look() == ["1700000001"]
 
 
+@pytest.mark.fault("data", "A broken newer model leaves the old one in use, and is tried again when it changes")
 def test_a_broken_one_is_tried_again_when_it_changes(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watch = Watch(tmp_path)
     export(tmp_path / "1700000001")

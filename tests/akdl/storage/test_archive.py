@@ -99,6 +99,7 @@ def test_hard_links(tmp_path: pathlib.Path) -> None:
         ([("pipe", b"", stat.S_IFIFO | 0o644, "")], "no plain file: 'pipe'"),
     ],
 )  # fmt: skip
+@pytest.mark.fault("security", "An archive entry that would leave the folder is refused")
 def test_what_would_leave_the_folder(
     tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO], entries: list[tuple[str, bytes, int, str]], message: str
 ) -> None:
@@ -121,6 +122,7 @@ def test_a_hard_link_to_something_else(tmp_path: pathlib.Path) -> None:
 
 
 @BOTH
+@pytest.mark.fault("security", "A damaged archive is an error")
 def test_damage(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]) -> None:
     whole = pack(file("a", os.urandom(100_000))).getvalue()
     with pytest.raises(ArchiveError, match="damaged"):
@@ -144,6 +146,7 @@ def test_names_of_archives() -> None:
         (Limits(ratio=2, free_bytes=10), "set AKDL_ARCHIVE_RATIO"),
     ],
 )
+@pytest.mark.fault("security", "An archive that would fill the disk is an error that names the limit")
 def test_a_bomb_is_refused_before_it_fills_the_disk(
     tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO], limits: Any, expected: str
 ) -> None:
@@ -174,6 +177,7 @@ def test_limits_come_from_variables() -> None:
 
 
 @BOTH
+@pytest.mark.fault("security", "An archive entry with an impossible name is an error")
 def test_a_name_that_no_file_system_takes(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]) -> None:
     with pytest.raises(ArchiveError, match="name is longer than 255 bytes: 'xxxx"):
         unpack_archive(pack(file("x" * 300)), str(tmp_path))
@@ -181,6 +185,7 @@ def test_a_name_that_no_file_system_takes(tmp_path: pathlib.Path, pack: Callable
 
 @BOTH
 @pytest.mark.parametrize("name", ["/".join(["x" * 200] * 25), "/".join(["x"] * 2040)], ids=["long", "deep"])
+@pytest.mark.fault("security", "An archive entry with too long a path is an error")
 def test_a_path_that_no_file_system_takes(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO], name: str) -> None:
     with pytest.raises(ArchiveError, match="path is longer than 4096 bytes: 'x"):
         unpack_archive(pack(file(name)), str(tmp_path))
@@ -188,6 +193,7 @@ def test_a_path_that_no_file_system_takes(tmp_path: pathlib.Path, pack: Callable
 
 
 @BOTH
+@pytest.mark.fault("security", "A link of megabytes in an archive takes no memory")
 def test_a_link_of_megabytes_takes_no_memory(tmp_path: pathlib.Path, pack: Callable[..., io.BytesIO]) -> None:
     tracemalloc.start()
     try:
@@ -202,6 +208,7 @@ def test_a_link_of_megabytes_takes_no_memory(tmp_path: pathlib.Path, pack: Calla
 
 
 @pytest.mark.parametrize("says", [struct.pack("<HHI", 2, 0, 0), struct.pack("<HHI", 0, 0, 0)])
+@pytest.mark.fault("security", "A zip file that claims to be empty is an error")
 def test_a_zip_file_whose_end_says_that_it_is_empty(says: bytes, tmp_path: pathlib.Path) -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
@@ -214,12 +221,14 @@ def test_a_zip_file_whose_end_says_that_it_is_empty(says: bytes, tmp_path: pathl
         unpack_archive(io.BytesIO(data), str(tmp_path))
 
 
+@pytest.mark.fault("security", "A truncated tar file is an error, even between two entries")
 def test_a_tar_file_that_is_cut_between_two_entries(tmp_path: pathlib.Path) -> None:
     whole = tar_of(file("a"), file("b"), compression="").getvalue()
     with pytest.raises(ArchiveError, match="damaged, or cut off: .* at byte 1024"):
         unpack_archive(io.BytesIO(whole[:1024]), str(tmp_path))
 
 
+@pytest.mark.fault("security", "A tar file with a damaged entry is an error that says where")
 def test_a_tar_file_with_a_damaged_entry_in_the_middle(tmp_path: pathlib.Path) -> None:
     whole = bytearray(tar_of(file("a"), file("b"), file("c"), compression="").getvalue())
     whole[1030] ^= 1  # in the name of the second
@@ -227,6 +236,7 @@ def test_a_tar_file_with_a_damaged_entry_in_the_middle(tmp_path: pathlib.Path) -
         unpack_archive(io.BytesIO(whole), str(tmp_path))
 
 
+@pytest.mark.fault("security", "A compressed tar file with a wrong checksum is an error")
 def test_a_compressed_tar_file_whose_checksum_does_not_agree(tmp_path: pathlib.Path) -> None:
     whole = bytearray(tar_of(file("a", b"content")).getvalue())
     whole[-8] ^= 1

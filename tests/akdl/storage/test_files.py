@@ -75,6 +75,7 @@ def test_download(tmp_path: pathlib.Path, tells_size: bool) -> None:
 
 
 @pytest.mark.parametrize("ranges", [True, False])
+@pytest.mark.fault("network", "A download that is cut resumes")
 def test_a_cut_connection_goes_on(tmp_path: pathlib.Path, ranges: bool) -> None:
     with served(files={"/x": CONTENT}, cut_after=1_000_000, cuts=2, ranges=ranges) as site:
         assert read(fetch(f"{site.url}/x", str(tmp_path))) == CONTENT
@@ -82,6 +83,7 @@ def test_a_cut_connection_goes_on(tmp_path: pathlib.Path, ranges: bool) -> None:
     assert ranges_asked == [None, "bytes=1000000-", "bytes=2000000-" if ranges else "bytes=1000000-"]
 
 
+@pytest.mark.fault("network", "A file that changes while it is downloaded is downloaded again")
 def test_a_file_that_changes_on_the_way_is_begun_again(tmp_path: pathlib.Path) -> None:
     with served(files={"/x": CONTENT}, cut_after=1_000_000, cuts=1) as site:
         kept = site.files["/x"]
@@ -95,6 +97,7 @@ def test_a_file_that_changes_on_the_way_is_begun_again(tmp_path: pathlib.Path) -
 
 
 @pytest.mark.parametrize("ranges", [True, False])
+@pytest.mark.fault("network", "A download that is cut each time is an error after 5 attempts")
 def test_a_download_that_is_always_cut(tmp_path: pathlib.Path, ranges: bool) -> None:
     cut = 0 if ranges else 1000
     with served(files={"/x": CONTENT}, cut_after=cut, ranges=ranges) as site:
@@ -105,6 +108,7 @@ def test_a_download_that_is_always_cut(tmp_path: pathlib.Path, ranges: bool) -> 
         assert len(site.requests) == 5, "some bytes of each attempt are no progress"
 
 
+@pytest.mark.fault("security", "A download from a server that hardly sends is given up")
 def test_a_server_that_trickles_is_given_up(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("akdl.storage.files.SLOW_S", 0.2)
     monkeypatch.setattr("akdl.storage.files.ATTEMPTS", 2)
@@ -114,6 +118,7 @@ def test_a_server_that_trickles_is_given_up(tmp_path: pathlib.Path, monkeypatch:
 
 
 @pytest.mark.parametrize("tells_size", [True, False])
+@pytest.mark.fault("security", "A download without an end is an error that names AKDL_DOWNLOAD_GB")
 def test_a_file_that_is_too_large(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, tells_size: bool) -> None:
     monkeypatch.setenv("AKDL_DOWNLOAD_GB", str(1 / 1024))
     with served(files={"/x": CONTENT}, tells_size=tells_size) as site:
@@ -136,6 +141,7 @@ def test_a_file_of_a_storage_that_is_too_large(tmp_path: pathlib.Path, monkeypat
 @pytest.mark.parametrize(
     ("target", "is_followed"), [("https://localhost:9/x", True), ("ftp://localhost:9/x", False), ("http://127.0.0.1:9/x", True)]
 )
+@pytest.mark.fault("security")
 def test_redirects_lead_to_https_alone(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, target: str, is_followed: bool
 ) -> None:
@@ -162,6 +168,7 @@ def test_a_redirect_never_leaves_https() -> None:
         (503, "it could not be fetched, in 5 attempts: HTTP 503: Service Unavailable", 5),
     ],
 )
+@pytest.mark.fault("security", "Errors of downloads hide secrets of their addresses")
 def test_refusals(tmp_path: pathlib.Path, status: int, message: str, requests: int) -> None:
     with served(status={"/x": status}) as site:
         with pytest.raises(FileError) as raised:
@@ -169,6 +176,7 @@ def test_refusals(tmp_path: pathlib.Path, status: int, message: str, requests: i
         assert str(raised.value) == f"{site.url}/x?...: {message}" and len(site.requests) == requests
 
 
+@pytest.mark.fault("security")
 def test_a_login_goes_to_its_host_alone(tmp_path: pathlib.Path) -> None:
     login = "Basic " + base64.b64encode(b"me:p@ss").decode()
     with served(files={"/x": b"1"}) as other:

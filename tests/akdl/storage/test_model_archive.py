@@ -273,6 +273,7 @@ def test_unpack_file_that_is_also_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("manifest", [b"[" * 100_000, b"{}" + b" " * (2 << 20), b"\xff"])
+@pytest.mark.fault("security", "A manifest of a model that is too large or too deep is an error")
 def test_a_manifest_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manifest: bytes) -> None:
     monkeypatch.setenv("AKDL_TEXT_MB", "1")
     rows = rows_of_zip(zip_of(("saved_model.pb", b"graph"), (MANIFEST, manifest)))

@@ -90,11 +90,13 @@ def test_a_column_and_its_cells(column: Column, rows: int, cells: Any) -> None:
         (Column(name="x", type=BYTES, cell_offsets=offsets(0, 1, 2), value_offsets=offsets(0, 1), values=b"a"), 2, 2),
     ],
 )
+@pytest.mark.fault("data", "Columns whose buffers do not agree are an error")
 def test_buffers_that_do_not_agree(column: Column, rows: int, values: int) -> None:
     with pytest.raises(ValueError, match=f"^the buffers of the column 'x' do not hold {rows} rows of {values} values$"):
         read_cells(column, rows)
 
 
+@pytest.mark.fault("data", "Damaged offsets of cells are an error that names the column")
 def test_offsets_that_go_back() -> None:
     for column in (
         Column(name="x", type=INT8, cell_offsets=offsets(0, 2, 1), values=b"a"),
@@ -181,6 +183,7 @@ def test_offsets() -> None:
     assert offsets_of(np.zeros(0, "i8"), "column 'x'").tolist() == [0]
 
 
+@pytest.mark.fault("data", "Rows of more than 2 GB in one message are an error that names the column")
 def test_offsets_end_where_32_bits_do() -> None:
     assert offsets_of(np.array([2**30, 2**30 - 1]), "column 'x'")[-1] == 2**31 - 1
     with pytest.raises(
@@ -189,6 +192,7 @@ def test_offsets_end_where_32_bits_do() -> None:
         offsets_of(np.array([2**30, 2**30]), "column 'x'")
 
 
+@pytest.mark.fault("data", "Numbers of another type than the column's are an error")
 def test_numbers_of_another_type_than_the_column_s() -> None:
     column = write_cells("x", Cells(np.array([0.5, np.nan])))
     assert read_cells(column, 2, FLOAT32).values[0] == 0.5, "of any width"

@@ -149,6 +149,7 @@ def test_decimals_are_the_text_that_flink_makes_of_them(jvm: Any, sql: str, text
         ("TIMESTAMP_LTZ(6)", [1, None], ["1970-01-01T00:00:00.000001", None]),
     ],
 )  # fmt: skip
+@pytest.mark.fault("data")
 def test_times_are_the_same_in_every_time_zone(
     jvm: Any, time_zone: None, sql: str, numbers: list[int | None], expected: list[Any]
 ) -> None:

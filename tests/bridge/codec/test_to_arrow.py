@@ -132,6 +132,7 @@ def test_nan_is_a_number() -> None:
         ("TIMESTAMP_LTZ(3)", b"noon", "expected a TIMESTAMP_LTZ as text such as"),
     ],
 )
+@pytest.mark.fault("data", "A value that does not fit its column is an error with row and column")
 def test_values_that_do_not_fit(sql: str, bad: float | bytes, words: str) -> None:
     with pytest.raises(RowError) as caught:
         decode(sql, [None, bad, bad])

@@ -60,12 +60,14 @@ def test_a_group_that_is_not_complete_is_a_fault_after_the_timeout_only(
     assert found(states, **changes, age_s=59.0) is None
 
 
+@pytest.mark.fault("network", "A chief that does not answer is named after 30 s")
 def test_a_chief_that_does_not_answer() -> None:
     fault = found(ALL, unanswered_s=LOST_S + 1, last_error="UNAVAILABLE: gone")
     assert fault is not None and "the chief has not answered for 30 s at host-0:4711 (UNAVAILABLE: gone)" in fault.what
     assert found(ALL, unanswered_s=LOST_S - 1) is None
 
 
+@pytest.mark.fault("jobs", "A member without reports for 30 s is named")
 def test_a_member_that_has_fallen_silent_is_named() -> None:
     states = [state(0), state(1, silent_s=LOST_S + 1), state(2)]
     fault = found(states)

@@ -133,6 +133,7 @@ def test_an_error_without_a_java_cause_stays() -> None:
     ],
     ids=["no PyFlink", "proxy"],
 )
+@pytest.mark.fault("network", "A Python worker that does not start is an error with the reason")
 def test_a_python_worker_that_does_not_start(printed: str, told: str) -> None:
     """Flink's own last cause is "Process died with exit code 0"."""
     begin = f"java.lang.RuntimeException: Failed to create stage bundle factory! {printed}\n\n\tat org.a.B(C.java:1)\n\t... 7 more\n"

@@ -77,6 +77,7 @@ def test_rows_may_come_before_the_address(start: Start) -> None:
     assert subtask.end_input() == [[1, 2]]
 
 
+@pytest.mark.fault("data", "A job without input rows succeeds")
 def test_an_input_without_rows(start: Start) -> None:
     subtask = start()
     subtask.start()
@@ -154,6 +155,7 @@ def test_closing_ends_a_process_whatever_it_does(start: Start) -> None:
 
 
 @pytest.mark.parametrize("phase", ["start", "rendezvous", "feeding", "output", "end"])
+@pytest.mark.fault("jobs", "Cancelling a job ends its processes, whatever they are doing")
 def test_cancelling_ends_the_process_in_each_phase(start: Start, phase: str, tmp_path: pathlib.Path) -> None:
     script = f"""
 import pathlib, time
@@ -185,6 +187,7 @@ def test_a_function_that_could_not_be_opened_can_be_closed() -> None:
     Exchange(settings(ECHO), "group", KEYS, is_streaming=False).close()
 
 
+@pytest.mark.fault("jobs")
 def test_rows_after_the_end_of_input_are_refused(start: Start) -> None:
     subtask = start()
     subtask.start()

@@ -123,6 +123,7 @@ def test_a_null_element_is_refused(table_env: StreamTableEnvironment) -> None:
         arrived(table_env, "SELECT CASE i WHEN 1 THEN ARRAY[i] ELSE ARRAY[i, NULL] END AS x FROM (VALUES (1), (2)) AS m(i)")
 
 
+@pytest.mark.fault("data", "Empty arrays are not null")
 def test_empty_arrays(table_env: StreamTableEnvironment) -> None:
     found = arrived(table_env, "SELECT ARRAY_REMOVE(ARRAY[i], 1) AS x FROM (VALUES (1), (2)) AS m(i)")
     assert found == [{"x": []}, {"x": [2]}]

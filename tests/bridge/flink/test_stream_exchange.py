@@ -151,6 +151,7 @@ def main(config):
     assert sum(again.end_input(), []) == [2, 3], "rows that the script has taken but not committed"
 
 
+@pytest.mark.fault("jobs")
 def test_a_script_that_commits_too_little_gets_no_more_rows_and_a_warning(
     start: Start, caplog: pytest.LogCaptureFixture, tmp_path: pathlib.Path
 ) -> None:
@@ -202,6 +203,7 @@ def test_rows_of_another_key_are_not_given_to_the_script(start: Start) -> None:
     assert pending(subtask) == 0
 
 
+@pytest.mark.fault("jobs", "A savepoint without the rows in flight is refused")
 def test_a_savepoint_without_rows_is_refused(start: Start) -> None:
     first = start(keeps_rows=False)
     first.start()

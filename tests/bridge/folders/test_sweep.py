@@ -35,6 +35,7 @@ def temporary(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathli
     return tmp_path
 
 
+@pytest.mark.fault("hosts", "Work folders of killed processes are removed at the next start")
 def test_folders_of_a_killed_program_and_its_removers_go_at_the_next_start(temporary: pathlib.Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -68,6 +69,7 @@ def test_what_others_have_made_stays(temporary: pathlib.Path) -> None:
     ] == before
 
 
+@pytest.mark.fault("security", "Folders that another user made first do not keep scripts from starting")
 def test_a_folder_of_somebody_else_stops_no_start(temporary: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
     """Another user may make folders of these names first, in a place that all share."""
     for name in ("akdl_envs", "akdl_models"):
@@ -78,6 +80,7 @@ def test_a_folder_of_somebody_else_stops_no_start(temporary: pathlib.Path, caplo
     assert caplog.text.count("is not a folder that only this user can access") == 2
 
 
+@pytest.mark.fault("hosts", "The folder of a killed model process is removed at the next start")
 def test_the_folder_of_a_killed_model_process_goes(temporary: pathlib.Path) -> None:
     place = pathlib.Path(model_place(), "group")
     place.mkdir()

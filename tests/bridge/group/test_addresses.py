@@ -34,6 +34,7 @@ def test_own_host_is_an_address_of_this_host() -> None:
         pass
 
 
+@pytest.mark.fault("network", "A host name that resolves to loopback or another host is not used")
 def test_a_name_that_means_loopback_or_another_host_is_not_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     out = addresses.address_towards("192.0.2.1") or "127.0.0.1"
     for named in ("127.0.1.1", "203.0.113.9"):
@@ -79,6 +80,7 @@ exec "$0" -c "from bridge.group.addresses import own_host; print(own_host(), own
 
 
 @pytest.mark.process
+@pytest.mark.fault("network", "A host with IPv6 only works")
 def test_a_host_with_ipv6_only_announces_that() -> None:
     if why_not() is not None:
         pytest.skip(str(why_not()))
@@ -136,6 +138,7 @@ def test_ports_reserved_elsewhere_are_held_on() -> None:
         release("g", 0, 0)
 
 
+@pytest.mark.fault("network")
 def test_a_port_that_another_program_took_is_an_error() -> None:
     with socket.create_server(("", 0)) as taken:
         with pytest.raises(ConfigurationError, match="was taken by another program"):

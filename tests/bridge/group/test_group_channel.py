@@ -159,6 +159,7 @@ def test_without_other_hosts_nobody_is_given_extra_inputs(server: GroupServer, l
         taken(link(member(1))[0])
 
 
+@pytest.mark.fault("security", "A call to a group without its token is refused")
 def test_a_stranger_is_refused_and_not_counted(server: GroupServer, link: Any) -> None:
     stranger, answers = link(member(1), token="guess")
     wait_until(lambda: stranger.last_error == "UNAUTHENTICATED: this process has no token of this group", "it is refused")
@@ -167,6 +168,7 @@ def test_a_stranger_is_refused_and_not_counted(server: GroupServer, link: Any) -
     wait_until(lambda: own.know(0), "it knows itself alone")
 
 
+@pytest.mark.fault("network", "Silent and malformed connections do not disturb a group")
 def test_clients_that_say_nothing_or_nonsense_disturb_nobody(server: GroupServer, port: int, link: Any) -> None:
     with strangers(f"127.0.0.1:{port}"):
         _, own = link(member(0))
@@ -206,6 +208,7 @@ def relay(port: int, cut_after: int) -> Iterator[tuple[int, list[int]]]:
     accepting.join()
 
 
+@pytest.mark.fault("network", "Connections between members that are cut again and again recover")
 def test_a_line_that_is_cut_again_and_again_goes_on(server: GroupServer, port: int) -> None:
     answers = Answers()
     with relay(port, cut_after=1000) as (through, carried):
@@ -218,6 +221,7 @@ def test_a_line_that_is_cut_again_and_again_goes_on(server: GroupServer, port: i
             link.stop()
 
 
+@pytest.mark.fault("network", "Hosts with IPv6 only reach each other")
 def test_the_line_between_hosts_with_ipv6_only() -> None:
     port = reserve("line-6", 0, 0)[1]
     server = GroupServer("::1", port, TOKEN, attempt=0, size=2)
@@ -231,6 +235,7 @@ def test_the_line_between_hosts_with_ipv6_only() -> None:
         release("line-6", 0, 0)
 
 
+@pytest.mark.fault("security", "With groupTls, a connection without the key of the job is refused")
 def test_an_encrypted_line_is_for_those_with_the_key_of_the_job(port: int, link: Any) -> None:
     own, other = new_certificate("Op"), new_certificate("Op")
     server = GroupServer("127.0.0.1", port, TOKEN, attempt=0, size=3, certificate=own)
@@ -252,6 +257,7 @@ def test_an_encrypted_line_is_for_those_with_the_key_of_the_job(port: int, link:
         server.stop()
 
 
+@pytest.mark.fault("security", "A member that a group does not have is refused")
 def test_a_member_that_the_group_does_not_have_is_refused(server: GroupServer, link: Any) -> None:
     unknown, answers = link(member(3))
     expected = "INVALID_ARGUMENT: there is no member 3 in a group of 3"
@@ -259,6 +265,7 @@ def test_a_member_that_the_group_does_not_have_is_refused(server: GroupServer, l
     assert not answers
 
 
+@pytest.mark.fault("security", "A member of an earlier attempt is refused")
 def test_a_member_of_another_attempt_is_refused_and_not_counted(server: GroupServer, link: Any) -> None:
     stale, answers = link(member(1, attempt=7))
     expected = "FAILED_PRECONDITION: member 1 belongs to attempt 7, this is 0"
@@ -268,6 +275,7 @@ def test_a_member_of_another_attempt_is_refused_and_not_counted(server: GroupSer
     wait_until(lambda: own.know(0), "it knows itself alone")
 
 
+@pytest.mark.fault("network", "A member whose chief answers late keeps asking")
 def test_a_member_that_nobody_answers_counts_the_seconds_and_goes_on_asking(port: int, link: Any) -> None:
     early, answers = link(member(0))
     assert early.last_error == "no answer yet"

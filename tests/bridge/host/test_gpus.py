@@ -162,6 +162,7 @@ def test_no_gpu_at_all(folder: str) -> None:
         gpus.lease(2, [], folder=folder)
 
 
+@pytest.mark.fault("hosts", "Too few GPUs are an error that says how many there are")
 def test_what_is_said_when_there_are_too_few(folder: str) -> None:
     with pytest.raises(ConfigurationError, match="3 GPUs are wanted for one process, but this host has only 2: 0, 1. Ask"):
         gpus.lease(3, ["0", "1"], folder=folder)
@@ -180,6 +181,7 @@ def test_names_that_are_no_file_names(folder: str, name: str) -> None:
         assert not is_free(folder, name)
 
 
+@pytest.mark.fault("security", "A folder for GPU leases that others can write to is refused")
 def test_a_folder_that_others_can_write_to_is_refused(tmp_path: pathlib.Path) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
@@ -241,6 +243,7 @@ def test_inventory_of_nvidia_smi(tmp_path: pathlib.Path, answer: str, visible: s
 
 
 @pytest.mark.process
+@pytest.mark.fault("hosts", "A job starts without GPUs when nvidia-smi hangs")
 def test_an_nvidia_smi_that_hangs_is_given_up(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\nexec sleep 600\n")

@@ -115,6 +115,7 @@ def test_who_is_late_does_not_wait_for_the_process_of_who_was_faster(
     shutil.rmtree(place)
 
 
+@pytest.mark.fault("hosts", "An unpacked environment is removed although its users were killed")
 def test_leftovers_of_the_killed(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
     """The process that removes is killed with its user: the next process of ours that starts removes what is left."""
     left = open_interpreter("Op", archive_of(make_environment(tmp_path / "one")))
@@ -214,6 +215,7 @@ def test_a_member_without_what_it_needs(tmp_path: pathlib.Path, start: Callable[
         list(member.finish())
 
 
+@pytest.mark.fault("hosts", "An interpreter for another processor is an error that names that of the host")
 def test_an_interpreter_of_another_processor(tmp_path: pathlib.Path, start: Callable[..., Any]) -> None:  # noqa: F811
     folder = make_environment(tmp_path / "made", python3="\x7fELF of another processor")
     with pytest.raises(ConfigurationError, match="TestOp: this host cannot run the interpreter .*Exec format error"):

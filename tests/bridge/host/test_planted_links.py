@@ -65,6 +65,7 @@ def precious(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 @pytest.mark.parametrize("name", USED)
+@pytest.mark.fault("security", "A link that another user plants at the name of a folder is refused")
 def test_a_link_at_a_name_of_ours_is_refused(name: str, shared: pathlib.Path, precious: pathlib.Path) -> None:
     (shared / name).symlink_to(precious)
     with pytest.raises(
@@ -75,6 +76,7 @@ def test_a_link_at_a_name_of_ours_is_refused(name: str, shared: pathlib.Path, pr
     assert os.listdir(precious) == ["file"]
 
 
+@pytest.mark.fault("security", "Removing old folders never follows a link")
 def test_what_is_swept_away_is_never_behind_a_link(shared: pathlib.Path, precious: pathlib.Path) -> None:
     for name in (*owned_folder.PREFIXES, "akdl-extra-group-"):
         (shared / f"{name}0123456789ab").symlink_to(precious)
@@ -95,6 +97,7 @@ def test_work_folders_are_made_anew_and_never_found(shared: pathlib.Path, precio
     assert os.listdir(precious) == ["file"]
 
 
+@pytest.mark.fault("security", "A link that replaces a folder during the check is refused")
 def test_a_link_that_takes_the_place_of_a_folder_just_now_is_refused(
     shared: pathlib.Path, precious: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +169,7 @@ WRITTEN: dict[str, tuple[Callable[[str], None], list[str]]] = {  # what writes a
 
 @as_root
 @pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.fault("security", "Links that another user plants beside sinks and checkpoints are replaced, never followed")
 def test_links_of_a_second_user_lead_no_file_elsewhere(
     name: str, common: pathlib.Path, precious: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +184,7 @@ def test_links_of_a_second_user_lead_no_file_elsewhere(
 
 @as_root
 @pytest.mark.parametrize("name", [name for name in USED if name.endswith(f"_{os.geteuid()}")])
+@pytest.mark.fault("security", "A folder name that another user has taken is an error that names the user, or avoided")
 def test_a_name_that_a_second_user_has_taken_is_told_or_avoided(
     name: str, common: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

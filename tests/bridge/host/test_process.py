@@ -67,6 +67,7 @@ def test_stop_ends_a_child_that_sleeps_and_may_be_called_twice() -> None:
         assert started.child.exit_status == -signal.SIGTERM
 
 
+@pytest.mark.fault("scripts", "A process that ignores SIGTERM is killed after 2 s")
 def test_a_child_that_ignores_sigterm_is_killed() -> None:
     with Started("ignore-term") as started:
         wait_until(lambda: "ready" in started.lines, "the child is ready")
@@ -80,6 +81,7 @@ def test_patience_lets_a_child_end_by_itself() -> None:
         assert started.child.exit_status == 0
 
 
+@pytest.mark.fault("scripts", "Processes that a script started end with it")
 def test_what_the_child_started_ends_with_it() -> None:
     with Started("grandchild") as started:
         assert started.child.wait(20)

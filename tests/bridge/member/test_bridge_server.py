@@ -68,6 +68,7 @@ def hello(**changes: Any) -> Hello:
     return Hello(**{"pid": 7, "attempt": 3, "protocol": PROTOCOL, **changes})
 
 
+@pytest.mark.fault("network", "Silent and malformed connections do not disturb a process")
 def test_clients_that_say_nothing_or_nonsense_disturb_nobody(line: Line) -> None:
     with strangers(line.server.address):
         assert line.channel.connect(hello()).operator == "TestOp"
@@ -81,6 +82,7 @@ def test_a_process_is_told_its_task_and_no_second_one_is(line: Line) -> None:
         line.channel.connect(hello(pid=8))
 
 
+@pytest.mark.fault("security", "Each call to a process needs its token")
 def test_every_call_needs_the_token(line: Line) -> None:
     stranger = Channel(line.server.address, "guess")
     calls = [
@@ -100,6 +102,7 @@ def test_every_call_needs_the_token(line: Line) -> None:
     assert (session.hello, session.outcome, session.rows_out, session.progress.rows_read) == (None, None, 0, 0)
 
 
+@pytest.mark.fault("hosts", "A folder with too long a path for a Unix socket leads to a connection on 127.0.0.1")
 def test_a_folder_with_a_long_path_has_no_socket(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / ("x" * 110)
     folder.mkdir()

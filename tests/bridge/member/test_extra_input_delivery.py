@@ -112,6 +112,7 @@ def test_another_host_gets_all_chunks_at_the_pace_of_its_process(places: list[Pl
     assert taker.extra.error is None and giver.extra.is_complete
 
 
+@pytest.mark.fault("jobs", "The transfer of an extra input resumes when its connection was cut")
 def test_a_line_that_is_cut_goes_on_where_it_was(places: list[Place], addresses: list[Address]) -> None:
     giver, taker = places
     for number in range(12):
@@ -133,6 +134,7 @@ def test_a_line_that_is_cut_goes_on_where_it_was(places: list[Place], addresses:
     assert [each.columns for each in found] == [chunk(number) for number in range(12)]
 
 
+@pytest.mark.fault("jobs", "An extra input that arrives incomplete is an error")
 def test_other_chunks_than_were_sent_are_an_error(places: list[Place], addresses: list[Address]) -> None:
     giver, taker = places
     giver.extra.keep(1, chunk(1), 1)
@@ -224,6 +226,7 @@ def test_containers_and_users_of_one_host_share_nothing(tmp_path: pathlib.Path) 
     assert found == [("", False, True, False), ("", False, False, True)]
 
 
+@pytest.mark.fault("jobs", "Two jobs of one operator at once have their own extra inputs")
 def test_jobs_of_one_operator_have_folders_of_their_own(tmp_path: pathlib.Path) -> None:
     """They have the same group and attempt, and run at once; their ports differ."""
     folders = [settled(tmp_path, [Address(HOSTS[0], port, 2), Address(HOSTS[0], 3, 4)])[0][0] for port in (1, 5, 1)]
@@ -285,6 +288,7 @@ def test_all_processes_have_them_whole_from_the_files_of_their_host(groups: Grou
 
 
 @pytest.mark.process
+@pytest.mark.fault("jobs", "A process that starts late finds the extra inputs of its host")
 def test_one_that_begins_when_the_maker_has_ended_finds_the_files(groups: Groups, on_hosts: list[Address]) -> None:  # noqa: F811
     """Its bridge waits for them, and holds the files."""
     groups.start(FINDS, 4, extra=100, only=[0, 1], addresses=on_hosts, token="secret")
@@ -296,6 +300,7 @@ def test_one_that_begins_when_the_maker_has_ended_finds_the_files(groups: Groups
 
 
 @pytest.mark.process
+@pytest.mark.fault("jobs", "The death of the process that prepares extra inputs is the error of its group")
 def test_a_maker_that_is_killed_is_the_error_of_its_group(groups: Groups, on_hosts: list[Address]) -> None:  # noqa: F811
     """Those that wait for its files do not speak before it."""
     dies = 'import os\nif \'"type": "worker", "index": 0\' in os.environ[\'TF_CONFIG\']:\n    os.kill(os.getpid(), 9)\n'

@@ -40,6 +40,7 @@ def run(script: bytes, rows: int = 0, **changes: str) -> int:
 
 
 @pytest.mark.parametrize("option", ["size=16k", "nr_inodes=4"])
+@pytest.mark.fault("hosts", "A full disk for work folders, or one without inodes, is an error that names io.tmp.dirs")
 def test_a_folder_that_cannot_be_made_is_refused_in_words(
     option: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,6 +54,7 @@ def test_a_folder_that_cannot_be_made_is_refused_in_words(
         assert [name for name in os.listdir(folder) if name.startswith("akdl-")] == []
 
 
+@pytest.mark.fault("hosts", "A disk that fills up while rows arrive fails the task, with folder and sizes")
 def test_rows_that_find_no_room_fail_the_task(tmp_path: pathlib.Path) -> None:
     with small_disk(tmp_path / "small", "size=1m") as folder:
         words = rf"No space left on device: {folder}/akdl-\w+/\S+ holds .* MB, .* MB are free, .*Make room there"
@@ -61,6 +63,7 @@ def test_rows_that_find_no_room_fail_the_task(tmp_path: pathlib.Path) -> None:
         assert [name for name in os.listdir(folder) if name.startswith("akdl-")] == []
 
 
+@pytest.mark.fault("hosts", "A file of Examples that will not fit on the disk is not begun")
 def test_a_file_that_will_find_no_room_is_not_begun(tmp_path: pathlib.Path) -> None:
     """The columns fit, their Examples do not, and the first chunk tells so."""
     script = COUNT.replace(b"config.dataset_length", b"len(open(config.dataset_file, 'rb').read()) and 1")
@@ -69,6 +72,7 @@ def test_a_file_that_will_find_no_room_is_not_begun(tmp_path: pathlib.Path) -> N
             run(script, rows=3000, tmp_dirs=str(folder))
 
 
+@pytest.mark.fault("hosts", "A full disk for logs does no harm")
 def test_a_log_that_finds_no_room_does_no_harm(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with small_disk(tmp_path / "logs", "size=16k") as folder:
         fill(folder)

@@ -82,6 +82,7 @@ def test_the_first_process_is_told_of_an_operator_for_tensorflow_1(
     assert said.get(TF1_OPERATOR) == (operator if is_told else None)
 
 
+@pytest.mark.fault("hosts", "A missing interpreter is an error with its path")
 def test_no_such_interpreter(folder: WorkFolder) -> None:
     with pytest.raises(ConfigurationError, match="TestOp: pythonEnv names the interpreter /no/such/python"):
         launch(settings(python="/no/such/python"), 0, 0, folder, "", "", lambda line: None, lambda: None)

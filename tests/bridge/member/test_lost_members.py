@@ -132,6 +132,7 @@ def waits(tmp_path: pathlib.Path) -> str:
     return WAITS.format(folder=str(tmp_path))
 
 
+@pytest.mark.fault("jobs", "A stopped Python worker is named by another member")
 def test_a_stopped_python_worker_is_named_by_another(start: Start, waits: str, runs: Callable[[], bool]) -> None:
     chief, worker = start(waits)
     wait_until(runs, "both scripts run")
@@ -145,6 +146,7 @@ def test_a_stopped_python_worker_is_named_by_another(start: Start, waits: str, r
 
 
 @in_full
+@pytest.mark.fault("jobs", "A stopped Python worker of the chief is named too")
 def test_a_stopped_python_worker_of_the_chief_is_named_too(start: Start, waits: str, runs: Callable[[], bool]) -> None:
     chief, worker = start(waits)
     wait_until(runs, "both scripts run")
@@ -152,6 +154,7 @@ def test_a_stopped_python_worker_of_the_chief_is_named_too(start: Start, waits: 
     assert f"the chief has not answered for {LOST_S:g} s at 127.0.0.1:" in worker.outcome()
 
 
+@pytest.mark.fault("network", "A host that cannot be reached at the start is named after startTimeout")
 def test_a_host_that_cannot_be_reached_from_the_start(hosts: Network, start: Start) -> None:
     hosts.wires[1].is_cut = True
     chief, worker = start(COUNT, hosts.hosts, start_timeout_s=8.0)
@@ -164,6 +167,7 @@ def test_a_host_that_cannot_be_reached_from_the_start(hosts: Network, start: Sta
     assert f"the chief does not answer at {where[0]}:" in said and "if a firewall lies between the hosts" in said
 
 
+@pytest.mark.fault("network", "A host that is cut off during the job is named")
 def test_a_host_whose_wire_is_cut_later(hosts: Network, start: Start, waits: str, runs: Callable[[], bool]) -> None:
     chief, worker = start(waits, hosts.hosts)
     wait_until(runs, "both scripts run")
@@ -175,6 +179,7 @@ def test_a_host_whose_wire_is_cut_later(hosts: Network, start: Start, waits: str
 
 
 @in_full
+@pytest.mark.fault("network", "A failed host of the chief is named")
 def test_the_host_of_the_chief_fails(hosts: Network, start: Start, waits: str, runs: Callable[[], bool]) -> None:
     chief, worker = start(waits, hosts.hosts)
     wait_until(runs, "both scripts run")
@@ -185,6 +190,7 @@ def test_the_host_of_the_chief_fails(hosts: Network, start: Start, waits: str, r
 
 
 @pytest.mark.parametrize("loss, delay_s", [(0.05, 0.0), (0.0, 0.2)], ids=["lost", "late"])
+@pytest.mark.fault("network")
 def test_frames_that_are_lost_or_late_do_no_harm(
     hosts: Network, start: Start, tmp_path: pathlib.Path, loss: float, delay_s: float
 ) -> None:

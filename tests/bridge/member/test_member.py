@@ -70,6 +70,7 @@ def test_rows_go_through_a_script(start: Callable[..., Member]) -> None:
     assert sorted(rows) == sorted((0, i) for i in list(range(1000)) * 2)
 
 
+@pytest.mark.fault("scripts")
 def test_a_script_that_only_writes_does_not_block_on_a_full_queue(start: Callable[..., Member]) -> None:
     script = (
         "def main(config):\n"
@@ -82,6 +83,7 @@ def test_a_script_that_only_writes_does_not_block_on_a_full_queue(start: Callabl
     assert [row[1] for row in rows] == list(range(200_000))
 
 
+@pytest.mark.fault("scripts")
 def test_a_script_that_ends_early_is_a_success(start: Callable[..., Member]) -> None:
     member = start("def main(config):\n    pass\n", queue_bytes=10_000)
     for _ in range(50):
@@ -93,11 +95,13 @@ def test_sys_exit_0_is_a_success(start: Callable[..., Member]) -> None:
     assert decoded(start("import sys\ndef main(config):\n    sys.exit(0)\n").finish()) == []
 
 
+@pytest.mark.fault("scripts", "Threads that a script leaves delay the end of the job by at most 5 s")
 def test_threads_that_a_script_leaves_do_not_hold_the_job(start: Callable[..., Member]) -> None:
     script = "import threading, time\ndef main(config):\n    threading.Thread(target=time.sleep, args=(600,)).start()\n"
     assert decoded(start(script).finish()) == []
 
 
+@pytest.mark.fault("scripts")
 def test_a_failure_has_the_traceback_of_the_script_only(start: Callable[..., Member]) -> None:
     member = start("print('first words')\n\ndef main(config):\n    1 / 0\n")
     with pytest.raises(TaskError) as caught:
@@ -108,6 +112,7 @@ def test_a_failure_has_the_traceback_of_the_script_only(start: Callable[..., Mem
     assert text.endswith("--- last lines of the process ---\nfirst words")
 
 
+@pytest.mark.fault("scripts", "A script that fails while its rows arrive fails the job")
 def test_a_failure_while_rows_are_fed_is_seen_by_the_feeder(start: Callable[..., Member]) -> None:
     member = start("def main(config):\n    raise KeyError('early')\n", queue_bytes=10_000)
     with pytest.raises(TaskError, match="KeyError: 'early'"):
@@ -116,6 +121,7 @@ def test_a_failure_while_rows_are_fed_is_seen_by_the_feeder(start: Callable[...,
             list(member.feed(BATCH))
 
 
+@pytest.mark.fault("hosts", "A process that never connects is an error after startTimeout")
 def test_a_process_that_never_connects(start: Callable[..., Member], tmp_path: pathlib.Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexec sleep 600\n")
@@ -124,12 +130,14 @@ def test_a_process_that_never_connects(start: Callable[..., Member], tmp_path: p
         list(start("", python=str(python), start_timeout_s=0.5).finish())
 
 
+@pytest.mark.fault("security", "A user file that would leave its folder is refused")
 def test_a_file_that_would_leave_the_folder() -> None:
     with pytest.raises(ConfigurationError, match="would leave its folder"):
         files = (UserFile("../evil.py", b""),)
         Member(GroupSettings("TestOp", "batch", 1, 0, INPUT, OUTPUT, "../evil.py", files), "group", 0, 0, lambda: None)
 
 
+@pytest.mark.fault("jobs", "A process is stopped when Flink no longer answers")
 def test_a_task_that_flink_has_left_is_stopped(start: Callable[..., Member], monkeypatch: pytest.MonkeyPatch) -> None:
     """The question to Flink is never answered, as in a local run whose job was cancelled."""
     monkeypatch.setattr(registry, "ABANDONED_S", 0.5)
@@ -183,6 +191,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.fault("jobs")
 def test_a_process_ends_with_its_parent_even_after_sigkill() -> None:
     """The test starts a parent, the parent starts the process; the parent is killed and can clean nothing up."""
     parent = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -146,6 +146,7 @@ def test_a_coordinating_chief_ends_the_group_and_knows_all_files(groups: Groups)
     assert outcomes == {"chief 0": [("chief 0", "[[4, true], [9, true]]")], "worker 0": [], "worker 1": [], "ps 0": []}
 
 
+@pytest.mark.fault("jobs", "The first failure of a group is reported, and not what follows from it")
 def test_the_error_of_one_is_heard_and_not_its_echo(groups: Groups) -> None:
     script = HELPERS + (
         "def main(config):\n"
@@ -168,6 +169,7 @@ def test_the_error_of_one_is_heard_and_not_its_echo(groups: Groups) -> None:
     ],
     ids=["raise", "killed"],
 )
+@pytest.mark.fault("jobs", "Two failures at once are one error")
 def test_two_that_fail_at_once_are_one_error(groups: Groups, fault: str, words: str) -> None:
     script = f"def main(config):\n    if config.task_type == 'chief':\n        time.sleep(600)\n    {fault}\n"
     groups.start(HELPERS + script, 3)
@@ -234,6 +236,7 @@ STUCK = HELPERS + (
 )
 
 
+@pytest.mark.fault("jobs", "A group without progress names the slowest process and its stack")
 def test_a_group_that_stands_still_names_who_lags_and_where(groups: Groups) -> None:
     groups.start(STUCK, 3, rows=[20, 20, 20], stall_timeout_s=2.0)
     name, text = groups.wait_for_error()
@@ -259,6 +262,7 @@ def test_who_computes_excuses_who_waits(groups: Groups, tmp_path: pathlib.Path) 
     assert groups.wait() == {"chief 0": [], "worker 0": []}
 
 
+@pytest.mark.fault("network", "A member that never starts is named")
 def test_a_member_that_never_comes_is_named(groups: Groups) -> None:
     groups.start(COUNT, 3, only=[0, 2], start_timeout_s=START_S)
     name, text = groups.wait_for_error()
@@ -269,6 +273,7 @@ def test_a_member_that_never_comes_is_named(groups: Groups) -> None:
     assert f"worker 0 on {own_host()}: has not reported" in text
 
 
+@pytest.mark.fault("network")
 def test_a_chief_that_cannot_be_reached_is_named(groups: Groups) -> None:
     nobody = [Address("127.0.0.1", *reserve("group", index, 0)) for index in range(2)]
     groups.start(COUNT, 2, only=[1], addresses=nobody, start_timeout_s=START_S)

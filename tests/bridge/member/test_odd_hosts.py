@@ -100,12 +100,14 @@ def run_alone(wrapper: list[str], outcome: pathlib.Path, limit: int = 0, user: i
     return json.loads(outcome.read_text())
 
 
+@pytest.mark.fault("hosts", "A host without HOME runs scripts")
 def test_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOME", raising=False)
     with started("import os\nassert 'HOME' not in os.environ\n" + COUNT) as member:
         assert counted(member)
 
 
+@pytest.mark.fault("hosts", "Folders are private whatever the umask")
 def test_a_umask_that_hides_nothing_opens_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
     before, known = os.umask(0), work_folders()
     try:
@@ -120,6 +122,7 @@ def test_a_umask_that_hides_nothing_opens_no_file(monkeypatch: pytest.MonkeyPatc
         os.umask(before)
 
 
+@pytest.mark.fault("security")
 def test_a_second_user_of_the_host_reads_nothing() -> None:
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         pytest.skip("only root on Linux may start a program as another user")
@@ -140,6 +143,7 @@ def test_a_second_user_of_the_host_reads_nothing() -> None:
         assert b"akdl.entry" in command and b"secret" not in command and b"hidden" not in command
 
 
+@pytest.mark.fault("hosts", "A read-only current folder does no harm")
 def test_a_current_folder_that_is_read_only(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with small_disk(tmp_path / "read-only", "ro") as folder:
         monkeypatch.chdir(folder)
@@ -148,6 +152,7 @@ def test_a_current_folder_that_is_read_only(tmp_path: pathlib.Path, monkeypatch:
         monkeypatch.undo()
 
 
+@pytest.mark.fault("hosts", "A clock that jumps by days does no harm")
 def test_a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that waits looks at it; the sleeps of the script take longer than stallTimeout would by that clock."""
     jumps = itertools.cycle([0.0, -86400.0, 86400.0])
@@ -156,6 +161,7 @@ def test_a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch) -> None:
         assert counted(member)
 
 
+@pytest.mark.fault("hosts")
 def test_a_slow_disk_slows_the_source_down(tmp_path: pathlib.Path) -> None:
     with started(SLOW.format(file=str(tmp_path / "slow")) + COUNT, queue_bytes=20_000) as member:
         wait_until((tmp_path / "slow").exists, "each write takes its time")
@@ -164,12 +170,14 @@ def test_a_slow_disk_slows_the_source_down(tmp_path: pathlib.Path) -> None:
         assert time.monotonic() - began >= 20 * 0.05
 
 
+@pytest.mark.fault("hosts", "A /dev/shm of 4 KB suffices")
 def test_a_tiny_dev_shm(tmp_path: pathlib.Path) -> None:
     mount = 'mount -t tmpfs -o size=4k tmpfs /dev/shm && exec "$@"'
     _, outcome, _ = run_alone(["unshare", "--mount", "sh", "-c", mount, "sh"], tmp_path / "outcome")
     assert outcome == [5]
 
 
+@pytest.mark.fault("hosts", "A Python worker that is process 1 of a container leaves no zombies")
 def test_as_the_first_process_of_a_container(tmp_path: pathlib.Path) -> None:
     """Nobody else reaps what the script leaves."""
     pid, outcome, left = run_alone(["unshare", "--pid", "--fork", "--mount-proc"], tmp_path / "outcome")
@@ -177,6 +185,7 @@ def test_as_the_first_process_of_a_container(tmp_path: pathlib.Path) -> None:
     assert left == [1]
 
 
+@pytest.mark.fault("hosts", "A host that allows no more processes is an error that names ulimit -u")
 def test_no_more_processes(tmp_path: pathlib.Path) -> None:
     (tmp_path / "own").mkdir()
     os.chmod(tmp_path / "own", 0o777)

@@ -77,6 +77,7 @@ def ids(member: Member) -> list[int]:
         ("writes_at_exit", "the script wrote rows after its main had returned"),
     ],
 )
+@pytest.mark.fault("scripts", "A script that fails in one of these ways is an error that says so")
 def test_a_fault_is_an_error_in_words(start: Start, fault: str, expected: str) -> None:
     began = time.monotonic()
     with pytest.raises(TaskError, match=expected):
@@ -92,29 +93,34 @@ def test_a_fault_is_an_error_in_words(start: Start, fault: str, expected: str) -
         "leaves_daemon_threads", "replaces_its_streams",
     ],
 )  # fmt: skip
+@pytest.mark.fault("scripts", "A script that does one of these still succeeds")
 def test_a_fault_does_no_harm(start: Start, fault: str) -> None:
     assert sorted(ids(start(fault))) == list(range(1000))
 
 
 @pytest.mark.parametrize("moment", ["before", "while", "after"])
+@pytest.mark.fault("scripts", "The stack of a script that hangs is shown")
 def test_a_script_that_hangs_is_shown_where_it_stands(start: Start, moment: str) -> None:
     with pytest.raises(TaskError, match="no process of the group has made progress for 1 s") as caught:
         ids(start(f"hangs_{moment}_reading", stall_timeout_s=1.0))
     assert f"in hangs_{moment}_reading" in str(caught.value)
 
 
+@pytest.mark.fault("scripts", "An error in a thread of the script is logged")
 def test_an_error_of_a_thread_is_told(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO"):
         ids(start("raises_in_a_thread"))
     assert "ZeroDivisionError" in caplog.text
 
 
+@pytest.mark.fault("scripts", "An error message of megabytes is shortened")
 def test_an_error_of_megabytes_is_cut(start: Start) -> None:
     with pytest.raises(TaskError, match="characters left out") as caught:
         ids(start("raises_megabytes"))
     assert len(str(caught.value)) < 50_000
 
 
+@pytest.mark.fault("scripts", "Printed lines of megabytes are shortened")
 def test_lines_of_megabytes_are_cut(start: Start) -> None:
     with pytest.raises(TaskError, match="KeyError: 'after'") as caught:
         ids(start("prints_without_line_ends"))
@@ -122,6 +128,7 @@ def test_lines_of_megabytes_are_cut(start: Start) -> None:
 
 
 @pytest.mark.parametrize("fault", ["daemonizes", "daemonizes_a_program"])
+@pytest.mark.fault("scripts", "A daemon that a script starts ends with it")
 def test_a_daemon_of_the_script_ends_with_it(start: Start, fault: str, tmp_path: pathlib.Path) -> None:
     member = start(fault, env_vars=(f"PID_FILE={tmp_path}/pid",))
     assert sorted(ids(member)) == list(range(1000))
@@ -129,6 +136,7 @@ def test_a_daemon_of_the_script_ends_with_it(start: Start, fault: str, tmp_path:
     assert not is_running(pid), "it has left the script's group, and is found all the same"
 
 
+@pytest.mark.fault("jobs", "A checkpoint keeps rows until their output has been taken")
 def test_rows_are_done_when_their_output_has_been_taken(start: Start, tmp_path: pathlib.Path) -> None:
     """A checkpoint between the script's return and the next look at it must hold the rows: their output is not in Flink yet."""
     member = start("returns_early", kind="stream", env_vars=(f"EXIT_FILE={tmp_path}/exit",))
@@ -139,6 +147,7 @@ def test_rows_are_done_when_their_output_has_been_taken(start: Start, tmp_path: 
     assert member.rows_done == 1000 and member.has_returned
 
 
+@pytest.mark.fault("hosts", "An ASCII console shows other characters as escapes")
 def test_the_locale_c_shows_what_a_script_prints(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     with open(tmp_path / "console", "w", encoding="ascii") as console:
         monkeypatch.setattr("sys.stdout", console)
@@ -146,6 +155,7 @@ def test_the_locale_c_shows_what_a_script_prints(start: Start, monkeypatch: pyte
     assert "chief 0] gr\\xfcn" in (tmp_path / "console").read_text(encoding="ascii")
 
 
+@pytest.mark.fault("hosts", "Environment variables that are too large are an error with the limit")
 def test_variables_that_are_too_large(start: Start) -> None:
     with pytest.raises(Exception, match="its variables are larger than the system allows"):
         start("forks", env_vars=(f"LARGE={'x' * 200_000}",))

@@ -73,6 +73,7 @@ def test_rows_after_the_end_are_an_error_not_a_loss() -> None:
         session.offer(3, b"x")
 
 
+@pytest.mark.fault("security", "A process of an earlier attempt is refused")
 def test_a_process_of_another_attempt_is_refused() -> None:
     session = Session(attempt=1, queue_bytes=4)
     with pytest.raises(ProtocolError, match="attempt 0, this is 1"):
@@ -109,6 +110,7 @@ def test_a_script_may_end_before_it_has_read_all() -> None:
     assert (session.rows_in, session.rows_discarded) == (5, 5)
 
 
+@pytest.mark.fault("data")
 def test_lost_output_is_an_error() -> None:
     session = Session(attempt=0, queue_bytes=10)
     session.add_rows(Output(rows=Rows(rows=1)))

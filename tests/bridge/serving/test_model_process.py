@@ -24,6 +24,7 @@ from tests.support.leftovers import task_processes, wait_until
 pytestmark = pytest.mark.process
 
 
+@pytest.mark.fault("jobs", "A model process that ends as a task finds it is replaced")
 def test_a_process_that_ends_when_it_is_found_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
     with tempfile.TemporaryDirectory(prefix="t", dir="/tmp") as base:
         monkeypatch.setattr("tempfile.tempdir", base)
@@ -68,6 +69,7 @@ def temporary(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.tf
+@pytest.mark.fault("hosts", "A predictor works with a TMPDIR too long for a Unix socket")
 def test_a_model_predicts_wherever_temporary_files_lie(temporary: pathlib.Path) -> None:
     """A unix socket's path has a limit of about 100 bytes."""
     inputs = [TableColumn(name="x", type="ARRAY<FLOAT>"), TableColumn(name="k", type="BIGINT")]
@@ -87,6 +89,7 @@ def test_a_model_predicts_wherever_temporary_files_lie(temporary: pathlib.Path) 
 
 
 @pytest.mark.tf
+@pytest.mark.fault("jobs", "A model process that hangs fails the task and is killed")
 def test_a_stopped_process_fails_the_task_and_is_gone() -> None:
     inputs = [TableColumn(name="x", type="ARRAY<FLOAT>"), TableColumn(name="k", type="BIGINT")]
     serving = Serving(input_columns=inputs, output_columns=[TableColumn(name="p", type="DOUBLE")])
@@ -102,6 +105,7 @@ def test_a_stopped_process_fails_the_task_and_is_gone() -> None:
     wait_until(lambda: not task_processes(), "the process is gone")
 
 
+@pytest.mark.fault("jobs", "A host that cannot read the model in modelDir is an error that names the host")
 def test_a_placed_model_that_is_gone_is_an_error_of_the_host(tmp_path: pathlib.Path) -> None:
     gone = PlacedModel(f"akdl-model-{'0' * 64}.zip", str(tmp_path))
     with pytest.raises(

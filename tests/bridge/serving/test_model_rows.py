@@ -83,6 +83,7 @@ def test_mixed_models_whose_rows_say_where_they_belong(tmp_path: pathlib.Path, m
     assert os.listdir(tmp_path / "pieces") == []
 
 
+@pytest.mark.fault("data", "A model of a stream that lost a row is an error when the next one begins")
 def test_a_model_that_lost_a_row_is_told_when_the_next_begins(tmp_path: pathlib.Path, models: ModelRows) -> None:
     first, second = rows_of(tmp_path, 0), rows_of(tmp_path, 1)
     assert added(models, first[:1] + first[2:]) == []

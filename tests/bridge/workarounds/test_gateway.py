@@ -55,10 +55,12 @@ def run(first: str, **variables: str) -> str:
 
 
 @pytest.mark.parametrize("first", ["", PYFLINKS_OWN], ids=["akdl", "pyflink"])
+@pytest.mark.fault("security", "The JVM of a program serves that program alone")
 def test_a_jvm_of_this_program_answers_it_alone(first: str) -> None:
     assert run(first) == "2 False False\n"
 
 
+@pytest.mark.fault("security", "The JVM of flink run serves its program alone")
 def test_a_jvm_that_started_the_program_answers_it_alone(tmp_path: pathlib.Path) -> None:
     """As `flink run` does, which starts a gateway and then Python with its port."""
     from pyflink.pyflink_gateway_server import launch_gateway_server_process

@@ -73,6 +73,7 @@ def local_program(owner: str, folder: pathlib.Path) -> Iterator[list[str]]:
 @pytest.mark.flink
 @pytest.mark.own_processes
 @pytest.mark.parametrize("owner", ["akdl", "user"])
+@pytest.mark.fault("security", "The servers of a local job refuse other users and other hosts")
 def test_neither_another_user_nor_another_host_gets_into_a_local_program(owner: str, tmp_path: pathlib.Path) -> None:
     reason = network.why_not()
     if reason is not None:

@@ -87,6 +87,7 @@ def test_times_keep_their_digits() -> None:
     resetEnv()
 
 
+@pytest.mark.fault("jobs", "Many local jobs in one program, failed ones included, leave no threads in the JVM")
 def test_ended_clusters_leave_neither_hooks_nor_threads_of_loggers() -> None:
     start_java()
     from pyflink.java_gateway import get_gateway

@@ -239,6 +239,7 @@ def test_names_that_alink_would_take_apart_are_refused(name: str) -> None:
         AkWriter(io.BytesIO(), Schema.parse(f"{name} INT"))
 
 
+@pytest.mark.fault("data")
 def test_a_small_file_with_very_many_rows_is_refused(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ak_file, "_FREE_BYTES", 1 << 20)
     path = str(tmp_path / "t.ak")
@@ -273,6 +274,7 @@ def test_a_small_file_with_a_very_large_row_is_refused_before_it_is_in_memory(tm
         ("mtable", "the column 'm' has the type MTABLE"),
     ],
 )
+@pytest.mark.fault("data", "A model of Alink other than a SavedModel is refused by its name")
 def test_files_that_are_no_model_here(name: str, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         packed_address("TFTableModelPredictBatchOp", str(FILES / f"{name}.ak"))

@@ -84,6 +84,7 @@ def test_a_stage_with_a_saved_model_has_cells_with_batches(tmp_path: pathlib.Pat
         ("modelStreamFilePath", "/tmp/models"),
     ],
 )
+@pytest.mark.fault("security", "A pipeline file of Alink chooses neither code nor files")
 def test_a_file_chooses_neither_code_nor_files(tmp_path: pathlib.Path, kind: str, name: str, value: Any) -> None:
     path = saved(
         tmp_path / "p.ak", [node(PREDICTOR.replace("TFTableModelPredictor", kind), {**PARAMS, name: json.dumps(value)})]

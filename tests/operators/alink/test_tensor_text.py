@@ -37,11 +37,13 @@ def test_reading(text: str, size: int | None, expected: list[float]) -> None:
         ("$200000000$0:1", 3, "has a size of 200000000"),
     ],
 )
+@pytest.mark.fault("data", "A sparse vector as text with an absurd size is refused")
 def test_text_that_is_no_vector(text: str, size: int | None, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         read_numbers(text, size)
 
 
+@pytest.mark.fault("data", "Whole numbers beyond 53 bits in a tensor as text are exact or refused")
 def test_whole_numbers_are_exact() -> None:
     assert read_numbers(f"LONG#2#{2**53 + 1} 7.0", None, "int64").tolist() == [2**53 + 1, 7]
     assert read_numbers(f"$2$1:{2**53 + 1}", None, "int64").tolist() == [0, 2**53 + 1]

@@ -51,6 +51,7 @@ def test_wrong_address(port: str | int, host: str | None) -> None:
         useRemoteEnv(host, port, 1)
 
 
+@pytest.mark.fault("jobs", "An address without a cluster is an error with host, port and reason")
 def test_no_cluster_there() -> None:
     with socket.create_server(("localhost", 0)) as free:
         port = free.getsockname()[1]

@@ -145,6 +145,7 @@ def test_certificates(certificate: tuple[str, ssl.SSLContext], monkeypatch: pyte
         ("", {"REQUESTS_CA_BUNDLE": ""}),
     ],
 )
+@pytest.mark.fault("security", "An empty REQUESTS_CA_BUNDLE does not disable the check of certificates")
 def test_a_stranger_is_refused_where_an_empty_path_names_the_certificates(
     argument: bool | str,
     variables: dict[str, str],
@@ -185,6 +186,7 @@ def test_headers() -> None:
 @pytest.mark.parametrize(
     ("limit", "words"), [("AKDL_TEXT_MB", "its answer is too long: .* set AKDL_TEXT_MB"), (None, "has not ended within 0 s")]
 )
+@pytest.mark.fault("security", "An endless answer of REST is an error")
 def test_answers_have_an_end(monkeypatch: pytest.MonkeyPatch, limit: str | None, words: str) -> None:
     if limit is None:
         monkeypatch.setattr("operators.flink.rest._WHOLE_S", 0.0)

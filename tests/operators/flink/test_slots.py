@@ -90,6 +90,7 @@ def test_too_few_slots_in_all() -> None:
 
 
 @pytest.mark.parametrize(("free", "words"), [(0, "none is free"), (1, "1 is free"), (2, "2 are free")])
+@pytest.mark.fault("jobs", "The jobs that occupy the slots are named")
 def test_other_jobs_hold_the_slots(free: int, words: str) -> None:
     jobs = [("insert-into_x", "RUNNING"), ("earlier", "FINISHED"), ("SELECT\n" + "x" * 1000, "RESTARTING")]
     with serving(Cluster(5, [free], jobs).answer) as config, pytest.raises(ConfigurationError) as raised:

@@ -66,6 +66,7 @@ def test_what_is_wrong_is_shown_with_what_to_do(
     assert "has no bin/python" in lines[number] and "TF115_PYTHON_ENV_PATH, or unset it" in lines[number + 1]
 
 
+@pytest.mark.fault("security", "The doctor names folders of Flink that others can read")
 def test_folders_of_flink_that_others_can_read(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "blobStore-1").mkdir()
@@ -241,6 +242,7 @@ def test_a_cluster_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None
     assert "no Flink answers there: RestError" in capsys.readouterr().out
 
 
+@pytest.mark.fault("security", "A password is asked for and refused as an argument")
 def test_a_password_is_asked_for_and_never_an_argument(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

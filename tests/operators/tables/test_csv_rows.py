@@ -61,6 +61,7 @@ def test_what_cannot_be_read_is_an_error_or_kept_for_flink() -> None:
 
 @pytest.mark.parametrize("lenient", [False, True])
 @pytest.mark.parametrize("text", ['1,"a\n2,b\n3,c\n', '1,"a"b\n'])
+@pytest.mark.fault("data")
 def test_quotes_that_would_swallow_rows_are_an_error(text: str, lenient: bool) -> None:
     with pytest.raises(ConfigurationError, match=r"t.csv, line \d: no row of CSV: .*is '\"' the quoteChar"):
         rows(text, "a INT, b STRING", lenient)

@@ -107,6 +107,7 @@ def test_only_dataframes_need_no_schema() -> None:
         (pd.DataFrame({"n": [1]}), ""),
     ],
 )
+@pytest.mark.fault("data", "A named index of a DataFrame that is left out leads to a warning")
 def test_what_does_not_come_along_is_told(frame: pd.DataFrame, message: str, caplog: pytest.LogCaptureFixture) -> None:
     MemSourceBatchOp(frame)
     assert [message in text for text in caplog.messages] == [True] * bool(message)

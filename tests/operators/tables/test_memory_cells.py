@@ -117,6 +117,7 @@ def test_cells_are_exact(sql: str, cells: Any, expected: list[Any]) -> None:
         ("INT NOT NULL", [1, None], "row 1: expected a value, since it is NOT NULL, got null"),
     ],
 )
+@pytest.mark.fault("data", "A cell that its type does not hold exactly is refused")
 def test_cells_that_would_change_are_refused(sql: str, cells: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=f"op: column 'c' does not fit .*{message}"):
         cells_of(sql, cells)

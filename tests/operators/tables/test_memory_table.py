@@ -53,6 +53,7 @@ def test_rows_from_memory(env: MLEnv) -> None:
 
 
 @pytest.mark.flink
+@pytest.mark.fault("data")
 def test_tables_from_memory_leave_no_folders(env: MLEnv, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program_folder()  # goes with the program
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -178,6 +179,7 @@ def test_types_that_are_never_null(env: MLEnv, tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.flink
 @pytest.mark.parametrize("lenient", [False, True])
+@pytest.mark.fault("data", "An empty cell of a file is null, even in a NOT NULL column")
 def test_an_empty_cell_of_a_file_is_null_whatever_its_schema_says(env: MLEnv, tmp_path: pathlib.Path, lenient: bool) -> None:
     (tmp_path / "rows.csv").write_text("1,a\n,\n")
     read = CsvSourceBatchOp(filePath=str(tmp_path), schemaStr="n INT NOT NULL, s STRING NOT NULL", lenient=lenient)
@@ -188,6 +190,7 @@ def test_an_empty_cell_of_a_file_is_null_whatever_its_schema_says(env: MLEnv, tm
 
 
 @pytest.mark.flink
+@pytest.mark.fault("data", "A missing cell of a DataFrame in a NOT NULL column is refused")
 def test_a_missing_cell_of_a_dataframe_is_refused_where_null_is(env: MLEnv) -> None:
     """Flink would make -1 of it."""
     frame = pd.DataFrame({"a": [1, None], "b": ["x", "y"]})
