@@ -35,6 +35,7 @@ from akdl.errors.failure import failure_of
 from akdl.errors.remedies import missing_column, missing_export, no_group
 from akdl.errors.script_warnings import Oversights
 from akdl.folders.private_file import private
+from akdl.process.abandoned import abort_collectives
 from akdl.process.channel import Channel, ChannelError
 from akdl.process.parent import REFUSED_ROWS, exit_with_parent, kill_stopped_parent, take_settings
 from akdl.process.preflight import installed
@@ -147,6 +148,7 @@ def _report_progress(channel: Channel, rows: AnyRows, reports: Reports) -> threa
     over = threading.Event()
 
     def report() -> None:
+        is_aborted = False
         while not over.is_set():
             rows.wait_for_progress(PROGRESS_S)
             try:
@@ -155,6 +157,8 @@ def _report_progress(channel: Channel, rows: AnyRows, reports: Reports) -> threa
                 return  # whoever waits for the line hears of it
             if wishes.dataset_file and isinstance(rows, FileRows):
                 rows.make_file()
+            if wishes.returned and not is_aborted:
+                is_aborted = abort_collectives(wishes.returned)
 
     threading.Thread(target=report, name="akdl-progress", daemon=True).start()
     return over

@@ -118,10 +118,12 @@ class Report(_message.Message):
     def __init__(self, number: _Optional[int] = ..., step: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
 class Wishes(_message.Message):
-    __slots__ = ["dataset_file"]
+    __slots__ = ["dataset_file", "returned"]
     DATASET_FILE_FIELD_NUMBER: _ClassVar[int]
+    RETURNED_FIELD_NUMBER: _ClassVar[int]
     dataset_file: bool
-    def __init__(self, dataset_file: bool = ...) -> None: ...
+    returned: str
+    def __init__(self, dataset_file: bool = ..., returned: _Optional[str] = ...) -> None: ...
 
 class Share(_message.Message):
     __slots__ = ["path", "rows"]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from akdl.wire import ENDED, FAILED, STARTING, MemberState, Share, Shares
+from akdl.wire import ENDED, FAILED, STARTING, MemberState, Share, Shares, Wishes
 from bridge.group.roles import label
 from bridge.settings import GroupSettings
 
 LEFT_ALONE_S = 15.0  # how long workers stand still before a server that has left is taken to be the reason
+MISSED_S = 2.0  # how long a process stands still before it is taken to wait for workers that have returned
 
 _PHASES = {STARTING: "its process has not connected", ENDED: "ended", FAILED: "failed"}
 
@@ -48,6 +49,12 @@ class KnownStates:
     def returned(self, index: int) -> list[str]:
         """Return names and hosts of the workers, but `index`, whose scripts have ended well."""
         return [self._name(other) for other in self._settings.deciding if other != index and self._phase(other) == ENDED]
+
+    def wishes(self, index: int) -> Wishes:
+        """Requests to the process of member `index`."""
+        state = self._states[index]
+        is_still = state.idle_s >= MISSED_S and not state.waiting
+        return Wishes(dataset_file=self.wants_files, returned=", ".join(self.returned(index)) if is_still else "")
 
     @property
     def is_formed(self) -> bool:

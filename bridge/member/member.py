@@ -292,7 +292,7 @@ class Member:
         return shares
 
     def _wishes(self) -> Wishes:
-        return Wishes(dataset_file=self._membership.group().wants_files)
+        return self._membership.group().wishes(self._index)
 
     # Failing.
 
@@ -340,7 +340,7 @@ class Member:
         if self._settings.size == 1 or not comes_from_a_peer(failure, process.last_lines):
             return process.error(what, trace)
         self._echo_since = self._echo_since or time.monotonic()
-        if time.monotonic() - self._echo_since < ECHO_S:
+        if len(returned) < self._settings.size - 1 and time.monotonic() - self._echo_since < ECHO_S:
             return None
         return process.error(paragraphs(what, describe_desertion(returned)), trace, self._members())
 

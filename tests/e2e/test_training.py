@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from operators import getMLEnv, useLocalEnv
+from operators import TaskError, getMLEnv, useLocalEnv
 from tests.e2e.jobs import points, train_op
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf, pytest.mark.slow]
@@ -49,3 +49,15 @@ def test_full_batch_descent_of_a_group_equals_that_of_one_process() -> None:
         assert alone.rows == group.rows == 61
         np.testing.assert_allclose(json.loads(group.weights), json.loads(alone.weights), rtol=1e-10)
     assert json.loads(alone.weights)[0] > 0.1 > -0.1 > json.loads(alone.weights)[1]
+
+
+def test_a_worker_that_returns_early_is_named_before_tensorflow_misses_it() -> None:
+    """The chief waits for it in a step. TensorFlow would speak of a heartbeat timeout, after 10 seconds and more."""
+    op = train_op("one_returns.py", SGD, "full_batch_sgd.py", numWorkers=2, numPSs=0, userParams={})
+    with pytest.raises(TaskError) as caught:
+        points(getMLEnv().btenv, 30).link(op).collectToDataframe()
+    text = str(caught.value)
+    assert "chief 0 (one_returns.py): the script failed: " in text
+    assert "has returned and takes part in no further operation" in text
+    assert "Before this error, the script had returned in worker 0 on " in text
+    assert "heartbeat" not in text

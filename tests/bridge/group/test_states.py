@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from akdl.wire import ENDED, FAILED, RUNNING, STARTING, MemberState, Phase
-from bridge.group.states import LEFT_ALONE_S, KnownStates
+from bridge.group.states import LEFT_ALONE_S, MISSED_S, KnownStates
 from bridge.schema import Schema
 from bridge.settings import GroupSettings
 
@@ -39,6 +39,14 @@ def test_workers_that_have_returned() -> None:
     made = group(state(0, FAILED), state(1, ENDED), state(2, ENDED), state(3, ENDED), workers=3)
     assert made.returned(0) == ["worker 0", "worker 1"], "a server that ends is not missed"
     assert made.returned(1) == ["worker 1"]
+
+
+def test_a_process_that_stands_still_is_told_of_workers_that_have_returned() -> None:
+    still = state(0, idle_s=MISSED_S)
+    assert group(still, state(1, ENDED), state(2)).wishes(0).returned == "worker 0"
+    assert group(still, state(1), state(2, ENDED)).wishes(0).returned == "", "a server is not missed"
+    assert group(state(0), state(1, ENDED), state(2)).wishes(0).returned == "", "it computes"
+    assert group(state(0, idle_s=60, waiting=True), state(1, ENDED)).wishes(0).returned == "", "it waits for rows"
 
 
 def test_newer_states_replace_older_ones() -> None:

@@ -1,0 +1,26 @@
+"""The end of TensorFlow operations that wait for a worker which has returned."""
+
+import sys
+from typing import Any
+
+UNAVAILABLE = 14  # as when TensorFlow itself loses a worker
+
+
+def abort_collectives(returned: str) -> bool:
+    """Let the collective operations of this process fail, pending and future ones; all other operations work as before.
+
+    Left alone, they wait for TensorFlow's heartbeat timeout, whose error names no cause.
+
+    Args:
+        returned: Names of the workers that have returned.
+
+    Returns:
+        True where this process has collective operations.
+    """
+    module: Any = sys.modules.get("tensorflow.python.eager.context")
+    context = getattr(module, "context_safe", lambda: None)()
+    abort = getattr(context, "abort_collective_ops", None)  # since TensorFlow 2.2
+    if abort is None or getattr(context, "_collective_ops_server_def", None) is None:
+        return False
+    abort(UNAVAILABLE, f"{returned} has returned and takes part in no further operation")
+    return True
