@@ -23,10 +23,12 @@ from proselint.tools import LintFile
 CLEAN = [
     "docs/environments.md",
     "docs/errors.md",
+    "docs/first_steps.md",
     "docs/index.md",
     "docs/models.md",
     "docs/own_data.md",
     "docs/scripts.md",
+    "docs/zh/first_steps.md",
 ]
 ROOT = pathlib.Path(__file__).parents[1]
 DOCUMENTS = ["*.md", "docs/**/*.md", "benchmarks/*.md", "examples/**/*.md"]
