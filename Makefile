@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow test-network test-installs fuzz soak check fmt proto stubs docs docs-links pictures screenshots dist clean
+.PHONY: setup demo bench test test-unit test-process test-tf test-flink test-slow test-network test-installs fuzz soak check fmt proto stubs docs docs-links pictures screenshots release dist clean
 
 setup: $(INSTALLED)
 
@@ -103,6 +103,10 @@ pictures: setup
 # Pictures of real runs; with a browser, in about a minute.
 screenshots: setup
 	$(BIN)/python scripts/shoot_docs.py
+
+# Puts the files of changes/ into CHANGELOG.md and writes the version everywhere; to be looked at and committed.
+release: setup
+	$(BIN)/python -m scripts.release $(VERSION)
 
 # The wheel and the sources of a release, as files in dist/.
 dist: setup

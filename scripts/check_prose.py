@@ -31,7 +31,7 @@ CLEAN = [
     "docs/zh/first_steps.md",
 ]
 ROOT = pathlib.Path(__file__).parents[1]
-DOCUMENTS = ["*.md", "docs/**/*.md", "benchmarks/*.md", "examples/**/*.md"]
+DOCUMENTS = ["*.md", ".github/**/*.md", "changes/*.md", "docs/**/*.md", "benchmarks/*.md", "examples/**/*.md"]
 CODE = ["akdl/**/*.py", "bridge/**/*.py", "operators/**/*.py", "examples/**/*.py", "benchmarks/*.py", "scripts/build_*.py"]
 # Checks of proselint that find mistakes; those that judge style stay off.
 MISTAKES = ("lexical_illusions", "malapropisms", "mondegreens", "needless_variants", "nonwords", "spelling", "uncomparables")

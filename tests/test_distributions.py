@@ -17,7 +17,7 @@ from tests.support.installs import ROOT
 
 pytestmark = pytest.mark.process
 
-NOT_OF_A_RELEASE = {".gitignore", ".ci"}
+NOT_OF_A_RELEASE = {".gitignore", ".ci", ".github", ".pre-commit-config.yaml"}
 
 
 def run(*command: str, folder: pathlib.Path) -> str:
