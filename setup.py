@@ -92,6 +92,7 @@ DEVELOPMENT = [
     "nbformat>=5.7",
     "packaging>=22",
     "pandas-stubs<2.3",
+    "pre-commit>=4",
     *MORE_FILES,
     *GROUP_TLS,
     "myst-parser>=2",  # pages in Markdown

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import setuptools
+import yaml
 from packaging.requirements import Requirement
 
 import akdl
@@ -138,6 +139,14 @@ def test_pages_and_messages_name_commands(declared: dict[str, Any]) -> None:
     ]
     paths = [path for path in paths if ROOT / "docs" / "api" not in path.parents]  # made when pages are built, perhaps long ago
     assert [str(path.relative_to(ROOT)) for path in paths if long_name.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_commits_are_checked_by_the_commands_of_make_check() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"][0]["hooks"]
+    (commands,) = re.findall(r"^check: setup\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert [each["entry"] for each in hooks if each["language"] == "system"] == (
+        commands.replace("$(BIN)", ".venv/bin").replace("\t", "").splitlines()
+    )
 
 
 def test_the_license_is_the_declared_one(declared: dict[str, Any]) -> None:
