@@ -1,4 +1,4 @@
-"""The numbers that Keras prints of the first training on the pages are those of a model that has learned."""
+"""The numbers that trainings on the pages print are those of models that have learned; test_blocks.py checks all pages that run."""
 
 from __future__ import annotations
 
@@ -10,12 +10,46 @@ import numpy as np
 import pytest
 
 from akdl import testing
+from tests.support.plausible_numbers import implausible
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+WORKER = "[TF2TableModelTrainBatchOp, chief 0] "
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("300/300 [====] - 1s 1ms/step - loss: 0.2469 - accuracy: 0.1021", "accuracy is that of a model that has not learned"),
+        (" 1/16 - loss: 0.4\r16/16 - loss: 0.8262", "loss is that of a model that has not learned"),
+        ("epoch 2/2  loss 0.21  auc(0) 0.48  (12 steps/s)", "auc is that of a model that has not learned"),
+        (f"{WORKER}2/2 - 0s - loss: nan", "loss is no number"),
+        ("loss = inf, step = 100\nloss = 0.1, step = 200", "loss is no number"),
+        ("train.py: 0 rows, 41 s: wait 4, start 5", "nothing was done"),
+        ("1/0 steps", "nothing was done"),
+        ("Epoch 1/20\n20/20 - loss: 0.1\nEpoch 2/2", "there were 20 epochs"),
+    ],
+)
+def test_numbers_that_no_reader_believes(text: str, problem: str) -> None:
+    assert [found.partition(": ")[0] for found in implausible(text)] == [problem]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1/20 - loss: 0.9 - binary_accuracy: 0.3\r20/20 - loss: 0.2469 - binary_accuracy: 0.9322",
+        "loss = 3.2130287, step = 0\nloss = 0.0071, step = 200 (0.063 sec)",
+        "train.py: 12,000 rows, 41 s: wait 4\ntrain.py: feeding, 0 rows in, 0 out",
+        f"{WORKER}Epoch 1/3\n[TF2TableModelTrainBatchOp, worker 0] Epoch 1/3\n{WORKER}Epoch 2/3",
+        "Epoch 1/3\nEpoch 2/3\nEpoch 3/3\nEpoch 1/2\nEpoch 2/2",
+    ],
+)
+def test_numbers_of_a_model_that_has_learned(text: str) -> None:
+    assert implausible(text) == []
+
+
+@pytest.mark.tf
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 @pytest.mark.parametrize("page", ["docs/first_steps.md", "docs/zh/first_steps.md"])
 def test_the_accuracy_of_the_first_steps(page: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     source = next(

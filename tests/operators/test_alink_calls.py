@@ -303,7 +303,7 @@ def _missing(*names: str) -> Any:
     raise ConfigurationError("not there")
 
 
-# What is left: the first cell of a row of the page, a call, and words of its answer; no words where it is taken.
+# Calls that differ: the first cell of a row of the page, a call, and words of its answer; no words where it is taken.
 DIFFERENCES: dict[str, tuple[Callable[[Any, pathlib.Path], Any], str]] = {
     "from pyalink.alink import *": (lambda p, _: __import__("pyalink.alink"), "No module named 'pyalink'"),
     'MemSourceBatchOp(rows, ["a", "b"])': (lambda p, _: MemSourceBatchOp(PEOPLE, ["a", "b"]), "types are not guessed"),
@@ -393,6 +393,6 @@ def test_what_is_left_answers_in_words(env: operators.MLEnv, tmp_path: pathlib.P
 
 
 def test_the_page_lists_what_is_left() -> None:
-    table = PAGE.read_text(encoding="utf-8").split("## What is left", 1)[1].split("\n## ", 1)[0]
+    table = PAGE.read_text(encoding="utf-8").split("## Look up a call that differs", 1)[1].split("\n## ", 1)[0]
     listed = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
     assert sorted(listed) == sorted(DIFFERENCES)

@@ -5,6 +5,8 @@ The blocks of a page share a folder and a namespace. Conventions, which readers 
 - "`score.py`:" right before a block makes it that file.
 - A paragraph that ends in "prints:" between a block and a block of `text` says what the first one prints.
 - A first line "Not run in tests: reason", as a comment, exempts a block.
+
+Scripts show what they print, as with `debug_mode`, and trainings of the program what they log; its numbers have to be plausible.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import json
+import logging
 import os
 import pathlib
 import re
@@ -19,6 +22,8 @@ import sys
 import traceback
 from collections.abc import Iterator
 from typing import Any
+
+from tests.support.plausible_numbers import implausible, of_scripts
 
 ROOT = pathlib.Path(__file__).parents[2]
 _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>[^\n`]*)\n(?P<text>.*?)^ *```$", re.DOTALL | re.MULTILINE)
@@ -67,7 +72,9 @@ def statements(sql: str) -> list[str]:
 
 
 def _lines(text: str) -> list[str]:
-    """Return lines without the spaces that align them."""
+    """Return the lines of the program itself, without the spaces that align them."""
+    of_others = set(of_scripts(text))
+    text = "\n".join(line for line in text.splitlines() if line not in of_others)
     return [" ".join(re.sub(r"(\+-+)+\+", "+-+", line).split()) for line in text.strip().splitlines()]
 
 
@@ -77,7 +84,7 @@ def run_page(page: pathlib.Path, folder: pathlib.Path) -> list[str]:
     os.chdir(folder)
     sys.path.insert(0, str(folder))
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    printed = ""
+    printed, starts = "", [os.fstat(stream).st_size for stream in (1, 2)]
     try:
         for block in blocks(page):
             try:
@@ -94,7 +101,7 @@ def run_page(page: pathlib.Path, folder: pathlib.Path) -> list[str]:
                     return [f"{block}: the page says\n{block.text}\nbut printed was\n{printed}"]
             except BaseException:
                 return [f"{block}: failed\n{traceback.format_exc()}"]
-        return []
+        return implausible("\n".join(_written(stream, start) for stream, start in zip((1, 2), starts)))
     finally:
         sys.path.remove(str(folder))
         for name, module in list(sys.modules.items()):  # files of pages may have one name
@@ -107,8 +114,12 @@ def _run(block: Block, namespace: dict[str, Any]) -> str:
     code = compile(ast.parse("\n" * (block.line - 1) + block.text, str(ROOT / block.page)), str(ROOT / block.page), "exec")
     start = os.fstat(1).st_size
     exec(code, namespace)
+    return _written(1, start)
+
+
+def _written(stream: int, start: int) -> str:
     sys.stdout.flush()
-    return os.pread(1, 1 << 20, start).decode()
+    return os.pread(stream, 1 << 20, start).decode(errors="replace")
 
 
 def _run_sql(block: Block) -> None:
@@ -126,17 +137,20 @@ def _run_sql(block: Block) -> None:
 def main(folder: str) -> None:
     """Run the pages whose names come, a line each, and answer each with a line of JSON: what is wrong."""
     answers = os.fdopen(os.dup(1), "w")
-    output = os.open(pathlib.Path(folder) / "stdout", os.O_RDWR | os.O_CREAT | os.O_APPEND)
-    os.dup2(output, 1)  # for Java, which prints tables
+    for stream, name in ((1, "stdout"), (2, "stderr")):  # the numbers, since Java prints tables
+        os.dup2(os.open(pathlib.Path(folder) / name, os.O_RDWR | os.O_CREAT | os.O_APPEND), stream)
+    logging.basicConfig()
+    for name in ("akdl", "tensorflow"):
+        logging.getLogger(name).setLevel(logging.INFO)
     from operators import AlinkGlobalConfiguration, resetEnv
     from operators.flink import env
     from tests.support.mini_clusters import close_mini_clusters, share_mini_clusters
 
     env.start_java = share_mini_clusters
     for number, name in enumerate(sys.stdin):
+        AlinkGlobalConfiguration.setPrintProcessInfo(True)
         problems = run_page(ROOT / name.strip(), pathlib.Path(folder) / str(number))
         resetEnv()
-        AlinkGlobalConfiguration.setPrintProcessInfo(False)  # the page about Alink switches it on
         answers.write(json.dumps(problems) + "\n")
         answers.flush()
     close_mini_clusters()
