@@ -1,12 +1,12 @@
-"""A stand-in for MNIST that needs no network: digits of a 5 x 7 font, moved about, shaded and noisy.
+"""Replacement for MNIST without a download: digits of a 5 x 7 font, shifted, shaded and with noise.
 
-`write(path)` makes a file with the arrays and shapes of `mnist.npz`, only fewer: `x_train` uint8 [n, 28, 28], `y_train` uint8
-[n], and the same for `test`.
+`write(path)` creates a file like `mnist.npz`, with fewer images: `x_train` uint8 [n, 28, 28], `y_train` uint8 [n], and the same
+for `test`.
 """
 
 import numpy as np
 
-# A digit is seven rows of five dots; each number is a row, its bits are the dots.
+# A digit is seven rows of five dots. Each number is a row, and its bits are the dots.
 FONT = [
     [14, 17, 19, 21, 25, 17, 14],
     [4, 12, 4, 4, 4, 4, 14],

@@ -1,4 +1,4 @@
-"""The four functions of `mnist.py` as script of an operator: two workers and a parameter server train on a table of digits.
+"""The four functions of `mnist.py` in a Flink job: two workers and a parameter server train on a table of digits.
 
     python examples/estimator_mnist/job.py
 
@@ -31,7 +31,7 @@ useLocalEnv(3)
 train = TFTableModelTrainBatchOp(
     userFiles=[script, str(here / "parameters.json")],
     mainScriptFile=script,
-    userParams=json.dumps({"train_max_steps": 400}),  # over those of parameters.json
+    userParams=json.dumps({"train_max_steps": 400}),  # overrides parameters.json
     numWorkers=2,
     numPSs=1,
 )

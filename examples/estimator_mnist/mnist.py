@@ -1,13 +1,12 @@
-"""Which digit is it? The four functions of an Estimator, with two hidden layers and two heads.
+"""Classifier of digits: the four functions of an Estimator, with two hidden layers and two heads.
 
 `path` is one of
 
-- a file with the arrays of `mnist.npz`, such as `digits.py` makes;
-- a TFRecord file with `images` (784 floats of 0 to 1) and `label`: the rows of a table, in an operator;
+- a file with the arrays of `mnist.npz`, such as the one that `digits.py` writes;
+- a TFRecord file with `images` (784 floats from 0 to 1) and `label`: in an operator, the rows of a table;
 - `mnist`: the real digits, downloaded by `tf.keras.datasets`.
 
-With `import tensorflow as tf` instead of the first import this is TensorFlow 1.15 as it was written then; as it stands it runs
-on 1.15 to 2.15.
+It runs on TensorFlow 1.15 to 2.15. On 1.15, `import tensorflow as tf` works as well.
 """
 
 import numpy as np
@@ -51,7 +50,7 @@ def eval_input_fn(path, params):
 
 
 def model_fn(features, labels, mode, params):
-    # The key is that of the dataset and of the placeholder below.
+    # The dataset and the placeholder below use the same key.
     columns = tf.feature_column.numeric_column(key="images", shape=[28, 28])
     net = tf.feature_column.input_layer(features, columns)
     for _ in range(2):
@@ -63,7 +62,7 @@ def model_fn(features, labels, mode, params):
     if mode == tf.estimator.ModeKeys.PREDICT:
         predictions = {"class_id": predicted, "probabilities": tf.nn.softmax(logits), "logits": logits}
         heads = {
-            # Of several heads, one has to have this key, "serving_default".
+            # One of several heads needs this key, "serving_default".
             tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY: tf.estimator.export.PredictOutput(
                 predictions
             ),
@@ -83,5 +82,5 @@ def model_fn(features, labels, mode, params):
 
 def serving_input_receiver_fn():
     images = tf.placeholder(tf.float32, shape=[1, 28, 28], name="images")
-    # The first dimension becomes the batch, of any size.
+    # The exported model accepts any batch size in the first dimension.
     return tf.estimator.export.build_raw_serving_input_receiver_fn({"images": images})

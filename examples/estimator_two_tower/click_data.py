@@ -1,8 +1,8 @@
-"""Clicks made by code: users and items with keywords, and a click where they suit each other.
+"""Synthetic clicks: users and items with keywords, and a click where the two match.
 
 A row has `user_keyword`, `item_keyword` (words of the keywords file), `user_gender` ("f", "m" or ""), `user_age`, `item_price`
-and `item_published` (days since 1970-01-01), and the label: 1 for a click. Each keyword has a vector of 4 numbers. A click is
-the more likely the better the vectors suit each other; gender and price say nothing, age little.
+and `item_published` (days since 1970-01-01), and the label: 1 for a click. Each keyword has a vector of 4 numbers. The more
+similar the vectors, the more likely is a click. Age has little influence, gender and price have no influence.
 """
 
 import os
@@ -19,7 +19,7 @@ def vectors():
 
 
 def make(count, seed):
-    """Return columns: name to an array with one value per row."""
+    """Return a dict from column name to an array with one value per row."""
     random, of = np.random.RandomState(seed), vectors()
     user, item = random.randint(len(KEYWORDS), size=[2, count])
     age, published = random.uniform(15, 75, size=count), TODAY - random.randint(400, size=count)
@@ -37,15 +37,15 @@ def make(count, seed):
 
 
 def write_keywords(folder):
-    """Write keywords.txt and keywords.npy, their vectors, into a folder."""
+    """Write keywords.txt, and keywords.npy with their vectors, to a folder."""
     with open(os.path.join(folder, "keywords.txt"), "w") as file:
         file.write("\n".join(KEYWORDS) + "\n")
     np.save(os.path.join(folder, "keywords.npy"), vectors())
 
 
 def write(folder, train=4000, test=1000):
-    """Write the keywords, and train-0, train-1, eval and predict.tfrecord into a folder."""
-    import tensorflow as tf  # a job of Flink makes its rows without
+    """Write the keywords and the files train-0, train-1, eval and predict.tfrecord to a folder."""
+    import tensorflow as tf  # imported late: the Flink job uses this module without TensorFlow
 
     os.makedirs(folder, exist_ok=True)
     write_keywords(folder)

@@ -1,4 +1,4 @@
-"""The Estimator that `two_tower.py` trains: columns of users and items, two towers of Keras layers, a head."""
+"""Estimator for `two_tower.py`: columns of users and items, two towers of Keras layers, and a head."""
 
 import datetime
 
@@ -15,12 +15,12 @@ SAVE_CHECKPOINTS_STEPS = 100
 
 
 def get_column_features(keywords_file, keywords_weights_file, eval_date):
-    """Return the columns of the user and those of the item.
+    """Return the user columns and the item columns.
 
     Args:
-        keywords_file: A keyword per line.
-        keywords_weights_file: A numpy file with a vector per keyword, which training starts from; None for random ones.
-        eval_date: The day from which the age of an item is counted.
+        keywords_file: One keyword per line.
+        keywords_weights_file: Numpy file with the initial vector of each keyword; None for random vectors.
+        eval_date: Day on which the age of an item is computed.
     """
     column = tf.feature_column
     size, initializer = 4, None
@@ -41,7 +41,7 @@ def get_column_features(keywords_file, keywords_weights_file, eval_date):
 
 
 def make_estimator(FLAGS, eval_date=None):
-    """Return the Estimator, and what a request to it holds: feature name to tf.io feature."""
+    """Return the Estimator, and the features of a request as a dict from name to tf.io feature."""
     user_column_features, item_column_features = get_column_features(
         keywords_file=FLAGS.keywords_file,
         keywords_weights_file=FLAGS.keywords_weights_file,
@@ -52,7 +52,7 @@ def make_estimator(FLAGS, eval_date=None):
         item_column_features=item_column_features,
         user_hidden_units=int_list(FLAGS.user_hidden_units),
         item_hidden_units=int_list(FLAGS.item_hidden_units),
-        user_activation=tf.nn.selu,  # which AlphaDropout is made for
+        user_activation=tf.nn.selu,  # AlphaDropout needs it
         item_activation=tf.nn.selu,
         user_dropout=FLAGS.user_dropout,
         item_dropout=FLAGS.item_dropout,

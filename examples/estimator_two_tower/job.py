@@ -1,4 +1,4 @@
-"""Two workers and a parameter server train the two-tower model on a table of clicks; it predicts the clicks of another.
+"""Two workers and a parameter server train the two-tower model on a table of clicks; it predicts clicks of another table.
 
     python examples/estimator_two_tower/job.py
 

@@ -1,6 +1,6 @@
 """`two_tower.py` as the script of an operator: trains on the rows of a table, with the flags in the user parameters.
 
-The model that it exports takes and gives columns, so a table can be predicted with it.
+The exported model has columns as inputs and outputs, so it can predict a table.
 """
 
 import os
@@ -26,7 +26,7 @@ INPUTS = [
 
 
 def main(task_config):
-    folder = task_config.work_dir  # the user files are here
+    folder = task_config.work_dir  # contains the user files
     FLAGS = flags_from(
         dict(
             task_config.user_params,

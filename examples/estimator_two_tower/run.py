@@ -1,11 +1,11 @@
-"""Make click data and train the two-tower model on it: `python examples/estimator_two_tower/run.py [FOLDER]`.
+"""Create click data and train the two-tower model on it: `python examples/estimator_two_tower/run.py [FOLDER]`.
 
-It writes data into FOLDER (default: a temporary one) and runs `two_tower.py` on them. It prints
+It writes the data to FOLDER (default: a temporary folder) and runs `two_tower.py` on it. It prints
 
     evaluation at step 400: auc 0.8..., loss 0.5...
     predicted: [...]
 
-and ends with an error where the area under the curve is 0.8 or less.
+and exits with an error if the area under the curve is 0.8 or less.
 """
 
 import pathlib
@@ -19,7 +19,7 @@ from akdl.estimator.flags import flags_from
 
 
 def settings(folder):
-    """Return flags for the data in a folder: a smaller model than that of the defaults, which are for real data."""
+    """Return the flags for the data in a folder, with a smaller model than the defaults, which suit real data."""
     return {
         "model_dir": folder / "out",
         "keywords_file": folder / "keywords.txt",

@@ -1,8 +1,8 @@
-"""A two-tower model for clicks, from a Keras model, a head, flags and exporters: train, evaluate, export, predict.
+"""Two-tower model for clicks, with a Keras model, a head, flags and exporters: train, evaluate, export, predict.
 
     python two_tower.py --model_dir out --train_files "data/train-*.tfrecord" --eval_files data/eval.tfrecord ...
 
-`--help` shows all flags. In a group, the same command runs in every process, with TF_CONFIG.
+`--help` shows all flags. For a group, run the same command in every process with TF_CONFIG.
 """
 
 import numpy as np
@@ -56,7 +56,7 @@ def eval_spec(FLAGS, feature_spec):
 
 
 def predict(estimator, FLAGS, feature_spec):
-    """Yield the predictions batch by batch: each a dict of arrays."""
+    """Yield the predictions of each batch as a dict of arrays."""
     return estimator.predict(
         input_fn=lambda: input_fn(
             files=file_list("predict_files", FLAGS.predict_files),
@@ -72,7 +72,7 @@ def predict(estimator, FLAGS, feature_spec):
 
 
 def run(FLAGS):
-    """Train, evaluate, export and predict; return the last evaluation, None in processes that do not evaluate."""
+    """Train, evaluate, export and predict; return the last evaluation, or None in processes that do not evaluate."""
     estimator, feature_spec = make_estimator(FLAGS)
     metrics = train_and_evaluate(estimator, train_spec(FLAGS, feature_spec), eval_spec(FLAGS, feature_spec))
     if metrics is None:

@@ -1,4 +1,4 @@
-"""A script that filters rows and writes some back; what it prints is shown, with role and index in front.
+"""A script filters rows and writes the remaining ones back; its output is shown with role and index in front.
 
     python examples/filter_rows/job.py
 

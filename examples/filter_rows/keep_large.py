@@ -1,4 +1,4 @@
-"""Keeps the rows whose score is above a threshold, adds a column, and writes them back many at a time."""
+"""Script that keeps rows with a score above a threshold and adds a column, a batch at a time."""
 
 import tensorflow as tf
 

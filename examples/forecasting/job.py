@@ -1,6 +1,6 @@
-"""Forecast the next week of each shop's sales: one script learns from the windows of all shops, and writes the forecasts.
+"""Forecast the sales of each shop for the next week: one script learns from windows of all shops and writes the forecasts.
 
-A forecast is right where the sum of the week is off by less than 15 %.
+A forecast counts as right if the sum of the week is off by less than 15 %.
 
     python examples/forecasting/job.py
 
@@ -22,7 +22,7 @@ PAST, NEXT = 28, 7
 
 
 def daily_sales(shops=8, days=260, seed=5):
-    """Return a series for each shop: a level, a trend, a rhythm of the week, and noise."""
+    """Return a time series for each shop, with a level, a trend, a weekly rhythm and noise."""
     random = np.random.default_rng(seed)
     level, trend = random.uniform(80, 300, (shops, 1)), random.uniform(-0.1, 0.3, (shops, 1))
     rhythm = 1 + 0.4 * np.sin(2 * np.pi * (np.arange(days) / 7 + random.random((shops, 1))))
@@ -30,14 +30,14 @@ def daily_sales(shops=8, days=260, seed=5):
 
 
 def forecast(task_config):
-    """Learn from rows with a known week, then write a week for the others."""
+    """Learn from the rows whose week is known, then write a forecast for each other row."""
     import tensorflow as tf
 
     batches = list(task_config.tf_context.batches(512))
     shop = np.concatenate([batch["shop"].numpy() for batch in batches])
     past = np.concatenate([tf.sparse.to_dense(batch["past"]) for batch in batches])
     week = np.concatenate([tf.sparse.to_dense(batch["week"]) for batch in batches])
-    scale = past.mean(axis=1, keepdims=True)  # shops of all sizes become alike
+    scale = past.mean(axis=1, keepdims=True)  # brings shops of all sizes to one scale
     known = week[:, 0] > 0
     tf.keras.utils.set_random_seed(1)
     model = tf.keras.Sequential([tf.keras.layers.Dense(32, "relu"), tf.keras.layers.Dense(NEXT)])
@@ -54,7 +54,7 @@ windows = [
     for number, series in enumerate(sales[:, :-NEXT])
     for end in range(PAST, len(series) - NEXT + 1)
 ]
-# The week to forecast is not known: zeros.
+# Zeros mark the unknown week to forecast.
 now = [
     {"shop": f"shop{number}", "past": series[-NEXT - PAST : -NEXT], "week": np.zeros(NEXT)}
     for number, series in enumerate(sales)

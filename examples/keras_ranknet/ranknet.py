@@ -1,6 +1,6 @@
-"""A RankNet: trained on pairs of documents, served as the ranker inside it. The callbacks of `akdl-keras`.
+"""Callbacks of `akdl-keras` for a RankNet, which is trained on pairs of documents and served as the ranker inside it.
 
-README.md lists what was repaired in the example that it follows.
+README.md lists the repairs to the example that it follows.
 """
 
 import tensorflow as tf

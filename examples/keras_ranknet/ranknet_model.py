@@ -1,10 +1,10 @@
-"""The model that `ranknet.py` trains: two documents, one ranker."""
+"""Model for `ranknet.py`: one ranker for two documents."""
 
 import tensorflow as tf
 
 
 class RankNetModel(tf.keras.Model):
-    """Scores two documents with one ranker and says how probably the first is the better one."""
+    """Score two documents with one ranker, and return the probability that the first is better."""
 
     def __init__(self, name, input_size, ranker=None):
         super().__init__(name=name)
@@ -12,7 +12,7 @@ class RankNetModel(tf.keras.Model):
 
     @staticmethod
     def create_ranker(name, input_size):
-        """Return the model that scores a document."""
+        """Return a model that scores one document."""
 
         def dense(units, name, activation=None):
             regularizer = tf.keras.regularizers.L2(0.01)

@@ -1,15 +1,15 @@
 """Train a RankNet from callbacks, without Flink: `python examples/keras_ranknet/run.py [FOLDER]`.
 
 `ranknet.py` holds the callbacks, `ranknet_model.py` the model, `train.json` and `evaluate.json` the task configs. This file
-makes data in FOLDER (default: a temporary one) and then does what these two commands do:
+creates data in FOLDER (default: a temporary folder) and then runs the equivalent of these two commands:
 
     akdl-keras train train.json --module ranknet.py --data-path FOLDER
     akdl-keras evaluate evaluate.json --module ranknet.py --data-path FOLDER
 
-The data are documents, and pairs of documents. A document has 8 features; the last two are noise, and the callbacks leave
-them out. Its label is -1 (skipped), 0 or 1 (listened to), or 2 (liked). The weight of a pair is the distance between its
-labels. There are two validation sets from one file: listened to or not, and liked or only listened to. Only the ranker is
-saved. The program prints a line per epoch, and at the end
+The data consists of documents and pairs of documents. A document has 8 features; the last two are noise, and the callbacks
+leave them out. Its label is -1 (skipped), 0 or 1 (listened to), or 2 (liked). The weight of a pair is the distance between its
+labels. One file gives two validation sets: listened to or not, and liked or only listened to. Only the ranker is saved. The
+program prints a line per epoch, and at the end
 
     model   binary_accuracy    auc
     ranker           0.9...  0.9...
@@ -28,7 +28,7 @@ FEATURES, NOISE = 8, 2
 
 
 def make_data(folder, documents=600, pairs=2000, seed=0):
-    """Write train.csv and test.csv with pairs of documents, val.csv with documents, each with a header."""
+    """Write train.csv and test.csv with pairs of documents, and val.csv with documents; each has a header."""
     random = np.random.default_rng(seed)
     taste = random.normal(size=FEATURES - NOISE)
     folder.mkdir(parents=True, exist_ok=True)

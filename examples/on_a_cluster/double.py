@@ -1,4 +1,4 @@
-"""Writes each number and its double."""
+"""Script that writes each number and its double."""
 
 from akdl.runner.config import BatchTaskConfig
 

@@ -1,8 +1,8 @@
-"""One program for all ways to run a job: inside it, on a cluster, or started by Flink itself; see docs/clusters.md.
+"""One program for all ways to run a job: in this process, on a cluster, or started by Flink; see docs/clusters.md.
 
     python examples/on_a_cluster/job.py --wait /tmp/doubled
 
-writes the numbers 0 to 9, and twice each, as CSV files into that folder.
+writes the numbers 0 to 9 and their doubles to that folder, as CSV files.
 """
 
 import argparse
@@ -11,9 +11,9 @@ import pathlib
 from operators import BatchOperator, TensorFlow2BatchOp, getMLEnv, useRemoteEnv
 
 parser = argparse.ArgumentParser()
-parser.add_argument("result", help="folder for the result, which all hosts have")
-parser.add_argument("--cluster", help="HOST:PORT of its REST endpoint; without, where Flink says, or in this program")
-parser.add_argument("--python-env", default="", help="environment with TensorFlow, such as a packed one")
+parser.add_argument("result", help="folder for the result, which all hosts share")
+parser.add_argument("--cluster", help="HOST:PORT of the REST endpoint; default: as Flink is configured, or this process")
+parser.add_argument("--python-env", default="", help="environment with TensorFlow, such as a packed environment")
 parser.add_argument("--workers", type=int, default=2)
 parser.add_argument("--wait", action="store_true", help="wait until the job has ended")
 options = parser.parse_args()
@@ -28,7 +28,7 @@ table_env.execute_sql(
     f"WITH ('connector' = 'filesystem', 'path' = '{options.result}', 'format' = 'csv')"
 )
 numbers = table_env.from_elements([(x,) for x in range(10)], ["x"])
-script = str(pathlib.Path(__file__).resolve().with_name("double.py"))  # an application runs in a folder of Flink's
+script = str(pathlib.Path(__file__).resolve().with_name("double.py"))  # absolute: applications run in another folder
 doubled = BatchOperator.fromTable(numbers).link(
     TensorFlow2BatchOp()
     .setUserFiles([script])

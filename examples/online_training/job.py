@@ -1,4 +1,4 @@
-"""One job learns from a stream; another predicts with each model that it publishes, without a pause.
+"""One job learns from a stream, and another one predicts with each model that it publishes, without a pause.
 
     python examples/online_training/job.py
 
@@ -25,7 +25,7 @@ ENOUGH = 100_000
 
 
 def numbers(seconds):
-    """Return a stream of x and 3 x - 2."""
+    """Return a stream with the columns x and y = 3 x - 2."""
     source = RandomTableSourceStreamOp().setMaxRows(ENOUGH).setNumCols(1).setTimePerSample(seconds)
     return source.select("CAST(col0 AS FLOAT) AS x, CAST(3 * col0 - 2 AS FLOAT) AS y")
 
@@ -47,7 +47,7 @@ with tempfile.TemporaryDirectory() as folder:
     learning = StreamOperator.executeAsync()
     try:
         while not os.path.isdir(models) or not os.listdir(models):
-            learning.wait(0.1)  # raises what went wrong there
+            learning.wait(0.1)  # raises the error of that job
         first = os.path.join(models, min(os.listdir(models)))
         predictor = numbers(0.01).link(
             TFSavedModelPredictStreamOp()
@@ -68,4 +68,4 @@ with tempfile.TemporaryDirectory() as folder:
                     break
         print("three models predicted one after the other, the last one is off by less than 0.1")
     finally:
-        learning.cancel()  # and wait: nobody publishes into a folder that goes
+        learning.cancel()  # also waits, so that no model is published to the removed folder

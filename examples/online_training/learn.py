@@ -1,4 +1,4 @@
-"""Learns from a stream as it comes, and publishes a model every so many rows."""
+"""Script that learns from a stream and publishes a model at regular intervals of rows."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A CSV file of one's own, with missing values: train a classifier on it, and predict customers that it has not seen.
+"""Train a classifier on your own CSV file, which has missing values, and predict customers that it has not seen.
 
     python examples/own_data/job.py
 
@@ -41,7 +41,7 @@ def write_customers(path, count=2000, seed=1):
 
 
 def train(task_config):
-    """Train on the rows; the model takes columns as they are in the table."""
+    """Train a model whose inputs are the columns of the table."""
     import tensorflow as tf
 
     def with_label(row):
@@ -65,7 +65,7 @@ def train(task_config):
 
 
 FEATURES = ["age", "plan", "calls"]
-DEFAULTS = {"age": 50}  # for customers who have not told it
+DEFAULTS = {"age": 50}  # for customers whose age is missing
 
 useLocalEnv(1)
 with tempfile.TemporaryDirectory() as folder:

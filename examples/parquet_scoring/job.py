@@ -1,6 +1,7 @@
 """Score the rows of a Parquet file with a SavedModel, with SQL before and after it.
 
-pandas reads the file, so no jar is needed. `ParquetSourceBatchOp` reads larger ones inside Flink, with Flink's jar for Parquet.
+pandas reads the file, so a jar is not needed. For larger files, `ParquetSourceBatchOp` reads inside Flink, with Flink's jar for
+Parquet.
 
     python examples/parquet_scoring/job.py
 
@@ -22,7 +23,7 @@ from operators import BatchOperator, TFSavedModelPredictBatchOp, useLocalEnv
 
 
 def write_orders(path, count=12_000, seed=3):
-    """Write the orders of a shop."""
+    """Write the orders of a shop to a Parquet file."""
     random = np.random.default_rng(seed)
     frame = pd.DataFrame(
         {
@@ -36,7 +37,7 @@ def write_orders(path, count=12_000, seed=3):
 
 
 def export_model(folder):
-    """Export a model as another team might: the more orders and the higher the amount, the riskier is an order."""
+    """Export a model as another team might: risk grows with the amount and with the number of orders."""
     import tensorflow as tf
 
     class Risk(tf.Module):
@@ -54,7 +55,7 @@ with tempfile.TemporaryDirectory() as folder:
     orders = pd.read_parquet(pathlib.Path(folder, "orders.parquet"))
     print(f"{len(orders)} orders in the file")
     BatchOperator.fromDataframe(orders).registerTableName("orders")
-    # What the model takes: the amount of an order, and how many the customer has made in the month.
+    # Inputs of the model: the amount of an order, and the number of orders of its customer in the month.
     enriched = BatchOperator.sqlQuery(
         """
         SELECT o.country, CAST(o.amount AS FLOAT) AS amount, c.orders

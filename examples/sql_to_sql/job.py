@@ -1,4 +1,4 @@
-"""Starts from plain PyFlink SQL and ends in it: a script is one step of a SQL pipeline, on two workers.
+"""A script on two workers is one step of a SQL pipeline that starts and ends in plain PyFlink.
 
     python examples/sql_to_sql/job.py
 

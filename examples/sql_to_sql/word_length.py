@@ -1,4 +1,4 @@
-"""Writes the length of each word, one row at a time, as scripts written for Alink do."""
+"""Script in the style of Alink that writes the length of each word, one row at a time."""
 
 import tensorflow as tf
 

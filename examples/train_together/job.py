@@ -1,4 +1,4 @@
-"""Two workers train one model on the rows of a table; the model is a table too, and predicts.
+"""Two workers train one model on the rows of a table; the resulting model table is used to predict.
 
     python examples/train_together/job.py
 

@@ -1,4 +1,4 @@
-"""Logistic regression by Keras, all workers in step."""
+"""Script for logistic regression in Keras, with all workers in step."""
 
 import tensorflow as tf
 
@@ -16,7 +16,7 @@ INPUT = {
 
 
 def main(task_config):
-    strategy = choose_strategy(task_config)  # before anything else is done with TensorFlow
+    strategy = choose_strategy(task_config)  # before anything else uses TensorFlow
     with strategy.scope():
         inputs = {name: tf.keras.Input([1], name=name) for name in ("x", "y")}
         probability = tf.keras.layers.Dense(1, "sigmoid", name="probability")(

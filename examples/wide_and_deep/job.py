@@ -1,6 +1,6 @@
-"""Click-through: a wide and deep model learns who clicks which advertisement, from a log of impressions.
+"""Click-through rates: a wide and deep model learns from a log of impressions who clicks which advertisement.
 
-The wide part remembers pairs, such as students and concerts. The deep part generalizes from embeddings.
+The wide part memorizes pairs, such as students and concerts. The deep part generalizes from embeddings.
 
     python examples/wide_and_deep/job.py
 
@@ -22,7 +22,7 @@ LIKED = {("student", "concert"), ("parent", "toys"), ("retired", "garden"), ("to
 
 
 def impressions(count, seed):
-    """Return a log: who saw which advertisement at which hour, and whether there was a click."""
+    """Return a log of impressions: visitor, advertisement, hour, and whether the visitor clicked."""
     random = np.random.default_rng(seed)
     frame = pd.DataFrame(
         {
@@ -37,7 +37,7 @@ def impressions(count, seed):
 
 
 def train(task_config):
-    """Train a linear part on crossed columns and a network on embeddings, as one model."""
+    """Train one model of a linear part on crossed columns and a network on embeddings."""
     import tensorflow as tf
 
     layers = tf.keras.layers
