@@ -22,14 +22,23 @@ from proselint.tools import LintFile
 # Files and folders without the constructions below. All other files are still to be rewritten; add yours, in order.
 CLEAN = [
     "README.md",
+    "docs/alink_scripts.md",
+    "docs/coming_from_alink.md",
     "docs/environments.md",
     "docs/errors.md",
+    "docs/estimator.md",
     "docs/first_steps.md",
     "docs/index.md",
+    "docs/keras.md",
     "docs/models.md",
     "docs/own_data.md",
+    "docs/progress.md",
     "docs/scripts.md",
+    "docs/streams.md",
+    "docs/training.md",
+    "docs/zh/coming_from_alink.md",
     "docs/zh/first_steps.md",
+    "examples",
 ]
 ROOT = pathlib.Path(__file__).parents[1]
 DOCUMENTS = ["*.md", ".github/**/*.md", "changes/*.md", "docs/**/*.md", "benchmarks/*.md", "examples/**/*.md"]
