@@ -22,6 +22,8 @@ from tests.support.warm_python import warm_variables
 BLOCKS = [block for page in pages() for block in blocks(page)]
 LANGUAGES = {"bash", "json", "python", "sql", "text", "yaml", "{image}", "{include}", "{toctree}"}
 EXEMPT = 12
+WIDTH = 88
+WIDE = {"docs/alink_scripts.md", "docs/progress.md", "docs/reliability.md"}  # may only lose pages
 # Programs of the system, of Flink, of packages that the page tells to install, and of containers.
 PROGRAMS = {
     "cd", "cp", "export", "tar", "mkdir", "wget", "make", "pip", "python", "python3.11", "conda", "conda-pack", "uv", "docker",
@@ -41,6 +43,16 @@ def test_languages_are_known() -> None:
 def test_few_blocks_do_not_run() -> None:
     exempt = [block for block in BLOCKS if block.exempt is not None]
     assert len(exempt) <= EXEMPT, list(map(str, exempt))
+
+
+def test_blocks_fit_a_page() -> None:
+    lines = [
+        f"{block.page}:{number}: {len(line)} columns"
+        for block in BLOCKS
+        for number, line in enumerate(block.text.splitlines(), block.line)
+        if len(line) > WIDTH and not block.language.startswith("{") and block.page not in WIDE
+    ]
+    assert lines == []
 
 
 def test_python_and_data_can_be_read() -> None:
