@@ -30,6 +30,17 @@ useLocalEnv(1)
 rows = MemSourceBatchOp([(1,), (2,), (3,)], "x LONG").filter("x > 1").collectToDataframe()
 assert sorted(rows.x) == [2, 3], rows
 """
+SCRIPT = """
+def main(task_config):
+    for rows in task_config.tf_context.batches(10):
+        task_config.output_writer.write_batch({"y": 2 * rows["x"]})
+"""
+SCRIPT_JOB = f"""
+open("double.py", "w").write({SCRIPT!r})
+op = TensorFlow2BatchOp(userFiles=["double.py"], mainScriptFile="double.py", outputSchemaStr="y LONG", numWorkers=1, numPSs=0)
+rows = MemSourceBatchOp([(1,), (2,)], "x LONG").link(op).collectToDataframe()
+assert sorted(rows.y) == [2, 4], rows
+"""
 # What each extra promises: these lines run where nothing else is installed.
 PROMISES = {
     "": (ALL, "import akdl.runner.config, akdl.testing, akdl.features"),
@@ -37,7 +48,7 @@ PROMISES = {
     "tls": (ALL, "from cryptography import x509"),
     "tf": (ALL, TRAINING),
     "flink": (FLINK, JOB),
-    "flink,tf": (FLINK, JOB + TRAINING),
+    "flink,tf": (FLINK, JOB + SCRIPT_JOB + TRAINING),
     "dev": (DEV, "import pytest, sphinx, furo, myst_parser, mypy, grpc_tools, nbclient, twine, build, IPython"),
 }
 CASES = [(extra, python) for extra, (pythons, _) in PROMISES.items() for python in pythons]
@@ -76,6 +87,9 @@ def test_a_fresh_environment_keeps_the_promise(extra: str, python: str, tmp_path
     assert done.returncode == 0, done.stderr[-3000:]
     commands = {path.name for path in (venv / "bin").glob("akdl-*")}
     assert commands == {"akdl-doctor", "akdl-estimator", "akdl-keras", "akdl-report"}
+    for command in commands if extra == "flink,tf" else ():
+        done = subprocess.run([venv / "bin" / command, "--help"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0 and done.stdout.startswith(f"usage: {command} "), done.stderr
 
 
 @pytest.mark.parametrize("python", ALL)
