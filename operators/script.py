@@ -18,7 +18,6 @@ from bridge.host.shipped import runs_elsewhere
 from operators.base_operator import Operator, environment_of, parallelism_of, schema_of
 from operators.errors.exit_warnings import note_linked
 from operators.flink.env import shows_process_output
-from operators.flink.network import warn_of_shortage
 from operators.flink.slots import Need, check_slots
 from operators.params.catalog import CHECKPOINT_DIR, LOG_DIR, PROGRESS
 from operators.params.param import WithParams
@@ -94,7 +93,6 @@ class ScriptOp(WithParams, Operator[Any]):
             settings = replace(settings, tmp_dirs=table_env.get_config().get(IO_TMP_DIRS, ""))
         need = Need.of_group(name, settings.num_workers, settings.num_ps)
         check_slots(table_env.get_config(), [need], only_total=True)
-        warn_of_shortage(table_env.get_config(), need.slots, parallelism_of(table_env))
         from bridge.flink.script_graph import run_script
 
         shown_name = name if self._has_own_script else posixpath.basename(settings.main_script)

@@ -29,7 +29,6 @@ from bridge.host.interpreter import open_interpreter, versions_of
 from bridge.host.shadowing import hides
 from operators.errors.missing_jars import CONNECTOR, FORMAT, coordinates, in_folder, lib_folder
 from operators.flink.java import OLDEST, ensure_java, version_of
-from operators.flink.network import managers_of, shortage
 from operators.flink.rest import Rest
 from operators.prepare.python_env import find_python
 
@@ -68,8 +67,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--ca-file", metavar="FILE", help="certificates (PEM) to check that of the cluster with")
     parser.add_argument("--insecure", action="store_true", help="do not check the certificate of the cluster")
-    parser.add_argument("--workers", type=int, help="with --cluster: reckon network buffers for so many processes")
-    parser.add_argument("--parallelism", type=int, help="of the job that feeds them (default: as many)")
     parser.add_argument("--disk-gb", type=float, default=2.0, help="free space that temporary files should have (default 2)")
     options = parser.parse_args(arguments)
     if ":" in login_of(options.cluster or ""):
@@ -81,10 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     findings += [*files_in_sight(), *gpus()]
     if options.cluster:
         options.cluster = _with_password(options.cluster)
-        verify = options.ca_file or not options.insecure
-        findings += cluster(options.cluster, verify)
-        if options.workers:
-            findings += network(options.cluster, options.workers, options.parallelism or options.workers, verify)
+        findings += cluster(options.cluster, options.ca_file or not options.insecure)
     if sys.stdout.isatty():
         show_table(findings)
     else:
@@ -318,20 +312,6 @@ def cluster(address: str, verify: bool | str = True) -> Iterator[Finding]:
         yield Finding(WRONG, what, found, "wait for the jobs that have them, cancel one, or start more TaskManagers")
     else:
         yield Finding(OK, what, f"{found}: one for each worker and parameter server of an operator")
-
-
-def network(address: str, workers: int, parallelism: int, verify: bool | str = True) -> Iterator[Finding]:
-    """Reckon whether the TaskManagers have network buffers for a group of so many processes."""
-    try:
-        managers = managers_of(Rest(address, verify, proxies=True))
-    except (BridgeError, OSError, ValueError, KeyError, TypeError):
-        return  # see `cluster`
-    missing = shortage(workers, parallelism, managers)
-    if missing is None:
-        yield Finding(OK, "Network", f"buffers for {workers} processes, fed by {parallelism} subtasks")
-    else:
-        found, _, remedy = missing.partition(": ")
-        yield Finding(WRONG, "Network", found, remedy)
 
 
 def _look_into(python_env: str) -> tuple[str, str]:

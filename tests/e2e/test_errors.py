@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bridge.errors import source_paths as origins
-from bridge.exceptions import ConfigurationError, TaskError
-from operators import AlinkGlobalConfiguration, TensorFlow2BatchOp, getMLEnv, useLocalEnv
+from bridge.exceptions import ConfigurationError, JobError, TaskError
+from operators import AlinkGlobalConfiguration, BatchOperator, TensorFlow2BatchOp, getMLEnv, useLocalEnv
 from tests.e2e.jobs import SCRIPTS, script_op, sequence
 from tests.support.leftovers import task_processes, wait_until
 
@@ -164,3 +164,10 @@ def test_two_jobs_of_one_program_at_once() -> None:
     for result, expected in zip(results, (101, 102)):
         with result.collect() as rows:
             assert sorted(row[1] for row in rows) == list(range(expected))
+
+
+def test_too_little_network_memory_is_flinks_error_with_its_settings() -> None:
+    useLocalEnv(8, config={"taskmanager.memory.network.min": "64k", "taskmanager.memory.network.max": "64k"})
+    grouped = getMLEnv().btenv.sql_query("SELECT a, COUNT(*) FROM (VALUES (1), (2)) AS t(a) GROUP BY a")
+    with pytest.raises(JobError, match=r"(?s)Insufficient number of network buffers.*taskmanager\.memory\.network\.max"):
+        BatchOperator.fromTable(grouped).print()

@@ -227,14 +227,6 @@ def test_cluster(answer: dict[str, Any], expected: list[str], text: str) -> None
     assert all(each.remedy for each in findings if each.state == WRONG)
 
 
-@pytest.mark.parametrize(("megabytes", "state"), [(128, OK), (8, WRONG)])
-def test_network_buffers(megabytes: int, state: str) -> None:
-    answer = {"taskmanagers": [{"slotsNumber": 4, "memoryConfiguration": {"networkMemory": megabytes << 20}}] * 4}
-    with serving(lambda path: answer) as config:
-        (finding,) = doctor.network(f"{config['rest.address']}:{config['rest.port']}", 16, 16)
-    assert finding.state == state and ("taskmanager.memory.network.max" in finding.remedy) is (state == WRONG)
-
-
 def test_a_cluster_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
