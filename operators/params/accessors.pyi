@@ -2041,7 +2041,7 @@ class KerasTrainParams(WithParams):
         """Always 0: a program has one environment. (default 0)"""
 
 class KerasTrainerParams(WithParams):
-    """Parameters of pipeline stages that train such a model."""
+    """Parameters of pipeline stages that train a Keras model of layers."""
 
     def __init__(
         self,
@@ -2342,7 +2342,7 @@ class KerasTrainerParams(WithParams):
         """Replace a file that exists; otherwise it is an error. (default False)"""
 
 class KerasPredictParams(WithParams):
-    """Parameters of operators that predict with such a model."""
+    """Parameters of operators that predict with a Keras model of layers."""
 
     def __init__(
         self,
@@ -2440,7 +2440,7 @@ class KerasPredictParams(WithParams):
         """Always 0: a program has one environment. (default 0)"""
 
 class KerasPredictStreamParams(WithParams):
-    """Parameters of operators that predict a stream with such a model."""
+    """Parameters of operators that predict a stream with a Keras model of layers."""
 
     def __init__(
         self,

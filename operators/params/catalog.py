@@ -32,17 +32,16 @@ from operators.params.param import Param
 
 USER_FILES = Param(
     "userFiles", "Sequence[str] | str", "Paths of the files that the script needs; the script may be among them.", files, (),
-    aliases=("userFile", "scriptFiles"), returns="list[str]",
+    aliases=("userFile", "scriptFiles"),
 )  # fmt: skip
 MAIN_SCRIPT_FILE = Param(
     "mainScriptFile", "str | Callable[[Any], Any]",
     "Path of the script that defines `main(task_config)`; or a function to call so, which travels as source with the imports, "
-    "functions and plain values that it uses.",
-    main_script, returns="str | FunctionScript",
+    "functions and plain values that it uses.", main_script,
 )  # fmt: skip
 USER_PARAMS = Param(
-    "userParams", "str | dict[str, Any]", "What the script finds in `task_config.user_params`: a JSON object.",
-    json_object, "{}", returns="str",
+    "userParams", "str | dict[str, Any]", "What the script finds in `task_config.user_params`: a JSON object.", json_object,
+    "{}",
 )  # fmt: skip
 OUTPUT_SCHEMA_STR = Param(
     "outputSchemaStr", "str", 'Columns of the rows that the script writes: "name type, name type".', schema_text,
@@ -50,60 +49,50 @@ OUTPUT_SCHEMA_STR = Param(
 )  # fmt: skip
 SELECTED_COLS = Param(
     "selectedCols", "Sequence[str]", "Columns that reach the script; all when it is not set.", names, None,
-    aliases=("selectedColNames",), returns="list[str] | None",
+    aliases=("selectedColNames",),
 )  # fmt: skip
 NUM_WORKERS = Param(
-    "numWorkers", "int", "Number of TensorFlow processes that get rows; from the parallelism when it is not set.",
-    count(1), None, returns="int | None",
+    "numWorkers", "int", "Number of TensorFlow processes that get rows; from the parallelism when it is not set.", count(1),
+    None,
 )  # fmt: skip
-NUM_PSS = Param(
-    "numPSs", "int", "Number of parameter servers; from the parallelism when it is not set.", count(0), None,
-    returns="int | None",
-)  # fmt: skip
+NUM_PSS = Param("numPSs", "int", "Number of parameter servers; from the parallelism when it is not set.", count(0), None)
 CHIEF_COORDINATES = Param(
     "chiefCoordinates", "bool",
-    "For tf.distribute.ParameterServerStrategy: the chief gets no rows, and the group ends when its script does.",
-    flag, False,
+    "For tf.distribute.ParameterServerStrategy: the chief gets no rows, and the group ends when its script does.", flag, False,
 )  # fmt: skip
 EQUAL_STEPS = Param(
     "equalSteps", "str",
     'Give all workers the same number of rows: "pad" adds rows of weight 0 to short shares, "repeat" adds copies of rows, '
-    '"drop" leaves out rows of long shares, "off" leaves shares as they are.',
-    one_of(*EQUAL_STEP_MODES), OFF,
+    '"drop" leaves out rows of long shares, "off" leaves shares as they are.', one_of(*EQUAL_STEP_MODES), OFF,
 )  # fmt: skip
 WEIGHT_COL = Param(
     "weightCol", "str",
     'With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which '
-    "keeps its values and is 0 in added rows.",
-    filled_text, "weight",
+    "keeps its values and is 0 in added rows.", filled_text, "weight",
 )  # fmt: skip
 HOST_NETWORK = Param(
     "hostNetwork", "str",
-    'Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several.',
-    network, None, returns="str | None",
+    'Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several.', network, None,
 )  # fmt: skip
 GROUP_TLS = Param(
     "groupTls", "bool",
     "Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It "
-    "needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes.",
-    flag, False,
+    "needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes.", flag, False,
 )  # fmt: skip
 GPUS_PER_WORKER = Param(
     "gpusPerWorker", "int",
-    "GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one.",
-    count(0), None, returns="int | None",
+    "GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one.", count(0), None,
 )  # fmt: skip
 CHECKPOINT_DIR = Param(
     "checkpointDir", "str",
     "Where a training keeps checkpoints, from which it continues after a restart, and in the next job: a folder that all "
-    "hosts share, or an address of a storage. None when it is not set.",
-    filled_text, None, aliases=("checkpoint_dir",), returns="str | None",
+    "hosts share, or an address of a storage. None when it is not set.", filled_text, None, aliases=("checkpoint_dir",),
 )  # fmt: skip
 STREAM_SCHEMA_STR = Param(
     "outputSchemaStr", "str",
     'Columns of the rows that the script writes: "name type, name type"; an event time is declared as in SQL: '
-    '"..., ts TIMESTAMP(3), WATERMARK FOR ts AS SOURCE_WATERMARK()", with the watermarks of the input.',
-    stream_schema_text, aliases=("schemaStr", "schema", "tableSchema"),
+    '"..., ts TIMESTAMP(3), WATERMARK FOR ts AS SOURCE_WATERMARK()", with the watermarks of the input.', stream_schema_text,
+    aliases=("schemaStr", "schema", "tableSchema"),
 )  # fmt: skip
 CHUNK_WAIT = Param(
     "chunkWait", "float",
@@ -114,8 +103,8 @@ CHUNK_ROWS = Param("chunkRows", "int", "Most rows that travel together.", count(
 REPLAY = Param(
     "replay", "str",
     'Rows that a checkpoint keeps for the script that starts after a failure. "untaken": rows that the script had not '
-    'taken from its dataset. "uncommitted": rows that it had not committed with `task_config.commit()`.',
-    one_of(*REPLAYS), UNTAKEN,
+    'taken from its dataset. "uncommitted": rows that it had not committed with `task_config.commit()`.', one_of(*REPLAYS),
+    UNTAKEN,
 )  # fmt: skip
 MAX_UNCOMMITTED = Param(
     "maxUncommitted", "int",
@@ -125,17 +114,16 @@ MAX_UNCOMMITTED = Param(
 ON_RETURN = Param(
     "onReturn", "str",
     'What becomes of further rows when the script returns before its input ends: "drain" drops them, "fail" fails the job, '
-    '"restart" starts the script again for them.',
-    one_of(*ON_RETURNS), DRAIN,
+    '"restart" starts the script again for them.', one_of(*ON_RETURNS), DRAIN,
 )  # fmt: skip
 MODEL_DIR = Param(
     "modelDir", "str",
     "Folder or address that hosts and this program reach, for the model; else its table carries it, at about 10 MB/s.",
-    filled_text, None, returns="str | None",
+    filled_text, None,
 )  # fmt: skip
 START_TIMEOUT = Param(
-    "startTimeout", "float", "Seconds within which all processes of the group have to be connected.", some_seconds, 300.0
-)
+    "startTimeout", "float", "Seconds within which all processes of the group have to be connected.", some_seconds, 300.0,
+)  # fmt: skip
 STALL_TIMEOUT = Param(
     "stallTimeout", "float",
     "Seconds without progress of any process after which the job fails and tells where the scripts stand; 0 for never.",
@@ -144,91 +132,84 @@ STALL_TIMEOUT = Param(
 LOG_DIR = Param(
     "logDir", "str",
     "Where the record of a run stays, which `akdl-report` makes a page of, and what a script logs for TensorBoard into "
-    "`task_config.log_dir`: a folder, or an address of a storage. None when it is not set.",
-    filled_text, None, returns="str | None",
+    "`task_config.log_dir`: a folder, or an address of a storage. None when it is not set.", filled_text, None,
 )  # fmt: skip
 PROGRESS = Param(
-    "progress", "bool",
-    "Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log.", flag, True,
+    "progress", "bool", "Show what the operator does while its job runs: on a terminal, in a notebook, or as lines of a log.",
+    flag, True,
 )  # fmt: skip
 LOG_FILE_SIZE = Param("logFileSize", "int", "Bytes of a process's log file; then a new one is begun.", count(1), 100 << 20)
-LOG_FILE_COUNT = Param(
-    "logFileCount", "int", "Log files of a process; by default as many as Flink keeps.", count(1), None, returns="int | None"
-)
+LOG_FILE_COUNT = Param("logFileCount", "int", "Log files of a process; by default as many as Flink keeps.", count(1), None)
 PYTHON_ENV = Param(
     "pythonEnv", "str",
-    "A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default.",
-    text, "",
+    "A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default.", text, "",
 )  # fmt: skip
 ENV_VARS = Param(
     "envVars", "Sequence[str]",
     'Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value".',
-    variables, (), returns="list[str]",
+    variables, (),
 )  # fmt: skip
 INTRA_OP_PARALLELISM = Param("intraOpParallelism", "int", "Threads of one TensorFlow operation.", count(1), 4)
 READ_ONCE = Param(
-    "readOnce", "bool", "The script reads its rows once: they wait in Flink, and are not kept on disk.", flag, False
-)
+    "readOnce", "bool", "The script reads its rows once: they wait in Flink, and are not kept on disk.", flag, False,
+)  # fmt: skip
 EXACT_DOUBLES = Param(
-    "exactDoubles", "bool",
-    "Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32.", flag, False,
+    "exactDoubles", "bool", "Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32.", flag,
+    False,
 )  # fmt: skip
 
 MODEL_SCHEMA_STR = replace(OUTPUT_SCHEMA_STR, doc='Columns that show the outputs of the model: "name type, name type".')
 OUTPUT_SIGNATURE_DEFS = Param(
     "outputSignatureDefs", "Sequence[str]",
     "The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is "
-    "not set.", names, None, returns="list[str] | None",
+    "not set.", names, None,
 )  # fmt: skip
 INPUT_SIGNATURE_DEFS = Param(
     "inputSignatureDefs", "Sequence[str]",
-    "The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set.",
-    names, None, returns="list[str] | None",
+    "The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set.", names, None,
 )  # fmt: skip
 FED_COLS = replace(SELECTED_COLS, doc="Columns that feed the model; all when it is not set.")
 INFER_SELECTED_COLS = Param(
-    "inferSelectedCols", "Sequence[str]", "Columns that feed the model when it predicts; all when it is not set.", names,
-    None, returns="list[str] | None",
+    "inferSelectedCols", "Sequence[str]", "Columns that feed the model when it predicts; all when it is not set.", names, None,
 )  # fmt: skip
 SIGNATURE_DEF_KEY = Param("signatureDefKey", "str", "Name of the signature.", filled_text, "serving_default")
 GRAPH_DEF_TAG = Param("graphDefTag", "str", "Tag of the graph.", filled_text, "serve")
 RESERVED_COLS = Param(
     "reservedCols", "Sequence[str]", "Input columns that stay in the result; all when it is not set.", texts, None,
-    aliases=("keepColNames",), returns="list[str] | None",
+    aliases=("keepColNames",),
 )  # fmt: skip
 INFER_BATCH_SIZE = Param("inferBatchSize", "int", "Most rows in one call of the model.", count(1), 256)
 MODEL_INTRA_OP_PARALLELISM = Param(
-    "intraOpParallelism", "int", "Threads of one TensorFlow operation; TensorFlow's choice when it is not set.",
-    count(1), None, returns="int | None",
+    "intraOpParallelism", "int", "Threads of one TensorFlow operation; TensorFlow's choice when it is not set.", count(1), None,
 )  # fmt: skip
 ERROR_COL = Param(
     "errorCol", "str",
     "Name of a STRING column that says why a row could not be predicted, whose outputs are null then; when it is not set, "
-    "such a row fails the job.", filled_text, None, returns="str | None",
+    "such a row fails the job.", filled_text, None,
 )  # fmt: skip
 DEFAULTS = Param(
     "defaults", "str | dict[str, Any]",
     "Columns that feed the model, and the value that stands for null in each; in other columns a null is an error of its row.",
-    json_object, "{}", returns="str",
+    json_object, "{}",
 )  # fmt: skip
 CELLS_HOLD_BATCHES = Param(
     "cellsHoldBatches", "bool",
-    "A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it.",
-    flag, False,
+    "A cell is a whole tensor with the batch dimension, such as [1, 28, 28, 1], as Alink's SavedModel operators take it.", flag,
+    False,
 )  # fmt: skip
 MODEL_PATH = Param("modelPath", "str", "Folder of a SavedModel, or a zip or tar file of one, at any address.", filled_text)
 MODEL_STREAM_FILE_PATH = Param(
     "modelStreamFilePath", "str",
     "Folder in which newer models appear, as SavedModel folders or zip or tar files of them; the newest takes over. Every host "
-    "has to have it.", filled_text, None, returns="str | None",
+    "has to have it.", filled_text, None,
 )  # fmt: skip
 MODEL_STREAM_SCAN_INTERVAL = Param(
-    "modelStreamScanInterval", "float", "Seconds from one look into modelStreamFilePath to the next.", some_seconds, 10.0
-)
+    "modelStreamScanInterval", "float", "Seconds from one look into modelStreamFilePath to the next.", some_seconds, 10.0,
+)  # fmt: skip
 MODEL_STREAM_START_TIME = Param(
     "modelStreamStartTime", "str",
     'Models in modelStreamFilePath that are older do not count: "2024-05-31 18:00:00", local time; now when it is not set.',
-    time_text, None, returns="str | None",
+    time_text, None,
 )  # fmt: skip
 PREDICT_STALL_TIMEOUT = Param(
     "stallTimeout", "float",
@@ -240,9 +221,8 @@ PREDICT_WAIT = replace(CHUNK_WAIT, doc=CHUNK_WAIT.doc.replace("the script", "the
 
 ML_ENVIRONMENT_ID = Param("MLEnvironmentId", "int", "Always 0: a program has one environment.", default_environment, 0)
 MODEL_FILE_PATH = Param(
-    "modelFilePath", "str",
-    "Address of a model: an .ak file with a model table, or a SavedModel as folder, zip or tar file.", filled_text, None,
-    returns="str | None",
+    "modelFilePath", "str", "Address of a model: an .ak file with a model table, or a SavedModel as folder, zip or tar file.",
+    filled_text, None,
 )  # fmt: skip
 MODEL_SINK_PATH = replace(MODEL_FILE_PATH, doc="Path of an .ak file into which the next job writes the trained model.")
 OVERWRITE_SINK = Param("overwriteSink", "bool", "Replace a file that exists; otherwise it is an error.", flag, False)
@@ -252,16 +232,15 @@ LABEL_COL = Param("labelCol", "str", "Column with what the model learns.", fille
 LAYERS = Param(
     "layers", "Sequence[str]",
     "Layers as text, such as [\"Dense(64, activation='relu')\"]: names of tf.keras.layers with literals. "
-    "The output layer is added.",
-    texts, returns="list[str]",
+    "The output layer is added.", texts,
 )  # fmt: skip
 OPTIMIZER = Param(
-    "optimizer", "str", 'Optimizer as text, such as "Adam(0.01)": a name of tf.keras.optimizers with literals.',
-    filled_text, "Adam()",
+    "optimizer", "str", 'Optimizer as text, such as "Adam(0.01)": a name of tf.keras.optimizers with literals.', filled_text,
+    "Adam()",
 )  # fmt: skip
 LEARNING_RATE = Param(
     "learningRate", "float", "Learning rate of an optimizer whose text has none; the optimizer's own when it is not set.",
-    positive, None, returns="float | None",
+    positive, None,
 )  # fmt: skip
 NUM_EPOCHS = Param("numEpochs", "int", "Passes over the rows.", count(1), 10)
 BATCH_SIZE = Param("batchSize", "int", "Rows in a step of all workers together.", count(1), 128)
@@ -270,33 +249,32 @@ VALIDATION_SPLIT = Param(
     fraction, 0.0,
 )  # fmt: skip
 SAVE_BEST_ONLY = Param(
-    "saveBestOnly", "bool", "The model is that of the best epoch by bestMetric, not of the last; needs validationSplit.",
-    flag, False,
+    "saveBestOnly", "bool", "The model is that of the best epoch by bestMetric, not of the last; needs validationSplit.", flag,
+    False,
 )  # fmt: skip
 BEST_METRIC = Param("bestMetric", "str", 'Metric of the validation rows for saveBestOnly, such as "auc".', filled_text, "loss")
 SAVE_CHECKPOINTS_EPOCHS = Param(
-    "saveCheckpointsEpochs", "float", "Epochs from one checkpoint to the next, rounded, at least 1.", positive, 1.0
-)
+    "saveCheckpointsEpochs", "float", "Epochs from one checkpoint to the next, rounded, at least 1.", positive, 1.0,
+)  # fmt: skip
 SAVE_CHECKPOINTS_SECS = Param(
-    "saveCheckpointsSecs", "float", "Seconds from one checkpoint to the next instead of epochs; with one worker.",
-    some_seconds, None, returns="float | None",
+    "saveCheckpointsSecs", "float", "Seconds from one checkpoint to the next instead of epochs; with one worker.", some_seconds,
+    None,
 )  # fmt: skip
 CHECKPOINT_FILE_PATH = Param(
     "checkpointFilePath", "str",
-    "Folder that keeps the latest checkpoint, at a path that all hosts have; nothing is kept when it is not set.",
-    filled_text, None, returns="str | None",
+    "Folder that keeps the latest checkpoint, at a path that all hosts have; nothing is kept when it is not set.", filled_text,
+    None,
 )  # fmt: skip
 REMOVE_CHECKPOINT = Param(
     "removeCheckpointBeforeTraining", "bool", "Begin anew; else training goes on from the checkpoint in checkpointFilePath.",
     flag, True,
 )  # fmt: skip
-SEED = Param("seed", "int", "Seed of weights and shuffling.", count(0), None, returns="int | None")
+SEED = Param("seed", "int", "Seed of weights and shuffling.", count(0), None)
 NO_PSS = Param("numPSs", "int", "Number of parameter servers: 0, since workers train in step.", only_zero, 0)
 PREDICTION_COL = Param("predictionCol", "str", "Column of the result with the label or the number.", filled_text)
 PREDICTION_DETAIL_COL = Param(
     "predictionDetailCol", "str",
     "Column of the result with the probability of each label as a JSON object; none when it is not set.", filled_text, None,
-    returns="str | None",
 )  # fmt: skip
 
 TRAIN = (

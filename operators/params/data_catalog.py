@@ -26,27 +26,24 @@ NUM_ROWS = Param("numRows", "int", "Number of rows.", count(0))
 NUM_COLS = Param("numCols", "int", "Number of random columns.", count(1))
 OUTPUT_COLS = Param(
     "outputCols", "Sequence[str]", "Names of the random columns; col0, col1 and so on when it is not set.", names, None,
-    returns="list[str] | None",
 )  # fmt: skip
 OUTPUT_COL_CONFS = Param(
     "outputColConfs", "str",
-    'Distributions of columns: "name:uniform(0,1);name:gauss(0,1,nullper=0.1)"; also uniform_open, weight_set, poisson.',
-    text, None, returns="str | None",
+    'Distributions of columns: "name:uniform(0,1);name:gauss(0,1,nullper=0.1)"; also uniform_open, weight_set, poisson.', text,
+    None,
 )  # fmt: skip
 ID_COL = Param(
     "idCol", "str", "Name of a BIGINT column that counts the rows from 0; none when it is not set.", filled_text, None,
-    returns="str | None",
 )  # fmt: skip
 MAX_ROWS = Param("maxRows", "int", "Number of rows after which the stream ends.", count(0))
 STREAM_ID_COL = Param("idCol", "str", "Name of a BIGINT column that counts the rows from 1.", filled_text, "num")
 TIME_PER_SAMPLE = Param(
-    "timePerSample", "float", "Seconds from one row to the next; as fast as they are taken when it is not set.",
-    some_seconds, None, returns="float | None",
+    "timePerSample", "float", "Seconds from one row to the next; as fast as they are taken when it is not set.", some_seconds,
+    None,
 )  # fmt: skip
 TIME_ZONES = Param(
     "timeZones", "Sequence[float]",
-    "Least and most seconds from one row to the next; rows come in the middle of them, one like the other.",
-    interval, None, returns="list[float] | None",
+    "Least and most seconds from one row to the next; rows come in the middle of them, one like the other.", interval, None,
 )  # fmt: skip
 FILE_PATH = Param("filePath", "str", "Path of a file or folder, or any address that Flink reads.", filled_text)
 CSV_PATH = replace(
@@ -64,14 +61,14 @@ ROW_DELIMITER = Param("rowDelimiter", "str", "What stands between rows.", any_te
 SKIP_BLANK_LINE = Param("skipBlankLine", "bool", "Leave out lines that are empty or hold only spaces.", flag, True)
 NULL_LITERAL = Param(
     "nullLiteral", "Sequence[str] | str",
-    "Text of cells that are null, as empty ones are: a string or several, or USUAL_NULLS, the list of pandas.",
-    text_or_texts, (), returns="list[str]",
+    "Text of cells that are null, as empty ones are: a string or several, or USUAL_NULLS, the list of pandas.", text_or_texts,
+    (),
 )  # fmt: skip
 LENIENT = Param("lenient", "bool", "Take what cannot be read as null, instead of failing.", flag, False)
 AK_TIME_ZONE = Param(
     "timeZone", "str",
     'Time zone of DATE, TIME and TIMESTAMP in the file, such as "Asia/Shanghai"; that of the session when it is not set.',
-    time_zone, None, returns="str | None",
+    time_zone, None,
 )  # fmt: skip
 SINK_PATH = Param("filePath", "str", "Path of a file on the host of this program.", filled_text)
 NUM_FILES = Param("numFiles", "int", "Number of files: always 1.", one_file, 1)

@@ -13,6 +13,14 @@ from operators.alink.missing_names import instead_of
 from operators.params.rendering import Description, Rendered, value_text
 
 OF_TABLES = "schemaStr"  # no parameter has a getter of this name: getSchemaStr gives the columns of all tables in one form
+_KEPT = {
+    "Sequence[str]": "list[str]",
+    "Sequence[str] | str": "list[str]",
+    "Sequence[float]": "list[float]",
+    "str | Callable[[Any], Any]": "str | FunctionScript",
+    "str | dict[str, Any]": "str",
+}
+"""Annotation of what a setter takes to that of the value that is kept, where they differ."""
 REQUIRED = object()  # default of a parameter that the user has to set; None is a value
 
 
@@ -24,7 +32,6 @@ class Param:
         name: As Alink writes it: camelCase with a small first letter.
         convert: Returns the value to keep; raises ValueError with what was expected.
         default: Value when it is not set; REQUIRED when it has to be.
-        returns: Type of the value that getters return, when it is another one.
     """
 
     name: str
@@ -33,7 +40,6 @@ class Param:
     convert: Callable[[Any], Any]
     default: Any = REQUIRED
     aliases: tuple[str, ...] = ()
-    returns: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -43,7 +49,8 @@ class Param:
     @property
     def returned(self) -> str:
         """Type of the value that getters return."""
-        return self.returns or self.annotation
+        kept = _KEPT.get(self.annotation, self.annotation)
+        return f"{kept} | None" if self.default is None else kept
 
     @property
     def summary(self) -> str:
