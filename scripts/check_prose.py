@@ -71,7 +71,7 @@ CONSTRUCTIONS = {
     r"put(?:s|ting)? off": "defer or delay",
     r"as (?:it was|they were)": "unchanged",
     r"(?<!there )(?:is|are|was|were) no(?! (?:longer|more|less|fewer|better|worse)\b)": "is not, or has no",
-    r"(?<![\"'`|=(]\s)(?<![\"'`|=(])(?-i:none)(?! of\b)": "the thing's name",
+    r"(?<![\"'`|=(]\s)(?<![\"'`|=(])(?<!there is )(?<!there are )(?<!got )(?<!for )(?-i:none)(?! of\b)": "the thing's name",
     r"nobody": "the thing's name",
     r"those (?:of|from|in|on|with)": "the thing's name",
     rf"{_MACHINE} (?:\w+ly )?(?:tells?|hears?|heard|knows?|knew|announces?|wants?)": "reports, receives, stores or has",

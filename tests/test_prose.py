@@ -46,6 +46,7 @@ def test_constructions_are_found(text: str) -> None:
         "None of them is None, and none of the cells is null.",
         "| none | 4 s |",
         "Set it to 'none'.",
+        "Expected a dataset, got none. Return the file; 0 for none, None if there is\n  none.",
         "The user knows which columns those are.",
         "Besides, the two are told apart by their folders.",
         "Akin to a join.",
