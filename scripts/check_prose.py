@@ -21,24 +21,34 @@ from proselint.tools import LintFile
 
 # Files and folders without the constructions below. All other files are still to be rewritten; add yours, in order.
 CLEAN = [
+    "CONTRIBUTING.md",
     "README.md",
+    "benchmarks/README.md",
     "docs/alink_scripts.md",
+    "docs/clusters.md",
     "docs/coming_from_alink.md",
+    "docs/design",
     "docs/environments.md",
     "docs/errors.md",
     "docs/estimator.md",
     "docs/first_steps.md",
     "docs/index.md",
     "docs/keras.md",
+    "docs/kubernetes",
     "docs/models.md",
     "docs/own_data.md",
+    "docs/parity.md",
+    "docs/performance.md",
     "docs/progress.md",
+    "docs/reliability.md",
+    "docs/scale.md",
     "docs/scripts.md",
     "docs/streams.md",
     "docs/training.md",
     "docs/zh/coming_from_alink.md",
     "docs/zh/first_steps.md",
     "examples",
+    "scripts/build_faults.py",
 ]
 ROOT = pathlib.Path(__file__).parents[1]
 DOCUMENTS = ["*.md", ".github/**/*.md", "changes/*.md", "docs/**/*.md", "benchmarks/*.md", "examples/**/*.md"]
