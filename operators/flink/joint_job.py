@@ -1,4 +1,4 @@
-"""One job for several tables: the rows of some come to this program, those of others go into tables of Flink.
+"""One job for several tables: some are collected by this program, others are written into tables of Flink.
 
 `Table.execute` runs a job for one table, and a statement set runs one for sinks alone. Here all end in one graph, so that what
 they have in common, such as a script, runs once. This works as `Table.execute` does, with the same executor. What it knows
@@ -25,16 +25,16 @@ _CANCEL_S = 10  # the processes of the job are stopped afterwards in any case
 
 
 class Receiver(Protocol):
-    """Takes the rows of a table while the job runs."""
+    """Consumer of the rows of a table while the job runs."""
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Take rows, in their order."""
 
     def finish(self) -> None:
-        """Hear that the job has ended well and that these were all rows."""
+        """Finish after the last row of a successful job."""
 
     def abandon(self) -> None:
-        """Hear that the job has failed."""
+        """Clean up after a failed job."""
 
 
 def run_jointly(
@@ -64,7 +64,7 @@ def run_jointly(
 
 
 def collect(table: Table, name: str | None = None) -> tuple[list[pa.RecordBatch], list[bytes | None]]:
-    """Run the job of one table, and return its rows and their kinds.
+    """Run the job of one table; return its rows and their kinds.
 
     Returns:
         Batches, and for each the kind of each row as Flink numbers them: 0 for a new row, 1 and 3 for one that is taken back,
@@ -90,7 +90,7 @@ def _job(
     inserted: Sequence[tuple[Table, str]],
     name: str | None,
 ) -> Iterator[Any]:
-    """Surround the run of a job, which is cancelled when the block does not end well.
+    """Run a job around a block, and cancel it when the block fails.
 
     Args:
         collected: Adds the stream that is collected to the environment, and returns the iterator of its elements.
@@ -118,7 +118,7 @@ def _job(
 def _started(
     table_env: StreamTableEnvironment, collected: Callable[[], Any], inserted: Sequence[tuple[Table, str]], name: str
 ) -> tuple[Any, Any]:
-    """Start the job; return its client, and the iterator of the chunks that are received."""
+    """Start the job; return its client and the iterator of received chunks."""
     from pyflink.java_gateway import get_gateway
     from pyflink.util.java_utils import get_field_value
 
@@ -146,7 +146,7 @@ def _started(
 
 
 def _numbered_chunks(table_env: StreamTableEnvironment, tables: Sequence[Table]) -> Any:
-    """Return the iterator of the chunks of all tables; it is filled by the next job."""
+    """Iterator of the chunks of all tables, filled by the next job."""
     from pyflink.java_gateway import get_gateway
 
     from bridge.flink.arrow_operators import Dealing, Gathering, rows_for_members

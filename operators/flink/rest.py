@@ -1,4 +1,4 @@
-"""The REST endpoint of a Flink cluster, also of a secured one. All questions to clusters go through here.
+"""REST endpoint of a Flink cluster, secured or not. All requests to clusters are made here.
 
 - **TLS**: an address with `https://`. Certificates are checked with the file that `REQUESTS_CA_BUNDLE` names, else with the
   usual ones (package certifi).
@@ -33,7 +33,7 @@ _PART_BYTES = 1 << 16
 
 
 class RestError(OSError):
-    """The endpoint did not answer, or not as Flink does; the message says why."""
+    """The endpoint did not answer, or not as Flink does."""
 
 
 class Rest:
@@ -56,18 +56,18 @@ class Rest:
         self._timeout_s = timeout_s
 
     def __repr__(self) -> str:
-        """Return it without the login."""
+        """Representation without the login."""
         return f"Rest({self.address!r})"
 
     def get(self, path: str) -> Any:
-        """Return the JSON that the endpoint has at a path."""
+        """JSON at a path of the endpoint."""
         try:
             return json.loads(self._ask(path))
         except RecursionError:
-            raise ValueError(f"{self.address}{path}: an answer of JSON that is too deep") from None
+            raise ValueError(f"{self.address}{path}: the JSON of the answer is nested too deeply") from None
 
     def text(self, path: str) -> str:
-        """Return the text that the endpoint has at a path."""
+        """Text at a path of the endpoint."""
         return self._ask(path).decode("utf-8", "replace")
 
     def _ask(self, path: str) -> bytes:
@@ -88,15 +88,15 @@ class Rest:
             except requests.exceptions.SSLError as error:
                 raise RestError(f"{self.address}: {_of_tls(error)}") from None
             except requests.exceptions.ProxyError:
-                raise RestError(f"{self.address}: the proxy of the environment does not let it through; see no_proxy") from None
+                raise RestError(f"{self.address}: the proxy in the environment rejects the request; set no_proxy") from None
             except requests.exceptions.Timeout:
                 raise RestError(f"{self.address}: no answer within {self._timeout_s:g} s") from None
             except requests.exceptions.RequestException as error:
                 raise RestError(f"{self.address}: {_cause(error)}") from None
         if answer.status_code in (401, 403):
             raise RestError(
-                f"{self.address}: it wants other credentials (HTTP {answer.status_code}); give a header in {HEADERS}, such as "
-                "'Authorization:Bearer TOKEN', or a login in the address"
+                f"{self.address}: credentials are missing or wrong (HTTP {answer.status_code}); set a header in {HEADERS}, "
+                "such as 'Authorization:Bearer TOKEN', or a login in the address"
             )
         if answer.status_code != 200:
             raise RestError(f"{self.address}{path}: HTTP {answer.status_code}, {answer.reason}")
@@ -112,12 +112,12 @@ class Rest:
             except LimitError as error:
                 raise RestError(f"{self.address}: its answer is too long: {error}") from None
             if time.monotonic() - began > _WHOLE_S:
-                raise RestError(f"{self.address}: its answer has not ended within {_WHOLE_S:g} s")
+                raise RestError(f"{self.address}: the answer did not end within {_WHOLE_S:g} s")
         return b"".join(parts)
 
 
 def headers_of(text: str) -> dict[str, str]:
-    """Return the headers in the text of `FLINK_REST_CLIENT_HEADERS`, a line `Name:value` for each.
+    """Headers in `FLINK_REST_CLIENT_HEADERS`, one line `Name:value` for each.
 
     Raises:
         ConfigurationError: A line is no header. The message says which line, and does not show it.
@@ -134,7 +134,7 @@ def headers_of(text: str) -> dict[str, str]:
 
 
 def _taken_apart(address: str) -> tuple[str, str, tuple[str, str] | None]:
-    """Return an address without its login, its URL without it, and the login."""
+    """Split an address into the address without its login, the URL without it, and the login."""
     with_scheme = address if "://" in address else f"http://{address}"
     try:
         parts = urlsplit(with_scheme)
@@ -155,12 +155,12 @@ def _is_here(url: str) -> bool:
 
 def _of_tls(error: Exception) -> str:
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
-        return "its certificate is not trusted; name a file with the certificate of who signed it in REQUESTS_CA_BUNDLE"
+        return "its certificate is not trusted; set REQUESTS_CA_BUNDLE to a file with the certificate of its issuer"
     return f"TLS failed ({_cause(error)}); does it speak https?"
 
 
 def _cause(error: BaseException) -> str:
-    """Return the innermost cause, which holds no address."""
+    """Innermost cause, which holds no address."""
     inner: BaseException = error
     while True:
         reason = getattr(inner, "reason", None) or next((each for each in inner.args if isinstance(each, BaseException)), None)

@@ -1,4 +1,4 @@
-"""Whether a Flink cluster has the slots that a job needs, asked before the job starts.
+"""Slots of a Flink cluster, checked before a job starts.
 
 All processes of a group run at once, so each needs a slot of its own. Where there are too few, Flink waits for minutes and
 then fails with a NoResourceAvailableException that says nothing about workers. Nothing is checked where slots come on
@@ -25,7 +25,7 @@ _ENDED = {"FINISHED", "CANCELED", "FAILED", "SUSPENDED"}
 
 
 class FlinkConfiguration(Protocol):
-    """What is asked of a configuration: `table_env.get_config()` has it, and so has a dict."""
+    """The one method of a configuration in use: `table_env.get_config()` and dict have it."""
 
     def get(self, key: str, default: str, /) -> str:
         """Return the value of a key."""
@@ -46,13 +46,11 @@ class Need:
 
     @staticmethod
     def of_group(operator: str, num_workers: int, num_ps: int) -> Need:
-        """Return what the processes of one operator need."""
         why = _count(num_workers, "worker") + (f" and {_count(num_ps, 'parameter server')}" if num_ps else "")
         return Need(num_workers + num_ps, operator, why, "lower numWorkers or numPSs" if num_ps else "lower numWorkers")
 
     @staticmethod
     def of_parallelism(parallelism: int) -> Need:
-        """Return what operators without processes need."""
         return Need(parallelism, "the job", f"its parallelism is {parallelism}", "lower the parallelism")
 
 
@@ -85,7 +83,7 @@ def check_slots(config: FlinkConfiguration, needs: Sequence[Need], wait_s: float
 
 
 def rest_of(config: FlinkConfiguration) -> Rest | None:
-    """Return the REST endpoint of the cluster that jobs run on; None where there is no cluster.
+    """REST endpoint of the cluster that jobs run on; None without a cluster.
 
     With high availability it is that of the JobManager which was named, as all of them answer for the one that leads.
     """
@@ -139,20 +137,20 @@ def _check_cluster(rest: Rest, need: Need, wait_s: float, only_total: bool) -> N
 
 
 def _grows(rest: Rest) -> bool:
-    """Whether the cluster starts TaskManagers when a job needs them."""
+    """True where the cluster starts TaskManagers on demand."""
     keys = [str(entry["key"]) for entry in rest.get("/jobmanager/config")]
     return any(key == "kubernetes.cluster-id" or key.startswith("yarn.") for key in keys)
 
 
 def _holders(rest: Rest) -> str:
-    """Say which jobs hold slots: a subject and its verb."""
+    """Clause that names the jobs that hold slots."""
     jobs = [job for job in rest.get("/jobs/overview")["jobs"] if job["state"] not in _ENDED]
     names = " and ".join(f"'{_short(job['name'])}' ({job['jid']}, {job['state']})" for job in jobs)
     return f"{names or 'a job that is just starting or ending'} {'have' if len(jobs) > 1 else 'has'}"
 
 
 def _short(name: str) -> str:
-    """Shorten the name of a job, which may be the whole text of a query."""
+    """Name of a job, cut: it may be the text of a query."""
     line = " ".join(name.split())
     return line if len(line) <= _NAME_LENGTH else line[:_NAME_LENGTH] + "..."
 

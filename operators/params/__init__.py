@@ -1,1 +1,1 @@
-"""The parameters of all operators: one catalog, and the setters and getters made of it."""
+"""Parameters of all operators: one catalog, and the setters and getters made from it."""

@@ -1,4 +1,4 @@
-"""Every parameter, declared once. Names, defaults and aliases are Alink's where Alink has the parameter."""
+"""Catalog of parameters. Names, defaults and aliases are Alink's where Alink has the parameter."""
 
 from __future__ import annotations
 

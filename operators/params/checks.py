@@ -1,4 +1,4 @@
-"""What parameters take: a check returns a value in its own type, or raises a ValueError with what is expected."""
+"""Checks of parameter values: each returns the value in its own type, or raises ValueError with the expectation."""
 
 from __future__ import annotations
 
@@ -21,28 +21,24 @@ _OWN_VARIABLES = {"PATH", "PYTHONPATH", "TF_CONFIG", "TMPDIR"}
 
 
 def text(value: Any) -> str:
-    """Take a string."""
     if not isinstance(value, str):
         raise ValueError("a string")
     return value
 
 
 def any_text(value: Any) -> str:
-    """Take a string with any character in it."""
     if not text(value):
         raise ValueError("a string that is not empty")
     return str(value)
 
 
 def filled_text(value: Any) -> str:
-    """Take a string that does not consist of blanks alone."""
     if not text(value).strip():
         raise ValueError("a string that is not empty")
     return str(value)
 
 
 def main_script(value: Any) -> str | FunctionScript:
-    """Take the path of a script, or a function."""
     if isinstance(value, FunctionScript):
         return value
     if callable(value):
@@ -53,14 +49,12 @@ def main_script(value: Any) -> str | FunctionScript:
 
 
 def texts(value: Any) -> list[str]:
-    """Take a list of strings."""
     if isinstance(value, str) or not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
         raise ValueError("a list of strings")
     return list(value)
 
 
 def text_or_texts(value: Any) -> list[str]:
-    """Take a string, or several."""
     return [value] if isinstance(value, str) else texts(value)
 
 
@@ -89,7 +83,7 @@ def files(value: Any) -> list[str]:
 
 
 def variables(value: Any) -> list[str]:
-    """Take names of variables of the environment, or settings of them."""
+    """Take environment variables, as "NAME" or "NAME=value"."""
     expected = 'a list of names of variables, or of "NAME=value"'
     try:
         names = [each.partition("=")[0] for each in texts(value)]
@@ -106,17 +100,15 @@ def variables(value: Any) -> list[str]:
 
 
 def flag(value: Any) -> bool:
-    """Take True or False."""
     if not isinstance(value, bool):
         raise ValueError("True or False")
     return value
 
 
 def count(smallest: int) -> Callable[[Any], int]:
-    """Return a check that takes whole numbers from the smallest on."""
 
     def convert(value: Any) -> int:
-        # numpy's integers are Integral too; so is bool, which is no number of anything
+        # numpy's integers are Integral too; so is bool, which counts nothing
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < smallest:
             raise ValueError(f"a whole number of at least {smallest}")
         return int(value)
@@ -129,48 +121,42 @@ def _is_number(value: Any) -> bool:
 
 
 def positive(value: Any) -> float:
-    """Take a number greater than 0."""
     if not _is_number(value) or not 0 < value <= _LARGEST:
         raise ValueError("a number greater than 0")
     return float(value)
 
 
 def fraction(value: Any) -> float:
-    """Take a number from 0 to less than 1."""
     if not _is_number(value) or not 0 <= value < 1:
         raise ValueError("a number from 0 to less than 1")
     return float(value)
 
 
 def only_zero(value: Any) -> int:
-    """Take 0."""
     if value is not None and (isinstance(value, bool) or value != 0):
         raise ValueError("0")
     return 0
 
 
 def seconds(value: Any) -> float:
-    """Take a number of seconds, 0 or more."""
     if not _is_number(value) or not 0 <= value <= _LARGEST:
         raise ValueError("a number of seconds, 0 or more")
     return float(value)
 
 
 def some_seconds(value: Any) -> float:
-    """Take a number of seconds greater than 0."""
     if seconds(value) == 0:
         raise ValueError("a number of seconds greater than 0")
     return float(value)
 
 
 def read_time(text: str) -> datetime.datetime:
-    """Return a date and time as Alink and Flink write them, with any number of digits after the seconds."""
+    """Parse a date and time as Alink and Flink write them, with any number of digits after the seconds."""
     # Before Python 3.11 there had to be three or six.
     return datetime.datetime.fromisoformat(re.sub(r"\.[0-9]{1,6}", lambda found: found.group().ljust(7, "0"), text, count=1))
 
 
 def time_text(value: Any) -> str:
-    """Take a date and time as a string."""
     try:
         read_time(text(value))
     except ValueError:
@@ -179,13 +165,11 @@ def time_text(value: Any) -> str:
 
 
 def time_zone(value: Any) -> str:
-    """Take the name of a time zone."""
     zone_of(text(value))
     return str(value)
 
 
 def network(value: Any) -> str:
-    """Take an IPv4 network."""
     expected = 'an IPv4 network such as "10.1.0.0/16"'
     try:
         return str(ipaddress.IPv4Network(text(value), strict=False))
@@ -194,7 +178,6 @@ def network(value: Any) -> str:
 
 
 def one_of(*known: str) -> Callable[[Any], str]:
-    """Return a check that takes the known strings."""
 
     def convert(value: Any) -> str:
         if value not in known:
@@ -205,14 +188,12 @@ def one_of(*known: str) -> Callable[[Any], str]:
 
 
 def character(value: Any) -> str:
-    """Take a single character."""
     if len(text(value)) != 1:
         raise ValueError("one character")
     return str(value)
 
 
 def json_object(value: Any) -> str:
-    """Take a JSON object as text, or a dict."""
     expected = "a JSON object as text, or a dict that JSON can hold"
     try:
         if isinstance(value, dict):
@@ -225,27 +206,23 @@ def json_object(value: Any) -> str:
 
 
 def schema_text(value: Any) -> str:
-    """Take a schema: "name type, name type"."""
     Schema.parse(text(value))
     return str(value)
 
 
 def default_environment(value: Any) -> int:
-    """Take the number of the one environment: 0."""
     if isinstance(value, bool) or value != 0:
         raise ValueError("0, the one environment of a program: choose it with useLocalEnv or useRemoteEnv")
     return 0
 
 
 def one_file(value: Any) -> int:
-    """Take the only number of files: 1."""
     if isinstance(value, bool) or value != 1:
         raise ValueError("1: this program writes one file; a TableSinkBatchOp writes in parallel, into a table of Flink")
     return 1
 
 
 def interval(value: Any) -> list[float]:
-    """Take two numbers of seconds, the smaller one first."""
     expected = "two numbers of seconds, the smaller one first"
     if not isinstance(value, (list, tuple)) or len(value) != 2:
         raise ValueError(expected)

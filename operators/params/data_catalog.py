@@ -1,4 +1,4 @@
-"""Every parameter of sources and sinks, declared once, see `operators.params.catalog`."""
+"""Catalog of the parameters of sources and sinks, see `operators.params.catalog`."""
 
 from __future__ import annotations
 

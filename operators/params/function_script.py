@@ -1,4 +1,4 @@
-"""A function of this program, such as one of a notebook's cells, as a script. It travels as source text."""
+"""A function of this program, such as one in a notebook cell, as a script. It travels as source text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REMEDY = "import or make it inside the function, or pass it in userParams"
 
 @dataclass(frozen=True, repr=False)
 class FunctionScript:
-    """A script made of a function.
+    """Script made from a function.
 
     Args:
         text: The script: imports, values and functions that the function needs, and the function, as `main`.
@@ -38,12 +38,11 @@ class FunctionScript:
 
     @property
     def file_name(self) -> str:
-        """Name of the script's file."""
         return f"{self.name}_function.py"
 
 
 def script_of(function: Any) -> FunctionScript:
-    """Return a function as a script.
+    """Turn a function into a script.
 
     What it needs of the program travels with it, as it is now: modules and their contents as imports, functions and classes
     of the function's own module as source, and plain values: numbers, strings, None, and lists, tuples, sets and dicts of them.
@@ -77,7 +76,7 @@ def script_of(function: Any) -> FunctionScript:
 
 
 class _Parts:
-    """What stands in a script, gathered from the names that its functions use."""
+    """Parts of a script, gathered from the names that its functions use."""
 
     def __init__(self, function: str, start: FunctionType) -> None:
         self._function = function
@@ -145,7 +144,7 @@ class _Parts:
 
 
 def _import_statements(module: dict[str, Any]) -> dict[str, str]:
-    """Return the statements that import names into a module or a notebook; modules themselves may have private names."""
+    """Import statements of a module or a notebook, by the name that they bind."""
     cells = module.get("In")  # of IPython
     texts = [cell for cell in cells if isinstance(cell, str)] if isinstance(cells, list) else [_text_of(module)]
     statements = {}
@@ -178,7 +177,7 @@ def _outside_definitions(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _outer_names(source: str) -> list[str]:
-    """Return the names that a definition takes from outside, in a fixed order; those of annotations are not evaluated."""
+    """Global names in a definition, sorted; annotations are not evaluated."""
     top = symtable.symtable(f"from __future__ import annotations\n{source}", "script", "exec")
     names = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_referenced() and not symbol.is_assigned()}
     for table in _tables(top):
@@ -201,7 +200,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _literal(value: Any) -> str:
-    """Return a plain value as source; infinity and NaN have no literal."""
+    """Plain value as source; infinity and NaN have no literal."""
     if type(value) is float and not math.isfinite(value):
         return f"float({str(value)!r})"
     if type(value) in (list, tuple, set, frozenset):

@@ -1,4 +1,4 @@
-"""Parameters of operators: declared once, with `setX` and `getX` made from the declaration."""
+"""Parameters of operators: declared once; `setX` and `getX` are made from the declaration."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ class Param:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The name and its aliases."""
         return (self.name, *self.aliases)
 
     @property
@@ -54,12 +53,12 @@ class Param:
 
     @property
     def summary(self) -> str:
-        """What it is and what stands for it when it is not set, for docstrings."""
+        """Description with the default, for docstrings."""
         return f"{self.doc} ({'required' if self.default is REQUIRED else f'default {self.default!r}'})"
 
 
 class WithParams(Rendered):
-    """Base of classes that have parameters; see `with_params`. None stands for a parameter that is not set."""
+    """Base of classes with parameters, see `with_params`. None stands for a parameter that is not set."""
 
     params: ClassVar[tuple[Param, ...]] = ()
 
@@ -105,14 +104,14 @@ class WithParams(Rendered):
         return param.default
 
     def _values_of_all(self) -> dict[str, Any]:
-        """Return every parameter with its value; all that are missing are named at once."""
+        """Values of all parameters; one error names all that are missing."""
         missing = [p.name for p in self.params if p.default is REQUIRED and p.name not in self._values]
         if missing:
             raise ConfigurationError(f"{type(self).__name__}: set {', '.join(map(repr, missing))} before it is linked or run")
         return {param.name: self._get(param) for param in self.params}
 
     def _given(self) -> dict[str, Any]:
-        """Return the parameters that were set."""
+        """Parameters that were set."""
         return dict(self._values)
 
     def _check_known(self, parameter: str, names: Sequence[str] | None, existing: Sequence[str]) -> None:
@@ -142,7 +141,7 @@ def with_params(name: str, doc: str, params: Sequence[Param]) -> Any:
 
 
 def _signature(params: Sequence[Param]) -> Signature:
-    """Return what constructors take, for completion and help; aliases are taken too and left out here."""
+    """Signature of constructors, for completion and help. Aliases are accepted and not listed."""
     return Signature(
         [
             Parameter(

@@ -1,4 +1,4 @@
-"""How operators, stages and environments show themselves at a prompt and in a notebook. Pure: showing starts nothing."""
+"""Representation of operators, stages and environments at a prompt and in a notebook. Pure: it starts nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COLUMNS = 12  # columns in a line of text
 
 @dataclass(frozen=True)
 class Description:
-    """What to show of an object.
+    """Content of a representation.
 
     Args:
         settings: Parameter to value, as `value_text` writes it; only parameters that were set.
@@ -32,7 +32,7 @@ class Description:
 
 
 class Rendered(WithHints):
-    """Base of classes that show themselves by a description. Showing starts no job, no Java and no process."""
+    """Base of classes whose representation starts no job, no Java and no process."""
 
     def _description(self) -> Description:
         return Description(type(self).__name__)
@@ -45,7 +45,7 @@ class Rendered(WithHints):
 
 
 def as_text(described: Description) -> str:
-    """Return a description in a line, such as "Op(numWorkers=2): id BIGINT, name STRING"."""
+    """One line, such as "Op(numWorkers=2): id BIGINT, name STRING"."""
     line = described.title
     if described.settings:
         line += f"({', '.join(f'{name}={value}' for name, value in described.settings.items())})"
@@ -60,7 +60,7 @@ def as_text(described: Description) -> str:
 
 
 def as_html(described: Description) -> str:
-    """Return a description as tables for a notebook, in the notebook's own colours."""
+    """Tables for a notebook, in the notebook's own colors."""
     parts = [f"<strong>{escape(described.title)}</strong>"]
     if described.note:
         parts.append(f" <em>{escape(described.note)}</em>")
@@ -70,7 +70,7 @@ def as_html(described: Description) -> str:
 
 
 def value_text(name: str, value: Any) -> str:
-    """Return the value of a parameter as it can be shown: short, and without secrets, see `akdl.masking`."""
+    """Value of a parameter as text: short, and without secrets, see `akdl.masking`."""
     if name == "envVars" and isinstance(value, (list, tuple)):
         value = [each.partition("=")[0] if isinstance(each, str) else each for each in value]
     elif isinstance(value, str) and value.lstrip().startswith("{"):
@@ -84,7 +84,7 @@ def value_text(name: str, value: Any) -> str:
 
 
 def short(text: str) -> str:
-    """Return the text of a value, cut where it is longer than a line can take."""
+    """Text of a value, cut to fit in a line."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 

@@ -1,4 +1,4 @@
-"""Parameters that a saved pipeline sets. Its file may come from anybody, so it must not choose what runs or is read here."""
+"""Parameters in the file of a saved pipeline, which is not trusted: it must not choose what runs or is read here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KNOWN = {name: param for param in (*catalog.PREDICT_STREAM, catalog.MODEL_PATH) 
 
 
 def saved_params(where: str, given: Mapping[str, Any], trusted: bool) -> dict[str, Any]:
-    """Return the parameters that a stage of a saved pipeline sets, checked, by their own names.
+    """Checked parameters of a stage in a saved pipeline, by the names used here.
 
     Args:
         given: What the file has. None stands for a parameter that is not set.

@@ -1,1 +1,1 @@
-"""What has to be found, read and packed before a job starts: settings, files, environments, models."""
+"""Preparation of a job: settings, files, environments and models are found, read and packed."""

@@ -1,4 +1,4 @@
-"""The certificate of one job, by which members of a group know each other and encrypt what they say."""
+"""Certificate of one job, with which members of a group identify each other and encrypt their messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SKEW = datetime.timedelta(days=1)  # of clocks of hosts
 
 
 def new_certificate(operator: str) -> Certificate:
-    """Return a certificate that signs itself, with a key of its own; nobody else has it."""
+    """Make a self-signed certificate with a new key."""
     try:
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization

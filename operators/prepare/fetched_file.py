@@ -1,4 +1,4 @@
-"""A file that is read once by this program, from any address."""
+"""A file at any address, read once by this program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bridge.folders.program_folder import program_folder
 
 @contextmanager
 def fetched(operator: str, parameter: str, address: str) -> Iterator[str]:
-    """Provide the path of a file or folder of this host; what is elsewhere is fetched, and removed afterwards."""
+    """Provide a local path of a file or folder; a remote one is fetched, and removed afterwards."""
     folder = tempfile.mkdtemp(dir=program_folder())
     try:
         try:
@@ -30,6 +30,6 @@ def fetched(operator: str, parameter: str, address: str) -> Iterator[str]:
 
 
 def is_name_of_flink(path: str) -> bool:
-    """Return whether Flink finds a path: it takes a backslash for a slash, and a colon in a file's name for an address."""
+    """True where Flink reads a path as this host does: it replaces backslashes, and reads a colon as part of an address."""
     names = [os.path.basename(path), *(os.listdir(path) if os.path.isdir(path) else [])]
     return "\\" not in path and not any(":" in name or "\\" in name for name in names)

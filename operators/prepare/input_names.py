@@ -1,4 +1,4 @@
-"""Names of columns that TensorFlow cannot save as inputs of a model: told before the training, not after it."""
+"""Names of columns that TensorFlow cannot save as inputs of a model, reported before the training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 
 def warn_of_names(operator: str, columns: Sequence[str]) -> None:
-    """Log which columns a model that is trained on them cannot take by their names."""
+    """Log the columns whose names a trained model cannot have as inputs."""
     found = odd_names(columns)
     if found:
         reasons = "; ".join(f"{name!r} {reason}" for name, reason in found.items())
@@ -25,7 +25,7 @@ def warn_of_names(operator: str, columns: Sequence[str]) -> None:
 
 
 def odd_names(columns: Sequence[str]) -> dict[str, str]:
-    """Return the columns that cannot be inputs of a SavedModel by their names, with the reason of each."""
+    """Columns that cannot be inputs of a SavedModel, each with the reason."""
     found: dict[str, str] = {}
     plain: dict[str, str] = {}
     for name in columns:

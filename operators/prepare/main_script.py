@@ -1,4 +1,4 @@
-"""Whether a main script can be run: it is looked at as source, before a job starts, and not imported."""
+"""Checks of a main script from its source, before a job starts; it is not imported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOGETHER = re.compile(
 
 
 def check_main(operator: str, origin: str, source: bytes) -> None:
-    """Refuse a main script that holds nothing to run: no `main`, no callbacks of Keras, no functions of an Estimator."""
+    """Refuse a main script with nothing to run: no `main`, no callbacks of Keras, no functions of an Estimator."""
     names = names_of(source)
     if names is None or MAIN in names or any(name.startswith("awf_") for name in names):
         return
@@ -35,14 +35,14 @@ def check_main(operator: str, origin: str, source: bytes) -> None:
 
 
 def trains_apart(files: Sequence[UserFile], main_script: str) -> bool:
-    """Whether a script with a `main` shows no sign that its workers train together, or that it knows of others."""
+    """True where a script with a `main` shows no sign that its workers train together or know of each other."""
     sources = {file.path: file.content for file in files if file.path.endswith(".py")}
     names = names_of(sources.get(main_script, b""))
     return names is not None and MAIN in names and not any(_TOGETHER.search(source) for source in sources.values())
 
 
 def names_of(source: bytes) -> set[str] | None:
-    """Return the names that a module defines; None where its source does not show all of them."""
+    """Names that a module defines; None where its source does not show all of them."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if (isinstance(node, ast.Name) and node.id in _MAKES_NAMES) or (
@@ -66,7 +66,7 @@ def names_of(source: bytes) -> set[str] | None:
 
 
 def _of_module(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements of a module, also inside `if`, `try`, `with` and loops, but not inside functions and classes."""
+    """Statements of a module, also inside `if`, `try`, `with` and loops, but not inside functions and classes."""
     for statement in body:
         yield statement
         for field in ("body", "orelse", "finalbody", "handlers", "cases"):

@@ -1,4 +1,4 @@
-"""A model, as a job makes it or as it lies somewhere, to a file that travels with jobs."""
+"""A model, from a job or from an address, as a file that travels with jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _placed: dict[str, PlacedModel] = {}
 
 
 def packed_rows(rows: Iterable[tuple[Any, Any]], model_dir: str | None = None) -> str:
-    """Return a file of a SavedModel that can travel with jobs.
+    """Pack the rows of a model table as a file that travels with jobs.
 
     Args:
         rows: Of a model table, in any order. They are read one after the other, so a large model needs little memory.
@@ -39,7 +39,7 @@ def packed_rows(rows: Iterable[tuple[Any, Any]], model_dir: str | None = None) -
 
 
 def packed_model(address: str) -> str:
-    """Return a file of a SavedModel that can travel with jobs.
+    """Pack a SavedModel as a file that travels with jobs.
 
     Args:
         address: The model's folder, or a zip or tar file of one: any address of `akdl.storage.files`.
@@ -53,7 +53,7 @@ def packed_model(address: str) -> str:
 
 
 def placed_model(path: str) -> PlacedModel | None:
-    """Return where a file of `packed_rows` lies for all hosts; None where it has to travel with the job."""
+    """Address of a file of `packed_rows` that all hosts reach; None where it has to travel with the job."""
     return _placed.get(path)
 
 

@@ -1,4 +1,4 @@
-"""From an operator's parameters and its input's columns to the settings of a group of processes."""
+"""Settings of a group of processes, from an operator's parameters and its input's columns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def plan(
     print_process_info: bool,
     elsewhere: bool = False,
 ) -> GroupSettings:
-    """Return what the group of an operator is told.
+    """Make the settings of an operator's group.
 
     Args:
         kind: "batch" for rows in, rows out; "stream" for the same without end; "train" for a model table out.
@@ -46,8 +46,8 @@ def plan(
     workers, servers = counts(operator, values["numWorkers"], values["numPSs"], parallelism)
     if values["chiefCoordinates"] and not (workers > 1 and servers):
         raise ConfigurationError(
-            f"{operator}: chiefCoordinates needs a worker beside the chief and a parameter server, so numWorkers of at least 2 "
-            f"and numPSs of at least 1; there would be {workers} and {servers}"
+            f"{operator}: chiefCoordinates needs a worker besides the chief and a parameter server, so numWorkers of at least "
+            f"2 and numPSs of at least 1; there would be {workers} and {servers}"
         )
     read_once = values.get("readOnce", False)
     if read_once and (extra_schemas or values["chiefCoordinates"]):
@@ -98,7 +98,7 @@ def plan(
 
 
 def _absolute(operator: str, parameter: str, values: Mapping[str, Any]) -> str | None:
-    """Return the address of a folder as all hosts understand it."""
+    """Address of a folder as all hosts understand it."""
     address: str | None = values[parameter]
     if address is None:
         return None
@@ -132,7 +132,7 @@ def _check_weight(operator: str, schema: Schema, weight_column: str | None) -> N
 
 
 def counts(operator: str, workers: int | None, servers: int | None, parallelism: int) -> tuple[int, int]:
-    """Return the numbers of workers and parameter servers.
+    """Numbers of workers and parameter servers.
 
     Both as given when both are set. One that is not set is what the other leaves of the parallelism. When neither is set, a
     quarter of the parallelism, at least one, are parameter servers; none when it is 1.

@@ -1,4 +1,4 @@
-"""What `pythonEnv` names: a folder, an interpreter, or an archive that travels with the job."""
+"""Environment that `pythonEnv` names: a folder, an interpreter, or an archive that travels with the job."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOOK_S = 30.0
 
 
 def find_python(operator: str, python_env: str, elsewhere: bool = False) -> str | PythonArchive | None:
-    """Return the interpreter or the archive that `pythonEnv` names; None when it is empty.
+    """Find the interpreter or archive that `pythonEnv` names; None when it is empty.
 
     Args:
         python_env: Folder with `bin/python`, interpreter, or archive; an archive at any address of `akdl.storage.files`.
@@ -49,15 +49,15 @@ def find_python(operator: str, python_env: str, elsewhere: bool = False) -> str 
         return python
     if elsewhere and not path.exists():
         return str(path)
-    found = f"{path} has no bin/python" if path.is_dir() else f"{path} is {'not executable' if path.is_file() else 'no file'}"
+    fault = "has no bin/python" if path.is_dir() else f"is {'not executable' if path.is_file() else 'not a file'}"
     raise ConfigurationError(
         f"{operator}: pythonEnv {python_env!r}: expected a folder with bin/python, an interpreter, or an archive of a folder "
-        f"({', '.join(SUFFIXES)}); {found}"
+        f"({', '.join(SUFFIXES)}); {path} {fault}"
     )
 
 
 def check_python(operator: str, python: str | PythonArchive | None) -> None:
-    """Look whether an interpreter of this host has what scripts need. An archive is looked at where it is unpacked.
+    """Check that an interpreter of this host has what scripts need. An archive is checked where it is unpacked.
 
     Args:
         python: See `find_python`; None stands for the interpreter of this program.
@@ -74,7 +74,7 @@ def check_python(operator: str, python: str | PythonArchive | None) -> None:
 
 @functools.cache
 def _reason_of(python: str, changed: int) -> str:
-    """Return why an interpreter cannot be used; "" where it can, or says so only when it runs a script."""
+    """Reason why an interpreter cannot be used; "" where none is found before a script runs."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     try:
         looked = subprocess.run(
@@ -99,7 +99,7 @@ def _archive(address: str) -> PythonArchive:
 
 
 def _look_into(path: str, name: str) -> None:
-    """Refuse what can be seen at a glance to be no environment; hosts look at all of it when they unpack it."""
+    """Refuse archives that are evidently no environment; hosts check the rest when they unpack it."""
     try:
         with damage_is_named():
             if zipfile.is_zipfile(path):

@@ -1,4 +1,4 @@
-"""The user's files: read when a job is built, from wherever they are, and laid out as the script will find them."""
+"""User files: read from any address when a job is built, and laid out as the script will find them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _HARMLESS_MODULES = {"test", "this"}  # of Python, which nobody imports
 
 @dataclass(frozen=True)
 class _Source:
-    """A file before it has its place.
+    """File without a final place.
 
     Args:
         path: Its path for the script, unless another file wants the same.
@@ -52,7 +52,7 @@ class _Source:
 
 
 def read_files(operator: str, user_files: Sequence[str], main_script: str | FunctionScript) -> tuple[tuple[UserFile, ...], str]:
-    """Read the user's files as they are now, and return them with the path of the main script among them.
+    """Read the user's files, and return them with the path of the main script among them.
 
     Files keep their name, folders their name and what is below; archives (`SUFFIXES` of `akdl.storage.archive`) are unpacked.
     Files of one name but different content are kept apart by the folders that they come from: `train/a.csv`, `test/a.csv`.
@@ -88,7 +88,7 @@ def _written(folder: str, script: FunctionScript) -> _Source:
 
 
 def _read(path: str, file: pathlib.Path) -> UserFile:
-    """Read a file; a large one is copied to where it waits for the job that takes it along."""
+    """Read a file; a large one is copied to the folder of this program."""
     if path.endswith(".py") or file.stat().st_size <= LARGE_BYTES:
         return UserFile(path, file.read_bytes())
     place = tempfile.mkdtemp(dir=program_folder())
@@ -101,7 +101,7 @@ def _read(path: str, file: pathlib.Path) -> UserFile:
 
 
 class _Loader:
-    """Brings files here, each address once."""
+    """Fetches each address once."""
 
     def __init__(self, operator: str, folder: str) -> None:
         self._operator = operator
@@ -109,7 +109,7 @@ class _Loader:
         self._fetched: dict[str, str] = {}
 
     def load(self, parameter: str, named: str) -> Iterator[_Source]:
-        """Yield the files of an address: itself, or all in a folder or archive."""
+        """Yield the files of an address: one file, or all in a folder or archive."""
         file = pathlib.Path(self._fetch(parameter, named))
         if file.is_dir():
             for path in _below(file):
@@ -128,7 +128,7 @@ class _Loader:
             yield self._single(named, file)
 
     def find_main(self, named: str, sources: list[_Source]) -> _Source:
-        """Return the main script, which is one of the sources or stands alone."""
+        """Find the main script among the files, or read it from its own address."""
         if not is_remote(named) and not os.path.exists(local_path(named)):
             found = [source for source in sources if named in (source.path, os.path.basename(source.path))]
             whole = [source for source in found if source.path == named] or found
@@ -139,7 +139,7 @@ class _Loader:
                 return whole[0]
         file = pathlib.Path(self._fetch("mainScriptFile", named))
         if not file.is_file():
-            raise ConfigurationError(f"{self._operator}: mainScriptFile {shown(named)} is no file")
+            raise ConfigurationError(f"{self._operator}: mainScriptFile {shown(named)} is not a file")
         return next((source for source in sources if source.file == file), self._single(named, file))
 
     def _single(self, named: str, file: pathlib.Path) -> _Source:
@@ -165,7 +165,7 @@ def _below(folder: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def _place(operator: str, sources: list[_Source], main: _Source) -> dict[str, _Source]:
-    """Return the files by their paths for the script; the main script always keeps its own."""
+    """Files by their paths for the script; the main script always keeps its own."""
     placed: dict[str, _Source] = {}
     singles: dict[str, list[_Source]] = {}
     for source in [*sources, main]:
@@ -189,7 +189,7 @@ def _place(operator: str, sources: list[_Source], main: _Source) -> dict[str, _S
 
 
 def _apart(operator: str, name: str, sources: list[_Source]) -> list[str]:
-    """Return paths for files of one name, with as many of the folders above them as it takes."""
+    """Paths for files of one name, with as many parent folders as it takes to tell them apart."""
     for depth in range(1, max(len(source.above or ()) for source in sources) + 1):
         paths = ["/".join([*(source.above or ())[-depth:], name]) for source in sources]
         if len(set(paths)) == len(paths):

@@ -1,1 +1,1 @@
-"""What jobs do while they run, shown to whoever has started them."""
+"""Progress of running jobs, for the person who started them."""

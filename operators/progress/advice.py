@@ -1,4 +1,4 @@
-"""What could be better about a run, in words, each with what was seen of it. Pure."""
+"""Advice on a run, each with its evidence. Pure."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _MEMORY_BYTES = 500 << 20
 
 @dataclass(frozen=True)
 class Advice:
-    """One thing to do."""
+    """One recommendation."""
 
     text: str
     evidence: str
 
 
 def advise(record: Record) -> list[Advice]:
-    """Return what could be better about a run; one sentence of praise where nothing was found."""
+    """Recommendations for a run; one sentence of praise where nothing was found."""
     last = [samples[-1][1] for samples in record.samples.values()]
     workers = [status for status in last if status.is_worker]
     found = [*_of_waits(workers), *_of_phases(record), *_of_shares(workers), *_of_processors(workers)]
     found += [*_of_memory(record), *_of_metrics(record)]
-    return found or [Advice("Nothing stands out.", f"{len(last)} processes were looked at.")]
+    return found or [Advice("Nothing stands out.", f"{len(last)} processes were checked.")]
 
 
 def _of_waits(workers: list[MemberStatus]) -> list[Advice]:
@@ -62,16 +62,14 @@ def _of_phases(record: Record) -> list[Advice]:
         begun = record.phase_s.get(STARTING, 0.0)
         found.append(
             Advice(
-                "Most of the time went into the start: put the work of several short jobs into one.",
+                "Start-up took most of the time: combine several short jobs into one.",
                 f"{start:.0f} of {record.total_s:.0f} seconds passed before rows moved; processes took {begun:.0f} to start.",
             )
         )
     export = record.phase_s.get(EXPORTING, 0.0)
     if export >= _HALF * record.total_s and export >= _WORTH_S:
         found.append(
-            Advice(
-                "Most of the time went into the export: export fewer signatures or a smaller model.", f"{export:.0f} seconds."
-            )
+            Advice("The export took most of the time: export fewer signatures or a smaller model.", f"{export:.0f} seconds.")
         )
     return found
 
@@ -82,7 +80,7 @@ def _of_shares(workers: list[MemberStatus]) -> list[Advice]:
         return []
     return [
         Advice(
-            "Workers had shares of different size: set equalSteps where they train in step.",
+            "Shares of the workers differ in size: set equalSteps where workers train in step.",
             f"The shares had from {min(fed):,} to {max(fed):,} rows.",
         )
     ]
@@ -96,7 +94,7 @@ def _of_processors(workers: list[MemberStatus]) -> list[Advice]:
     cpu_s, trained_s, status = idle[0]
     return [
         Advice(
-            "A process waited while it trained: look at its input pipeline, at a lock, or at what it loads over the network.",
+            "A process waited while it trained: check its input pipeline, locks, and downloads.",
             f"{status.label} used {cpu_s:.0f} processor seconds in {trained_s:.0f} seconds of training.",
         )
     ]
@@ -125,7 +123,7 @@ def _of_metrics(record: Record) -> list[Advice]:
                 if value is None or not math.isfinite(value):
                     return [
                         Advice(
-                            f"{name} is no finite number: lower the learning rate, or look for nulls in the rows.",
+                            f"{name} is not finite: lower the learning rate, or look for nulls in the rows.",
                             f"{label} reported it at step {status.step:,}.",
                         )
                     ]

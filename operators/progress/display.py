@@ -1,4 +1,4 @@
-"""Shows what the operators of a job do, from a thread, while the job runs."""
+"""Progress of the operators of a job, shown from a thread while the job runs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def shown(
 
 
 class Watch:
-    """Looks at the members of some operators until it is stopped."""
+    """Polls the members of some operators until it is stopped."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Watch:
         self._failed = False
 
     def run(self) -> None:
-        """Look and show, until `stop` is called."""
+        """Poll and show, until `stop` is called."""
         while not self._over.wait(LOOK_S):
             self.look()
             if self._renders is not None:
@@ -94,12 +94,12 @@ class Watch:
             self._renders.end([state.last_line(self._failed) for state in self._visible()])
 
     def stop(self, failed: bool) -> None:
-        """Look once more, show the last lines, and end."""
+        """Poll once more, show the last lines, and end."""
         self._failed = failed
         self._over.set()
 
     def lines(self) -> list[Line]:
-        """Return what is to be shown now."""
+        """Lines to show now."""
         lines = [state.line() for state in self._visible()]
         if not lines and self._waits_for_any:
             passed_s = time.monotonic() - self._began
@@ -107,7 +107,7 @@ class Watch:
         return lines
 
     def look(self, is_last: bool = False) -> None:
-        """Read the statuses; what cannot be read now may be read later."""
+        """Read the statuses; a status that cannot be read now may be read later."""
         found: list[MemberStatus] = []
         try:
             found = self._source.read(is_last)
@@ -139,7 +139,7 @@ class Watch:
         return [self.states[group] for group, each in self._operators.items() if each.visible and group in self.seen]
 
     def _say(self, member: MemberStatus) -> None:
-        """Print the lines that were not printed yet."""
+        """Print the lines of output that were not printed yet."""
         key = (member.group, member.index, member.attempt)
         said = self._said.get(key, 0)
         name = f"{self._operators[member.group].name}, {member.label}"

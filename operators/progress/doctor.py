@@ -1,4 +1,4 @@
-"""`akdl-doctor [--cluster HOST:PORT]`: look whether jobs can run here, and say what to do where they cannot.
+"""`akdl-doctor [--cluster HOST:PORT]`: check whether jobs can run here, and say what to do where they cannot.
 
 On a terminal it prints a table with colors, else plain lines.
 
@@ -47,7 +47,7 @@ _STYLES = {OK: "green", NOTE: "yellow", WRONG: "bold red"}
 
 @dataclass(frozen=True)
 class Finding:
-    """What came of one look.
+    """Result of one check.
 
     Args:
         state: OK, NOTE where some users have to know, WRONG where jobs fail.
@@ -60,7 +60,7 @@ class Finding:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print what was found and return the exit status."""
+    """Print the findings and return the exit status."""
     parser = argparse.ArgumentParser(prog="akdl-doctor", description="Look whether jobs can run here.")
     parser.add_argument(
         "--cluster", metavar="HOST:PORT", help="look at a Flink cluster too, at its REST endpoint, or https://[USER@]HOST:PORT"
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _with_password(address: str) -> str:
-    """Return an address with the password of the user in it, which is asked for; other addresses as they are."""
+    """Ask for the password of the user in an address; other addresses stay unchanged."""
     user = login_of(address)
     if not user:
         return address
@@ -96,7 +96,7 @@ def _with_password(address: str) -> str:
 
 
 def as_lines(findings: Sequence[Finding]) -> str:
-    """Return a line per finding, for logs and other programs, and beneath it what to do."""
+    """Findings as lines for logs and other programs, each with its remedy below."""
     width = max(len(each.what) for each in findings)
     lines = []
     for each in findings:
@@ -107,7 +107,7 @@ def as_lines(findings: Sequence[Finding]) -> str:
 
 
 def show_table(findings: Sequence[Finding]) -> None:
-    """Print the findings to a terminal, as wide as it is; without colors where NO_COLOR is set."""
+    """Print the findings to a terminal, in its width; without colors where NO_COLOR is set."""
     try:
         from rich.console import Console
         from rich.table import Table
@@ -129,7 +129,7 @@ def show_table(findings: Sequence[Finding]) -> None:
 
 
 def python() -> Iterator[Finding]:
-    """Look at this Python, which is Flink's, and its packages."""
+    """Check this Python, which is Flink's, and its packages."""
     version = "{}.{}.{}".format(*sys.version_info)
     first, last = (".".join(map(str, each)) for each in _PYTHONS)
     remedy = "" if _PYTHONS[0] <= sys.version_info[:2] <= _PYTHONS[1] else f"take Python {first} to {last} for Flink's side"
@@ -155,7 +155,7 @@ def python() -> Iterator[Finding]:
 
 
 def java() -> Iterator[Finding]:
-    """Look which Java would run Flink in this program."""
+    """Check which Java would run Flink in this program."""
     try:
         ensure_java()
     except BridgeError as error:
@@ -169,7 +169,7 @@ def java() -> Iterator[Finding]:
 
 
 def jars() -> Iterator[Finding]:
-    """Look which connectors and formats the Flink of this Python has."""
+    """Check which connectors and formats the Flink of this Python has."""
     what = "Connectors"
     try:
         folder = lib_folder()
@@ -188,7 +188,7 @@ def jars() -> Iterator[Finding]:
 
 
 def environments() -> Iterator[Finding]:
-    """Look at the Pythons that scripts run in: those of the variables, and this one, which is the default."""
+    """Check the Pythons that scripts run in: those of the variables, and this one, which is the default."""
     unset = [variable for variable in _ENVIRONMENTS if not os.environ.get(variable)]
     for variable, what in _ENVIRONMENTS.items():
         if variable not in unset:
@@ -211,7 +211,7 @@ def environments() -> Iterator[Finding]:
 
 
 def ports() -> Iterator[Finding]:
-    """Look whether processes of this host reach each other at the address that they tell others."""
+    """Check that processes of this host reach each other at the address that they announce."""
     host = own_host()
     try:
         with socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as server:
@@ -225,7 +225,7 @@ def ports() -> Iterator[Finding]:
 
 
 def proxies() -> Iterator[Finding]:
-    """Look whether Python workers of a TaskManager with these variables reach it, as gRPC sends calls to a proxy."""
+    """Check that Python workers of a TaskManager with these variables reach it; gRPC sends calls to a proxy."""
     names = [name for name in ("grpc_proxy", "https_proxy", "http_proxy") if os.environ.get(name)]
     if not names:
         return
@@ -240,7 +240,7 @@ def proxies() -> Iterator[Finding]:
 
 
 def disk(wanted_gb: float) -> Iterator[Finding]:
-    """Look at the place for temporary files: each process keeps its rows there."""
+    """Check the room for temporary files, where each process keeps its rows."""
     folder = tempfile.gettempdir()
     free_gb = shutil.disk_usage(folder).free / 1e9
     found = f"{free_gb:.1f} GB free in {folder}"
@@ -251,7 +251,7 @@ def disk(wanted_gb: float) -> Iterator[Finding]:
 
 
 def files_in_sight() -> Iterator[Finding]:
-    """Look whether other users of this host can read files of jobs in the temporary folders of Flink."""
+    """Check whether other users of this host can read files of jobs in Flink's temporary folders."""
     what = "Privacy"
     remedy = "start Flink with umask 077, and with io.tmp.dirs and blob.storage.directory in a folder of mode 0700"
     seen = [folder for folder in _flink_folders() if os.stat(folder).st_mode & 0o055]
@@ -263,7 +263,7 @@ def files_in_sight() -> Iterator[Finding]:
 
 
 def _flink_folders() -> list[str]:
-    """Return the folders in which Flink keeps files of jobs."""
+    """Folders in which Flink keeps files of jobs."""
     place = tempfile.gettempdir()
     found = []
     for name in sorted(os.listdir(place)):
@@ -274,7 +274,7 @@ def _flink_folders() -> list[str]:
 
 
 def gpus() -> Iterator[Finding]:
-    """Look which GPUs processes may get."""
+    """Check which GPUs processes may get."""
     try:
         found = inventory(os.environ)
     except BridgeError as error:
@@ -290,7 +290,7 @@ def gpus() -> Iterator[Finding]:
 
 
 def cluster(address: str, verify: bool | str = True) -> Iterator[Finding]:
-    """Look at a Flink cluster: does it answer, is it of our release, and has it slots?"""
+    """Check that a Flink cluster answers, has a supported release, and has slots."""
     what = "Cluster"
     try:
         rest = Rest(address, verify, proxies=True)
@@ -315,7 +315,7 @@ def cluster(address: str, verify: bool | str = True) -> Iterator[Finding]:
 
 
 def _look_into(python_env: str) -> tuple[str, str]:
-    """Return whether an environment can be used, and its versions or what is wrong."""
+    """Check an environment; return the verdict, and its versions or the fault."""
     try:
         interpreter = open_interpreter("doctor", find_python("doctor", python_env))
         try:

@@ -1,4 +1,4 @@
-"""Operators that a program has linked, for jobs that it starts by itself. The job has each one that is seen to run."""
+"""Operators that a program has linked, to show those that are part of a job which the program starts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _told: set[str] = set()
 
 
 def note_linked(operators: Mapping[str, Shown], rest: Rest | None) -> None:
-    """Note operators that a job may have.
+    """Note operators that may be part of a later job.
 
     Args:
         rest: The cluster that the job will run on; None for this Python process.
@@ -28,13 +28,13 @@ def note_linked(operators: Mapping[str, Shown], rest: Rest | None) -> None:
 
 
 def note_told(groups: Mapping[str, Shown]) -> None:
-    """Note that what these have done in their last job has been shown."""
+    """Note that the last job of these groups has been shown."""
     _told.update(group for group in groups if group in _linked)
 
 
 @contextmanager
 def shown_if_seen(says: bool = False) -> Iterator[None]:
-    """Show the progress of the operators that run while the block runs, or have run and were not shown."""
+    """Show the progress of linked operators that run while the block runs, or ran without being shown."""
     if not _linked:
         yield
         return

@@ -1,4 +1,4 @@
-"""The record of a run: one line of JSON for each thing that was seen, in a file that stays.
+"""Record of a run, a file of JSON lines.
 
 The first line says what runs, a line `sample` what one member did at a moment, the last line how it ended. A sample has the
 fields of `bridge.member.status.MemberStatus`, without what the process printed.
@@ -32,13 +32,13 @@ _NOT_KEPT = ("group", "lines", "lines_before")
 
 
 def run_name(operator: str, number: str) -> str:
-    """Return what a run is called in a `logDir`: after its operator, and when it was begun."""
+    """Name of a run in a `logDir`: its operator and start time."""
     plain = re.sub(r"\W+", "-", operator).strip("-")
     return f"{plain}-{datetime.datetime.now(datetime.timezone.utc):%Y%m%d-%H%M%S}-{number}"
 
 
 class Recorder:
-    """Writes the record of one operator; what cannot be written never fails a job.
+    """Writes the record of one operator; a failure to write never fails a job.
 
     Args:
         folder: Where the record is to lie: a local path, or an address that fsspec reaches.
@@ -59,7 +59,7 @@ class Recorder:
         self._write({"kind": "run", "version": VERSION, "name": name, "size": size, "started": started.isoformat()})
 
     def look(self, members: Iterable[MemberStatus], is_last: bool = False) -> None:
-        """Write a sample of each member, when it is time."""
+        """Write a sample of each member when it is due."""
         age_s = time.monotonic() - self._began
         if age_s < self._due and not is_last:
             return
@@ -72,7 +72,7 @@ class Recorder:
             self._file.flush()
 
     def end(self, phase_s: dict[str, float], failed: bool) -> None:
-        """Write the last line, and bring the record to its address."""
+        """Write the last line, and upload the record to its address."""
         rounded = {phase: round(seconds, 2) for phase, seconds in phase_s.items()}
         self._write({"kind": "end", "t": round(time.monotonic() - self._began, 2), "failed": failed, "phase_s": rounded})
         if self._file is None:
@@ -112,7 +112,7 @@ class Recorder:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """The record of a run, as it was read.
+    """Parsed record of a run.
 
     Args:
         samples: By label of the member, in their order in time: the time in seconds and the status.
@@ -130,7 +130,7 @@ class Record:
 
 
 def read_record(text: str) -> Record:
-    """Return what a record says; a line that was cut off at the end of the file is left out."""
+    """Parse a record; a last line that was cut off is ignored."""
     lines = []
     for line in text.splitlines():
         try:
@@ -138,7 +138,7 @@ def read_record(text: str) -> Record:
         except (ValueError, RecursionError):
             break
     if not lines or not isinstance(lines[0], dict) or lines[0].get("kind") != "run":
-        raise ValueError("no record of a run: expected a first line with kind 'run'")
+        raise ValueError("not a record of a run: expected a first line with kind 'run'")
     entries = [_Entries(number, line) for number, line in enumerate(lines, 1)]
     first, last = entries[0], entries[-1]
     samples: dict[str, list[tuple[float, MemberStatus]]] = {}
@@ -160,7 +160,7 @@ def read_record(text: str) -> Record:
 
 
 class _Entries:
-    """A line of a record, which may come from anybody."""
+    """Line of a record, which is not trusted."""
 
     def __init__(self, number: int, line: Any) -> None:
         if not isinstance(line, dict):

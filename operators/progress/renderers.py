@@ -1,4 +1,4 @@
-"""How lines are shown: as bars on a terminal, as one line that changes in a notebook, as lines now and then in a log."""
+"""Renderers of progress: bars on a terminal, one changing line in a notebook, lines at intervals in a log."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Renderer(Protocol):
     """Shows lines."""
 
     def show(self, lines: Sequence[Line]) -> None:
-        """Show what is to be seen now, in place of what was shown before."""
+        """Show these lines in place of the former ones."""
 
     def end(self, lines: Sequence[Line]) -> None:
         """Show the last lines, which stay."""
 
 
 def renderer() -> Renderer | None:
-    """Return the renderer for this program; None where the variable AKDL_PROGRESS is 0."""
+    """Renderer for this program; None where the variable AKDL_PROGRESS is 0."""
     if os.environ.get(SWITCH, "1").lower() in ("0", "false", "off", "no"):
         return None
     if _is_notebook():
@@ -38,7 +38,7 @@ def renderer() -> Renderer | None:
 
 
 class TerminalRenderer:
-    """A bar for each operator at the bottom of a terminal; what is printed meanwhile goes above it. Respects NO_COLOR."""
+    """A bar for each operator at the bottom of a terminal, below all other output. Respects NO_COLOR."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -58,7 +58,6 @@ class TerminalRenderer:
         self._tasks: list[Any] = []
 
     def show(self, lines: Sequence[Line]) -> None:
-        """Draw the bars."""
         if not self._tasks:
             self._progress.start()
         self._tasks += [self._progress.add_task(line.name, total=None, line="") for line in lines[len(self._tasks) :]]
@@ -67,14 +66,14 @@ class TerminalRenderer:
             self._progress.update(task, total=total, completed=line.done or 0.0, description=line.name, line=line.text)
 
     def end(self, lines: Sequence[Line]) -> None:
-        """Take the bars away and leave the last lines."""
+        """Remove the bars and leave the last lines."""
         self._progress.stop()
         for line in lines:
             self._console.print(str(line), markup=False)
 
 
 class NotebookRenderer:
-    """One text below the cell, which changes."""
+    """One changing text below the cell."""
 
     def __init__(self) -> None:
         from IPython.display import display
@@ -83,19 +82,17 @@ class NotebookRenderer:
         self._handle: Any = display(_plain("Flink starts"), raw=True, display_id=True)  # type: ignore[no-untyped-call]
 
     def show(self, lines: Sequence[Line]) -> None:
-        """Change the text."""
         text = "\n".join(map(str, lines))
         if text != self._shown:
             self._shown = text
             self._handle.update(_plain(text), raw=True)
 
     def end(self, lines: Sequence[Line]) -> None:
-        """Change the text for the last time."""
         self.show(lines)
 
 
 class LogRenderer:
-    """A line after `FIRST_S`, then one every `EVERY_S` where anything has changed, and every `_AGAIN_S` where nothing has."""
+    """A line after `FIRST_S`, then one every `EVERY_S` where anything changed, and every `_AGAIN_S` where nothing did."""
 
     def __init__(self, stream: IO[str], now: Any = time.monotonic) -> None:
         self._stream = stream
@@ -104,7 +101,7 @@ class LogRenderer:
         self._written: dict[int, tuple[Line, float]] = {}  # by the place of a line: the last one, and when
 
     def show(self, lines: Sequence[Line]) -> None:
-        """Write the lines that say something new, if it is time."""
+        """Write the lines with news, when it is time."""
         now = self._now()
         if now < self._due:
             return
@@ -120,7 +117,6 @@ class LogRenderer:
         return now - written >= _AGAIN_S or not (line == before or line.is_idle and before.is_idle)
 
     def end(self, lines: Sequence[Line]) -> None:
-        """Write the lines."""
         encoding = getattr(self._stream, "encoding", None) or "utf-8"
         for line in lines:
             self._stream.write(str(line).encode(encoding, "backslashreplace").decode(encoding) + "\n")

@@ -1,4 +1,4 @@
-"""`akdl-report RECORD [PAGE]`: one HTML page of the record of a run, which needs nothing beside itself.
+"""`akdl-report RECORD [PAGE]`: turn the record of a run into one self-contained HTML page.
 
 RECORD is a file in a `logDir`, at any address. PAGE is where the page is written, by default the name of the record with .html
 in the current folder.
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def page_of(record: Record) -> str:
-    """Return the page of a record: what the run was, advice with its evidence, the timeline of all members, and curves."""
+    """Page of a record: facts, advice with its evidence, the timeline of all members, and charts."""
     end = {None: "has not ended", True: "ended early", False: "ended well"}[record.failed]
     rows = [samples[-1][1] for samples in record.samples.values() if samples[-1][1].is_worker]
     facts = (
@@ -92,7 +92,7 @@ def page_of(record: Record) -> str:
 
 
 def _charts(record: Record) -> list[tuple[str, list[_Curve]]]:
-    """Return the title and the curves of each chart."""
+    """Title and curves of each chart."""
     workers = {label: samples for label, samples in record.samples.items() if samples[-1][1].is_worker}
     names = {name for samples in record.samples.values() for _, status in samples for name in status.metrics}
     charts = [
@@ -120,7 +120,7 @@ def _charts(record: Record) -> list[tuple[str, list[_Curve]]]:
 
 
 def _speeds(samples: list[tuple[float, MemberStatus]], count: Callable[[MemberStatus], float]) -> list[tuple[float, float]]:
-    """Return how much a count grew each second, over at least five seconds at a time."""
+    """Growth of a count each second, over at least five seconds at a time."""
     points, before = [], samples[0]
     for sample in samples[1:]:
         passed = sample[0] - before[0]
@@ -131,7 +131,7 @@ def _speeds(samples: list[tuple[float, MemberStatus]], count: Callable[[MemberSt
 
 
 def _timeline(record: Record) -> str:
-    """Return one bar for each member, in the colors of its phases."""
+    """One bar for each member, in the colors of its phases."""
     shown = list(record.samples.items())[:_MOST_MEMBERS]
     scale = (_WIDTH - _LEFT) / max(record.total_s, 0.1)
     shapes = []
@@ -159,7 +159,7 @@ def _timeline(record: Record) -> str:
 
 
 def _chart(curves: Sequence[_Curve], total_s: float) -> str:
-    """Return curves over the seconds of the run."""
+    """Curves over the seconds of the run."""
     shown = [curve for curve in curves if curve[1]][: len(_LINES)]
     values = [value for _, points in shown for _, value in points]
     low, high = min(*values, 0.0), max(*values, 0.0)

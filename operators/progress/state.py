@@ -1,4 +1,4 @@
-"""From the statuses of members to one line for each operator. Pure.
+"""Statuses of members combined into one line for each operator. Pure.
 
 Rows, steps and phases of an operator are those of its workers together. Its phase is that of the worker that is furthest
 behind; its step that of the worker that is furthest ahead.
@@ -25,7 +25,7 @@ _MOST_METRICS = 4
 
 @dataclass(frozen=True)
 class Shown:
-    """An operator whose progress is shown.
+    """Operator whose progress is shown.
 
     Args:
         name: What a person calls it, such as the name of its script.
@@ -44,7 +44,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Line:
-    """What is shown of an operator.
+    """Progress of an operator at a moment.
 
     Args:
         done: Which part of its work is done, 0 to 1; None where the size of the work is not known.
@@ -61,7 +61,7 @@ class Line:
 
 
 class OperatorState:
-    """The progress of one operator.
+    """Progress of one operator.
 
     Args:
         elsewhere: Whether it runs on a cluster, where it may have to wait for slots.
@@ -78,7 +78,7 @@ class OperatorState:
 
     @property
     def members(self) -> list[MemberStatus]:
-        """The latest statuses, in the order of the members."""
+        """Latest statuses, in the order of the members."""
         return [self._members[index] for index in sorted(self._members)]
 
     @property
@@ -110,7 +110,7 @@ class OperatorState:
             self._seen.popleft()
 
     def line(self) -> Line:
-        """Return what is to be shown now."""
+        """Progress to show now."""
         rows_in, rows_read, rows_out = self._rows()
         parts = [self._phase_text()]
         if rows_in or rows_out:
@@ -126,7 +126,7 @@ class OperatorState:
         return Line(self._shown.name, ", ".join(parts), done, self._phase == WAITING)
 
     def last_line(self, failed: bool = False) -> Line:
-        """Return what is shown at the end of the job."""
+        """Progress to show at the end of the job."""
         rows_in, _, rows_out = self._rows()
         phases = ", ".join(
             f"{self._word(phase)} {seconds:.0f}"
@@ -158,7 +158,7 @@ class OperatorState:
         return max((each.step for each in self._members.values()), default=0)
 
     def _speed(self, place: int) -> float:
-        """Return what grew in the last seconds, each second: 1 rows in, 2 rows read, 3 rows out, 4 steps."""
+        """Growth each second, over the last seconds: 1 rows in, 2 rows read, 3 rows out, 4 steps."""
         if not self._seen:
             return 0.0
         first, last = self._seen[0], self._seen[-1]
@@ -194,7 +194,7 @@ class OperatorState:
         return parts + [f"{name} {value:.4g}" for name, value in shown]
 
     def _left(self, rows_in: int, rows_read: int) -> tuple[float | None, float | None]:
-        """Return which part is done, and the seconds that are left; None where that is not known."""
+        """Fraction that is done, and the seconds that are left; None where they are not known."""
         step = self._step()
         totals = [each.metrics.get(TOTAL_STEPS) for each in self._members.values()]
         total = max((each for each in totals if each), default=None)
@@ -207,7 +207,7 @@ class OperatorState:
         return None, None
 
     def _waits(self) -> list[str]:
-        """Say how long each side has waited for the other while rows moved, and so which one limits the job."""
+        """Waiting times of both sides while rows moved, and the bottleneck that follows."""
         workers = [each for each in self._members.values() if each.is_worker]
         moved = sum(each.phase_s.get(FEEDING, 0.0) for each in workers)
         if moved < 1.0 or self._phase != FEEDING:

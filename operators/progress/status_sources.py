@@ -1,4 +1,4 @@
-"""Where the statuses of members come from: this Python process, or Flink's REST.
+"""Sources of the statuses of members: this Python process, or Flink's REST.
 
 A member on a TaskManager writes its status beside Flink's logs, and Flink serves these files. So no further port is needed,
 and neither is the number of the job: a file is named after the group.
@@ -25,10 +25,10 @@ _SEARCH_LATER_S = 15.0  # and when all are there: a restart makes other ones
 
 
 class Source(Protocol):
-    """Where statuses come from."""
+    """Source of statuses."""
 
     def read(self, is_last: bool = False) -> list[MemberStatus]:
-        """Return the latest statuses of all members that can be seen.
+        """Latest statuses of all visible members.
 
         Args:
             is_last: The job has ended: no later call makes up for what is not found now.
@@ -42,7 +42,6 @@ class HereSource:
         self._groups = groups
 
     def read(self, is_last: bool = False) -> list[MemberStatus]:
-        """Return the latest statuses of all members."""
         return statuses(self._groups)
 
 
@@ -61,7 +60,6 @@ class RestSource:
         self._search_due = 0.0
 
     def read(self, is_last: bool = False) -> list[MemberStatus]:
-        """Return the latest statuses of all members that have written one."""
         now = time.monotonic()
         if is_last or now >= self._search_due:
             self._search()

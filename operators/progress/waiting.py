@@ -1,4 +1,4 @@
-"""Waiting for jobs that a program has started by itself, with errors that are written for the user."""
+"""Waiting for jobs that a program has started, with readable errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def waitForJob(job: Job) -> None:
-    """Wait until a job of plain PyFlink has ended, and show what its scripts and models do; Ctrl-C cancels it.
+    """Wait until a job of plain PyFlink has ended, and show the progress of its scripts and models; Ctrl-C cancels it.
 
         waitForJob(table_env.execute_sql("INSERT INTO sink SELECT * FROM scored"))
         waitForJob(table.execute_insert("sink"))
@@ -48,7 +48,7 @@ def waitForJob(job: Job) -> None:
 
 
 def run_and_wait(start: Callable[[], TableResult]) -> None:
-    """Start a job and wait until it has ended; cancel it where that is interrupted.
+    """Start a job and wait until it has ended; cancel it on an interrupt.
 
     The one place where a program waits for a job whose rows it does not read. Called where interrupts are kept.
 
@@ -70,7 +70,7 @@ def run_and_wait(start: Callable[[], TableResult]) -> None:
 
 
 def tell_late_rows(result: TableResult) -> None:
-    """Tell the user how many rows of scripts were late in a job that has ended."""
+    """Warn of rows of scripts that were late in a job that has ended."""
     with suppress(Exception):  # such as a cluster that has forgotten the job: nothing that is told here may fail one
         for text in late_rows(result.get_job_client().get_job_execution_result().result().get_all_accumulator_results()):
             warn(text)

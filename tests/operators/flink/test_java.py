@@ -99,5 +99,5 @@ def test_java_home_without_java(
 ) -> None:
     machine()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(ConfigurationError, match="bin/java is no Java"):
+    with pytest.raises(ConfigurationError, match="bin/java is not a Java runtime"):
         ensure_java()

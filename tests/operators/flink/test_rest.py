@@ -103,7 +103,7 @@ def test_a_login_in_the_address_shows_nowhere(caplog: pytest.LogCaptureFixture) 
         rest = Rest(f"http://ada:{SECRET}%2F@127.0.0.1:{port}/cluster/")
         assert rest.get("/overview") == {"path": "/cluster/overview"}
         assert rest.address == f"127.0.0.1:{port}/cluster" and SECRET not in repr(rest)
-        with pytest.raises(RestError, match=r"it wants other credentials \(HTTP 401\); give a header") as refused:
+        with pytest.raises(RestError, match=r"credentials are missing or wrong \(HTTP 401\); set a header") as refused:
             Rest(f"http://ada:wrong-{SECRET}@127.0.0.1:{port}").get("/overview")
     with pytest.raises(RestError) as gone:
         rest.get("/overview")
@@ -123,7 +123,7 @@ def test_certificates(certificate: tuple[str, ssl.SSLContext], monkeypatch: pyte
     file, context = certificate
     with secured("", context) as (port, _):
         address = f"https://127.0.0.1:{port}"
-        with pytest.raises(RestError, match=rf"^{address}: its certificate is not trusted; name a file"):
+        with pytest.raises(RestError, match=rf"^{address}: its certificate is not trusted; set REQUESTS_CA_BUNDLE"):
             Rest(address).get("/x")
         assert Rest(address, verify=file).get("/x") == {"path": "/x"}
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", file)
@@ -184,7 +184,7 @@ def test_headers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "words"), [("AKDL_TEXT_MB", "its answer is too long: .* set AKDL_TEXT_MB"), (None, "has not ended within 0 s")]
+    ("limit", "words"), [("AKDL_TEXT_MB", "its answer is too long: .* set AKDL_TEXT_MB"), (None, "did not end within 0 s")]
 )
 @pytest.mark.fault("security", "An endless answer of REST is an error")
 def test_answers_have_an_end(monkeypatch: pytest.MonkeyPatch, limit: str | None, words: str) -> None:

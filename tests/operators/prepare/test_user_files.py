@@ -126,7 +126,7 @@ def test_addresses(folder: pathlib.Path) -> None:
     [
         (["nope.py"], "main.py", "Op: userFiles 'nope.py': there is no file {folder}/nope.py"),
         ([], "nope.py", "Op: mainScriptFile 'nope.py': there is no file {folder}/nope.py"),
-        ([], "lib", "Op: mainScriptFile lib is no file"),
+        ([], "lib", "Op: mainScriptFile lib is not a file"),
         ([], "broken.py", "Op: {folder}/broken.py, line 2: "),
         (["broken.py"], "main.py", "Op: {folder}/broken.py, line 2: "),
         (["words.zip"], "main.py", "Op: userFiles: the archive words.zip: it is damaged, or neither a zip nor a tar file"),

@@ -30,12 +30,12 @@ def _with_memory(*megabytes: int) -> list[MemberStatus]:
         (_record([_status()]), "Nothing stands out.", "1 processes"),
         (_record([_status(phase_s={FEEDING: 10.0}, script_waited_s=8.0)]), "Flink is the bottleneck", "8 of 10 seconds"),
         (_record([_status(phase_s={FEEDING: 10.0}, flink_waited_s=6.0)]), "The script is the bottleneck", "6 of 10 seconds"),
-        (_record([_status()], total_s=20.0, **{STARTING: 12.0, TRAINING: 8.0}), "went into the start", "12 of 20 seconds"),
-        (_record([_status()], total_s=20.0, **{EXPORTING: 12.0}), "went into the export", "12 s"),
+        (_record([_status()], total_s=20.0, **{STARTING: 12.0, TRAINING: 8.0}), "Start-up took most", "12 of 20 seconds"),
+        (_record([_status()], total_s=20.0, **{EXPORTING: 12.0}), "The export took most", "12 s"),
         (_record([_status(0, rows_in=4)], [_status(1, rows_in=10)]), "set equalSteps", "from 4 to 10 rows"),
         (_record([_status(cpu_s=3.0, phase_s={TRAINING: 30.0})]), "waited while it trained", "3 processor seconds in 30"),
         (_record(_with_memory(400, 500, 600, 1200)), "Memory grows", "600 MB after 20 seconds and 1,200 MB"),
-        (_record([_status(step=7, metrics={"loss": None})]), "loss is no finite number", "step 7"),
+        (_record([_status(step=7, metrics={"loss": None})]), "loss is not finite", "step 7"),
     ],
 )
 def test_advice_has_its_evidence(record: Record, text: str, evidence: str) -> None:

@@ -58,5 +58,5 @@ def test_a_record_that_was_cut_off_can_be_read(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "a,b\n1,2"])
 def test_what_is_no_record_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no record of a run"):
+    with pytest.raises(ValueError, match="not a record of a run"):
         read_record(text)

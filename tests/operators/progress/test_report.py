@@ -80,7 +80,7 @@ def test_a_browser_shows_the_page_and_loads_nothing_else(tmp_path: pathlib.Path)
         "Advice", "Phases", "Rows in, each second", "loss", "Memory of a process, in MB", "Processors in use",
     ]  # fmt: skip
     assert seen["advice"] == [
-        "Most of the time went into the start: put the work of several short jobs into one.\n"
+        "Start-up took most of the time: combine several short jobs into one.\n"
         "20 of 30 seconds passed before rows moved; processes took 20 to start."
     ]
     assert [each["shapes"] for each in seen["drawings"]] == [6, 2, 2, 2, 2]  # three phases of each member, then its curves
