@@ -87,6 +87,18 @@ def tell_of_what_stays(where: str, frame: pd.DataFrame) -> None:
         )  # fmt: skip
     if frame.attrs:
         logger.warning("%s: the attrs of the DataFrame (%s) do not travel", where, ", ".join(map(str, frame.attrs)))
+    categories = [str(name) for name, cells in frame.items() if _loses_categories(cells)]
+    if categories:
+        logger.warning(
+            "%s: the order and the unused labels of categories do not travel (%s): cells become their labels",
+            where, ", ".join(categories),
+        )  # fmt: skip
+
+
+def _loses_categories(cells: Any) -> bool:
+    if not isinstance(cells.dtype, pd.CategoricalDtype):
+        return False
+    return bool(cells.cat.ordered) or cells.nunique() < len(cells.cat.categories)
 
 
 def _check_repeated(where: str, frame: pd.DataFrame) -> None:

@@ -113,6 +113,21 @@ def test_what_does_not_come_along_is_told(frame: pd.DataFrame, message: str, cap
     assert [message in text for text in caplog.messages] == [True] * bool(message)
 
 
+@pytest.mark.parametrize(
+    ("cells", "is_told"),
+    [
+        (pd.Categorical(["s", "l", None], ["s", "l"]), False),
+        (pd.Categorical(["s", "l"], ["s", "l"], ordered=True), True),
+        (pd.Categorical(["s", None], ["s", "l"]), True),
+        (pd.Categorical([1, 1], [2, 1]), True),
+        (["s", "l"], False),
+    ],
+)
+def test_what_categories_lose_is_told(cells: Any, is_told: bool, caplog: pytest.LogCaptureFixture) -> None:
+    MemSourceBatchOp(pd.DataFrame({"size": cells, "n": 1}))
+    assert ("the order and the unused labels of categories do not travel (size)" in caplog.text) is is_told
+
+
 def test_attrs_are_told_and_columns_of_several_levels_refused(caplog: pytest.LogCaptureFixture) -> None:
     frame = pd.DataFrame({"n": [1]})
     frame.attrs["unit"] = "km"
