@@ -21,12 +21,18 @@ from operators import (
     CsvSinkBatchOp,
     CsvSourceBatchOp,
     MemSourceBatchOp,
+    MemSourceStreamOp,
+    StreamOperator,
     TFSavedModelPredictBatchOp,
+    TFSavedModelPredictor,
+    TFSavedModelPredictStreamOp,
     getMLEnv,
     useLocalEnv,
 )
 from tests.akdl.serving import models
 from tests.e2e.jobs import script_op
+from tests.e2e.streams import stream_op
+from tests.operators.flink.test_collect import NESTED
 
 pytestmark = [pytest.mark.flink, pytest.mark.tf]
 
@@ -224,3 +230,56 @@ def test_a_script_takes_no_nanoseconds() -> None:
     table = getMLEnv().btenv.sql_query("SELECT TIMESTAMP '2024-12-31 23:59:59.999999999' AS n")
     with pytest.raises(SchemaError, match=r"column 'n' .*at most TIMESTAMP\(6\).*CAST it"):
         BatchOperator.fromTable(table).link(script_op("echo_cells.py", "n TIMESTAMP(6)"))
+
+
+@pytest.mark.slow
+@pytest.mark.fault("data")
+def test_streams_carry_times_and_nested_nulls() -> None:
+    """Into a stream as rows and as SQL, through a predictor and a script, and out as the text of Flink's own cast."""
+    tables = getMLEnv().stenv
+    tables.get_config().set_local_timezone(ZONE)
+    nested = {f"n{place}": sql for place, sql in enumerate(NESTED)}
+    more = ", ".join(f"{sql} AS {name}" for name, sql in nested.items())
+    sql = " UNION ALL ".join(
+        "SELECT " + ", ".join(f"{literal(name, value)} AS {name}" for name, value in zip(KINDS, row)) for row in ROWS
+    )
+    literals = StreamOperator.fromTable(tables.sql_query(sql))
+    rows: StreamOperator = MemSourceStreamOp(ROWS, SCHEMA)
+    fed = "ARRAY[CAST(1 AS FLOAT), 0, 0] AS x, CAST(0 AS BIGINT) AS k"
+    predict = {"modelPath": models.scaled(2.0), "outputSchemaStr": "p DOUBLE", "selectedCols": ["x", "k"]}
+    script: Any = stream_op("echo_cells.py").setOutputSchemaStr(SCHEMA)
+    ways = {
+        "literals": literals,
+        "rows": rows,
+        "predictor": literals.select(f"*, {fed}, {more}").link(TFSavedModelPredictStreamOp(**predict)),
+        "script": rows.link(script),
+    }
+    texts = []
+    for way, op in ways.items():
+        names = [*KINDS, *(nested if way == "predictor" else ())]
+        without = ["" if name in names else f"CAST({each} AS STRING) AS {name}" for name, each in nested.items()]
+        columns = [f"CAST({name} AS STRING) AS {name}" for name in names] + list(filter(None, without))
+        texts.append(op.select(f"CAST('{way}' AS STRING) AS way, {', '.join(columns)}").getOutputTable())
+    first, *others = texts
+    for table in others:
+        first = first.union_all(table)
+    found: dict[str, list[Any]] = {way: [] for way in ways}
+    with first.execute().collect() as result:
+        for row in result:
+            found[row[0]].append(tuple(row[1:]))
+    assert len(found["literals"]) == len(set(found["literals"])) == len(ROWS)
+    assert any("0001-01-02 00:00:00.000001" in row for row in found["literals"])
+    for way in ways:
+        assert sorted(map(repr, found[way])) == sorted(map(repr, found["literals"])), way
+
+
+def test_a_local_predictor_gives_cells_back_as_they_are() -> None:
+    """Those that feed no model: the objects themselves, arrays and their nulls among them."""
+    schema = f"{SCHEMA}, n ARRAY<BIGINT>, x ARRAY<FLOAT>, k BIGINT"
+    stage = TFSavedModelPredictor(modelPath=models.scaled(2.0), outputSchemaStr="p DOUBLE", selectedCols=["x", "k"])
+    rows = [(*row, [2**53 + 1, None], [1.0, 0.0, 0.0], 0) for row in ROWS]
+    with stage.collectLocalPredictor(schema) as predictor:
+        assert repr(predictor.map_batch(rows)) == repr([(*row, 2.0) for row in rows])
+        assert predictor.map(rows[0]) == (*rows[0], 2.0)
+        assert predictor.predict(np.array([*rows[0], None], object)[:-1]) == [*rows[0], 2.0]
+        assert predictor.getOutputColTypes()[: len(KINDS)] == list(KINDS.values())
