@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from operators.prepare.input_names import odd_names, warn_of_names
+from tests.support.tensorflows import NEWEST
 
 ODD = [["class"], ["None"], ["self"], ["a b"], ["_x"], ["é"], ["a:b"], ["1x"], ["a-b"], ["a.b"], ["a-b", "a_b"], ["A", "a"]]
 GOOD = [["x"], ["A"], ["training"], ["args", "kwargs"], ["x1", "x_1"], ["Klass", "inputs"]]
+BY_KERAS_3 = """
+import json, sys, keras, tensorflow as tf
+for number, names in enumerate(json.loads(sys.argv[1])):
+    inputs = {name: keras.Input([1], name=name) for name in names}
+    joined = keras.layers.Concatenate()(list(inputs.values())) if len(names) > 1 else inputs[names[0]]
+    model, folder = keras.Model(inputs, keras.layers.Dense(1)(joined)), f"model-{number}"
+    try:
+        model.export(folder, verbose=False)
+        served = sorted(tf.saved_model.load(folder).signatures["serving_default"].structured_input_signature[1])
+    except (ValueError, TypeError):
+        served = []
+    print("SERVED", json.dumps(served), flush=True)
+"""
 
 
 @pytest.mark.parametrize("names", ODD, ids=" ".join)
@@ -45,3 +61,15 @@ def test_tensorflow_agrees(tmp_path: Path, names: list[str]) -> None:
     except (ValueError, TypeError):
         served = set()
     assert (served == set(names)) is (not odd_names(names))
+
+
+@pytest.mark.tf
+@pytest.mark.slow
+def test_keras_3_agrees(tmp_path: Path) -> None:
+    given = [*ODD, *GOOD]
+    command = [NEWEST.python(), "-c", BY_KERAS_3, json.dumps(given)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    served = [json.loads(line.split(" ", 1)[1]) for line in done.stdout.splitlines() if line.startswith("SERVED ")]
+    assert len(served) == len(given), done.stderr[-5000:]
+    for names, found in zip(given, served):
+        assert (found == sorted(names)) is (not odd_names(names)), (names, found)
