@@ -48,6 +48,10 @@ CLEAN = [
     "docs/zh/coming_from_alink.md",
     "docs/zh/first_steps.md",
     "examples",
+    "operators/flink",
+    "operators/params",
+    "operators/prepare",
+    "operators/progress",
     "scripts/build_faults.py",
 ]
 ROOT = pathlib.Path(__file__).parents[1]

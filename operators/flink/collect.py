@@ -40,7 +40,7 @@ def still_there(batches: Sequence[pa.RecordBatch], kinds: Sequence[bytes | None]
 def frame_of(table: Any, batches: Sequence[pa.RecordBatch]) -> pd.DataFrame:
     """DataFrame of a table whose rows arrived as Arrow batches.
 
-    PyFlink's own `Table.to_pandas` makes floats of integers beside a null, and so rounds large ones.
+    PyFlink's own `Table.to_pandas` turns integers into floats where the column has a null, and so rounds large ones.
     """
     names, types = columns_of(table)
     if not batches:
@@ -100,7 +100,7 @@ def _series(column: pa.ChunkedArray) -> Any:
 
 
 def _is_inexact_in_numpy(array: pa.Array) -> bool:
-    """True where numpy would change nested cells: integers beside a null become floats, time zones are dropped."""
+    """True where numpy would change nested cells: a null turns integers into floats, time zones are dropped."""
     kind = array.type
     if array.null_count or pa.types.is_map(kind) or pa.types.is_struct(kind) or pa.types.is_timestamp(kind) and kind.tz:
         return True

@@ -39,7 +39,7 @@ _BUNDLE_MS = "python.fn-execution.bundle.time"
 _DEFAULTS = {
     "python.fn-execution.arrow.batch.size": "8000",  # for vectorized functions of the user's own, and results in pandas
     "python.fn-execution.bundle.size": "80000",
-    # Until a bundle ends, nothing bounds what waits in the JVM, beside its heap, for a Python worker that is too slow.
+    # Until a bundle ends, rows that wait for a slow Python worker take memory outside the JVM's heap, without a bound.
     _BUNDLE_MS: "200",
     # Else each row is copied between the steps of a task, which took a third of its time.
     "pipeline.object-reuse": "true",
@@ -192,7 +192,7 @@ def useCustomEnv(*environments: Any) -> MLEnv:
 def getMLEnv() -> MLEnv:
     """Return the environments in use.
 
-    When none was chosen, it is that of Flink in a program that was submitted, as with `flink run`; else a local one with one
+    The default is the cluster that the program was submitted to, as with `flink run`; otherwise a local environment with one
     subtask per processor.
     """
     if _current is None and _is_submitted():
@@ -339,7 +339,7 @@ def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> t
     environments = gateway.jvm.org.apache.flink.streaming.api.environment.StreamExecutionEnvironment
     env = StreamExecutionEnvironment(environments.createRemoteEnvironment(host, port, configuration._j_configuration, jars))
     own_jars = [jar for jar in config.get("pipeline.jars", "").split(";") if jar]
-    if own_jars:  # Flink replaces those of the configuration by those of the environment
+    if own_jars:  # Flink replaces the jars of the configuration by the jars of the environment
         env.add_jars(*own_jars)
     return _with_table_env(env, parallelism, config)
 
@@ -375,7 +375,7 @@ def _with_table_env(env: Any, parallelism: int | None, config: dict[str, str]) -
 def _quiet_end_of_jobs() -> None:
     """Keep one harmless traceback of PyFlink off the console.
 
-    At the end of each local job the JVM hangs up on a reader thread of Beam, whose exception nobody catches.
+    At the end of each local job the JVM hangs up on a reader thread of Beam, whose exception is not caught.
     """
     show = threading.excepthook
 

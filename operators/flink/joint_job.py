@@ -1,8 +1,8 @@
 """One job for several tables: some are collected by this program, others are written into tables of Flink.
 
-`Table.execute` runs a job for one table, and a statement set runs one for sinks alone. Here all end in one graph, so that what
-they have in common, such as a script, runs once. This works as `Table.execute` does, with the same executor. What it knows
-of Flink's internals: StreamExecutionEnvironment.transformations and TableEnvironmentImpl.execEnv.
+`Table.execute` runs a job for one table, and a statement set runs one for sinks alone. Here all end in one graph, so that
+shared parts, such as a script, run once. It works as `Table.execute` does, with the same executor, and uses two
+internals of Flink: StreamExecutionEnvironment.transformations and TableEnvironmentImpl.execEnv.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _job(
         inserted: Tables, and names of the tables that they are written into.
 
     Yields:
-        An iterator of the elements, which hears interrupts while it waits.
+        An iterator of the elements, which can be interrupted while it waits.
     """
     from pyflink.java_gateway import get_gateway
 

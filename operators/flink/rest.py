@@ -4,10 +4,10 @@
   usual ones (package certifi).
 - **Tokens**: the headers in the variable `FLINK_REST_CLIENT_HEADERS`, which Flink's own client sends too: lines such as
   `Authorization:Bearer TOKEN`. Or a login in the address, `https://user:password@flink.example:8443`.
-- **Proxies**: questions about jobs take none, as Flink's own client knows none. The doctor takes those of the environment,
+- **Proxies**: requests about jobs bypass proxies, as Flink's own client does. The doctor uses the proxies of the environment,
   unless the cluster is on this host.
 
-No error and no line of a log has a header, or the login of an address.
+Errors and logs never contain a header or the login of an address.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Rest:
         timeout_s: Seconds to wait for a connection, and for each part of an answer.
 
     Raises:
-        ConfigurationError: The address is none, or a header in `FLINK_REST_CLIENT_HEADERS` is none.
+        ConfigurationError: The address or a header in `FLINK_REST_CLIENT_HEADERS` is malformed.
     """
 
     def __init__(self, address: str, verify: bool | str = True, proxies: bool = False, timeout_s: float = _ANSWER_S) -> None:
@@ -120,7 +120,7 @@ def headers_of(text: str) -> dict[str, str]:
     """Headers in `FLINK_REST_CLIENT_HEADERS`, one line `Name:value` for each.
 
     Raises:
-        ConfigurationError: A line is no header. The message says which line, and does not show it.
+        ConfigurationError: A line is malformed. The message gives its number, not its text.
     """
     headers = {}
     for number, line in enumerate(text.splitlines(), 1):

@@ -132,10 +132,10 @@ class ScriptParams(WithParams):
         """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def getEnvVars(self) -> list[str]:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setExactDoubles(self, value: bool) -> Self:
         """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
@@ -168,16 +168,16 @@ class ScriptParams(WithParams):
         """With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which keeps its values and is 0 in added rows. (default 'weight')"""
 
     def setHostNetwork(self, value: str) -> Self:
-        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
 
     def getHostNetwork(self) -> str | None:
-        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
 
     def setGroupTls(self, value: bool) -> Self:
-        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+        """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
 
     def getGroupTls(self) -> bool:
-        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+        """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
 
     def setGpusPerWorker(self, value: int) -> Self:
         """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
@@ -369,10 +369,10 @@ class StreamParams(WithParams):
         """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def getEnvVars(self) -> list[str]:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setExactDoubles(self, value: bool) -> Self:
         """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
@@ -393,16 +393,16 @@ class StreamParams(WithParams):
         """For tf.distribute.ParameterServerStrategy: the chief gets no rows, and the group ends when its script does. (default False)"""
 
     def setHostNetwork(self, value: str) -> Self:
-        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
 
     def getHostNetwork(self) -> str | None:
-        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
 
     def setGroupTls(self, value: bool) -> Self:
-        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+        """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
 
     def getGroupTls(self) -> bool:
-        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+        """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
 
     def setGpusPerWorker(self, value: int) -> Self:
         """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
@@ -592,10 +592,10 @@ class TrainParams(WithParams):
         """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def getEnvVars(self) -> list[str]:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setExactDoubles(self, value: bool) -> Self:
         """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
@@ -628,16 +628,16 @@ class TrainParams(WithParams):
         """With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which keeps its values and is 0 in added rows. (default 'weight')"""
 
     def setHostNetwork(self, value: str) -> Self:
-        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
 
     def getHostNetwork(self) -> str | None:
-        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
 
     def setGroupTls(self, value: bool) -> Self:
-        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+        """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
 
     def getGroupTls(self) -> bool:
-        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+        """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
 
     def setGpusPerWorker(self, value: int) -> Self:
         """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
@@ -831,10 +831,10 @@ class TrainerParams(WithParams):
         """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def getEnvVars(self) -> list[str]:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setExactDoubles(self, value: bool) -> Self:
         """Send DOUBLE columns as 8 bytes in a bytes feature, instead of narrowing them to float32. (default False)"""
@@ -867,16 +867,16 @@ class TrainerParams(WithParams):
         """With equalSteps "pad": the feature that is 0 in added rows and 1 in all others; or a FLOAT column of the table, which keeps its values and is 0 in added rows. (default 'weight')"""
 
     def setHostNetwork(self, value: str) -> Self:
-        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
 
     def getHostNetwork(self) -> str | None:
-        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
 
     def setGroupTls(self, value: bool) -> Self:
-        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+        """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
 
     def getGroupTls(self) -> bool:
-        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+        """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
 
     def setGpusPerWorker(self, value: int) -> Self:
         """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
@@ -978,16 +978,16 @@ class TrainerParams(WithParams):
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
 
     def getOutputSignatureDefs(self) -> list[str] | None:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
 
     def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set. (default None)"""
 
     def getInputSignatureDefs(self) -> list[str] | None:
-        """The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set. (default None)"""
 
     def setSignatureDefKey(self, value: str) -> Self:
         """Name of the signature. (default 'serving_default')"""
@@ -1131,10 +1131,10 @@ class PredictParams(WithParams):
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
 
     def getOutputSignatureDefs(self) -> list[str] | None:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns that feed the model; all when it is not set. (default None)"""
@@ -1149,10 +1149,10 @@ class PredictParams(WithParams):
         """Columns that feed the model; all when it is not set. (default None)"""
 
     def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set. (default None)"""
 
     def getInputSignatureDefs(self) -> list[str] | None:
-        """The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set. (default None)"""
 
     def setSignatureDefKey(self, value: str) -> Self:
         """Name of the signature. (default 'serving_default')"""
@@ -1215,10 +1215,10 @@ class PredictParams(WithParams):
         """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def getEnvVars(self) -> list[str]:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
@@ -1303,10 +1303,10 @@ class SavedModelPredictParams(WithParams):
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
 
     def getOutputSignatureDefs(self) -> list[str] | None:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns that feed the model; all when it is not set. (default None)"""
@@ -1321,10 +1321,10 @@ class SavedModelPredictParams(WithParams):
         """Columns that feed the model; all when it is not set. (default None)"""
 
     def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set. (default None)"""
 
     def getInputSignatureDefs(self) -> list[str] | None:
-        """The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set. (default None)"""
 
     def setSignatureDefKey(self, value: str) -> Self:
         """Name of the signature. (default 'serving_default')"""
@@ -1387,10 +1387,10 @@ class SavedModelPredictParams(WithParams):
         """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def getEnvVars(self) -> list[str]:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
@@ -1474,10 +1474,10 @@ class PredictStreamParams(WithParams):
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
 
     def getOutputSignatureDefs(self) -> list[str] | None:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns that feed the model; all when it is not set. (default None)"""
@@ -1492,10 +1492,10 @@ class PredictStreamParams(WithParams):
         """Columns that feed the model; all when it is not set. (default None)"""
 
     def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set. (default None)"""
 
     def getInputSignatureDefs(self) -> list[str] | None:
-        """The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set. (default None)"""
 
     def setSignatureDefKey(self, value: str) -> Self:
         """Name of the signature. (default 'serving_default')"""
@@ -1558,10 +1558,10 @@ class PredictStreamParams(WithParams):
         """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def getEnvVars(self) -> list[str]:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
@@ -1687,10 +1687,10 @@ class SavedModelPredictStreamParams(WithParams):
         """Columns that show the outputs of the model: "name type, name type". (required)"""
 
     def setOutputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
 
     def getOutputSignatureDefs(self) -> list[str] | None:
-        """The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is not set. (default None)"""
+        """The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when it is not set. (default None)"""
 
     def setSelectedCols(self, value: Sequence[str]) -> Self:
         """Columns that feed the model; all when it is not set. (default None)"""
@@ -1705,10 +1705,10 @@ class SavedModelPredictStreamParams(WithParams):
         """Columns that feed the model; all when it is not set. (default None)"""
 
     def setInputSignatureDefs(self, value: Sequence[str]) -> Self:
-        """The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set. (default None)"""
 
     def getInputSignatureDefs(self) -> list[str] | None:
-        """The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set. (default None)"""
+        """The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set. (default None)"""
 
     def setSignatureDefKey(self, value: str) -> Self:
         """Name of the signature. (default 'serving_default')"""
@@ -1771,10 +1771,10 @@ class SavedModelPredictStreamParams(WithParams):
         """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def getEnvVars(self) -> list[str]:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
@@ -1891,10 +1891,10 @@ class KerasTrainParams(WithParams):
         """Optimizer as text, such as "Adam(0.01)": a name of tf.keras.optimizers with literals. (default 'Adam()')"""
 
     def setLearningRate(self, value: float) -> Self:
-        """Learning rate of an optimizer whose text has none; the optimizer's own when it is not set. (default None)"""
+        """Learning rate of an optimizer whose text does not set it; the optimizer's own when it is not set. (default None)"""
 
     def getLearningRate(self) -> float | None:
-        """Learning rate of an optimizer whose text has none; the optimizer's own when it is not set. (default None)"""
+        """Learning rate of an optimizer whose text does not set it; the optimizer's own when it is not set. (default None)"""
 
     def setNumEpochs(self, value: int) -> Self:
         """Passes over the rows. (default 10)"""
@@ -1945,10 +1945,10 @@ class KerasTrainParams(WithParams):
         """Folder that keeps the latest checkpoint, at a path that all hosts have; nothing is kept when it is not set. (default None)"""
 
     def setRemoveCheckpointBeforeTraining(self, value: bool) -> Self:
-        """Begin anew; else training goes on from the checkpoint in checkpointFilePath. (default True)"""
+        """Start from scratch; otherwise training resumes from the checkpoint in checkpointFilePath. (default True)"""
 
     def getRemoveCheckpointBeforeTraining(self) -> bool:
-        """Begin anew; else training goes on from the checkpoint in checkpointFilePath. (default True)"""
+        """Start from scratch; otherwise training resumes from the checkpoint in checkpointFilePath. (default True)"""
 
     def setSeed(self, value: int) -> Self:
         """Seed of weights and shuffling. (default None)"""
@@ -1975,10 +1975,10 @@ class KerasTrainParams(WithParams):
         """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def getEnvVars(self) -> list[str]:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setIntraOpParallelism(self, value: int) -> Self:
         """Threads of one TensorFlow operation. (default 4)"""
@@ -1987,16 +1987,16 @@ class KerasTrainParams(WithParams):
         """Threads of one TensorFlow operation. (default 4)"""
 
     def setHostNetwork(self, value: str) -> Self:
-        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
 
     def getHostNetwork(self) -> str | None:
-        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
 
     def setGroupTls(self, value: bool) -> Self:
-        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+        """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
 
     def getGroupTls(self) -> bool:
-        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+        """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
 
     def setGpusPerWorker(self, value: int) -> Self:
         """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
@@ -2114,10 +2114,10 @@ class KerasTrainerParams(WithParams):
         """Optimizer as text, such as "Adam(0.01)": a name of tf.keras.optimizers with literals. (default 'Adam()')"""
 
     def setLearningRate(self, value: float) -> Self:
-        """Learning rate of an optimizer whose text has none; the optimizer's own when it is not set. (default None)"""
+        """Learning rate of an optimizer whose text does not set it; the optimizer's own when it is not set. (default None)"""
 
     def getLearningRate(self) -> float | None:
-        """Learning rate of an optimizer whose text has none; the optimizer's own when it is not set. (default None)"""
+        """Learning rate of an optimizer whose text does not set it; the optimizer's own when it is not set. (default None)"""
 
     def setNumEpochs(self, value: int) -> Self:
         """Passes over the rows. (default 10)"""
@@ -2168,10 +2168,10 @@ class KerasTrainerParams(WithParams):
         """Folder that keeps the latest checkpoint, at a path that all hosts have; nothing is kept when it is not set. (default None)"""
 
     def setRemoveCheckpointBeforeTraining(self, value: bool) -> Self:
-        """Begin anew; else training goes on from the checkpoint in checkpointFilePath. (default True)"""
+        """Start from scratch; otherwise training resumes from the checkpoint in checkpointFilePath. (default True)"""
 
     def getRemoveCheckpointBeforeTraining(self) -> bool:
-        """Begin anew; else training goes on from the checkpoint in checkpointFilePath. (default True)"""
+        """Start from scratch; otherwise training resumes from the checkpoint in checkpointFilePath. (default True)"""
 
     def setSeed(self, value: int) -> Self:
         """Seed of weights and shuffling. (default None)"""
@@ -2198,10 +2198,10 @@ class KerasTrainerParams(WithParams):
         """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def getEnvVars(self) -> list[str]:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setIntraOpParallelism(self, value: int) -> Self:
         """Threads of one TensorFlow operation. (default 4)"""
@@ -2210,16 +2210,16 @@ class KerasTrainerParams(WithParams):
         """Threads of one TensorFlow operation. (default 4)"""
 
     def setHostNetwork(self, value: str) -> Self:
-        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
 
     def getHostNetwork(self) -> str | None:
-        """Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several. (default None)"""
+        """Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several. (default None)"""
 
     def setGroupTls(self, value: bool) -> Self:
-        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+        """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
 
     def getGroupTls(self) -> bool:
-        """Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
+        """Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes. (default False)"""
 
     def setGpusPerWorker(self, value: int) -> Self:
         """GPUs that each worker has for itself, 0 for none; when it is not set, one where the host has a free one. (default None)"""
@@ -2270,10 +2270,10 @@ class KerasTrainerParams(WithParams):
         """Column of the result with the label or the number. (required)"""
 
     def setPredictionDetailCol(self, value: str) -> Self:
-        """Column of the result with the probability of each label as a JSON object; none when it is not set. (default None)"""
+        """Column of the result with the probability of each label as a JSON object; no such column when it is not set. (default None)"""
 
     def getPredictionDetailCol(self) -> str | None:
-        """Column of the result with the probability of each label as a JSON object; none when it is not set. (default None)"""
+        """Column of the result with the probability of each label as a JSON object; no such column when it is not set. (default None)"""
 
     def setReservedCols(self, value: Sequence[str]) -> Self:
         """Input columns that stay in the result; all when it is not set. (default None)"""
@@ -2368,10 +2368,10 @@ class KerasPredictParams(WithParams):
         """Column of the result with the label or the number. (required)"""
 
     def setPredictionDetailCol(self, value: str) -> Self:
-        """Column of the result with the probability of each label as a JSON object; none when it is not set. (default None)"""
+        """Column of the result with the probability of each label as a JSON object; no such column when it is not set. (default None)"""
 
     def getPredictionDetailCol(self) -> str | None:
-        """Column of the result with the probability of each label as a JSON object; none when it is not set. (default None)"""
+        """Column of the result with the probability of each label as a JSON object; no such column when it is not set. (default None)"""
 
     def setReservedCols(self, value: Sequence[str]) -> Self:
         """Input columns that stay in the result; all when it is not set. (default None)"""
@@ -2410,10 +2410,10 @@ class KerasPredictParams(WithParams):
         """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def getEnvVars(self) -> list[str]:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
@@ -2472,10 +2472,10 @@ class KerasPredictStreamParams(WithParams):
         """Column of the result with the label or the number. (required)"""
 
     def setPredictionDetailCol(self, value: str) -> Self:
-        """Column of the result with the probability of each label as a JSON object; none when it is not set. (default None)"""
+        """Column of the result with the probability of each label as a JSON object; no such column when it is not set. (default None)"""
 
     def getPredictionDetailCol(self) -> str | None:
-        """Column of the result with the probability of each label as a JSON object; none when it is not set. (default None)"""
+        """Column of the result with the probability of each label as a JSON object; no such column when it is not set. (default None)"""
 
     def setReservedCols(self, value: Sequence[str]) -> Self:
         """Input columns that stay in the result; all when it is not set. (default None)"""
@@ -2514,10 +2514,10 @@ class KerasPredictStreamParams(WithParams):
         """A Python environment with TensorFlow: folder, interpreter, or archive at any address; empty for the default. (default '')"""
 
     def setEnvVars(self, value: Sequence[str]) -> Self:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def getEnvVars(self) -> list[str]:
-        """Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
+        """Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value". (default ())"""
 
     def setStartTimeout(self, value: float) -> Self:
         """Seconds within which the process with the model has to have loaded it. (default 300.0)"""
@@ -2617,10 +2617,10 @@ class RandomTableParams(WithParams):
         """Distributions of columns: "name:uniform(0,1);name:gauss(0,1,nullper=0.1)"; also uniform_open, weight_set, poisson. (default None)"""
 
     def setIdCol(self, value: str) -> Self:
-        """Name of a BIGINT column that counts the rows from 0; none when it is not set. (default None)"""
+        """Name of a BIGINT column that counts the rows from 0; no such column when it is not set. (default None)"""
 
     def getIdCol(self) -> str | None:
-        """Name of a BIGINT column that counts the rows from 0; none when it is not set. (default None)"""
+        """Name of a BIGINT column that counts the rows from 0; no such column when it is not set. (default None)"""
 
     def setMLEnvironmentId(self, value: int) -> Self:
         """Always 0: a program has one environment. (default 0)"""

@@ -72,11 +72,11 @@ WEIGHT_COL = Param(
 )  # fmt: skip
 HOST_NETWORK = Param(
     "hostNetwork", "str",
-    'Network in which processes announce their addresses, such as "10.1.0.0/16", for hosts that have several.', network, None,
+    'Network of the addresses that processes use, such as "10.1.0.0/16", for hosts that have several.', network, None,
 )  # fmt: skip
 GROUP_TLS = Param(
     "groupTls", "bool",
-    "Encrypt what Flink's Python workers of a group say to each other, with a certificate that the job makes and carries. It "
+    "Encrypt the messages between Flink's Python workers of a group, with a certificate that the job makes and carries. It "
     "needs the extra `tls`, and does not encrypt TensorFlow's own connections between processes.", flag, False,
 )  # fmt: skip
 GPUS_PER_WORKER = Param(
@@ -146,7 +146,7 @@ PYTHON_ENV = Param(
 )  # fmt: skip
 ENV_VARS = Param(
     "envVars", "Sequence[str]",
-    'Environment variables that processes get beside the usual ones: "NAME" as it is on their host, or "NAME=value".',
+    'Environment variables that processes get in addition to the usual ones: "NAME" as it is on their host, or "NAME=value".',
     variables, (),
 )  # fmt: skip
 INTRA_OP_PARALLELISM = Param("intraOpParallelism", "int", "Threads of one TensorFlow operation.", count(1), 4)
@@ -161,12 +161,13 @@ EXACT_DOUBLES = Param(
 MODEL_SCHEMA_STR = replace(OUTPUT_SCHEMA_STR, doc='Columns that show the outputs of the model: "name type, name type".')
 OUTPUT_SIGNATURE_DEFS = Param(
     "outputSignatureDefs", "Sequence[str]",
-    "The signature's outputs that the columns of outputSchemaStr show, in their order; those of the same names when it is "
-    "not set.", names, None,
+    "The signature's outputs that the columns of outputSchemaStr show, in their order; the outputs of the same names when "
+    "it is not set.", names, None,
 )  # fmt: skip
 INPUT_SIGNATURE_DEFS = Param(
     "inputSignatureDefs", "Sequence[str]",
-    "The signature's inputs that selectedCols feed, in their order; those of the same names when it is not set.", names, None,
+    "The signature's inputs that selectedCols feed, in their order; the inputs of the same names when it is not set.", names,
+    None,
 )  # fmt: skip
 FED_COLS = replace(SELECTED_COLS, doc="Columns that feed the model; all when it is not set.")
 INFER_SELECTED_COLS = Param(
@@ -239,8 +240,8 @@ OPTIMIZER = Param(
     "Adam()",
 )  # fmt: skip
 LEARNING_RATE = Param(
-    "learningRate", "float", "Learning rate of an optimizer whose text has none; the optimizer's own when it is not set.",
-    positive, None,
+    "learningRate", "float",
+    "Learning rate of an optimizer whose text does not set it; the optimizer's own when it is not set.", positive, None,
 )  # fmt: skip
 NUM_EPOCHS = Param("numEpochs", "int", "Passes over the rows.", count(1), 10)
 BATCH_SIZE = Param("batchSize", "int", "Rows in a step of all workers together.", count(1), 128)
@@ -266,15 +267,16 @@ CHECKPOINT_FILE_PATH = Param(
     None,
 )  # fmt: skip
 REMOVE_CHECKPOINT = Param(
-    "removeCheckpointBeforeTraining", "bool", "Begin anew; else training goes on from the checkpoint in checkpointFilePath.",
-    flag, True,
+    "removeCheckpointBeforeTraining", "bool",
+    "Start from scratch; otherwise training resumes from the checkpoint in checkpointFilePath.", flag, True,
 )  # fmt: skip
 SEED = Param("seed", "int", "Seed of weights and shuffling.", count(0), None)
 NO_PSS = Param("numPSs", "int", "Number of parameter servers: 0, since workers train in step.", only_zero, 0)
 PREDICTION_COL = Param("predictionCol", "str", "Column of the result with the label or the number.", filled_text)
 PREDICTION_DETAIL_COL = Param(
     "predictionDetailCol", "str",
-    "Column of the result with the probability of each label as a JSON object; none when it is not set.", filled_text, None,
+    "Column of the result with the probability of each label as a JSON object; no such column when it is not set.", filled_text,
+    None,
 )  # fmt: skip
 
 TRAIN = (

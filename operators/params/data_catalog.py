@@ -33,7 +33,8 @@ OUTPUT_COL_CONFS = Param(
     None,
 )  # fmt: skip
 ID_COL = Param(
-    "idCol", "str", "Name of a BIGINT column that counts the rows from 0; none when it is not set.", filled_text, None,
+    "idCol", "str", "Name of a BIGINT column that counts the rows from 0; no such column when it is not set.", filled_text,
+    None,
 )  # fmt: skip
 MAX_ROWS = Param("maxRows", "int", "Number of rows after which the stream ends.", count(0))
 STREAM_ID_COL = Param("idCol", "str", "Name of a BIGINT column that counts the rows from 1.", filled_text, "num")

@@ -47,7 +47,7 @@ def saved_params(where: str, given: Mapping[str, Any], trusted: bool) -> dict[st
             "are taken only from files that you trust: if you trust this one, pass trusted=True"
         )
     if "outputSchemaStr" not in found:
-        raise ConfigurationError(f"{where}: expected a parameter 'outputSchemaStr', the file sets none")
+        raise ConfigurationError(f"{where}: the file does not set the required parameter 'outputSchemaStr'")
     return {name: _checked(where, name, value) for name, value in found.items()}
 
 

@@ -21,7 +21,7 @@ def packed_rows(rows: Iterable[tuple[Any, Any]], model_dir: str | None = None) -
 
     Args:
         rows: Of a model table, in any order. They are read one after the other, so a large model needs little memory.
-        model_dir: Where models lie that rows only name; None where rows may name none.
+        model_dir: Folder of models that rows refer to; None where such rows are refused.
     """
     place = tempfile.mkdtemp(dir=program_folder())
     try:

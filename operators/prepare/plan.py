@@ -134,8 +134,8 @@ def _check_weight(operator: str, schema: Schema, weight_column: str | None) -> N
 def counts(operator: str, workers: int | None, servers: int | None, parallelism: int) -> tuple[int, int]:
     """Numbers of workers and parameter servers.
 
-    Both as given when both are set. One that is not set is what the other leaves of the parallelism. When neither is set, a
-    quarter of the parallelism, at least one, are parameter servers; none when it is 1.
+    Both as given when both are set. One that is not set gets the rest of the parallelism. When neither is set, a quarter
+    of the parallelism, at least one, are parameter servers; a parallelism of 1 has no server.
 
     Raises:
         ConfigurationError: What is set does not fit into the parallelism.

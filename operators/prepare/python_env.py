@@ -74,7 +74,7 @@ def check_python(operator: str, python: str | PythonArchive | None) -> None:
 
 @functools.cache
 def _reason_of(python: str, changed: int) -> str:
-    """Reason why an interpreter cannot be used; "" where none is found before a script runs."""
+    """Reason why an interpreter cannot be used; "" where only a run could show it."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     try:
         looked = subprocess.run(
@@ -105,7 +105,9 @@ def _look_into(path: str, name: str) -> None:
             if zipfile.is_zipfile(path):
                 with zipfile.ZipFile(path) as archive:
                     if not any(re.fullmatch(r"([^/]+/)?bin/python", entry) for entry in archive.namelist()):
-                        raise ArchiveError("expected bin/python at the root of the archive or in its one folder, found none")
+                        raise ArchiveError(
+                            "expected bin/python at the root of the archive or in its one folder, found no such file"
+                        )
             elif not tarfile.is_tarfile(path):
                 raise ArchiveError("it is damaged, or neither a zip nor a tar file")
     except ArchiveError as error:

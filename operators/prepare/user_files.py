@@ -28,11 +28,11 @@ from operators.params.function_script import FunctionScript
 
 logger = logging.getLogger(__name__)
 
-LARGE_BYTES = 1 << 20  # of a file that travels beside the job's description instead of in it, which is kept in memory
+LARGE_BYTES = 1 << 20  # of a file that travels apart from the job's description, which is kept in memory
 
-# Beside Python's own: what a process of ours or TensorFlow imports before the script could.
+# In addition to Python's own: modules that our process or TensorFlow may import before the script does.
 _NEEDED_MODULES = {"akdl", "google", "grpc", "keras", "numpy", "tensorflow", "tf_keras"}
-_HARMLESS_MODULES = {"test", "this"}  # of Python, which nobody imports
+_HARMLESS_MODULES = {"test", "this"}  # of Python, which are never imported
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class _Source:
     """File without a final place.
 
     Args:
-        path: Its path for the script, unless another file wants the same.
+        path: Its path for the script, unless another file has the same path.
         above: Names of the folders above it, which are added to the path until no other file has the same path. None where
             the path is fixed, as inside a folder or an archive.
     """
@@ -61,7 +61,7 @@ def read_files(operator: str, user_files: Sequence[str], main_script: str | Func
         main_script: Another one, or the path that a file among `user_files` has for the script; or a function.
 
     Raises:
-        ConfigurationError: A file cannot be read, is no valid Python or would hide a module, or two files have one path.
+        ConfigurationError: A file cannot be read, is not valid Python or would hide a module, or two files have one path.
     """
     with tempfile.TemporaryDirectory(dir=program_folder()) as folder:
         loader = _Loader(operator, folder)
@@ -76,7 +76,7 @@ def read_files(operator: str, user_files: Sequence[str], main_script: str | Func
             _check_syntax(operator, read, placed[read.path].origin)
         _check_names(operator, placed, main.path)
         for path, source in placed.items():
-            if source is not main or not isinstance(main_script, FunctionScript):  # whose lines are those of no file
+            if source is not main or not isinstance(main_script, FunctionScript):  # a function has no file of its own
                 note_origin(path, source.origin)
         return files, main.path
 
@@ -233,7 +233,7 @@ def _check_names(operator: str, placed: dict[str, _Source], main: str) -> None:
     folders = {""}
     if (
         f"{os.path.dirname(main)}/__init__.py" not in placed
-    ):  # then the script is no part of a package, and its folder is searched
+    ):  # then the script is not part of a package, and its folder is searched
         folders.add(os.path.dirname(main))
     taken = (_modules_of_python() | _NEEDED_MODULES) - _HARMLESS_MODULES
     for path, source in placed.items():

@@ -32,8 +32,8 @@ def shown(
 
     Args:
         rest: The cluster that they run on; None where they run in this Python process.
-        told: Not all of the operators need be in the job: those count that are seen. Of these groups an earlier job has been
-            shown, so they count when they begin anew.
+        told: Not all of the operators need to be in the job; the ones that are seen count. The last job of these groups was
+            shown already, so they count once they start again.
     """
     renders = renderer() if any(each.visible for each in operators.values()) else None
     if renders is None and not (says and rest) and not any(each.log_dir for each in operators.values()):
@@ -144,7 +144,7 @@ class Watch:
         said = self._said.get(key, 0)
         name = f"{self._operators[member.group].name}, {member.label}"
         if member.lines_before > said:
-            say(f"[{name}] ({member.lines_before - said:,} lines are left out here; they are in its log file beside Flink's)")
+            say(f"[{name}] ({member.lines_before - said:,} lines are left out here; they are in its log file, next to Flink's)")
         for line in member.lines[max(said - member.lines_before, 0) :]:
             say(f"[{name}] {line}")
         self._said[key] = member.lines_before + len(member.lines)

@@ -188,7 +188,7 @@ def jars() -> Iterator[Finding]:
 
 
 def environments() -> Iterator[Finding]:
-    """Check the Pythons that scripts run in: those of the variables, and this one, which is the default."""
+    """Check the Pythons that scripts run in: the ones that variables name, and this one, which is the default."""
     unset = [variable for variable in _ENVIRONMENTS if not os.environ.get(variable)]
     for variable, what in _ENVIRONMENTS.items():
         if variable not in unset:
@@ -211,7 +211,7 @@ def environments() -> Iterator[Finding]:
 
 
 def ports() -> Iterator[Finding]:
-    """Check that processes of this host reach each other at the address that they announce."""
+    """Check that processes of this host reach each other at the address that they use."""
     host = own_host()
     try:
         with socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as server:
@@ -307,7 +307,7 @@ def cluster(address: str, verify: bool | str = True) -> Iterator[Finding]:
     yield Finding(OK if fits else WRONG, what, f"Flink {version}", "" if fits else f"take a cluster of Flink {wanted}")
     found = f"{free} of {total} slots free, {managers} TaskManagers"
     if not total:
-        yield Finding(WRONG, what, found, "start TaskManagers (those of Kubernetes and YARN come with a job)")
+        yield Finding(WRONG, what, found, "start TaskManagers (Kubernetes and YARN start them for each job)")
     elif not free:
         yield Finding(WRONG, what, found, "wait for the jobs that have them, cancel one, or start more TaskManagers")
     else:

@@ -1,4 +1,4 @@
-"""Operators that a program has linked, to show those that are part of a job which the program starts."""
+"""Linked operators of a program, whose progress is shown once a job of the program runs them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Statuses of members combined into one line for each operator. Pure.
 
-Rows, steps and phases of an operator are those of its workers together. Its phase is that of the worker that is furthest
-behind; its step that of the worker that is furthest ahead.
+An operator has the rows of all its workers, the phase of the worker that is furthest behind, and the step of the worker that
+is furthest ahead.
 """
 
 from __future__ import annotations

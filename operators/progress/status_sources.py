@@ -1,7 +1,7 @@
 """Sources of the statuses of members: this Python process, or Flink's REST.
 
-A member on a TaskManager writes its status beside Flink's logs, and Flink serves these files. So no further port is needed,
-and neither is the number of the job: a file is named after the group.
+A member on a TaskManager writes its status next to Flink's logs, and Flink serves these files, which are named after the
+group. This needs neither another port nor the id of the job.
 """
 
 from __future__ import annotations

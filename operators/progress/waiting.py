@@ -71,6 +71,6 @@ def run_and_wait(start: Callable[[], TableResult]) -> None:
 
 def tell_late_rows(result: TableResult) -> None:
     """Warn of rows of scripts that were late in a job that has ended."""
-    with suppress(Exception):  # such as a cluster that has forgotten the job: nothing that is told here may fail one
+    with suppress(Exception):  # the cluster may have forgotten the job; a report must not fail it
         for text in late_rows(result.get_job_client().get_job_execution_result().result().get_all_accumulator_results()):
             warn(text)

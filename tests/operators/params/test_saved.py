@@ -45,7 +45,7 @@ def test_a_trusted_file_sets_all() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "expected a parameter 'outputSchemaStr', the file sets none"),
+        ({}, "the file does not set the required parameter 'outputSchemaStr'"),
         (
             {**SCHEMA, "outputShemaStr": 1},
             r"the file sets the unknown parameter 'outputShemaStr' \(did you mean 'outputSchemaStr'\?\)",

@@ -66,7 +66,7 @@ def test_what_processes_elsewhere_print_is_printed_once(capsys: pytest.CaptureFi
         "[a.py, chief 0] a",
         "[a.py, chief 0] b",
         "[a.py, chief 0] c",
-        "[a.py, chief 0] (6 lines are left out here; they are in its log file beside Flink's)",
+        "[a.py, chief 0] (6 lines are left out here; they are in its log file, next to Flink's)",
         "[a.py, chief 0] z",
     ]
 
