@@ -1,14 +1,14 @@
-"""Serialized rows to tensors, whole batches at a time.
+"""Conversion of serialized rows to tensors, one batch at a time.
 
-Parsing a batch with one `tf.io.parse_example` is about twenty times faster than parsing record by record and batching
-then, so `dataset.batch(n)` comes first:
+Parsing a batch with one `tf.io.parse_example` is about twenty times faster than parsing each record and batching afterwards,
+so `dataset.batch(n)` comes first:
 
     dataset = task_config.tf_context.flink_stream_dataset()
     dataset = features.batches(dataset, 1024, task_config.tf_context.columns)
 
 `task_config.tf_context.batches(1024)` gives the same batches in a fraction of the time, see `akdl.rows.batches`.
 
-TensorFlow is imported inside the functions: a script may do without it, and must be able to set it up before it is loaded.
+TensorFlow is imported inside the functions: some scripts do not use it, and others configure it before it is loaded.
 """
 
 import struct
@@ -124,9 +124,9 @@ def batches(
 
 
 def unsharded(dataset: Any) -> Any:
-    """Return the dataset with automatic sharding off, for it and for what is made from it.
+    """Disable automatic sharding for a dataset and all datasets derived from it.
 
-    Each worker has its own share of the rows. A strategy of several workers would give it only a part of that share.
+    Each worker already has its own share of the rows; a multi-worker strategy would otherwise read only a part of that share.
     """
     import tensorflow as tf
 

@@ -1,7 +1,7 @@
-"""Secrets that must not be shown: logins, queries and keys of addresses, and values whose name says that they are secret.
+"""Masking of secrets: logins, queries and keys in addresses, and values whose names mark them as secret.
 
-All that errors, logs, representations, notebook pages, progress and records show of a user's addresses and parameters goes
-through here. What can be read in two ways is hidden in the stricter one.
+Errors, logs, representations, notebook pages, progress and records show a user's addresses and parameters only through this
+module. An ambiguous text is masked in the stricter way.
 """
 
 import re
@@ -36,19 +36,15 @@ _HEX = re.compile(r"[0-9a-fA-F]{32,}")
 
 
 def shown(address: str) -> str:
-    """Return an address for messages: without user, password, query, fragment, and keys in its path. Paths stay as they are.
-
-    Args:
-        address: A whole address, of one or of several links, or a path.
-    """
+    """Address for messages, without user, password, query, fragment, and keys in its path. Plain paths stay unchanged."""
     return "::".join(_shown_link(link) for link in _CHAIN.split(address))
 
 
 def masked(text: str, address: str = "") -> str:
-    """Return a message, such as the error of a storage, without the secrets of addresses in it, and of names with values.
+    """Message, such as a storage's error, without the secrets in its addresses and in its names with values.
 
     Args:
-        address: What the text is about: its secrets are hidden also where they stand alone.
+        address: The address that the message is about; its secrets are also masked where they stand alone.
     """
     for secret in sorted(_secrets_of(address), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
@@ -56,11 +52,7 @@ def masked(text: str, address: str = "") -> str:
 
 
 def masked_value(name: str, value: Any) -> Any:
-    """Return the value of a parameter without secrets, however deep they are in it.
-
-    Args:
-        value: Of any type; in lists, tuples and dicts each value is looked at.
-    """
+    """Parameter value without secrets at any depth of lists, tuples and dicts."""
     if is_secret(name):
         return value if value is None or value == "" or isinstance(value, bool) else HIDDEN
     if isinstance(value, dict):
@@ -79,20 +71,20 @@ def masked_value(name: str, value: Any) -> Any:
 
 
 def login_of(address: str) -> str:
-    """Return user and password of an address as they are written in it; "" where it has none."""
+    """User and password of an address in their original spelling; "" without a login."""
     rest = address.partition("://")[2] or address
     return "" if _is_host(rest) else rest.rpartition("@")[0]
 
 
 def is_secret(name: str) -> bool:
-    """Return whether the name of a parameter, a variable or a field says that its value is secret."""
+    """Test if the name of a parameter, variable or field marks its value as secret."""
     words = [word.lower() for word in _WORD.findall(name)]
     joined = "".join(words)
     return bool(_SECRET_WORDS.intersection(words) or _SECRET_PARTS.search(joined) or _SECRET_KEYS.search(joined))
 
 
 def _secrets_of(address: str) -> Set[str]:
-    """Return the parts of an address that are hidden, as they are written and as a server gets them."""
+    """Masked parts of an address, in their original spelling and unquoted."""
     found = []
     for link in _CHAIN.split(address):
         login, query = login_of(link), link.partition("?")[2].partition("#")[0]
@@ -129,9 +121,9 @@ def _shown_link(link: str) -> str:
 
 
 def _taken_apart(rest: str) -> Tuple[str, str, str]:
-    """Return host and port, path, and "?..." where there is a query.
+    """Split the part after the scheme into host and port, path, and "?..." for a query.
 
-    Passwords may hold "@", "/", "?" and "#" that are not escaped. A "/" after digits alone ends a port: host:8080/a@b.
+    Passwords may contain unescaped "@", "/", "?" and "#". A "/" after digits alone ends a port: host:8080/a@b.
     """
     if not _is_host(rest):
         login, _, after = rest.rpartition("@")
@@ -162,7 +154,7 @@ def _shown_path(path: str) -> str:
 
 
 def _looks_like_a_key(part: str) -> bool:
-    """Test if a part of a path is random, as keys of web hooks and signed links are. File names have a dot."""
+    """Test if a part of a path is random, like keys of web hooks and signed links. File names have a dot."""
     if "." in part:
         return False
     if _HEX.search(part):

@@ -1,4 +1,4 @@
-"""Names that were perhaps meant: the one place that guesses them, for messages about names that are unknown."""
+"""Suggestions for unknown names in messages."""
 
 import difflib
 from typing import Dict, Iterable, List
@@ -7,7 +7,7 @@ _LIKENESS = 0.7
 
 
 def near(name: str, known: Iterable[str], most: int = 1, likeness: float = _LIKENESS) -> List[str]:
-    """Return known names that look like a name, the nearest first; case, "-" and "_" do not count."""
+    """Known names similar to a name, best match first; case, "-" and "_" are ignored."""
     plain: Dict[str, str] = {}
     for each in known:
         plain.setdefault(_plain(each), each)
@@ -15,7 +15,7 @@ def near(name: str, known: Iterable[str], most: int = 1, likeness: float = _LIKE
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return " (did you mean 'x'?)" for the nearest known name, to be put behind it; "" where none is near."""
+    """Suffix " (did you mean 'x'?)" for the most similar known name; "" without one."""
     found = near(name, known)
     return f" (did you mean {found[0]!r}?)" if found else ""
 

@@ -1,4 +1,4 @@
-"""Try a script without Flink: task configs over rows made in the test, and a writer that keeps what the script writes.
+"""Test a script without Flink: task configs with rows made in the test, and a writer that collects the output.
 
     task_config = testing.batch_task_config(
         {"x": [0.5, None], "label": [0, 1]}, {"x": "DOUBLE", "label": "INT"}, work_dir=str(tmp_path), user_params={"n": 2}

@@ -1,6 +1,6 @@
-"""The one place that asks which TensorFlow there is.
+"""Version of the installed TensorFlow.
 
-TensorFlow is imported inside the functions: a script may do without it, and must be able to set it up before it is loaded.
+TensorFlow is imported inside the functions: some scripts do not use it, and others configure it before it is loaded.
 """
 
 import re
@@ -20,11 +20,7 @@ class EstimatorMissing(RuntimeError):
 
 
 def parse_version(text: str) -> Tuple[int, ...]:
-    """Return the leading numbers of a version: "2.16.0-rc1" gives (2, 16, 0).
-
-    Raises:
-        ValueError: The text does not start with a number.
-    """
+    """Leading numbers of a version: "2.16.0-rc1" gives (2, 16, 0)."""
     found = re.match(r"\d+(?:\.\d+)*", text)
     if found is None:
         raise ValueError(f"{text!r} is no version")
@@ -32,19 +28,18 @@ def parse_version(text: str) -> Tuple[int, ...]:
 
 
 def tf_version() -> Tuple[int, ...]:
-    """Return the version of the TensorFlow that is installed, such as (2, 15, 1)."""
+    """Version of the installed TensorFlow, such as (2, 15, 1)."""
     import tensorflow as tf
 
     return parse_version(tf.__version__)
 
 
 def is_tensorflow_2() -> bool:
-    """Return whether TensorFlow is 2.0 or newer."""
     return tf_version() >= (2,)
 
 
 def is_keras_3() -> bool:
-    """Return whether `tf.keras` is Keras 3."""
+    """Test if `tf.keras` is Keras 3."""
     import tensorflow as tf
 
     version = str(getattr(tf.keras, "__version__", None) or getattr(tf.keras, "version", lambda: "2")())
@@ -52,14 +47,7 @@ def is_keras_3() -> bool:
 
 
 def require_estimator(what: str = "this script") -> Any:
-    """Return the module `tf.estimator`.
-
-    Args:
-        what: Who needs it, for the message.
-
-    Raises:
-        EstimatorMissing: This TensorFlow has none.
-    """
+    """Module `tf.estimator`; the error names `what` as the code that needs it."""
     import tensorflow as tf
 
     if tf_version()[:2] > LAST_WITH_ESTIMATOR:

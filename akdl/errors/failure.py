@@ -1,4 +1,4 @@
-"""An exception as data that crosses a line between processes: any exception arrives, and its text has a limit."""
+"""Exceptions as data for the channel between processes; any exception can be sent, and its text is limited."""
 
 import os
 import re
@@ -15,13 +15,9 @@ _OWN_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 
 
 def failure_of(error: BaseException, message: Optional[str] = None, trace: Optional[TracebackType] = None) -> Failure:
-    """Return an exception as data.
+    """Convert an exception to data; its text may be of any length, hold any characters, or raise.
 
-    Its traceback ends in the line of the script, and nodes of graphs are not named. With AKDL_TRACEBACK=full in the environment
-    it ends where akdl raised it.
-
-    Args:
-        error: The exception. Its text may be of any length, hold any characters, or raise itself.
+    The traceback ends in the script's own code and omits TensorFlow's graph nodes. AKDL_TRACEBACK=full keeps everything.
     """
     told = traceback.TracebackException(type(error), error, trace or error.__traceback__)
     text, trace_text = _text(error) if message is None else message, ""
@@ -38,7 +34,7 @@ def failure_of(error: BaseException, message: Optional[str] = None, trace: Optio
 
 
 def _end_in_the_script(stack: traceback.StackSummary) -> None:
-    """Leave out the frames of akdl below the last one of somebody else, if there is such a one."""
+    """Remove the frames of akdl below the last frame of other code."""
     others = [index for index, frame in enumerate(stack) if not frame.filename.startswith(_OWN_FOLDER)]
     if others:
         del stack[others[-1] + 1 :]
@@ -52,7 +48,7 @@ def _text(error: BaseException) -> str:
 
 
 def _limited(text: str, most: int) -> str:
-    """Return the string without what UTF-8 does not have, and without its middle where it is too long."""
+    """Limit a text to so many characters by cutting its middle, and replace characters that UTF-8 cannot encode."""
     if len(text) > most:
         begin = most * 2 // 5
         left_out = len(text) - most

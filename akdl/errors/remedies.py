@@ -1,4 +1,4 @@
-"""What to do about errors that scripts often raise, where the message of Python or TensorFlow does not say it."""
+"""Advice for common errors of scripts whose message from Python or TensorFlow does not say what to do."""
 
 import os
 import re
@@ -15,7 +15,7 @@ _MISSING_FEATURE = re.compile(r"Feature: (\S+) \(data type: [^)]*\) is required 
 
 
 def missing_column(error: BaseException, columns: Sequence[str]) -> str:
-    """Return what to add to an error about a column that the rows do not have; "" for other errors."""
+    """Hint for an error about a column that the rows do not have; "" for other errors."""
     name: Optional[str] = None
     close = None
     if isinstance(error, KeyError) and len(error.args) == 1 and isinstance(error.args[0], str):
@@ -35,14 +35,14 @@ def missing_column(error: BaseException, columns: Sequence[str]) -> str:
 
 
 def no_group(error: BaseException) -> str:
-    """Return the sentence in front of an error of Keras 3 in a group, which speaks of types of tensors; "" for other errors."""
+    """Sentence in front of an error of Keras 3 in a group, whose own text is about tensor types; "" for other errors."""
     keras = sys.modules.get("keras")
     is_keras_3 = str(getattr(keras, "__version__", "")).startswith("3.")
     return f"{NO_GROUP_OF_KERAS_3}. Keras itself says: " if is_keras_3 and _IN_A_GROUP.search(str(error)) else ""
 
 
 def missing_export(folder: str, work_dir: str) -> str:
-    """Return what to say of a training that has left no SavedModel where it belongs; "" where there is something."""
+    """Error text for a training without a SavedModel in its folder; "" where the folder has content."""
     if os.path.isdir(folder) and os.listdir(folder):
         return ""
     elsewhere = ""

@@ -1,4 +1,4 @@
-"""What a script that has succeeded may have overlooked: errors of its threads, and files that go with its work folder."""
+"""End-of-script warnings: errors raised in the script's threads, and files left in the work folder."""
 
 import os
 import threading
@@ -10,7 +10,7 @@ _LOOKED_AT = 100  # source files
 
 
 class Oversights:
-    """Watches the threads of a script from now on, and its files where that is asked for."""
+    """Records errors of the script's threads from now on, and new files after `watch_files`."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -27,11 +27,10 @@ class Oversights:
             threading.excepthook = hook
 
     def watch_files(self, kept: Sequence[str] = ()) -> None:
-        """Take further files in the work folder for the script's."""
+        """Treat further files in the work folder, except `kept`, as the script's."""
         self._known = {*os.listdir(self._folder), *kept}
 
     def told(self) -> List[str]:
-        """Return what the user should know, in sentences."""
         result = [f"a thread of the script has raised, and main did not hear of it: {text}" for text in self._raised[:_SHOWN]]
         if len(self._raised) > _SHOWN:
             result.append(f"{len(self._raised) - _SHOWN} more threads of the script have raised")
@@ -45,7 +44,7 @@ class Oversights:
         return result
 
     def _left(self) -> List[str]:
-        """Return what is new in the work folder, unless the script knows the folder, or our models write there."""
+        """New entries of the work folder, unless the script mentions that folder or uses our models, which write there."""
         if self._known is None or not os.path.isdir(self._folder):  # the script may have removed it
             return []
         new = sorted(name for name in set(os.listdir(self._folder)) - self._known if not name.startswith((".", "__")))

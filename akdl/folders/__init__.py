@@ -1,1 +1,1 @@
-"""Private, locked and shared folders, which disappear with their owner."""
+"""Private, locked and shared folders that are removed with their owner."""

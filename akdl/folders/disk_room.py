@@ -1,4 +1,4 @@
-"""Files that grow, on disks that may be full: who finds no room says where, how much there is, and what to do."""
+"""Growing files on disks that may be full: the error names the folder, its size, the free space and the remedy."""
 
 import errno
 import io
@@ -9,24 +9,19 @@ from akdl.folders.private_file import private
 
 
 def write_all(file: io.RawIOBase, data: Union[bytes, memoryview]) -> None:
-    """Write to an unbuffered file, which may take a part only."""
+    """Write all data to an unbuffered file, whose `write` may accept only a part."""
     view = memoryview(data)
     while view:
         view = view[file.write(view) :]
 
 
 def free_bytes(folder: str) -> int:
-    """Return how many bytes this user may still write to the disk of a folder."""
     disk = os.statvfs(folder)
     return disk.f_bavail * disk.f_frsize
 
 
 def write_at(path: str, place: int, data: Union[bytes, memoryview]) -> None:
-    """Write to a file from a place on, where nothing is but what an error has left.
-
-    Raises:
-        OSError: There is no room for them; it says how much, and what to do.
-    """
+    """Write to a file from a position on, replacing what a failed write has left there."""
     try:
         with open(path, "r+b" if place else "wb", buffering=0, opener=private) as file:
             file.seek(place)
@@ -38,7 +33,7 @@ def write_at(path: str, place: int, data: Union[bytes, memoryview]) -> None:
 
 
 def no_room(error: OSError, folder: str, wanted: int) -> OSError:
-    """Return the error that says what lies in a folder, and what to do."""
+    """Error for a full disk: the folder, its size, and the remedy."""
     held = sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))
     sizes = f"holds {held / 1e6:.1f} MB, {free_bytes(folder) / 1e6:.1f} MB are free"
     return OSError(

@@ -1,11 +1,11 @@
-"""Locks on files, for what the programs of one host share. The kernel opens them when their holder ends, however it ends."""
+"""Locks on files shared by the programs of one host. The kernel releases a lock when its holder ends, however it ends."""
 
 import fcntl
 import os
 
 
 def try_lock(fd: int) -> bool:
-    """Lock a file if nobody has it. Two descriptors of one process conflict as those of two processes do."""
+    """Lock a file if it is free. Two descriptors of one process conflict as those of two processes do."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -14,5 +14,5 @@ def try_lock(fd: int) -> bool:
 
 
 def is_linked(fd: int) -> bool:
-    """Whether a lock file is the one that others would open now, and not one that was removed meanwhile."""
+    """Test if an open lock file still has its path, and was not removed meanwhile."""
     return os.fstat(fd).st_nlink > 0

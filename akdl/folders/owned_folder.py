@@ -1,6 +1,6 @@
-"""Temporary folders that go even when their owner was killed: each has a lock, and the next start removes the unlocked ones.
+"""Temporary folders that are removed even when their owner was killed: the next start removes folders whose lock is free.
 
-A lock counts on the host whose name is in it only, as file systems that hosts share may not pass locks on.
+A lock counts only on the host whose name is in it, as file systems shared by hosts may not propagate locks.
 """
 
 import atexit
@@ -20,13 +20,9 @@ LOCK = ".akdl-lock"
 
 
 class OwnedFolder:
-    """A new folder below the one for temporary files, for this user alone. It goes with `remove`, or with the next `sweep`.
+    """A new folder below the temporary folder, accessible to this user only. `remove` or the next `sweep` deletes it.
 
-    Args:
-        place: Where it is made; the system's place for temporary files by default.
-
-    Attributes:
-        fd: Descriptor of the lock. As long as a process has it, the folder stays.
+    The folder stays as long as a process holds `fd`, the descriptor of its lock.
     """
 
     def __init__(self, prefix: str, place: Optional[str] = None) -> None:
@@ -50,7 +46,7 @@ class OwnedFolder:
             raise
 
     def remove_at_exit(self) -> None:
-        """Let the folder go at the latest when this program ends, also where nobody calls `remove`."""
+        """Delete the folder when this program ends, unless `remove` did so before."""
         atexit.register(self._remove_in, os.getpid())
 
     def _remove_in(self, pid: int) -> None:
@@ -58,7 +54,7 @@ class OwnedFolder:
             self.remove()
 
     def remove(self) -> None:
-        """Delete the folder and all in it. Safe to call twice."""
+        """Delete the folder and its contents. Safe to call twice."""
         atexit.unregister(self._remove_in)
         if self.fd >= 0:
             shutil.rmtree(self.path, ignore_errors=True)
@@ -67,25 +63,14 @@ class OwnedFolder:
 
 
 def hold(folder: str) -> int:
-    """Make a folder that processes of this host share, if need be, and hold it.
-
-    Returns:
-        The descriptor of its lock. As long as one is open, the folder stays.
-
-    Raises:
-        PermissionError: Somebody else has made the folder, or could look into it.
-    """
+    """Create a folder shared by processes of this host if needed, and hold it until the returned descriptor is closed."""
     lock = lock_of(folder, LOCK, shared=True)
     os.pwrite(lock, socket.gethostname().encode(), 0)
     return lock
 
 
 def sweep(place: Optional[str] = None) -> None:
-    """Remove the folders of this user and host whose owners have ended without removing them.
-
-    Args:
-        place: Where they are; the system's place for temporary files by default.
-    """
+    """Remove this user's folders on this host whose owners ended without removing them."""
     place = place or tempfile.gettempdir()
     for name in os.listdir(place):
         if name.startswith(PREFIXES):
@@ -93,7 +78,7 @@ def sweep(place: Optional[str] = None) -> None:
 
 
 def remove_unused(folder: str) -> None:
-    """Remove a folder of this user and host whose lock nobody holds, if there is such a folder."""
+    """Remove a folder of this user and host whose lock is free, if it exists."""
     with contextlib.ExitStack() as closing:
         try:
             lock = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)

@@ -1,4 +1,4 @@
-"""Files that only this user may read, with any umask of this program, and folders that only this user may enter."""
+"""Files and folders that only this user can access, whatever the program's umask is."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ import stat
 
 
 def private(path: str, flags: int) -> int:
-    """Open a file for `open(..., opener=private)`: a new one can be read by this user alone."""
+    """Opener for `open(..., opener=private)`: new files are readable by this user only."""
     fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
     if flags & os.O_CREAT:
         os.fchmod(fd, 0o600)
@@ -15,12 +15,12 @@ def private(path: str, flags: int) -> int:
 
 
 def is_private_folder(path: str) -> bool:
-    """Whether there is a folder at a path, and not a link to one, that belongs to this user alone."""
+    """Test if a path is a real folder, not a link, that only this user can access."""
     return not _openness(path)
 
 
 def not_private(path: str) -> str:
-    """Describe the fault of a folder that `is_private_folder` refuses, and the remedy, as text to follow its path."""
+    """Error text to follow the path of a folder that `is_private_folder` rejects."""
     return f"is not a folder that only this user can access: it {_openness(path)}. Remove it, or let an administrator do it"
 
 

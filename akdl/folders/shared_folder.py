@@ -1,4 +1,4 @@
-"""A folder that processes of one host share: made by the first, used under its lock, removed with the lock last."""
+"""A folder shared by processes of one host: created by the first, used under its lock, removed with the lock last."""
 
 import contextlib
 import fcntl
@@ -13,14 +13,10 @@ _LOCK = "lock"
 
 
 def lock_of(folder: str, name: str = _LOCK, shared: bool = False) -> int:
-    """Return the descriptor of a folder's lock, which is held until it is closed. The folder is made if need be.
-
-    Args:
-        folder: Its path. It may be another folder than a moment ago.
-        shared: Others may hold the lock at the same time, if they share it too.
+    """Lock a folder, which is created if needed, until the returned descriptor is closed.
 
     Raises:
-        PermissionError: Somebody else has made the folder, or could look into it.
+        PermissionError: The folder belongs to another user, or another user could read it.
     """
     while True:
         with contextlib.suppress(FileExistsError):
@@ -43,7 +39,6 @@ def lock_of(folder: str, name: str = _LOCK, shared: bool = False) -> int:
 
 @contextlib.contextmanager
 def locked(folder: str) -> Iterator[None]:
-    """Hold the lock of a folder; see `lock_of`."""
     lock = lock_of(folder)
     try:
         yield
@@ -53,7 +48,7 @@ def locked(folder: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def try_locked(folder: str) -> Iterator[bool]:
-    """Tell whether there is such a folder whose lock nobody held; it is held meanwhile."""
+    """Yield True while holding the lock of an existing folder; False if the lock is taken or the folder is missing."""
     try:
         lock = os.open(os.path.join(folder, _LOCK), os.O_RDWR | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):  # it has been made, or removed, just now
@@ -68,7 +63,7 @@ def try_locked(folder: str) -> Iterator[bool]:
 def remove(folder: str) -> None:
     """Remove a folder whose lock the caller holds.
 
-    The lock goes last. Without it somebody could make a new lock, and begin anew in a folder that is being emptied.
+    The lock goes last. Without it another process could create a new lock and use a folder that is being emptied.
     """
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
@@ -83,7 +78,7 @@ def remove(folder: str) -> None:
 
 
 def wait_and_remove(folder: str) -> None:
-    """Remove a folder once nobody holds its lock; leave one that others have removed, or begun anew, meanwhile."""
+    """Remove a folder once its lock is free; leave it if another process has removed or recreated it meanwhile."""
     with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, _LOCK), "rb") as lock:
         fcntl.flock(lock.fileno(), fcntl.LOCK_EX)
         if is_linked(lock.fileno()):

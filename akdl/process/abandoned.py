@@ -1,4 +1,4 @@
-"""The end of TensorFlow operations that wait for a worker which has returned."""
+"""Abort of TensorFlow operations that wait for a worker that has returned."""
 
 import sys
 from typing import Any
@@ -7,15 +7,9 @@ UNAVAILABLE = 14  # as when TensorFlow itself loses a worker
 
 
 def abort_collectives(returned: str) -> bool:
-    """Let the collective operations of this process fail, pending and future ones; all other operations work as before.
+    """Fail pending and future collective operations of this process; return False where it has no such operations.
 
-    Left alone, they wait for TensorFlow's heartbeat timeout, whose error names no cause.
-
-    Args:
-        returned: Names of the workers that have returned.
-
-    Returns:
-        True where this process has collective operations.
+    Otherwise they wait for TensorFlow's heartbeat timeout, whose error names no cause.
     """
     module: Any = sys.modules.get("tensorflow.python.eager.context")
     context = getattr(module, "context_safe", lambda: None)()

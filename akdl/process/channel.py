@@ -1,4 +1,4 @@
-"""This process's end of the line to its bridge: seven calls, each with the token that proves whose process it is."""
+"""The process's end of its channel to the bridge; each call carries the token that identifies the process."""
 
 import contextlib
 import sys
@@ -14,7 +14,7 @@ Answer = TypeVar("Answer")
 
 
 class ChannelError(RuntimeError):
-    """The line to the Flink side broke, or what came over it was not complete."""
+    """The channel to the Flink side broke, or data received over it is incomplete."""
 
 
 class Channel:
@@ -31,11 +31,9 @@ class Channel:
         self._metadata: List[Tuple[str, str]] = [(TOKEN, token)]
 
     def connect(self, hello: Hello) -> Task:
-        """Introduce this process and learn what to do."""
         return self._call("Connect", hello, Task.FromString)
 
     def wait_for_cluster(self) -> Cluster:
-        """Wait until every member of the group is known."""
         return self._call("WaitForCluster", Empty(), Cluster.FromString)
 
     def read(self) -> Iterator[Chunk]:
@@ -49,7 +47,7 @@ class Channel:
             raise _channel_error("Read", error) from error
 
     def write(self, messages: Iterable[Output]) -> None:
-        """Send rows and commits until `messages` ends; returns when the bridge has taken all of them."""
+        """Send rows and commits until `messages` ends; return when the bridge has received all of them."""
         method = self._channel.stream_unary(
             _path("Write"), request_serializer=_serialize, response_deserializer=Empty.FromString
         )
@@ -59,19 +57,17 @@ class Channel:
             raise _channel_error("Write", error) from error
 
     def report(self, progress: Progress) -> Wishes:
-        """Say what the script is doing, and learn what others want of this process."""
+        """Send the script's progress and receive requests to this process."""
         return self._call("Report", progress, Wishes.FromString)
 
     def wait_for_shares(self) -> Shares:
-        """Wait until the rows of all workers are in files, and return where."""
+        """Wait until the rows of all workers are in files."""
         return self._call("WaitForShares", Empty(), Shares.FromString)
 
     def finish(self, outcome: Outcome) -> None:
-        """Say how the script ended."""
         self._call("Finish", outcome, Empty.FromString)
 
     def close(self) -> None:
-        """Close the connection."""
         self._channel.close()
 
     def _call(self, name: str, request: Any, deserialize: Callable[[bytes], Answer]) -> Answer:

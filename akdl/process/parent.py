@@ -1,4 +1,4 @@
-"""What every process of ours has from its parent: variables that only it may read, and a pipe that closes with it."""
+"""Ties between a process and its parent: private environment variables, and a pipe that closes with the parent."""
 
 import contextlib
 import os
@@ -17,16 +17,16 @@ _LOOK_S = 0.5
 
 
 def take_settings(environment: "os._Environ[str]") -> Mapping[str, str]:
-    """Read our variables and remove them, so that nothing the process starts can speak in its name."""
+    """Read our variables and remove them, so that child processes cannot use this process's token."""
     names = [name for name in environment if name.startswith("AKDL_")]
     return {name: environment.pop(name) for name in names}
 
 
 def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> None:
-    """Watch a pipe that nobody writes to, from a thread: when the parent has closed its end or died, clean up and exit at once.
+    """Watch a pipe from a thread, and clean up and exit as soon as the parent has closed its end or died.
 
-    A script that closes descriptors which are not its own, as daemons do, closes the pipe and the line to the parent. Calls on
-    the line would wait indefinitely then, so the process says so and exits with `LINE_CLOSED`.
+    A script that closes descriptors which are not its own, as daemons do, closes the pipe and the channel to the parent. Calls
+    on the channel would then wait indefinitely, so the process reports this and exits with `LINE_CLOSED`.
     """
     own = os.fstat(pipe)
 
@@ -55,10 +55,10 @@ def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> No
 
 
 def kill_stopped_parent(parent: int, after_s: float) -> None:
-    """Kill the parent, from a thread, when it has been stopped for so many seconds, as by SIGSTOP. Linux only.
+    """Kill the parent, from a thread, after it has been stopped for so many seconds, as by SIGSTOP. Linux only.
 
-    Flink waits for a stopped Python worker, also when it cancels the job. Looks are counted, not seconds: where the whole
-    machine stood still, nobody is killed. A debugger stops a process in another way.
+    Flink waits for a stopped Python worker even when it cancels the job. The count is of observations, not of seconds, so that
+    a suspended machine kills no process. Debuggers stop a process in a different way.
     """
 
     def watch() -> None:

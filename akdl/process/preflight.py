@@ -1,7 +1,7 @@
-"""`python -m akdl.process.preflight module`: look whether this Python has what our processes need, then run the module.
+"""`python -m akdl.process.preflight module`: check that this Python has the required packages, then run the module.
 
-It runs before anything else is imported, in the same process, and looks at what is installed without importing it. Where
-something is missing, it prints what to install and exits with status `UNUSABLE`. Without a module it prints the versions.
+The check runs in the same process before any other import, and inspects packages without importing them. If a package is
+missing, it prints what to install and exits with status `UNUSABLE`. Without a module it prints the versions.
 """
 
 import importlib.util
@@ -36,12 +36,12 @@ GRPCIO = "grpcio>=1.62.3,!=1.66.*,!=1.67.*,!=1.68.*,!=1.69.*,!=1.70.*"  # as in 
 
 
 def versions() -> Dict[str, Optional[str]]:
-    """Return the version of each package that is needed; "" where only its module is found, None where it is missing."""
+    """Version of each required package; "" where only its module is found, None where it is missing."""
     return {packages[0]: _version(module, packages) for module, packages, _ in _NEEDED}
 
 
 def missing(found: Dict[str, Optional[str]]) -> Dict[str, str]:
-    """Return what has to be installed, as pip wants it, and what is wrong without it."""
+    """Packages to install, in pip's syntax, and the fault that each fixes."""
     result = {}
     for _, packages, oldest in _NEEDED:
         name, text = packages[0], ".".join(map(str, oldest))
@@ -54,7 +54,7 @@ def missing(found: Dict[str, Optional[str]]) -> Dict[str, str]:
 
 
 def reason(found: Dict[str, Optional[str]]) -> str:
-    """Return why this Python cannot be used, and what to install; "" where it can."""
+    """Error text for a Python that lacks required packages, with the pip command; "" for a usable one."""
     wrong = missing(found)
     if not wrong:
         return ""
@@ -64,13 +64,12 @@ def reason(found: Dict[str, Optional[str]]) -> str:
 
 
 def deadlocks(grpcio: str) -> bool:
-    """Return whether calls can deadlock in a version of grpcio."""
+    """Test if calls can deadlock in a version of grpcio."""
     version = _parsed(grpcio)
     return any(first <= version < end for first, end in _DEADLOCKING_GRPCIO)
 
 
 def main() -> None:
-    """See the module."""
     if sys.version_info < OLDEST_PYTHON:
         _refuse(_unusable("it is Python {}.{}, and 3.7 is the oldest that works".format(*sys.version_info), "take a newer one"))
     found = versions()
@@ -102,7 +101,7 @@ def _version(module: str, packages: Tuple[str, ...]) -> Optional[str]:
 
 
 def installed(package: str) -> Optional[str]:
-    """Return the version of a package, without importing it; None where it is not installed."""
+    """Version of a package, without importing it; None where it is not installed."""
     if sys.version_info < (3, 8):
         import pkg_resources
 

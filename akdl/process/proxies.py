@@ -1,4 +1,4 @@
-"""Hosts that are reached without a proxy. TensorFlow's own servers, and most HTTP clients, read these variables."""
+"""Hosts that are reached without a proxy. TensorFlow's servers and most HTTP clients read these variables."""
 
 import json
 from typing import Dict, List, MutableMapping
@@ -15,10 +15,8 @@ _LOOPBACK = ["localhost", "127.0.0.1", "::1"]
 def bypass_proxies(environment: MutableMapping[str, str], tf_config: str) -> None:
     """Exclude this host and the hosts of TF_CONFIG from the proxies of the environment.
 
-    TensorFlow's servers send their calls through `http_proxy`, where they wait until the group is declared stuck.
-
-    Args:
-        environment: Variables of this process. gRPC reads them when it makes a channel.
+    Otherwise TensorFlow's servers send their calls through `http_proxy`, where they wait until the group is declared stuck.
+    gRPC reads the variables when it creates a channel.
     """
     hosts = [*_LOOPBACK, *_hosts(tf_config)]
     values = {}

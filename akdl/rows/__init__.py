@@ -1,1 +1,1 @@
-"""The rows that a script gets: files of chunks, batches of tensors, Examples."""
+"""Input rows of a script: files of chunks, batches of tensors, Examples."""

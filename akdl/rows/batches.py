@@ -1,8 +1,8 @@
-"""Batches of rows made of whole columns: nothing is parsed, and no cell is touched in Python.
+"""Batches of rows built from whole columns, without parsing and without Python code per cell.
 
-Everything here runs in the thread of TensorFlow that asks for the next batch. A column goes to TensorFlow as a serialized
-TensorProto, whose content is the column's bytes as they came; strings have their lengths before them. That is the fastest way
-to make string tensors: about 30 ns each, where a list of Python's bytes takes more than 100.
+All of it runs in the TensorFlow thread that requests the next batch. A column becomes a serialized TensorProto whose content is
+the column's bytes as received; strings have their lengths in front. This is the fastest way to build string tensors: about
+30 ns each, where a list of Python bytes takes more than 100.
 """
 
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
@@ -30,7 +30,7 @@ _DATA_TYPES = {FLOAT32: 1, FLOAT64: 2, STRING: 7, INT64: 9}  # numbers of tensor
 
 
 class RowBatches:
-    """Makes batches of some columns."""
+    """Converts rows to batches of some columns."""
 
     def __init__(
         self, columns: Sequence[TableColumn], exact_doubles: bool = False, defaults: Optional[Mapping[str, Any]] = None
@@ -45,7 +45,7 @@ class RowBatches:
         num_epochs: Optional[int] = 1,
         seed: Optional[int] = None,
     ) -> Any:
-        """Return a `tf.data.Dataset` of batches, see `akdl.runner.context.TFContext.batches`."""
+        """`tf.data.Dataset` of batches, see `akdl.runner.context.TFContext.batches`."""
         import tensorflow as tf
 
         seeds = tf.compat.v1.get_seed(None) if seed is None else [seed, 0]
@@ -73,7 +73,7 @@ class RowBatches:
         return unsharded(dataset_of_strings(generate, shape)).unbatch().map(parse)
 
     def tables(self, messages: Iterable[Rows]) -> Iterator[Table]:
-        """Yield the columns of messages as tensors have them."""
+        """Yield the columns of each message in the types of their tensors."""
         before = 0
         for message in messages:
             held = [self._table(message, before)]
@@ -108,7 +108,7 @@ class RowBatches:
 
 
 def dataset_of_strings(generate: Callable[[], Iterator[Any]], shape: Sequence[Optional[int]]) -> Any:
-    """Return a `tf.data.Dataset` of string tensors of this shape."""
+    """`tf.data.Dataset` of string tensors of this shape."""
     import tensorflow as tf
 
     if tf_version() >= (2, 4):  # the older arguments are deprecated from there on
@@ -117,7 +117,7 @@ def dataset_of_strings(generate: Callable[[], Iterator[Any]], shape: Sequence[Op
 
 
 def with_length(dataset: Any, length: Optional[int]) -> Any:
-    """Return the dataset with its number of elements; unchanged where that is not known, or TensorFlow is older than 2.2."""
+    """Set a dataset's cardinality, if the length is known and TensorFlow is 2.2 or newer."""
     import tensorflow as tf
 
     tell = getattr(tf.data.experimental, "assert_cardinality", None)
@@ -125,12 +125,9 @@ def with_length(dataset: Any, length: Optional[int]) -> Any:
 
 
 def shuffled(tables: Iterable[Table], buffer_rows: int, random: Any) -> Iterator[Table]:
-    """Yield rows in random order, from a buffer that half of them leave when it is full.
+    """Yield rows in random order, from a buffer that loses half of its rows whenever it is full.
 
-    A row stays for as many others on average as in the buffer of `tf.data.Dataset.shuffle`.
-
-    Args:
-        buffer_rows: How many the buffer holds. It holds more when one table has more.
+    On average a row waits as long as in the buffer of `tf.data.Dataset.shuffle`. A larger table enlarges the buffer.
     """
     held: List[Table] = []
     count = 0
@@ -147,9 +144,9 @@ def shuffled(tables: Iterable[Table], buffer_rows: int, random: Any) -> Iterator
 
 
 def batched(tables: Iterable[Table], size: int) -> Iterator[List[Table]]:
-    """Yield tables of `size` rows, the last may be shorter, from tables of any length: some at once, if they are there.
+    """Regroup tables into tables of `size` rows, the last one possibly shorter; yield complete tables of one step together.
 
-    What has been taken out of a list is held here no more.
+    A table that the caller has removed from the list is not referenced here any longer.
     """
     held: List[Table] = []
     missing = size
@@ -175,13 +172,7 @@ def batched(tables: Iterable[Table], size: int) -> Iterator[List[Table]]:
 
 
 class _TensorColumn:
-    """Turns one column into tensors.
-
-    Attributes:
-        default: The value of null cells; None without one.
-        tensors: How many a batch of it takes.
-        sent: The type of its values on the line.
-    """
+    """Conversion of one column to tensors; `tensors` is their number in each batch."""
 
     def __init__(self, column: TableColumn, exact_doubles: bool, defaults: Mapping[str, Any]) -> None:
         column_type = type_of(column)
@@ -193,7 +184,6 @@ class _TensorColumn:
         self.default = self._cell(defaults[column.name]) if column.name in defaults else None
 
     def of_nulls(self, rows: int) -> Cells:
-        """Return so many cells that are null."""
         none, offsets = np.zeros(rows, bool), np.zeros(rows + 1, np.int64)
         if self._is_array:
             return Cells(np.empty(0, np.uint8), none, offsets, offsets[:1] if self._dtype == STRING else None)
@@ -202,7 +192,7 @@ class _TensorColumn:
         return Cells(np.zeros(rows, self._dtype), none)
 
     def ready(self, cells: Cells) -> Cells:
-        """Return cells with the type of the tensor and without nulls; a null ARRAY is empty."""
+        """Convert cells to the tensor's type and replace nulls; a null ARRAY is empty."""
         values, valid, cell_offsets, value_offsets = cells
         if (value_offsets is None) is (self._dtype == STRING) or (cell_offsets is None) is self._is_array:
             raise ValueError(f"the cells of the column {self.name!r} are not of its type")
@@ -222,7 +212,7 @@ class _TensorColumn:
         return chosen(concatenated([ready, self.default]), np.where(valid, np.arange(rows), rows))
 
     def serialized(self, cells: Cells) -> List[bytes]:
-        """Return the tensors of cells as TensorProtos: the values and, of arrays, where each row begins."""
+        """Cells as TensorProtos: the values and, for an ARRAY, the start of each row."""
         if cells.value_offsets is None:
             tensors = [_tensor(self._dtype, len(cells.values), np.ascontiguousarray(cells.values))]
         else:
@@ -234,7 +224,6 @@ class _TensorColumn:
         return tensors
 
     def parsed(self, tensors: Iterator[Any]) -> Any:
-        """Return the tensor that serialized ones make, taken from an iterator."""
         import tensorflow as tf
 
         values = tf.io.parse_tensor(next(tensors), tf.as_dtype(self._dtype))
@@ -246,7 +235,6 @@ class _TensorColumn:
         return tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_sparse()
 
     def _cell(self, value: Any) -> Cells:
-        """Return a default as a column of one cell."""
         if self._dtype != STRING:
             number = int(value) if self._dtype == INT64 else float(value)
             return Cells(np.array([number], self._dtype))
@@ -255,7 +243,7 @@ class _TensorColumn:
 
 
 def _tensor(dtype: str, size: int, *content: Array) -> bytes:
-    """Return a serialized TensorProto of shape [size]; the content of strings is all lengths as varints, then all bytes."""
+    """Serialize a TensorProto of shape [size]; strings are all lengths as varints, followed by all bytes."""
     shape = b"\x08" + varint(size)
     shape = b"\x12" + varint(len(shape)) + shape
     head = b"\x08" + varint(_DATA_TYPES[dtype]) + b"\x12" + varint(len(shape)) + shape
@@ -263,7 +251,7 @@ def _tensor(dtype: str, size: int, *content: Array) -> bytes:
 
 
 def _repeated(one_pass: Callable[[], Iterator[Table]], times: Optional[int]) -> Iterator[Table]:
-    """Yield all of several passes; of no end of them for None, unless there is nothing."""
+    """Yield the tables of several passes; indefinitely for None, unless a pass is empty."""
     count = 0
     while times is None or count < times:
         count += 1

@@ -1,4 +1,4 @@
-"""Rows of columns cut out, chosen and joined, by operations on whole columns. Pure.
+"""Cutting, choosing and joining rows with operations on whole columns. Pure.
 
 These columns have no nulls. Their offsets may have 64 bits: many rows joined can hold more bytes than one message.
 """
@@ -14,24 +14,21 @@ Array = Any
 
 
 class Table(NamedTuple):
-    """Some rows."""
+    """Rows as columns of cells."""
 
     rows: int
     columns: List[Cells]
 
     def cut(self, start: int, end: int) -> "Table":
-        """Return the rows from `start` to before `end`."""
         if (start, end) == (0, self.rows):
             return self
         return Table(end - start, [_cut(cells, start, end) for cells in self.columns])
 
     def choose(self, rows: Array) -> "Table":
-        """Return rows by their numbers, in this order."""
         return Table(len(rows), [chosen(cells, rows) for cells in self.columns])
 
 
 def join(tables: Sequence[Table]) -> Table:
-    """Return the rows of tables one after the other."""
     if len(tables) == 1:
         return tables[0]
     columns = zip(*(table.columns for table in tables))
@@ -39,7 +36,6 @@ def join(tables: Sequence[Table]) -> Table:
 
 
 def chosen(cells: Cells, rows: Array) -> Cells:
-    """Return cells by the numbers of their rows, in this order."""
     values, _, cell_offsets, value_offsets = cells
     if cell_offsets is None:
         if value_offsets is None:
@@ -55,7 +51,6 @@ def chosen(cells: Cells, rows: Array) -> Cells:
 
 
 def concatenated(pieces: Sequence[Cells]) -> Cells:
-    """Return cells of one column one after the other."""
     values = np.concatenate([piece.values for piece in pieces])
     cell_offsets = None if pieces[0].cell_offsets is None else _joined_offsets([piece.cell_offsets for piece in pieces])
     value_offsets = None if pieces[0].value_offsets is None else _joined_offsets([piece.value_offsets for piece in pieces])
@@ -72,13 +67,13 @@ def _cut(cells: Cells, start: int, end: int) -> Cells:
 
 
 def _cut_offsets(offsets: Array, start: int, end: int) -> Any:
-    """Return the offsets of ranges `start` to `end`, from 0, and where what they speak of begins and ends."""
+    """Offsets of the ranges `start` to `end`, counted from 0, and the bounds of the values that they cover."""
     some = offsets[start : end + 1]
     return some - some[0], int(some[0]), int(some[-1])
 
 
 def _chosen_ranges(values: Array, offsets: Array, rows: Array) -> Any:
-    """Return the values of ranges by their numbers, back to back, and the offsets of these ranges."""
+    """Values of the chosen ranges back to back, and the offsets of these ranges."""
     starts, lengths = offsets[rows].astype(np.int64), np.diff(offsets)[rows].astype(np.int64)
     width = values.dtype.itemsize
     data = joined_ranges(np.ascontiguousarray(values).view(np.uint8), starts * width, lengths * width)

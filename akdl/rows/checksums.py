@@ -1,7 +1,14 @@
-"""CRC-32C of many records at once, as TFRecord files have it. Pure.
+"""CRC-32C of many records at once, as in TFRecord files. Pure.
 
-A checksum is affine: each byte adds a term that depends on its value and its distance from the end only. So checksums of many
-records take a table look-up per byte, or per two, for all records together.
+A CRC is affine over bits: CRC(a xor b) = CRC(a) xor CRC(b), up to a constant for the length. So the checksum of a record is the
+xor of one term per byte, which depends only on the byte's value and its distance from the end. The terms are tabulated, and
+numpy looks up the same position of all records in one call.
+
+    record of 140 bytes, cut from its end:     [ 12 ][   64   ][   64   ]
+    raw CRC of each block, by pairs of bytes:    c0      c1        c2
+    advanced over the bytes behind the block:   128      64         0      and the xor of these is the record's raw CRC
+
+A raw CRC lacks the inversions (ones) that a CRC-32C begins and ends with.
 """
 
 import functools
@@ -19,17 +26,13 @@ _DIGIT = 6  # bits; lengths are taken apart into digits of so many
 
 
 def masked(crc: Array) -> Array:
-    """Mask checksums, uint32, as TFRecord does, so that a checksum of data that holds checksums stays good."""
+    """Mask checksums, uint32, as TFRecord does, so that data which contains checksums keeps a strong checksum."""
     rotated = (crc >> np.uint32(15)) | (crc << np.uint32(17))
     return rotated + np.uint32(0xA282EAD8)
 
 
 def crc_of_each(data: Array, starts: Array, lengths: Array) -> Array:
-    """Return the CRC-32C of each of many records, uint32.
-
-    Args:
-        data: uint8, with `BLOCK` bytes of any kind before the first record.
-    """
+    """CRC-32C of each record, uint32; `data` needs `BLOCK` arbitrary bytes before the first record."""
     ones = np.uint32(0xFFFFFFFF)
     if not len(lengths):
         return np.empty(0, np.uint32)
@@ -51,18 +54,14 @@ def crc_of_each(data: Array, starts: Array, lengths: Array) -> Array:
 
 
 def add_to_crc(crc: Array, column: Array, place: int, length: int) -> None:
-    """Turn CRC-32Cs of records with zero in some bytes into those with the bytes of a column there.
-
-    Args:
-        column: The bytes, uint8 of shape [records, width].
-    """
+    """Update CRC-32Cs of records for bytes that were zero so far: `column`, uint8 of shape [records, width], at `place`."""
     terms = _terms(1 << length.bit_length())
     for byte in range(column.shape[1]):
         crc ^= np.take(terms[length - 1 - place - byte], column[:, byte])
 
 
 def shifted(crc: Array, counts: Array) -> Array:
-    """Return what checksums, without the ones that a CRC-32C begins and ends with, become after so many bytes of zero."""
+    """Advance raw CRCs, without the initial and final ones, over so many zero bytes each."""
     longest = int(counts.max()) if len(counts) else 0
     for level in range(-(-longest.bit_length() // _DIGIT)):
         digits = (counts >> (_DIGIT * level)) & ((1 << _DIGIT) - 1)
@@ -72,7 +71,7 @@ def shifted(crc: Array, counts: Array) -> Array:
 
 
 def _looked_up(table: Array, base: Any, crc: Array) -> Array:
-    """Return the sum of what a table, four times 256 entries from `base` on, has for the four bytes of each checksum."""
+    """Look up the four bytes of each checksum in a table of 4 x 256 entries from `base` on, and combine the results."""
     result = np.take(table, base + (crc & np.uint32(0xFF)))
     for byte in range(1, 4):
         result ^= np.take(table, base + (256 * byte + ((crc >> np.uint32(8 * byte)) & np.uint32(0xFF)).astype(np.int64)))
@@ -80,7 +79,7 @@ def _looked_up(table: Array, base: Any, crc: Array) -> Array:
 
 
 def _crc_of_blocks(pairs: Array) -> Array:
-    """Return checksums, without the ones at both ends, of blocks as pairs of bytes, shape [n, BLOCK / 2]."""
+    """Raw CRCs of blocks given as pairs of bytes, shape [n, BLOCK / 2]."""
     tables = _terms_of_pairs()
     crc = np.take(tables[0], pairs[:, 0])
     for place in range(1, len(tables)):
@@ -90,14 +89,14 @@ def _crc_of_blocks(pairs: Array) -> Array:
 
 @functools.lru_cache(maxsize=None)
 def _masks() -> Array:
-    """Return what keeps the last n bytes of a block, for n from 0 to all, as words."""
+    """Masks that keep the last n bytes of a block, for n from 0 to BLOCK, as words."""
     keeps = np.arange(BLOCK) >= BLOCK - np.arange(BLOCK + 1)[:, np.newaxis]
     return (keeps * np.uint8(0xFF)).astype(np.uint8).view(np.uint64)
 
 
 @functools.lru_cache(maxsize=None)
 def _terms_of_pairs() -> List[Array]:
-    """Return what two bytes add to the checksum of a block, for each of their places: 256 KB for each."""
+    """Contribution of two bytes to the CRC of a block, for each of their positions: 256 KB each."""
     terms = _terms(BLOCK)
     places = range(0, BLOCK, 2)
     # The first byte is the lower one of the two in an index.
@@ -106,7 +105,7 @@ def _terms_of_pairs() -> List[Array]:
 
 @functools.lru_cache(maxsize=None)  # lengths are powers of two: few entries, all together twice the largest
 def _terms(length: int) -> Array:
-    """Return what a byte adds to the checksum, shape [length, 256]: by the number of bytes after it, and its value."""
+    """Contribution of a byte to the CRC, shape [length, 256]: by the number of bytes behind it, and its value."""
     result = np.empty((length, 256), np.uint32)
     term = np.arange(256, dtype=np.uint32)
     for distance in range(length):
@@ -117,10 +116,7 @@ def _terms(length: int) -> Array:
 
 @functools.lru_cache(maxsize=None)
 def _shifts(level: int) -> Array:
-    """Return what so many bytes of zero, times 64 to the power of `level`, make of each of the four bytes of a checksum.
-
-    Shape [64, 4, 256].
-    """
+    """Table for `shifted`, shape [64, 4, 256]: CRC bytes advanced over 0 to 63 times 64**level zero bytes."""
     result = np.empty((1 << _DIGIT, 4, 256), np.uint32)
     result[0] = np.arange(256, dtype=np.uint32) << (np.uint32(8) * np.arange(4, dtype=np.uint32)[:, np.newaxis])
     for count in range(1, 1 << _DIGIT):

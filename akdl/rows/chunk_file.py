@@ -1,4 +1,4 @@
-"""The rows of one input on disk: its chunks as they came, and the TFRecord file of the same rows as far as it was asked for."""
+"""The rows of one input on disk: chunks of columns as received, and a TFRecord file of the same rows on request."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from akdl.wire import Rows
 class ChunkFile:
     """Chunks of columns, written by one thread and read by many.
 
-    Per chunk it holds two or three numbers of 8 bytes in memory: there may be millions of chunks.
+    Each chunk takes two or three integers of 8 bytes in memory, since there may be millions of chunks.
     """
 
     def __init__(self, folder: str, name: str, encoder: ExampleEncoder) -> None:
@@ -28,44 +28,40 @@ class ChunkFile:
         self._frame_ends = array("Q", [0])  # where its frames end
 
     def make_file_in(self, folder: str) -> None:
-        """Let the TFRecord file be made in another folder, before any of it is."""
+        """Place the TFRecord file in another folder; only before it is begun."""
         self.path = os.path.join(folder, os.path.basename(self.path))
 
     def __len__(self) -> int:
-        """Return the number of chunks."""
         return len(self._ends) - 1
 
     def append(self, rows: int, columns: bytes) -> None:
-        """Add a chunk."""
         write_at(self._columns_path, self._ends[-1], columns)
         self._rows.append(self._rows[-1] + rows)
         self._ends.append(self._ends[-1] + len(columns))
 
     def rows(self, chunks: int) -> int:
-        """Return the number of rows in so many chunks, from the first on."""
+        """Number of rows in the first `chunks` chunks."""
         return self._rows[chunks]
 
     def size(self) -> int:
-        """Return the number of bytes of all chunks."""
         return self._ends[-1]
 
     def some(self, start: int, size: int) -> int:
-        """Return after which chunk to stop, to take chunks from `start` on that have about so many bytes; at least one."""
+        """End of the run of chunks from `start` on that has about `size` bytes and at least one chunk."""
         end = start + 1
         while end < len(self) and self._ends[end + 1] - self._ends[start] <= size:
             end += 1
         return end
 
     def columns(self, chunk: int) -> Rows:
-        """Return a chunk."""
         return Rows.FromString(_read(self._columns_path, self._ends[chunk], self._ends[chunk + 1]))
 
     def has_frames(self, chunks: int) -> bool:
-        """Return whether the TFRecord file has the rows of so many chunks."""
+        """Test if the TFRecord file holds the rows of the first `chunks` chunks."""
         return self._is_begun and len(self._frame_ends) > chunks
 
     def make_frames(self, chunks: int) -> None:
-        """Write the rows of so many chunks to the TFRecord file, unless they are there; many threads may ask for that."""
+        """Extend the TFRecord file to the first `chunks` chunks. Threads may call this at once."""
         with self._making:
             self._check_room(chunks)
             if not self._is_begun:
@@ -77,11 +73,7 @@ class ChunkFile:
                 self._frame_ends.append(self._frame_ends[-1] + len(frames))
 
     def frames(self, start: int, end: int, keep: bool) -> bytes:
-        """Return the frames of the chunks from `start` to before `end`.
-
-        Args:
-            keep: Write them to the TFRecord file, for others who will read it.
-        """
+        """Frames of the chunks from `start` to before `end`; `keep` also writes them to the TFRecord file for later readers."""
         if keep:
             self.make_frames(end)
         if self.has_frames(end):
@@ -89,12 +81,12 @@ class ChunkFile:
         return b"".join(self._encoder.frames(self.columns(chunk)) for chunk in range(start, end))
 
     def drop_columns(self) -> None:
-        """Remove the chunks, once their rows are in the TFRecord file and nobody needs columns."""
+        """Remove the chunks, once the TFRecord file is complete and their columns are not needed."""
         if len(self):
             os.remove(self._columns_path)
 
     def _check_room(self, chunks: int) -> None:
-        """Refuse to begin what will find no room, as far as the chunks so far tell."""
+        """Fail before writing if the disk cannot hold the estimated size of the file."""
         made = len(self._frame_ends) - 1
         if made >= chunks:
             return

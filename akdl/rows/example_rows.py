@@ -1,7 +1,7 @@
-"""Rows that a script writes one by one, tf.train.Examples, to columns. Pure.
+"""Rows written by a script one at a time, as tf.train.Example, converted to columns. Pure.
 
-An Example is checked when it is read, so that the script gets the error where it wrote the row. Values that the type of their
-column cannot hold, such as 300 for a TINYINT, are found on the Flink side.
+An Example is checked when it is read, so that the script gets the error where it wrote the row. Values out of range for the
+type of their column, such as 300 for a TINYINT, are found on the Flink side.
 """
 
 import itertools
@@ -20,11 +20,7 @@ _NUMBER_BYTES = 8
 
 
 class ExampleRows:
-    """Gathers rows.
-
-    Attributes:
-        size: About how many bytes the rows take.
-    """
+    """Collects rows; `size` is their approximate number of bytes."""
 
     def __init__(self, columns: Sequence[TableColumn]) -> None:
         self._columns = [_ExampleColumn(column) for column in columns]
@@ -38,7 +34,7 @@ class ExampleRows:
         return len(self._cells[0]) if self._cells else 0
 
     def read(self, example: Any, row: int) -> List[Any]:
-        """Return the cells of a row, in the order of the columns: a number, bytes, a tuple of these, or None.
+        """Cells of a row, in the order of the columns: a number, bytes, a tuple of these, or None.
 
         Raises:
             ValueError: An unknown column, a wrong number of values, or null in a column that is NOT NULL.
@@ -70,7 +66,7 @@ class ExampleRows:
         return cells
 
     def fits(self, cells: Sequence[Any]) -> bool:
-        """Return whether a row can go into one message with those before it: a column has either numbers or strings there."""
+        """Test if a row can join the message so far, where a column holds either numbers or strings."""
         for place in self._in_two_forms:
             form = _form(cells[place])
             if form is not None and self._forms.get(place, form) is not form:
@@ -78,7 +74,6 @@ class ExampleRows:
         return True
 
     def append(self, cells: Sequence[Any]) -> None:
-        """Take a row, as `read` returns it."""
         for append, cell in zip(self._appends, cells):
             append(cell)
         self.size += _NUMBER_BYTES * len(cells)
@@ -109,11 +104,7 @@ class ExampleRows:
 
 
 class _ExampleColumn:
-    """What one column takes.
-
-    Attributes:
-        usual_values: Returns the values of a feature, if they have the usual kind of this column.
-    """
+    """Reader of one column; `usual_values` gives the values of a feature of the column's usual kind."""
 
     def __init__(self, column: TableColumn) -> None:
         column_type = type_of(column)
@@ -153,7 +144,7 @@ class _ExampleColumn:
         fill_column(column, self.name, filled)
 
     def read(self, feature: Any, row: int) -> Any:
-        """Return the cell of a feature of any kind."""
+        """Cell of a feature of any kind."""
         name = feature.WhichOneof("kind")
         if name is None:
             self.check_null(row)
@@ -177,13 +168,13 @@ class _ExampleColumn:
 
 
 def _form(cell: Any) -> Optional[type]:
-    """Return whether a cell has numbers or bytes; None where it has nothing."""
+    """Kind of a cell's values, `int` for any number or `bytes`; None for an empty cell."""
     value = cell if not isinstance(cell, (list, tuple)) else cell[0] if cell else None
     return None if value is None else bytes if isinstance(value, bytes) else int
 
 
 def _size_of(column: _ExampleColumn) -> Optional[Callable[[Any], int]]:
-    """Return what measures a cell, about; None for columns whose cells are all as large."""
+    """Function that estimates the size of a cell; None for columns of fixed width."""
     if not column.is_array:
         return len if column.is_bytes else None
     return (lambda cell: sum(map(len, cell))) if column.is_bytes else (lambda cell: _NUMBER_BYTES * len(cell))

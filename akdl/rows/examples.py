@@ -5,12 +5,18 @@ narrowed to float32, or kept as 8 little-endian bytes in a bytes_list, an ARRAY<
 text, bytes and DECIMAL (as text) -> bytes_list; DATE -> days, TIME -> milliseconds of the day, TIMESTAMP -> microseconds
 since 1970-01-01 (TIMESTAMP_LTZ: since 1970-01-01 00:00 UTC), int64_list; ARRAY -> a list.
 
-A frame is the record's length (8 bytes, little-endian), the masked CRC-32C of these 8 bytes, the record, and the masked
-CRC-32C of the record (TensorFlow documentation, "TFRecord and tf.train.Example"). Frames back to back are a TFRecord file.
+A TFRecord file is a sequence of frames (TensorFlow documentation, "TFRecord and tf.train.Example"), and the record in a frame
+is an Example. HEAD and TAIL surround it:
 
-Integers and lengths are varints of one width per column and batch. Shorter ones are padded, which every protobuf reader
-accepts. When all cells have one width, all frames have one width too. Such frames are a table of bytes, and most bytes are
-equal in all its rows.
+    | length, 8 bytes | masked CRC of the length, 4 | record               | masked CRC of the record, 4 |
+
+    record:   0a n                    Example.features has n bytes
+                0a n 0a n name 12 n   entry of the map: the key, and a value of n bytes
+                  1a n 0a n values    Feature.int64_list, with packed values
+
+Integers and lengths (n) are varints of one width per column and batch. Shorter ones are padded, which every protobuf reader
+accepts. When all cells have one width, all frames have one width too (`_Alike`): a table of bytes, most of them equal in all
+rows.
 """
 
 import functools
@@ -38,17 +44,12 @@ _WIDE = 4096  # bytes of a record from which on its checksum is not made of its 
 
 
 class ExampleEncoder:
-    """Encodes batches of rows.
-
-    Args:
-        exact_doubles: DOUBLE keeps its 8 bytes in a bytes_list instead of being narrowed to float32.
-    """
+    """Encodes batches of rows. With `exact_doubles`, DOUBLE keeps its 8 bytes in a bytes_list."""
 
     def __init__(self, columns: Sequence[TableColumn], exact_doubles: bool = False) -> None:
         self._fields = [_Field(column, exact_doubles) for column in columns]
 
     def frames(self, rows: Rows) -> memoryview:
-        """Return the frames of rows back to back."""
         if not rows.rows:
             return memoryview(b"")
         found = {column.name: column for column in rows.columns}
@@ -69,7 +70,7 @@ def records(frames: Union[bytes, memoryview]) -> Iterator[bytes]:
 
 
 class _Alike(NamedTuple):
-    """Features of one width, in every row: `template`, with `values` [rows, n] at its end."""
+    """Features of equal width in every row: `template`, with `values` [rows, n] at its end."""
 
     template: bytes
     values: Array
@@ -84,7 +85,7 @@ class _Bodies(NamedTuple):
 
 
 class _Varying(NamedTuple):
-    """Features of some rows, or of many widths: an item of bytes each, with a range of bytes at its end."""
+    """Features of some rows, or of various widths: a head for each row number in `rows` (None: all), and a range behind it."""
 
     rows: Optional[Array]  # their numbers, None for all
     heads: Array
@@ -95,7 +96,7 @@ _Part = Union[_Alike, _Varying]
 
 
 class _Field:
-    """Encodes one column."""
+    """Encoder of one column."""
 
     def __init__(self, column: TableColumn, exact_doubles: bool) -> None:
         column_type = type_of(column)
@@ -109,7 +110,6 @@ class _Field:
         self._templates: Dict[Tuple[int, bool], bytes] = {}
 
     def encoded(self, cells: Cells) -> _Part:
-        """Return the features of a column."""
         rows = None if cells.valid is None or cells.valid.all() else np.flatnonzero(cells.valid)
         if cells.cell_offsets is not None:
             return self._of_ranges(rows, _chosen(self._elements(cells, cells.cell_offsets), rows), self._is_exact)
@@ -118,7 +118,7 @@ class _Field:
         return self._of_table(rows, self._numbers(cells.values if rows is None else cells.values[rows]))
 
     def _elements(self, cells: Cells, cell_offsets: Array) -> _Bodies:
-        """Return the bytes of the list of each cell of an ARRAY column."""
+        """Bytes of each cell's list in an ARRAY column."""
         if cells.value_offsets is not None:
             values = _ranges(cells.values, cells.value_offsets)
             heads = _by_length(lambda lengths: _side_by_side([b"\x0a", padded(lengths, width_of(lengths))]), values.lengths)
@@ -130,7 +130,7 @@ class _Field:
         return _ranges(numbers.reshape(-1), cell_offsets.astype(np.int64) * numbers.shape[1])
 
     def _numbers(self, values: Array) -> Array:
-        """Return the bytes of each number inside a packed list, shape [values, width]."""
+        """Bytes of each number inside a packed list, shape [values, width]."""
         if self._list == _INT64_LIST:
             unsigned = values.astype(np.int64).view(np.uint64)
             return padded(unsigned, width_of(unsigned))
@@ -140,14 +140,13 @@ class _Field:
         return plain.view(np.uint8).reshape(len(plain), plain.itemsize)
 
     def _of_table(self, rows: Optional[Array], values: Array) -> _Part:
-        """Return features of one value each, all of one width."""
         template = self._template(values.shape[1], True)
         if rows is None:
             return _Alike(template, values)
         return _Varying(rows, items(_side_by_side([template, values])), None)
 
     def _of_ranges(self, rows: Optional[Array], bodies: _Bodies, is_value: bool) -> _Part:
-        """Return features with these ranges of bytes as their only value, or as their packed list or whole list."""
+        """Features whose only value, packed list or whole list is a range of bytes."""
         tagged = is_value or self._list != _BYTES_LIST
         width = int(bodies.lengths[0]) if len(bodies.lengths) else 0
         if rows is None and width and (bodies.lengths == width).all():
@@ -156,7 +155,7 @@ class _Field:
         return _Varying(rows, _by_length(lambda lengths: self._heads(lengths, tagged), bodies.lengths), bodies)
 
     def _template(self, width: int, tagged: bool) -> bytes:
-        """Return what `_heads` returns for one length; most batches ask for the same one."""
+        """Result of `_heads` for one length, cached: most batches need the same one."""
         if (width, tagged) not in self._templates:
             if len(self._templates) > _MOST_TEMPLATES:
                 self._templates.clear()
@@ -164,11 +163,7 @@ class _Field:
         return self._templates[width, tagged]
 
     def _heads(self, lengths: Array, tagged: bool) -> Array:
-        """Return all that stands before bodies of these lengths in features of this name, of one width.
-
-        Args:
-            tagged: The list has a tag and a length before them: they are one value, or a packed list.
-        """
+        """All bytes in front of bodies of these lengths, at one width. `tagged` bodies have a tag and a length of their own."""
         longest = int(lengths.max()) if len(lengths) else 0
         tag: List[Any] = [b"\x0a", padded(lengths, width_of(lengths))] if tagged else []
         inner = lengths + sum(_size(part) for part in tag)
@@ -211,12 +206,12 @@ def _alike_frames(parts: Sequence[_Alike], rows: int) -> memoryview:
 
 @functools.lru_cache(maxsize=8)
 def _constants(record: bytes) -> Tuple[bytes, int]:
-    """Return the head of a frame with this record, and the CRC-32C of the record."""
+    """Head of a frame with this record, and the CRC-32C of the record."""
     return _heads_of_frames(np.array([len(record)])).tobytes(), int(crc_of_each(*_padded_record(record))[0])
 
 
 def _column(table: Array, place: int, width: int) -> Array:
-    """Return as items, shape [n], the `width` bytes from `place` on of each row of a table of bytes."""
+    """The `width` bytes from `place` on of each row of a table of bytes, as items, shape [n]."""
     return np.ndarray((len(table),), f"V{width}", table, place, (table.shape[1],))
 
 
@@ -246,7 +241,7 @@ def _joined_frames(parts: Sequence[_Part], rows: int) -> memoryview:
 
 
 def _heads_of_frames(lengths: Array) -> Array:
-    """Return the bytes that stand before records of these lengths, shape [records, HEAD]."""
+    """HEAD bytes in front of records of these lengths, shape [records, HEAD]."""
     result = np.empty((len(lengths), HEAD), np.uint8)
     result[:, :8] = lengths.astype("<u8").view(np.uint8).reshape(-1, 8)
     # Records in memory are shorter than 2**32, so the upper four bytes are zero.
@@ -257,12 +252,12 @@ def _heads_of_frames(lengths: Array) -> Array:
 
 
 def _padded_record(record: bytes) -> Tuple[Array, Array, Array]:
-    """Return the arguments of `crc_of_each` for one record."""
+    """Arguments of `crc_of_each` for one record."""
     return np.frombuffer(bytes(BLOCK) + record, np.uint8), np.array([BLOCK]), np.array([len(record)])
 
 
 def _add(sizes: Array, part: _Part) -> None:
-    """Add the widths of features to those of their rows."""
+    """Add the widths of a column's features to the sizes of their rows."""
     if isinstance(part, _Alike):
         sizes += len(part.template) + part.values.shape[1]
         return
@@ -274,7 +269,7 @@ def _add(sizes: Array, part: _Part) -> None:
 
 
 def _put(part: _Varying, data: Array, places: Array) -> None:
-    """Write heads, and bodies after them."""
+    """Write heads, and their bodies behind them."""
     width = part.heads.itemsize
     if part.bodies is not None:
         copy_ranges(part.bodies.data, part.bodies.starts, part.bodies.lengths, data, places + width)
@@ -293,13 +288,13 @@ def _chosen(bodies: _Bodies, rows: Optional[Array]) -> _Bodies:
 
 
 def _by_length(make: Callable[[Array], Array], lengths: Array) -> Array:
-    """Return what is made of each length, as items; each length is made once where that is less work."""
+    """Items made from lengths; each distinct length is made once where that is less work."""
     longest = int(lengths.max()) if len(lengths) else 0
     return items(make(np.arange(longest + 1)))[lengths] if longest < len(lengths) else items(make(lengths))
 
 
 def _side_by_side(parts: Sequence[Union[bytes, Array]]) -> Array:
-    """Put constants and tables side by side; there is at least one table."""
+    """Concatenate constants and tables horizontally; at least one part is a table."""
     result = np.empty((max(len(part) for part in parts if not isinstance(part, bytes)), sum(map(_size, parts))), np.uint8)
     place = 0
     for part in parts:

@@ -1,8 +1,8 @@
-"""Files of the extra inputs, once for all processes of a group on one host.
+"""Files of the extra inputs, shared by all processes of a group on one host.
 
-One process of a host gets the chunks and makes the files, in a folder that all of them share. The others get none, and wait
-until they are complete. If their maker ends before that, its group fails and with it they. Each process holds the folder as
-long as it lives, and each bridge from when it knows of the others. The maker ends when these have come.
+One process per host receives the chunks and writes the files to a shared folder; the others wait until they are complete. If
+the writer fails, its group fails with it. Each process holds the folder while it lives, and each bridge from the moment it has
+the addresses of the others; the writer ends after them.
 """
 
 import os
@@ -23,18 +23,14 @@ _LOOK_S = 0.05
 
 
 class ExtraFile(NamedTuple):
-    """The files of one extra input: of Examples, and as text."""
+    """Files of one extra input: its Examples, and its text."""
 
     path: str
     text: str
 
 
 class ExtraFiles:
-    """The files of all extra inputs, and their chunks in the process that gets them.
-
-    Args:
-        folder: Of this process, where chunks are kept until the files are made.
-    """
+    """Files of all extra inputs, and their chunks in the process that receives them; `folder` keeps the chunks."""
 
     def __init__(self, folder: str, columns: Sequence[Sequence[TableColumn]], exact_doubles: bool) -> None:
         self._folder = folder
@@ -44,16 +40,11 @@ class ExtraFiles:
         ]
 
     def append(self, number: int, rows: int, columns: bytes) -> None:
-        """Take a chunk of input `number`, counted from 1."""
+        """Store a chunk of input `number`, counted from 1."""
         self._inputs[number - 1].append(rows, columns)
 
     def complete(self, write_text: WriteText, shared: str = "", waits: bool = False) -> List[ExtraFile]:
-        """Return the files, when all chunks have been taken.
-
-        Args:
-            write_text: Makes the text of an input, from a path, its chunks and its columns.
-            shared: The folder that the processes of this host share, made if need be; empty for files of this one alone.
-        """
+        """Write the files, or with `waits` await them; `shared` is the folder of all processes of this host, "" for none."""
         folder = shared or self._folder
         if shared:
             try:

@@ -1,9 +1,8 @@
 """Rows on their way from the channel into a script.
 
-Chunks are appended to a file as they come, as columns, and no row is touched. Readers follow: `columns` gives the chunks as
-they are; `segments` lets TensorFlow's own TFRecord reader follow, by the path of a small file with the rows of the chunks that
-have arrived since, and at last nothing more. Examples are made when they are asked for, and kept in the TFRecord file where
-a script asks for this file or reads a second time.
+Chunks of columns are appended to a file as received, and no row is touched. Readers follow: `columns` yields the chunks;
+`segments` yields the path of a small TFRecord file with the rows received since, so that TensorFlow's own reader can follow.
+Examples are made on request, and kept in the TFRecord file when a script asks for that file or reads a second time.
 """
 
 import os
@@ -26,11 +25,7 @@ SEGMENT_BYTES = 2 << 20  # of columns. Chunks that are there share a segment: op
 
 
 class FileRows:
-    """The rows of this worker, written to files by a thread of their own.
-
-    Args:
-        extra_columns: The columns of each input that comes besides, in their order.
-    """
+    """This worker's rows, written to files by a separate thread."""
 
     is_stream = False
     is_once = False
@@ -58,55 +53,53 @@ class FileRows:
 
     @property
     def count(self) -> int:
-        """Rows that have arrived so far."""
+        """Rows received so far."""
         return self._count
 
     def progress(self) -> Progress:
-        """Return how far the script has come, to be reported."""
+        """The script's progress, for the report to the bridge."""
         with self._changed:
             waiting, path = self._waiting > 0, self._input.path
             return Progress(rows_read=self._taken, waiting=waiting, dataset_file=path, dataset_complete=self._has_file())
 
     def wait_for_progress(self, timeout_s: float) -> None:
-        """Return when it is worthwhile to ask for `progress` again: after so many seconds."""
+        """Wait until `progress` may have changed: always the full time."""
         time.sleep(timeout_s)
 
     def file(self) -> str:
-        """Wait for the last row and return the path of the TFRecord file, which is made of the rows while they arrive."""
+        """Wait for the last row and return the path of the TFRecord file, which is written while the rows arrive."""
         for _, end in self._ranges():
             self._input.make_frames(end)
         self._input.make_frames(0)  # where there are no rows
         return self._input.path
 
     def make_file(self) -> None:
-        """Make the TFRecord file of the rows while they arrive, in a thread of its own: others read it. Safe to call twice."""
+        """Start a thread that writes the TFRecord file, for other processes. Safe to call twice."""
         if not self._makes_file:
             self._makes_file = True
             threading.Thread(target=self._make_file, name="akdl-file", daemon=True).start()
 
     def extra_files(self, write_text: WriteText, shared: str = "", waits: bool = False) -> List[ExtraFile]:
-        """Wait for the last row and return the files of the extra inputs, in their order."""
         self._wait_complete()
         with self._noted_as_waiting():
             return self._extra.complete(write_text, shared, waits)
 
     def first_columns(self) -> Optional[Rows]:
-        """Wait for the first chunk and return it; None where there are no rows."""
+        """Wait for the first chunk; None where there are no rows."""
         return None if self.is_empty() else self._input.columns(0)
 
     def length(self) -> int:
-        """Wait for the last row and return the number of rows."""
         self._wait_complete()
         return self._count
 
     def length_beforehand(self) -> Optional[int]:
-        """Return the number of rows of a small share, which is waited for, and of one that is there; None for others."""
+        """Number of rows, if all have arrived or the share is small enough to wait for; else None."""
         with self._changed, self._noted_as_waiting():
             self._changed.wait_for(lambda: self._complete or self._error is not None or self._input.size() > AWAITED_BYTES)
             return self._count if self._complete and self._error is None else None
 
     def is_empty(self) -> bool:
-        """Wait for the first row, or for the end, and return whether there is no row."""
+        """Wait for the first row or the end, and test if there are no rows."""
         with self._changed:
             with self._noted_as_waiting():
                 self._changed.wait_for(lambda: self._count or self._complete or self._error is not None)
@@ -114,7 +107,7 @@ class FileRows:
             return not self._count
 
     def segments(self) -> Iterator[str]:
-        """Yield paths of TFRecord files that together hold each row once; a path is valid until the next is asked for."""
+        """Yield paths of TFRecord files that together hold each row once; a path is valid until the next one."""
         with self._changed:
             whole = self._has_file()
             if whole:
@@ -129,7 +122,7 @@ class FileRows:
                 yield segment
 
     def columns(self) -> Iterator[Rows]:
-        """Yield the rows as they arrive, each once, a chunk at a time."""
+        """Yield the rows as they arrive, a chunk at a time."""
         for start, end in self._ranges():
             for chunk in range(start, end):
                 yield self._input.columns(chunk)
@@ -175,7 +168,7 @@ class FileRows:
             self._changed.notify_all()
 
     def _has_file(self) -> bool:
-        """Whether the TFRecord file has all rows. With the lock held."""
+        """Test if the TFRecord file has all rows; the caller holds the lock."""
         return self._complete and self._error is None and self._input.has_frames(len(self._input))
 
     def _wait_complete(self) -> None:
@@ -195,7 +188,7 @@ class FileRows:
 
     @contextmanager
     def _segment(self) -> Iterator[str]:
-        """Give a reader the path of its segments, and remove what is there when it has ended."""
+        """Yield the path of a reader's segments, and remove the file at the end."""
         with self._changed:
             self._readers += 1
             path = os.path.join(self._folder, f"segment-{self._readers}.tfrecords")
@@ -206,11 +199,7 @@ class FileRows:
                 os.remove(path)
 
     def _ranges(self, for_script: bool = True) -> Iterator[Tuple[int, int]]:
-        """Yield (first, last + 1) of new chunks, some at a time, until the last.
-
-        Args:
-            for_script: It is the script that waits, and takes these rows.
-        """
+        """Yield (first, last + 1) of newly arrived chunks until the last; `for_script` counts them as read by the script."""
         taken = 0
         while True:
             with self._changed:
@@ -230,17 +219,13 @@ class FileRows:
 
 
 def check_unbroken(error: Optional[Exception]) -> None:
-    """Tell a reader of rows that they broke off.
-
-    Args:
-        error: What stopped their arrival; None as long as nothing has.
-    """
+    """Raise the error that interrupted the rows, if any."""
     if error is not None:
         raise ChannelError(f"the rows of this worker did not arrive completely: {error}") from error
 
 
 def check_end(chunk: Chunk, count: int, checksum: int) -> None:
-    """Compare what has arrived with what the end mark says was sent."""
+    """Compare the received rows with the end mark."""
     if (chunk.end.rows, chunk.end.checksum) != (count, checksum):
         raise ChannelError(
             f"the end mark announces {chunk.end.rows} rows with checksum {chunk.end.checksum:08x}, "

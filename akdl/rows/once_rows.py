@@ -1,6 +1,6 @@
-"""Rows of a bounded table for a script that reads them once (`readOnce`): they wait in Flink, and none stays on disk.
+"""Rows of a bounded table for a script that reads them once (`readOnce`): they wait in Flink and are not stored on disk.
 
-They come as those of a stream do. What differs is that a second pass is an error, as the rows of the first are gone.
+They arrive like the rows of a stream, except that a second pass is an error.
 """
 
 from typing import Iterator, List, Optional
@@ -12,7 +12,7 @@ _REMEDY = "remove readOnce from the operator, which then keeps the rows on disk"
 
 
 class OnceRows(StreamRows):
-    """The rows of this worker, read from the channel no faster than the script takes them, see `StreamRows`."""
+    """This worker's rows, read from the channel at the script's pace, see `StreamRows`."""
 
     is_stream = False
     is_once = True
@@ -20,15 +20,13 @@ class OnceRows(StreamRows):
     _first: Optional[Rows] = None
 
     def file(self) -> str:
-        """Refuse: the rows are in no file."""
         raise RuntimeError(f"with readOnce rows are not kept in files: read them from tf_context.batches(), or {_REMEDY}")
 
     def length(self) -> int:
-        """Refuse: all rows would have to be there."""
         raise RuntimeError(f"with readOnce the number of rows is not known before the last one is read: {_REMEDY}")
 
     def first_columns(self) -> Optional[Rows]:
-        """Wait for the first chunk and return it; None where there are no rows. The first call comes before they are read."""
+        """Wait for the first chunk; None where there are no rows. The first call has to precede any reading."""
         if self._first is None and not self.is_empty():
             with self._changed:
                 if self._taken:
@@ -41,7 +39,7 @@ class OnceRows(StreamRows):
 
 
 def second_pass(num_epochs: Optional[int] = 1) -> ValueError:
-    """Return the error of a script that reads its rows again."""
+    """Error for a script that reads its rows again."""
     # An error of any other kind than ValueError is of an unknown kind for TensorFlow.
     what = "this is a second pass" if num_epochs == 1 else f"num_epochs is {num_epochs}"
     return ValueError(f"with readOnce the rows can be read once, and {what}: {_REMEDY}")

@@ -1,7 +1,7 @@
-"""Rows of a stream on their way from the channel into a script: each is given once, and few are held at a time.
+"""Rows of a stream on their way from the channel into a script: each row is given once, and few are held at a time.
 
-Chunks are columns. `columns` gives them as they are. TensorFlow's own TFRecord reader gets their rows as small files that live
-until it has read them, so that no row is touched in Python and memory stays as it is for weeks.
+`columns` yields chunks of columns as received. TensorFlow's own TFRecord reader gets the rows as small files that are removed
+after reading, so that no row is touched in Python and memory stays constant for weeks.
 """
 
 import logging
@@ -24,18 +24,18 @@ HELD_BYTES = 4 << 20  # rows that wait here for the script; one chunk always may
 
 
 class Held(NamedTuple):
-    """A chunk."""
+    """A chunk that waits for the script."""
 
     rows: int
     columns: bytes
 
 
 class StreamRows:
-    """The rows of this worker, read from the channel by a thread of their own, no faster than the script takes them.
+    """This worker's rows, read from the channel by a separate thread at the script's pace.
 
-    Attributes:
-        tell: Takes the number of rows that the script was given before it came back for more; None where nobody asks. Rows of
-            `segments` are not counted: TensorFlow may keep them in a batch that is not full.
+    `tell`, if set, gets the number of rows that the script received before it requested more. Rows of `segments` are not
+    counted:
+    TensorFlow may keep them in an incomplete batch.
     """
 
     is_stream = True
@@ -63,39 +63,36 @@ class StreamRows:
 
     @property
     def taken(self) -> int:
-        """Rows that the dataset has given out, or is about to: all rows of the chunks that it has begun to read."""
+        """Rows of all chunks that the dataset has begun to read."""
         return self._taken
 
     @property
     def passed(self) -> int:
-        """Rows of the chunks that the dataset has left behind: it has given out all of them."""
+        """Rows of the chunks that the dataset has read completely."""
         return self._passed
 
     def length_beforehand(self) -> Optional[int]:
-        """Return None: rows do not wait here for the last one."""
         return None
 
     def progress(self) -> Progress:
-        """Return how far the script has come, to be reported."""
+        """The script's progress, for the report to the bridge."""
         with self._changed:
             self._reported = self._taken
             return Progress(rows_read=self._taken, waiting=self._waiting > 0)
 
     def wait_for_progress(self, timeout_s: float) -> None:
-        """Return when the script has taken rows since `progress` was last asked for, or after so many seconds."""
+        """Wait until the script has taken rows since the last `progress`, or for so many seconds."""
         with self._changed:
             self._changed.wait_for(lambda: self._taken != self._reported, timeout_s)
 
     def file(self) -> str:
-        """Refuse: a stream has no file."""
         raise RuntimeError("rows of a stream are not kept in files: read them from dataset_fn()")
 
     def length(self) -> int:
-        """Refuse, because the length of a stream is not known."""
         raise RuntimeError("the number of rows in a stream is not known: read them from dataset_fn()")
 
     def is_empty(self) -> bool:
-        """Wait for the first row, or for the end, and return whether there is no row."""
+        """Wait for the first row or the end, and test if there are no rows."""
         with self._changed:
             self._changed.wait_for(lambda: self._taken or self._held or self._complete or self._error is not None)
             if self._taken or self._held:
@@ -104,19 +101,16 @@ class StreamRows:
             return True
 
     def segments(self) -> Iterator[str]:
-        """Yield paths of TFRecord files that together hold each row once; a second time, yield none.
-
-        A path is valid until the next is asked for.
-        """
+        """Yield paths of TFRecord files that together hold each row once; a path is valid until the next one."""
         for number, chunks in enumerate(self._scan()):
             with self._file(number, chunks) as path:
                 yield path
 
     def columns(self, finishes: bool = True) -> Iterator[Rows]:
-        """Yield the rows as they arrive, each once, a chunk at a time; a second time, yield none.
+        """Yield the rows as they arrive, a chunk at a time; a second call yields nothing.
 
         Args:
-            finishes: Whoever comes back for more has finished the rows; else `finish` says so.
+            finishes: Count a chunk as finished when the next one is requested; else the caller calls `finish`.
         """
         for chunks in self._scan():
             for chunk in chunks:
@@ -125,13 +119,13 @@ class StreamRows:
                     self.finish(chunk.rows)
 
     def finish(self, rows: int) -> None:
-        """Say that the script was given so many rows more, and has come back for others."""
+        """Record that the script received so many more rows and has requested the next ones."""
         self._finished += rows
         if self.tell is not None:
             self.tell(self._finished)
 
     def _scan(self) -> Iterator[List[Held]]:
-        """Yield all chunks, those together that are there at the same time."""
+        """Yield all chunks, grouped by their arrival."""
         with self._changed:
             is_first, self._scanned = not self._scanned, True
         if not is_first:
@@ -144,7 +138,6 @@ class StreamRows:
             yield chunks
 
     def _read_again(self) -> Iterator[List[Held]]:
-        """Yield what a further scan gives."""
         if not self._warned:
             self._warned = True
             logger.warning(
@@ -167,7 +160,7 @@ class StreamRows:
                 os.remove(path)
 
     def _take(self) -> List[Held]:
-        """Wait for chunks and take all that are there; none when there will be no more."""
+        """Wait for chunks and take all that have arrived; an empty list at the end."""
         with self._changed:
             self._passed = self._taken
             self._waiting += 1

@@ -1,1 +1,1 @@
-"""What the runner hands to a user's `main`: the task config and the writer of output rows."""
+"""The task config that a user's `main` gets, and the writer of output rows."""

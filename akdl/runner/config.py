@@ -1,11 +1,11 @@
-"""The one argument of a user's `main`: a task config.
+"""The argument of a user's `main`: a task config.
 
-Names and meanings follow Alink's documentation of its script operators, so a script written for Alink finds what it
-expects. `dataset_file` and `dataset_length` wait until the whole share of this worker has arrived; everything else,
-`tf_context.flink_stream_dataset()` included, is there at once.
+Names and meanings follow Alink's documentation of its script operators, so that a script written for Alink finds its usual
+attributes. `dataset_file` and `dataset_length` wait until this worker's whole share has arrived; everything else, including
+`tf_context.flink_stream_dataset()`, is available at once.
 
-A script may make one config of another: `TrainTaskConfig(saved_model_dir=folder, **task_config.__dict__)`. So each class takes
-the arguments of the others and leaves them out.
+A script may derive one config from another: `TrainTaskConfig(saved_model_dir=folder, **task_config.__dict__)`. So each class
+accepts the arguments of the other classes and ignores them.
 """
 
 from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, Optional, Sequence, TypeVar
@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 
 class _OfRows(Generic[Value]):
-    """An attribute that waits for the rows, unless it was set: then it is what it was set to."""
+    """Property computed from the rows on first access; an explicit value overrides it."""
 
     def __init__(self, read: "Callable[[_FileTaskConfig], Value]") -> None:
         self._read = read
@@ -34,25 +34,27 @@ class _OfRows(Generic[Value]):
 
 
 class TaskConfig:
-    """What every kind of task knows.
+    """Attributes common to all kinds of tasks.
 
     Args:
         tf_context: Access to the rows and their columns, see `akdl.runner.context.TFContext`.
-        num_workers: Number of workers, the chief among them; parameter servers do not count.
+        num_workers: Number of workers including the chief, without parameter servers.
         cluster: The `cluster` entry of TF_CONFIG: role name to list of "host:port".
         task_type: The `task.type` entry of TF_CONFIG: "chief", "worker" or "ps".
         task_index: The `task.index` entry of TF_CONFIG.
-        work_dir: A folder of this process alone, removed when the task ends.
-        user_params: The operator's `userParams`. Numbers and booleans answer as text too, see `akdl.runner.user_params`.
+        work_dir: A private folder of this process, removed when the task ends.
+        user_params: The operator's `userParams`. Numbers and booleans also act as text, see `akdl.runner.user_params`.
             "ALINK:bc_k" is the path of extra input k as plain text.
-        extra_inputs: The inputs that every process gets whole, in their order, see `akdl.runner.extra_inputs`.
-        checkpoint_dir: The operator's `checkpointDir`, the same for all members and all attempts: a local path, or an address
+        extra_inputs: The inputs that every process receives completely, in order, see `akdl.runner.extra_inputs`.
+        checkpoint_dir: The operator's `checkpointDir`, the same for all members and all attempts: a local path, or an
+            address
             such as s3://bucket/folder; None when it is not set.
-        log_dir: A folder for TensorBoard's files, in the operator's `logDir`, the same for all members of this run. Its files
-            stay; None when `logDir` is not set.
-        attempt: Number of Flink's attempt to run this group, from 0; a restart makes the next.
-        reports: What `report` fills.
-        others: Arguments of other task configs, which are left out.
+        log_dir: A folder for TensorBoard's files below the operator's `logDir`, the same for all members of this run. Its
+            files
+            are kept; None when `logDir` is not set.
+        attempt: Number of Flink's attempt to run this group, counted from 0; each restart adds 1.
+        reports: Storage for the values of `report`.
+        others: Arguments of other task configs, which are ignored.
     """
 
     def __init__(
@@ -86,23 +88,23 @@ class TaskConfig:
         self.reports = Reports() if reports is None else reports
 
     def report(self, step: Optional[int] = None, **metrics: Any) -> None:
-        """Tell the Flink side how far the training is; any process may, at any time, as often as it likes.
+        """Report the training's progress; any process may call this at any time and any number of times.
 
-        It costs microseconds, waits for nobody, and sends nothing itself: twice a second the latest value of each metric
-        goes to the Flink side, which logs it every few seconds.
+        A call takes microseconds and does not block. The latest value of each metric is sent twice a second, and the Flink side
+        logs it every few seconds.
 
         Args:
-            step: Steps made so far; without it, the last one that was reported.
+            step: Steps made so far; by default the last reported number.
             metrics: Numbers by name, such as `loss=0.25`. A tensor is read, which waits for its computation.
 
         Raises:
-            TypeError: A value that is no number.
+            TypeError: A value is not a number.
         """
         self.reports.add(step, metrics)
 
 
 class _FileTaskConfig(TaskConfig):
-    """A task whose rows are also kept in a file."""
+    """A task whose rows are also available as a file."""
 
     def __init__(self, *, dataset_file: Optional[str] = None, dataset_length: Optional[int] = None, **common: Any) -> None:
         super().__init__(**common)
@@ -112,23 +114,23 @@ class _FileTaskConfig(TaskConfig):
 
     @_OfRows
     def dataset_file(self) -> str:
-        """Path of a TFRecord file with this worker's rows as tf.train.Example; can be read any number of times.
+        """Path of a TFRecord file with this worker's rows as tf.train.Example, which can be read any number of times.
 
-        Waits until the last row is in it.
+        Waits until the file is complete.
         """
         return self.tf_context.rows.file()
 
     @_OfRows
     def dataset_length(self) -> int:
-        """Number of rows in `dataset_file`; waits like it."""
+        """Number of rows in `dataset_file`; waits until all rows have arrived."""
         return self.tf_context.rows.length()
 
 
 class BatchTaskConfig(_FileTaskConfig):
-    """The task config of `TensorFlowBatchOp` and `TensorFlow2BatchOp`.
+    """Task config of `TensorFlowBatchOp` and `TensorFlow2BatchOp`.
 
     Args:
-        output_writer: Sends rows of `outputSchemaStr` back to the table.
+        output_writer: Sends rows of `outputSchemaStr` to the result table.
         common: See `TaskConfig`.
     """
 
@@ -138,11 +140,11 @@ class BatchTaskConfig(_FileTaskConfig):
 
 
 class TrainTaskConfig(_FileTaskConfig):
-    """The task config of operators whose result is a model.
+    """Task config of operators whose result is a model.
 
     Args:
-        saved_model_dir: The script exports a SavedModel into this folder.
-        latest_ckpt_dir: Folder for the last checkpoint, or None when it was not asked for.
+        saved_model_dir: The folder to which the script exports a SavedModel.
+        latest_ckpt_dir: The folder for the last checkpoint; None when no checkpoint was requested.
         common: See `TaskConfig`.
     """
 
@@ -153,11 +155,11 @@ class TrainTaskConfig(_FileTaskConfig):
 
 
 class StreamTaskConfig(TaskConfig):
-    """The task config of stream operators.
+    """Task config of stream operators.
 
     Args:
-        output_writer: Sends rows of `outputSchemaStr` back to the table.
-        rows: The rows that `commit` speaks of; None where the operator does not wait for commits.
+        output_writer: Sends rows of `outputSchemaStr` to the result table.
+        rows: The rows for `commit`; None when the operator does not wait for commits.
         common: See `TaskConfig`.
     """
 
@@ -168,27 +170,26 @@ class StreamTaskConfig(TaskConfig):
         self._committed = 0
 
     def dataset_fn(self) -> Any:
-        """Return a tf.data.Dataset of serialized tf.train.Example over the rows as they come; it can be scanned once.
+        """Return a tf.data.Dataset of serialized tf.train.Example over the arriving rows; it can be iterated once.
 
-        Iterating waits for rows, and ends when the stream does. A second scan gives no rows, and a warning.
+        Iterating waits for rows, and ends with the stream. A second iteration yields no rows and logs a warning.
         """
         return self.tf_context.flink_stream_dataset()
 
     def commit(self, rows: Optional[int] = None) -> None:
-        """Say that rows are done, together with all that was written so far: they are not replayed after a failure.
+        """Mark rows as done, together with all output written so far, so that they are not replayed after a failure.
 
-        Needs the operator's parameter replay="uncommitted"; then rows that were not committed are given again to the script
-        that starts after a failure. Rows travel in chunks, and a chunk that is begun counts row by row only when `rows`
-        says so.
+        Requires the operator's parameter replay="uncommitted"; rows that are not committed are then passed to the script again
+        when it restarts after a failure. Rows arrive in chunks, and only an explicit number commits part of a chunk.
 
         Args:
-            rows: How many rows are done since the last commit, in the order of the dataset. Without it, all rows of
-                the chunks that the dataset has left behind; too many, where `prefetch`, `shuffle` or parallel calls of the
-                script read ahead.
+            rows: Number of rows done since the last commit, in the order of the dataset. By default all rows of the chunks
+                that
+                the dataset has read completely, which is too many where `prefetch`, `shuffle` or parallel calls read ahead.
 
         Raises:
             RuntimeError: The operator does not wait for commits.
-            ValueError: More rows than the dataset has given.
+            ValueError: More rows than the dataset has yielded.
         """
         if self._rows is None:
             raise RuntimeError('commit() needs replay="uncommitted" on the operator')

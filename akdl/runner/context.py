@@ -1,4 +1,4 @@
-"""`task_config.tf_context`: this worker's rows as TensorFlow sees them."""
+"""`task_config.tf_context`: this worker's rows as TensorFlow datasets."""
 
 from typing import TYPE_CHECKING, Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Union
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 
 class Share(NamedTuple):
-    """The rows of one worker: a TFRecord file of tf.train.Example and how many are in it."""
+    """Rows of one worker: a TFRecord file of tf.train.Example and its number of rows."""
 
     path: str
     rows: int
 
 
 class TFContext:
-    """The rows of this worker and the columns they have.
+    """The rows of this worker and their columns.
 
     Args:
-        rows: Where the rows are kept while they arrive.
+        rows: Storage of the rows while they arrive.
         columns: Columns of the table that feeds the script, in order.
         exact_doubles: DOUBLE columns hold 8 bytes in a bytes feature instead of a float32.
-        shares: Returns what `shares()` gives, once it is complete; None where this process knows only its own rows.
-        is_alone: This process trains alone. In a group, Keras would take the length of a share for the number of steps.
+        shares: Returns the result of `shares()` once it is complete; None where only this process's rows are known.
+        is_alone: The process trains without a group. In a group, Keras would derive the number of steps from one share.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class TFContext:
         self._is_alone = is_alone
 
     def shares(self) -> List[Share]:
-        """Return the files of all workers that get rows, in the order of the workers; waits until all are complete.
+        """Return the files of all workers that receive rows, in the order of the workers; waits until all are complete.
 
-        A process that does not know the others returns its own file only. All paths can be read on this host. With a
-        chief that coordinates, all workers make their files. In other groups, a worker makes its file when its script asks
-        for the shares or for its own file.
+        All paths can be read on this host. Outside a group, the only file is this process's own. With a coordinating chief, all
+        workers write their files. In other groups, a worker writes its file when its script requests the shares or its own
+        file.
 
         Raises:
             akdl.process.channel.ChannelError: The rows did not arrive completely.
@@ -66,9 +66,9 @@ class TFContext:
     ) -> Any:
         """Return a `tf.data.Dataset` of serialized tf.train.Example, usable while rows still arrive.
 
-        Each element is a scalar string. Iterating waits for rows as needed and ends after the last one. The arguments
-        exist for scripts written for Alink and have no effect: nothing is compressed on the way. A distribution strategy
-        does not shard it, see `akdl.features.unsharded`. Its length is known where that of `batches` is.
+        Each element is a scalar string. Iterating waits for rows and ends after the last one. The arguments exist for scripts
+        written for Alink and have no effect: the data is not compressed. Distribution strategies do not shard the dataset, see
+        `akdl.features.unsharded`. Its length is known under the same conditions as for `batches`.
 
         Raises:
             akdl.process.channel.ChannelError: While iterating, when the rows did not arrive completely.
@@ -90,27 +90,30 @@ class TFContext:
     ) -> Any:
         """Return a `tf.data.Dataset` of batches of rows, usable while rows still arrive.
 
-        They are made of whole columns, and nothing is parsed: it takes a third to a fifth of the time of
-        `flink_stream_dataset()` and a parser.
+        Batches are built from whole columns without parsing, in a third to a fifth of the time of `flink_stream_dataset()` with
+        a parser.
 
-        In a process alone, the dataset knows its length (`cardinality()`) where all rows are there, and `model.fit` then makes
-        exactly as many steps. Up to 16 MB of rows are waited for; `dataset_length` waits for all.
+        In a process without a group, the dataset has a length (`cardinality()`) if all rows have arrived, and `model.fit` then
+        makes exactly as many steps. The method waits for up to 16 MB of rows; `dataset_length` waits for all rows.
 
         Args:
             batch_size: Rows in a batch; the last one may be smaller.
-            defaults: Column name to the value of cells that are null.
+            defaults: Column name to the value that replaces null.
             columns: Names of the columns to read; None for all.
-            shuffle_rows: Rows are shuffled within a buffer of this many; 0 keeps their order. Half of them leave the buffer
-                at once, so this should be some times `batch_size`.
-            num_epochs: Passes over the rows, without a break between batches; None for no end. A stream has one, and so has an
-                operator with `readOnce`.
-            seed: Fixes the order of shuffled rows; None for the one that `tf.random.set_seed` fixes, or another each time.
+            shuffle_rows: Size of the shuffle buffer in rows; 0 keeps the order. Half of the buffer is emitted at once, so
+                it should
+                be several times `batch_size`.
+            num_epochs: Passes over the rows, without a break between batches; None repeats indefinitely. Streams and
+                operators with
+                `readOnce` allow one pass.
+            seed: Fixes the shuffled order; None uses the seed of `tf.random.set_seed`, or a new one each time.
 
         Returns:
             Each element maps column names to tensors of shape [batch], see `akdl.features.parse_examples`.
 
         Raises:
-            ValueError: A column in `columns` does not exist, or see `akdl.features.feature_spec`; with `readOnce`, more than
+            ValueError: A column in `columns` does not exist, or see `akdl.features.feature_spec`; with `readOnce`, more
+                than
                 one pass, and while iterating, a second one.
         """
         if self.rows.is_once and num_epochs != 1:
@@ -128,14 +131,15 @@ class TFContext:
         return self._in_step(with_length(dataset, None if rows is None else -(-rows // batch_size)))
 
     def _length(self, passes: Optional[int]) -> Optional[int]:
-        """Return the number of rows of so many passes; None where it is not known, or not to be told."""
+        """Number of rows in so many passes; None if it is unknown or must not be shown."""
         rows = self.rows.length_beforehand() if self._is_alone and passes is not None else None
         return None if rows is None or passes is None else rows * passes
 
     def _in_step(self, dataset: Any) -> Any:
-        """Return the dataset; of a stream, one that TensorFlow does not read ahead by itself, nor what is made from it.
+        """Disable automatic read-ahead for a stream's dataset and for all datasets derived from it.
 
-        `commit` would speak of rows that the script has not got yet, and a script that leaves its loop would wait for rows.
+        Otherwise `commit` would include rows that the script has not received, and a script that leaves its loop would wait for
+        rows.
         """
         import tensorflow as tf
 

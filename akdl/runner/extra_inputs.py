@@ -1,8 +1,7 @@
-"""Inputs that every process of a group gets whole: validation rows, a base model, a dictionary.
+"""Inputs that every process of a group receives completely: validation rows, a base model, a dictionary.
 
-Each input is a TFRecord file with its columns, and also a plain file in Alink's format. That format has one line per row.
-Fields are joined by one space, nothing is escaped, and a null is written as "null". So its values cannot be read back without
-guessing; `rows` and `batches` return exact values.
+Each input is a TFRecord file with its columns, and also a plain file in Alink's format: one line per row, fields separated by
+one space, no escaping, and "null" for null. That format is ambiguous; `rows` and `batches` return exact values.
 """
 
 import datetime
@@ -56,13 +55,7 @@ def open_extra_inputs(paths: Sequence[str], columns: Sequence[Sequence[TableColu
 
 
 def write_text(path: str, rows: Iterable[Rows], columns: Sequence[TableColumn]) -> None:
-    """Write rows in Alink's plain text form. Doubles are written exactly, since they have not been through an Example.
-
-    Args:
-        path: The file.
-        rows: The rows, as they came.
-        columns: Their columns.
-    """
+    """Write rows in Alink's plain text format, with exact doubles."""
     types = [type_of(column) for column in columns]
     encoder = ExampleEncoder(columns, exact_doubles=True)
     with open(path, "w", encoding="utf-8") as file:
@@ -73,7 +66,7 @@ def write_text(path: str, rows: Iterable[Rows], columns: Sequence[TableColumn]) 
 
 
 def text_path(work_dir: str, number: int) -> str:
-    """Return where the text of input `number` is, counted from 1."""
+    """Path of the text of input `number`, counted from 1."""
     return os.path.join(work_dir, f"bc_data_{number}")
 
 

@@ -1,4 +1,4 @@
-"""Models and files between a script and the table: the functions that scripts written for Alink import from here.
+"""Models and files between a script and the table: functions that scripts written for Alink import from this module.
 
 The format of model tables is described in `akdl.storage.model_archive`.
 """
@@ -34,7 +34,7 @@ def output_model_to_flink(model_dir: str, output_writer: Any) -> None:
     """Write the SavedModel in `model_dir`, or one folder below, as rows of (model_id BIGINT, model_info STRING).
 
     Args:
-        model_dir: See above.
+        model_dir: The folder.
         output_writer: `task_config.output_writer`.
 
     Raises:
@@ -48,7 +48,7 @@ def output_model_ckpt_to_flink(saved_model_dir: str, latest_ckpt_dir: str, outpu
 
     Args:
         saved_model_dir: See `output_model_to_flink`.
-        latest_ckpt_dir: A folder; its contents are written.
+        latest_ckpt_dir: A folder; its content is written.
         output_writer: `task_config.output_writer`.
 
     Raises:
@@ -63,7 +63,7 @@ def find_timestamp_dir(saved_model_dir: str) -> str:
 
 
 def pack_dir_to_file(directory: str, chunk_size: int = CHUNK_BYTES) -> Dict[str, Any]:
-    """Write the contents of a folder as a zip file beside it.
+    """Write the content of a folder as a zip file next to it.
 
     Returns:
         `name`, the path of the zip file; its `size` in bytes; `chunk_size`; and `chunks`, the number of chunks of this size.
@@ -74,17 +74,17 @@ def pack_dir_to_file(directory: str, chunk_size: int = CHUNK_BYTES) -> Dict[str,
 
 
 def unpack_model_from_flink(model_path: str, work_dir: str) -> str:
-    """Unpack a model table that came as an extra input.
+    """Unpack a model table that arrived as an extra input.
 
     Args:
         model_path: The file at `user_params["ALINK:bc_k"]`, with one line "model_id model_info" per row, in any order.
-        work_dir: The contents go to a folder in it, named like the zip file in row 0.
+        work_dir: The parent of the new folder, which is named like the zip file in row 0.
 
     Returns:
-        This folder.
+        The path of the new folder.
 
     Raises:
-        akdl.storage.archive.ArchiveError: The rows hold no zip file.
+        akdl.storage.archive.ArchiveError: The rows do not hold a zip file.
     """
     with open(model_path, encoding="utf-8") as lines:
         rows = {int(number): text for number, text in (line.rstrip("\n").split(" ", 1) for line in lines)}
@@ -100,7 +100,7 @@ def unpack_model_from_flink(model_path: str, work_dir: str) -> str:
 
 
 def remove_checkpoint_files(model_dir: str) -> None:
-    """Remove checkpoints, events and exports of an Estimator, so that training begins anew; other files stay.
+    """Remove checkpoints, events and exports of an Estimator, so that training starts from scratch; other files stay.
 
     `model_dir` may be an address that TensorFlow reads, such as "hdfs://...", or not exist.
     """
@@ -113,7 +113,7 @@ def remove_checkpoint_files(model_dir: str) -> None:
 
 
 def gfile_copy_dir_content(remote_dir: str, local_dir: str) -> None:
-    """Copy all that is in a folder into another one, with TensorFlow's access to files; replace files of the same name."""
+    """Copy the content of a folder to another one with TensorFlow's file access; replace files of the same name."""
     tf.io.gfile.makedirs(local_dir)
     for entry in tf.io.gfile.listdir(remote_dir):
         name = entry.strip("/")
@@ -124,7 +124,7 @@ def gfile_copy_dir_content(remote_dir: str, local_dir: str) -> None:
 
 
 def file_io_copy_fix(src: str, dst: str, overwrite: bool = False) -> None:
-    """Copy a file, with TensorFlow's access to files.
+    """Copy a file with TensorFlow's file access.
 
     Raises:
         ValueError: `dst` exists, and `overwrite` is not set.

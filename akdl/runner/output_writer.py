@@ -1,7 +1,7 @@
-"""`task_config.output_writer`: rows from the script back to the table.
+"""`task_config.output_writer`: rows from the script to the result table.
 
-Rows are gathered to messages of about 1 MB and sent by a thread of their own; `write` waits only while the Flink side is
-too slow to take them.
+Rows are collected into messages of about 1 MB and sent by a separate thread; `write` waits only while the Flink side is too
+slow to receive them.
 """
 
 import itertools
@@ -25,11 +25,7 @@ WAITING_MESSAGES = 8
 
 
 def check_example(example: Any) -> None:
-    """Refuse what is no `tf.train.Example`, as an `OutputWriter` does.
-
-    Raises:
-        TypeError: It is something else.
-    """
+    """Reject anything but a `tf.train.Example`."""
     if not hasattr(example, "features"):
         raise TypeError(
             f"output_writer.write: expected a tf.train.Example, got {type(example).__name__}; "
@@ -38,10 +34,10 @@ def check_example(example: Any) -> None:
 
 
 def _outputs(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Iterator[Output]:
-    """Return messages with the rows of a batch, of a few MB each: all that they pass on their way holds whole messages.
+    """Messages of a few MB with the rows of a batch; a smaller unit takes less memory at each step on the way.
 
-    All of them are made before the first is given out: a batch is written as a whole or not at all. Those beyond `KEPT_BYTES`
-    are not kept, but made again.
+    All messages are made before the first is sent: a batch is written as a whole or not at all. Messages beyond `KEPT_BYTES`
+    are dropped and made again later.
     """
     values = {name: _sliceable(cells) for name, cells in values.items()}
     kept: Deque[Output] = deque()
@@ -99,15 +95,15 @@ def _output(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Output
 
 
 class OutputWriter:
-    """Sends rows of the operator's `outputSchemaStr`. May be used from several threads.
+    """Sends rows of the operator's `outputSchemaStr`. Thread-safe.
 
     Args:
-        channel: The line to the bridge.
+        channel: The channel to the bridge.
         columns: The columns of `outputSchemaStr`.
-        wait_s: Most seconds that a row waits for others to be sent with; None for as long as it takes.
+        wait_s: Longest time in seconds that a row waits for other rows of its message; None for no limit.
 
     Attributes:
-        has_refused: Somebody wanted to write after the writer was closed.
+        has_refused: A call tried to write after the writer was closed.
     """
 
     def __init__(self, channel: Channel, columns: Sequence[TableColumn], wait_s: Optional[float] = None) -> None:
@@ -126,7 +122,7 @@ class OutputWriter:
 
     @property
     def rows_written(self) -> int:
-        """Rows taken so far."""
+        """Rows accepted so far."""
         return self._rows
 
     def write(self, example: Any) -> None:
@@ -138,10 +134,10 @@ class OutputWriter:
                 A scalar column takes exactly one value. A column without a feature becomes null.
 
         Raises:
-            TypeError: Something else than an Example, or a feature of another kind than its column's.
+            TypeError: Not an Example, or a feature of another kind than its column's.
             ValueError: An unknown column, a wrong number of values, or null in a column that is NOT NULL.
             RuntimeError: `main` has returned.
-            ChannelError: The Flink side is gone.
+            ChannelError: The Flink side has ended.
         """
         check_example(example)
         with self._lock:
@@ -162,14 +158,14 @@ class OutputWriter:
 
         Args:
             values: Column name to an array of shape [rows], for an ARRAY column of shape [rows, n] or a list of lists.
-                Arrays of numpy, lists and eager tensors will do. None and masked cells become null; a column that is
-                not given is null in every row.
+                numpy arrays, lists and eager tensors are accepted. None and masked cells become null; a missing column is
+                null in every row.
 
         Raises:
             ValueError: An unknown column, or columns of different length.
             TypeError: Values that do not fit the column's type.
             RuntimeError: `main` has returned.
-            ChannelError: The Flink side is gone.
+            ChannelError: The Flink side has ended.
         """
         outputs = _outputs(values, self._columns)  # all of them first: a batch is written as a whole or not at all
         with self._lock:
@@ -180,11 +176,11 @@ class OutputWriter:
                 self._send(output)
 
     def commit(self, rows: int) -> None:
-        """Say that the script is done with so many rows of its input, counted from its start, and with what it wrote of them.
+        """Mark so many input rows, counted from the script's start, and the output written for them as done.
 
         Raises:
             RuntimeError: `main` has returned.
-            ChannelError: The Flink side is gone.
+            ChannelError: The Flink side has ended.
         """
         with self._lock:
             self._check_open()
@@ -192,22 +188,22 @@ class OutputWriter:
             self._send(Output(committed=rows))
 
     def pass_rows(self, rows: int) -> None:
-        """Say that the script has come back for more rows after so many, so all that it has to write of these is written."""
+        """Record that the script requested more input after so many rows, so that their output is complete."""
         with self._lock:
             if not self._closed:
                 self._passed = rows
                 self._start_sender()
 
     def flush(self) -> None:
-        """Send what waits, without waiting for it to arrive."""
+        """Send collected rows without waiting for their arrival."""
         with self._lock:
             self._flush()
 
     def close(self) -> None:
-        """Send what waits, refuse more, and wait until the Flink side has taken all of it. Safe to call twice.
+        """Send collected rows, reject further ones, and wait until the Flink side has received everything. Safe to call twice.
 
         Raises:
-            ChannelError: The Flink side is gone.
+            ChannelError: The Flink side has ended.
         """
         with self._lock:
             self._closed = True
@@ -270,7 +266,7 @@ class OutputWriter:
             yield message
 
     def _waited(self) -> Optional[Output]:
-        """Return rows that have waited for others; None if there are none, or a message is queued before them."""
+        """Message with the collected rows; None if it would be empty, or another message is queued."""
         if not self._lock.acquire(blocking=False):  # its holder may wait for this thread to make room
             return None
         try:
@@ -281,7 +277,7 @@ class OutputWriter:
             self._lock.release()
 
     def _mark(self, message: Output) -> Output:
-        """Add how many rows the script has passed, with the lock held: what it wrote of them is in here, or was sent before."""
+        """Add the number of passed input rows, with the lock held: their output is in this message or an earlier one."""
         message.passed = self._told_passed = self._passed
         return message
 

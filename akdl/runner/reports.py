@@ -1,6 +1,6 @@
-"""Numbers of a training, as the script reports them, on their way to the Flink side.
+"""Metrics of a training, reported by the script.
 
-Nothing is sent here: the thread that tells the Flink side of the script's progress takes the latest values along.
+The thread that reports the script's progress to the Flink side includes the latest values.
 """
 
 import numbers
@@ -11,11 +11,7 @@ from akdl.wire import Report
 
 
 class Reports:
-    """The latest value of each metric that a script has reported.
-
-    Attributes:
-        is_exporting: Whether the training is over, and the model is being exported.
-    """
+    """Latest value of each metric; `is_exporting` is set while the trained model is exported."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -23,7 +19,7 @@ class Reports:
         self.is_exporting = False
 
     def add(self, step: Optional[int], metrics: Mapping[str, Any]) -> None:
-        """Note values in place of older ones, see `akdl.runner.config.TaskConfig.report`."""
+        """Replace the values of some metrics, see `akdl.runner.config.TaskConfig.report`."""
         values = {name: _number(name, value) for name, value in metrics.items()}
         at = None if step is None else int(_number("step", step))
         with self._lock:
@@ -34,7 +30,7 @@ class Reports:
                 self._latest.metrics[name] = value
 
     def latest(self) -> Report:
-        """Return a copy of the latest values."""
+        """Copy of the latest values."""
         copy = Report()
         with self._lock:
             copy.CopyFrom(self._latest)

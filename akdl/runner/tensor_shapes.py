@@ -24,9 +24,9 @@ _NAMES = {
 
 
 def write_tensor_shapes(rows: Any, columns: Sequence[TableColumn], work_dir: str) -> None:
-    """Write shape and type of each ARRAY column as two JSON objects; nothing where there are no such columns or no rows.
+    """Write shape and type of each ARRAY column as two JSON objects, unless there are no such columns or no rows.
 
-    The shape is that of the first cell that is not null, so this waits for the first rows.
+    The shape is that of the first valid cell, so this waits for the first rows.
     """
     types = {column.name: _NAMES.get(type_of(column).kind) for column in columns if type_of(column).is_array}
     types = {name: dtype for name, dtype in types.items() if dtype is not None}
@@ -40,7 +40,7 @@ def write_tensor_shapes(rows: Any, columns: Sequence[TableColumn], work_dir: str
 
 
 def first_shape(rows: Any, name: str) -> Optional[List[int]]:
-    """Wait for the first rows and return the shape of the first cell of an ARRAY column that is not null; None without one."""
+    """Wait for the first rows and return the shape of the first valid cell of an ARRAY column; None without one."""
     first = rows.first_columns()
     return None if first is None else _shapes(first).get(name)
 

@@ -1,4 +1,4 @@
-"""Small helpers around TensorFlow that scripts written for Alink import from here."""
+"""TensorFlow helpers that scripts written for Alink import from this module."""
 
 from typing import Optional
 
@@ -10,8 +10,8 @@ from akdl.wire import Example
 def set_intra_op_parallelism(intra_op_parallelism_threads: int = 1) -> None:
     """Limit the threads of one TensorFlow operation, and run one operation at a time.
 
-    The pool of threads is made with the first session or operation and is not changed after it, so call this before.
-    Sessions with a config of their own have the same pool.
+    The thread pool is created with the first session or operation and cannot be changed later, so call this first. Sessions
+    with their own config use the same pool.
 
     Args:
         intra_op_parallelism_threads: The number of threads.
@@ -27,7 +27,7 @@ def preview_tfrecords_file(filepath: str, count: Optional[int] = None) -> None:
 
     Args:
         filepath: The file, such as `task_config.dataset_file`.
-        count: How many to print; None for all.
+        count: Number of Examples to print; None for all.
     """
     for number, record in enumerate(tf.compat.v1.io.tf_record_iterator(filepath)):
         if number == count:

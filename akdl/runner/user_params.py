@@ -1,14 +1,14 @@
-"""`task_config.user_params`: JSON values that also answer as the text that stands for them.
+"""`task_config.user_params`: JSON values that also act as their text.
 
-Alink's batch and training operators hand every parameter to a script as text, its stream operators with JSON types. So scripts
-hold `user_params["flag"] == "true"` as well as `if user_params["flag"]`, and neither must be silently wrong here. A number
-or a boolean is a number of Python that also equals its JSON text, becomes it by `str`, and has the methods of a string:
+Alink's batch and training operators pass every parameter to a script as text, and its stream operators pass JSON types. So
+scripts contain `user_params["flag"] == "true"` as well as `if user_params["flag"]`, and both have to work. A number or a
+boolean is a Python number that also equals its JSON text, converts to it with `str`, and has the methods of a string:
 
     user_params["batch_size"] * 2 == 64              user_params["batch_size"] == "32"
     if user_params["flag"]: ...                      user_params["flag"].lower() == "true"
 
-Strings, lists, objects and null are as JSON has them. `plain` gives all of them without text, for checks such as
-`isinstance(value, bool)` and `value is True`, which a boolean that is also text cannot pass.
+Strings, lists, objects and null are unchanged. `plain` returns all values without text, for checks such as
+`isinstance(value, bool)` and `value is True`, which fail for a boolean that is also text.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any, Dict, Mapping, Optional
 
 
 class _WithText:
-    """Makes a number answer as its JSON text too."""
+    """Mixin for numbers that also act as their JSON text."""
 
     def __eq__(self, other: object) -> Any:
         return other == str(self) if isinstance(other, str) else super().__eq__(other)
@@ -45,7 +45,7 @@ class Real(_WithText, float):
 
 
 class Flag(_WithText, int):
-    """A boolean parameter; Python allows no class below `bool`."""
+    """A boolean parameter; Python allows no subclass of `bool`."""
 
     def __repr__(self) -> str:
         return repr(bool(self))
@@ -57,19 +57,19 @@ class Flag(_WithText, int):
 
 
 def with_text(params: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return parameters whose numbers and booleans answer as text too; what lies in lists and objects stays as it is.
+    """Return parameters whose numbers and booleans also act as text; lists and objects are unchanged.
 
     Args:
-        params: Name to value, as JSON gives it.
+        params: Name to JSON value.
     """
     return {name: _with_text(value) for name, value in params.items()}
 
 
 def plain(params: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return parameters as JSON gives them, with `bool`, `int` and `float`.
+    """Return parameters as plain JSON values, with `bool`, `int` and `float`.
 
     Args:
-        params: Such as `task_config.user_params`.
+        params: Parameters such as `task_config.user_params`.
     """
     return {name: _plain_value(value) for name, value in params.items()}
 

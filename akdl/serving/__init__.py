@@ -1,1 +1,1 @@
-"""Prediction with SavedModels: in this process (`row_predictor`), or in one of its own (`model_server`)."""
+"""Prediction with SavedModels: in this process (`row_predictor`), or in a separate one (`model_server`)."""

@@ -1,11 +1,11 @@
-"""Whether an export is a model: it is loaded once, in a clean process, before it is called one.
+"""Check of an exported model: it is loaded once in a clean process before it is accepted.
 
-`python -m akdl.serving.check FOLDER` loads the SavedModel in a folder and prints what it is as one JSON object: the version of
-TensorFlow that loaded it, and its graphs with their tags, signatures, inputs and outputs. If there is no model, or a broken
-one, the reason goes there as `error`, and the exit status is 1.
+`python -m akdl.serving.check FOLDER` loads the SavedModel in a folder and prints a JSON object: the version of TensorFlow, and
+the graphs with their tags, signatures, inputs and outputs. For a missing or broken model the object has the reason as `error`,
+and the exit status is 1.
 
-A clean process has nothing that only training has: no variables in memory, no classes of the script, no GPU, no cluster. So a
-model that loads there loads elsewhere.
+A clean process has no state of the training: variables in memory, classes of the script, GPU, cluster. A model that loads there
+loads elsewhere.
 """
 
 import json
@@ -26,10 +26,10 @@ _LAST_LINES = 20
 
 
 def describe(folder: str) -> Dict[str, Any]:
-    """Load every graph of the SavedModel in `folder`, in this process, and return what it is, as JSON values.
+    """Load every graph of the SavedModel in `folder`, in this process, and describe it as JSON values.
 
     Raises:
-        ModelError: There is no model, several, or a broken one, or one that no predictor could call.
+        ModelError: There is no model, or several, or it is broken or has no signature for prediction.
     """
     import tensorflow as tf
 
@@ -58,11 +58,7 @@ def describe(folder: str) -> Dict[str, Any]:
 
 
 def describe_in_clean_process(folder: str, timeout_s: float = TIMEOUT_S) -> Dict[str, Any]:
-    """Return what `describe` returns, from a process started for it.
-
-    Raises:
-        ModelError: See `describe`; also when the process crashes or takes too long.
-    """
+    """Result of `describe` from a new process, whose crash or timeout is a ModelError as well."""
     find_saved_model(folder)  # what can be said without a process is said at once
     command = [sys.executable, "-m", "akdl.serving.check", os.path.abspath(folder)]
     try:
@@ -96,12 +92,9 @@ def write_checked_model(
     checkpoint: Optional[str] = None,
     model_dir: Optional[str] = None,
 ) -> None:
-    """Check the SavedModel in `folder` in a clean process and send it as rows, see `akdl.storage.model_archive.write_model`.
+    """Check the SavedModel in `folder` in a clean process and send it as rows, with the result in the manifest.
 
-    The manifest says what the check has found. Nothing is sent unless it is a model.
-
-    Args:
-        model_dir: Where the model is written, so that one row names it; None for rows with the model itself.
+    With `model_dir` the model is stored there, and a single row names it.
     """
     details = describe_in_clean_process(folder, timeout_s)
     if model_dir is None:
@@ -112,7 +105,6 @@ def write_checked_model(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Check the folder that the arguments name."""
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m akdl.serving.check FOLDER\n")
         return 2

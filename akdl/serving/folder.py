@@ -1,4 +1,4 @@
-"""A model as it was given, brought into a folder."""
+"""Local folder for a model given as a folder, file or table."""
 
 import os
 from typing import Iterable, Optional, Tuple, Union
@@ -14,11 +14,11 @@ class ModelFolder:
     """The folder of a model; a temporary one where the model has to be unpacked.
 
     Args:
-        model: Folder of a SavedModel or a zip or tar file of one, by any address of `akdl.storage.files`, or the rows of a
+        model: Folder of a SavedModel, or a zip or tar file of one, at any address of `akdl.storage.files`; or the rows of a
             model table.
 
     Raises:
-        ModelError: The file or the rows cannot be read, or are no model.
+        ModelError: The file or the rows cannot be read, or do not hold a model.
     """
 
     def __init__(self, model: Model) -> None:
@@ -48,6 +48,6 @@ class ModelFolder:
         return path if os.path.isdir(path) else unpack_file(path, target)
 
     def remove(self) -> None:
-        """Delete what was unpacked. Safe to call twice."""
+        """Delete the unpacked files. Safe to call twice."""
         if self._temporary is not None:
             self._temporary.remove()

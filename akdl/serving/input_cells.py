@@ -1,15 +1,15 @@
-"""Cells of a column to the values of a model's input. Pure.
+"""Conversion of a column's cells to the values of a model's input. Pure.
 
-What a cell may be for an input of numbers or booleans:
-- a number, or a list or array of them. What comes flat takes the input's shape where the count fits, so an ARRAY of 784
-  numbers does for [28, 28]. Numbers are converted where nothing but digits of a fraction is lost: 3.0 is an integer, 3.5
-  and 300 are none for uint8.
-- a string: numbers split at commas and white space, with their shape in front where it is not clear: "$2 3$1 2 3 4 5 6".
+Cells for an input of numbers or booleans:
+- a number, or a list or array of numbers. A flat list is reshaped to the input's shape if the count fits, so an ARRAY of 784
+  numbers fits [28, 28]. Conversions may lose only digits of a fraction: 3.0 converts to an integer, 3.5 does not, nor does 300
+  to uint8.
+- a string: numbers separated by commas and white space, with their shape in front if it is ambiguous: "$2 3$1 2 3 4 5 6".
 - bytes: the raw little-endian elements in row-major order.
 
 For an input of strings: strings, bytes, or lists of them.
 
-Most columns are converted as a whole. Where that does not work, cells are taken one by one, to name the bad ones.
+Most columns are converted as a whole. If that fails, cells are converted one at a time, to find the bad ones.
 """
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
@@ -25,24 +25,19 @@ _NULL = "expected a value, got null"
 
 
 class Converted(NamedTuple):
-    """The values of an input.
-
-    Args:
-        values: One array with rows on the first axis, or a list with the array of each row, None for a bad one.
-    """
+    """Values of an input: one array with rows on the first axis, or a list with an array per row, None for bad rows."""
 
     values: Union[Array, List[Optional[Array]]]
     errors: Dict[int, str]
 
     def shape(self, row: int) -> Tuple[int, ...]:
-        """Return the shape of a row's value."""
         if not isinstance(self.values, list):
             return tuple(self.values.shape[1:])
         value = self.values[row]
         return () if value is None else tuple(value.shape)
 
     def take(self, rows: Sequence[int]) -> Array:
-        """Return the values of some rows, which have equal shapes, stacked."""
+        """Stack the values of some rows, which have equal shapes."""
         if isinstance(self.values, list):
             return np.stack([self.values[row] for row in rows])
         if isinstance(rows, range):  # consecutive ones: a view, where picking took 60 % of a small model's time
@@ -54,10 +49,10 @@ class InputConverter:
     """Converts the cells of one column for one input.
 
     Args:
-        cells_hold_batches: Whether a cell is a whole tensor with the batch dimension, and not one element of a batch.
+        cells_hold_batches: Cells are whole tensors with the batch dimension, and not elements of a batch.
 
     Raises:
-        SignatureError: The input is of a kind that no column can feed.
+        SignatureError: No column can feed an input of this kind.
     """
 
     def __init__(self, tensor: TensorDescription, column: str, cells_hold_batches: bool = False, utf8: bool = False) -> None:
@@ -76,11 +71,7 @@ class InputConverter:
         self._where = f"input {tensor.key!r} ({tensor.dtype} {shape_text(sizes)}) from column {column!r}"
 
     def convert(self, cells: Any) -> Converted:
-        """Convert all cells of a batch.
-
-        Args:
-            cells: An array with rows on the first axis, or a sequence of cells. None, and what a masked array masks, is null.
-        """
+        """Convert the cells of a batch, an array with rows on the first axis or a sequence; None and masked cells are null."""
         if self._decodes and isinstance(cells, list):
             cells = [cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell for cell in cells]
         whole = self._whole(cells)
@@ -89,7 +80,7 @@ class InputConverter:
         return self._without_nulls(cells) or self._one_by_one(cells)
 
     def _whole(self, cells: Any) -> Optional[Array]:
-        """Return all cells in one array, or None where they have to be looked at one by one."""
+        """All cells in one array; None if they have to be converted one at a time."""
         if isinstance(cells, np.ma.MaskedArray):
             return None
         if hasattr(cells, "numpy"):  # an eager tensor
@@ -103,7 +94,7 @@ class InputConverter:
             return None
 
     def _without_nulls(self, cells: Any) -> Optional[Converted]:
-        """Convert a list with nulls, these being errors, as a whole; None where the others have to be looked at one by one."""
+        """Convert a list with nulls, which are errors, as a whole; None if cells have to be converted one at a time."""
         nulls = [row for row, cell in enumerate(cells) if cell is None] if isinstance(cells, list) else []
         present = self._whole([cell for cell in cells if cell is not None]) if nulls else None
         if present is None:
@@ -138,11 +129,7 @@ class InputConverter:
 
 
 class _CellShape:
-    """The shape of a value.
-
-    Args:
-        sizes: Of its dimensions, -1 for one that is open; None for any shape.
-    """
+    """Shape of a value: the sizes of its dimensions, -1 for a variable one; None for any shape."""
 
     def __init__(self, sizes: Optional[Tuple[int, ...]]) -> None:
         self.sizes = sizes
@@ -150,11 +137,10 @@ class _CellShape:
         self._known = _product([size for size in sizes or () if size >= 0])
 
     def no_rows(self, dtype: Any) -> Array:
-        """Return an array without rows."""
         return np.zeros((0, *(max(0, size) for size in self.sizes or ())), dtype)
 
     def given_to(self, array: Array) -> Array:
-        """Return the array with this shape of each row, rows being on the first axis."""
+        """Reshape the rows of an array to this shape."""
         own = array.shape[1:]
         if self.sizes is None or self._is_of(own):
             return array
@@ -169,7 +155,7 @@ class _CellShape:
         return len(own) == len(sizes) and all(wanted in (-1, size) for wanted, size in zip(sizes, own))
 
     def _holds(self, count: int) -> bool:
-        """Return whether so many elements without a shape can have this one."""
+        """Test if so many elements without a shape can have this one."""
         if self._open == 0:
             return count == self._known
         return self._open == 1 and self._known > 0 and count % self._known == 0

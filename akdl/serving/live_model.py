@@ -1,4 +1,4 @@
-"""A model that another one may replace while it predicts."""
+"""A model that can be replaced while it predicts."""
 
 import contextlib
 import gc
@@ -16,14 +16,11 @@ _TRIAL_ROWS = 256
 
 
 class LiveModel:
-    """The model that predicts now. Its methods may be called from several threads at once.
+    """The current model. Thread-safe.
 
-    A batch is predicted by one model as a whole. A new model is loaded beside the old one and predicts a few of the latest rows
-    for trial, which also spares its first batch the slow first call; then it takes over. The old one goes when its last batch
-    is done.
-
-    Args:
-        path: Of the first model: folder of a SavedModel, or a zip or tar file of one.
+    One model predicts all of a batch. A new model is loaded next to the old one and predicts some of the latest rows as a
+    trial, which also spares its first batch the slow first call; then it takes over. The old one is closed after its last
+    batch.
     """
 
     def __init__(self, path: str, load: Callable[[str], ServedModel]) -> None:
@@ -35,7 +32,7 @@ class LiveModel:
 
     @property
     def model(self) -> ServedModel:
-        """The model of this moment, to see what it is."""
+        """The current model, for inspection."""
         return self._current.model
 
     def predict_collecting(self, columns: Mapping[str, Any], rows: int) -> Tuple[Dict[str, Cells], List[BadRow]]:
@@ -48,11 +45,11 @@ class LiveModel:
         return results, bad
 
     def offer(self, path: str, name: str) -> str:
-        """Let another model take over, and return what has happened, for the log.
+        """Replace the model, and return a message for the log.
 
         Raises:
-            ModelError: It cannot be used; the old one goes on.
-            ServingError: It does not fit; the old one goes on.
+            ModelError: The new model cannot be loaded; the old one stays.
+            ServingError: The new model does not fit; the old one stays.
         """
         with self._offers:
             started = time.monotonic()
@@ -71,7 +68,6 @@ class LiveModel:
             return f"the model {new.name} took over from the model {old.name}, after {seconds:.1f} s of loading"
 
     def remove_files(self) -> None:
-        """Delete what was unpacked, at the end of the process."""
         self._current.folder.remove()
 
     def _loaded(self, path: str, name: str) -> "_Loaded":
@@ -83,7 +79,7 @@ class LiveModel:
             raise
 
     def _try(self, model: ServedModel) -> None:
-        """Refuse a model that cannot predict rows that the one before it can."""
+        """Reject a model that cannot predict rows that its predecessor could."""
         sample = self._sample
         if sample is None:
             return

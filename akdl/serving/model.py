@@ -1,8 +1,8 @@
 """A SavedModel that is loaded once and predicts batches of rows.
 
-Rows on their way through it: columns become arrays (`input_cells`), rows whose values have one shape are stacked to batches,
-the model is called, and what it returns becomes columns (`output_cells`). A row that cannot be predicted is left out of its
-batch; when the model itself refuses a batch, the batch is halved until the bad rows are found.
+Columns become arrays (`input_cells`), rows whose values have one shape are stacked to batches, the model is called, and its
+outputs become columns (`output_cells`). A row that cannot be predicted is left out of its batch; when the model rejects a
+batch, the batch is halved until the bad rows are found.
 """
 
 import itertools
@@ -20,23 +20,24 @@ from akdl.storage.model_archive import ModelError, find_saved_model
 
 
 class ServedModel:
-    """A loaded model. Its methods may be called from several threads at once.
+    """A loaded model. Thread-safe.
 
     Args:
-        inputs: Column to the signature's input that it feeds, or the names of columns that are called like the inputs. All
-            inputs must be fed. By default every input is fed by the column of its name.
-        outputs: The columns to make; plain text names an output whose values are returned as arrays. By default all outputs.
+        inputs: Column to the signature's input that it feeds, or columns named like the inputs. All inputs must be fed; by
+            default
+            by the columns of their names.
+        outputs: The result columns; a plain name is an output returned as an array. By default all outputs.
         cells_hold_batches: Cells are whole tensors with the batch dimension, as in Alink's SavedModel operators, and the
-            model is called for each row alone. Otherwise a cell is one element of a batch.
-        batch_size: Most rows in one call of the model. A signature with a fixed batch dimension has its own.
-        intra_op_parallelism: Threads inside one operation. TensorFlow has one such pool per process, so the first use of
-            TensorFlow in the process decides.
-        utf8_columns: Columns of strings whose cells come as bytes in UTF-8, which TensorFlow takes as they are.
-        defaults: Column to the value that stands for null; elsewhere a null is an error of its row.
+            model is
+            called for each row alone. Otherwise a cell is one element of a batch.
+        batch_size: Largest number of rows in one call, unless the signature has a fixed batch dimension.
+        intra_op_parallelism: Threads inside one operation. TensorFlow has one such pool per process, set by its first use.
+        utf8_columns: Columns of strings whose cells are bytes in UTF-8, which TensorFlow takes directly.
+        defaults: Column to the value that replaces null; without one, a null is an error of its row.
 
     Raises:
         ModelError: There is no SavedModel, or it cannot be loaded.
-        SignatureError: The model lacks a name in the arguments; the message lists the names that it has.
+        SignatureError: The model lacks a name in the arguments; the message lists its names.
     """
 
     def __init__(
@@ -82,18 +83,15 @@ class ServedModel:
         return {converter.name: by_key[converter.key] for converter in self._outputs}
 
     def predict(self, columns: Mapping[str, Any], rows: Optional[int] = None) -> Dict[str, Cells]:
-        """Predict rows.
+        """Predict rows, or raise an error for the bad ones.
 
         Args:
-            columns: At least the columns of `inputs`: arrays with rows on the first axis, or sequences of cells; see
-                `akdl.serving.input_cells` for what a cell may be. None is null.
-            rows: How many there are; by default what the columns have.
+            columns: At least the columns of `inputs`: arrays with rows on the first axis, or sequences of cells, see
+                `akdl.serving.input_cells`. None is null.
+            rows: Expected number of rows; by default the length of the columns.
 
         Returns:
             Result columns: an array with rows on the first axis, or a list of cells.
-
-        Raises:
-            ServingError: The columns are missing or of different length, or the model fails altogether.
         """
         results, bad = self.predict_collecting(columns, rows)
         if bad:
@@ -103,7 +101,7 @@ class ServedModel:
     def predict_collecting(
         self, columns: Mapping[str, Any], rows: Optional[int] = None
     ) -> Tuple[Dict[str, Cells], List[BadRow]]:
-        """Predict rows; return the result columns, None in the cells of bad rows, and the bad rows with what is wrong."""
+        """Predict rows; return the result columns, with None in the cells of bad rows, and the bad rows' errors."""
         count = self._count(columns, rows)
         errors: Dict[int, str] = {}
         values: Dict[str, Converted] = {}
@@ -124,7 +122,7 @@ class ServedModel:
         return results, sorted(errors.items())
 
     def close(self) -> None:
-        """Give the model's memory free. Nothing can be predicted any more."""
+        """Release the model's memory; it cannot predict afterwards."""
         self._runner.close()
 
     def __enter__(self) -> "ServedModel":
@@ -134,7 +132,7 @@ class ServedModel:
         self.close()
 
     def _checked(self, defaults: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the values for nulls, which are values of their inputs."""
+        """Verify that the defaults are valid values of their inputs."""
         by_column = {converter.column: converter for converter in self._inputs}
         unknown = [column for column in defaults if column not in by_column]
         if unknown:
@@ -149,7 +147,6 @@ class ServedModel:
         return defaults
 
     def _filled(self, column: str, columns: Mapping[str, Any]) -> Any:
-        """Return the cells of a column, with its default for nulls."""
         cells = columns[column]
         if column not in self._defaults:
             return cells
@@ -223,7 +220,7 @@ class ServedModel:
         return next(iter(counts.values()))
 
     def _batches(self, values: Dict[str, Converted], good: Sequence[int]) -> Iterator[Sequence[int]]:
-        """Yield rows that go into one call of the model."""
+        """Yield the rows of each call of the model."""
         groups: Iterable[Sequence[int]] = [good]
         if any(isinstance(converted.values, list) for converted in values.values()):
             by_shape: Dict[Any, List[int]] = {}
@@ -279,7 +276,7 @@ class _Part(NamedTuple):
 
 
 def _gathered(parts: Sequence[Tuple[Sequence[int], Cells]], count: int) -> Cells:
-    """Return the cells of all parts in the order of their rows."""
+    """Cells of all parts in the order of their rows."""
     in_order = sum(len(rows) for rows, _ in parts) == count and all(isinstance(rows, range) for rows, _ in parts)
     arrays = [cells for _, cells in parts if not isinstance(cells, list)]
     if in_order and len(arrays) == len(parts) and len({array.shape[1:] for array in arrays}) == 1:
@@ -294,5 +291,5 @@ def _gathered(parts: Sequence[Tuple[Sequence[int], Cells]], count: int) -> Cells
 
 
 def _without(cells: Cells, errors: Mapping[int, str]) -> List[Any]:
-    """Return the cells with None for bad rows: one output may have worked where another has not."""
+    """Cells with None for bad rows: one output may have succeeded where another failed."""
     return [None if row in errors else cell for row, cell in enumerate(cells)]

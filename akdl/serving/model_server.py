@@ -1,12 +1,13 @@
 """`python -m akdl.serving.model_server`: a process that holds one model and predicts for all Flink tasks on its host.
 
-It listens at once and loads the model then, so whoever calls `Describe` waits for the model, or learns why there is none.
+It listens at once and loads the model afterwards; a call of `Describe` waits for the model, or returns the reason for its
+failure.
 
-How it ends: on SIGTERM, or when the parent closes its end of the pipe or dies: at once, with status 0; what was unpacked and
-the socket are removed. A model that cannot be loaded does not end it: every client gets the reason.
+It ends at once, with status 0, on SIGTERM and when the parent closes its end of the pipe or dies; unpacked files and the socket
+are removed. A model that cannot be loaded does not end it: every client gets the reason.
 
-Another model may take over: one that appears in a folder which the server watches, or one that a client names. What becomes of
-it is said in notices, which travel with the next prediction to whoever asked for that, for the log of the job.
+Another model can take over: one that appears in a watched folder, or one named by a client. Notices report the outcome; they
+travel with the next prediction to a client that asked for them, for the log of the job.
 """
 
 import json
@@ -60,12 +61,14 @@ _MOST_NOTICES = 100  # that wait for a prediction
 
 
 class ModelServer:
-    """Answers calls with one model at a time.
+    """Serves calls with one model at a time.
 
     Args:
-        address: Where to listen, such as "unix:/tmp/x/model.sock", or "127.0.0.1:0" for a port that is free: then the address
-            is written into a file in `work_dir`.
-        work_dir: A folder to remove at the end. Who holds its file `lock` is about to join, or to start another process.
+        address: An address such as "unix:/tmp/x/model.sock", or "127.0.0.1:0" for a free port: then the address is written
+            to a
+            file in `work_dir`.
+        work_dir: A folder to remove at the end. A process that holds its file `lock` is about to connect or to start a
+            server.
     """
 
     def __init__(self, serving: Serving, address: str, token: str, work_dir: Optional[str] = None) -> None:
@@ -110,11 +113,10 @@ class ModelServer:
         self._ready.set()
 
     def wait(self) -> None:
-        """Serve until the server is stopped."""
         self._server.wait_for_termination()
 
     def clean_up(self) -> None:
-        """Remove what lies on disk."""
+        """Remove files from disk."""
         if self._live is not None:
             self._live.remove_files()
         if self._socket is not None and os.path.exists(self._socket):

@@ -1,11 +1,11 @@
-"""A folder of consecutive models: a script or job publishes into it, and predictors take the newest.
+"""A folder of consecutive models: a script or job publishes models there, and predictors load the newest.
 
 Each entry is a SavedModel folder, or a zip or tar file of one. Its name is its time, as in exports of Estimators. A name of 10
 or 13 digits is seconds or milliseconds since 1970. A name of 14 or 17 digits is a local date and time, as Alink writes it. An
-entry with any other name has the time of its last change. Entries called `.name`, `_name`, `temp-name` or `name.tmp` are not
-finished.
+entry with any other name has the time of its last change. Entries called `.name`, `_name`, `temp-name` or `name.tmp` are
+unfinished and ignored.
 
-For example, in a script that trains without end:
+Example of a script that trains indefinitely:
 
     tf.saved_model.save(model, export)
     publish(export, "/shared/models")
@@ -32,12 +32,12 @@ State = Tuple[Tuple[str, int, int], ...]
 
 
 class PublishedModel(NamedTuple):
-    """A model in the folder; the larger is the newer.
+    """A model in the folder; newer models compare greater.
 
     Args:
         time_ms: Its time in milliseconds since 1970.
-        name: Of the entry.
-        path: Of the entry.
+        name: Name of the entry.
+        path: Path of the entry.
     """
 
     time_ms: int
@@ -52,7 +52,7 @@ def publish(saved_model_dir: str, target_folder: str) -> str:
 
     Args:
         saved_model_dir: Folder of a SavedModel, or with one directly below it.
-        target_folder: Is made if need be.
+        target_folder: The folder of models, created if needed.
 
     Raises:
         ModelError: There is no SavedModel.
@@ -78,7 +78,7 @@ def publish(saved_model_dir: str, target_folder: str) -> str:
 
 
 def published(folder: str) -> List[PublishedModel]:
-    """Return what may be a model in a folder, the newest first.
+    """Return the entries of a folder that may be models, newest first.
 
     Raises:
         OSError: The folder cannot be read.
@@ -101,10 +101,11 @@ class ModelFolderWatch:
     """Offers the newest model of a folder to a predictor.
 
     Args:
-        folder: Where models are published. It need not exist yet.
+        folder: The folder of published models, which may not exist yet.
         start_ms: Older models are ignored; milliseconds since 1970, rounded down to whole seconds.
         offer: Takes the path and the name of a model, and returns when the model is in use. It raises ServingError for a
-            model that can never be used, and any other error for a model that cannot be used yet.
+            model
+            that can never be used, and any other error for a model that cannot be used yet.
         report: Takes a logging level and a message.
     """
 
@@ -120,7 +121,7 @@ class ModelFolderWatch:
         self._said: Dict[str, str] = {}
 
     def look(self) -> None:
-        """Offer the newest model that is newer than the last one taken; where it cannot be used, the next newest."""
+        """Offer the newest model since the last accepted one; if it cannot be used, the next newest."""
         try:
             models = published(self._folder)
         except OSError as error:
@@ -156,7 +157,7 @@ class ModelFolderWatch:
         return False
 
     def _say(self, level: int, about: str, text: str) -> None:
-        """Report what was not the last to be reported about the same thing."""
+        """Report a message unless it repeats the last one on the same subject."""
         if self._said.get(about) != text:
             self._said[about] = text
             self._report(level, text)
@@ -175,7 +176,7 @@ def _time_of_name(stem: str) -> Optional[int]:
 
 
 def _state(path: str) -> State:
-    """Return what changes when somebody writes to a model: its files with their sizes and times."""
+    """Files of a model with sizes and times, which change while the model is written."""
     files = (
         [path] if os.path.isfile(path) else [os.path.join(parent, name) for parent, _, names in os.walk(path) for name in names]
     )

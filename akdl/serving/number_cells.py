@@ -1,7 +1,7 @@
-"""Cells of a column to numbers or booleans of one type. Pure.
+"""Conversion of cells to numbers or booleans of one type. Pure.
 
-`akdl.serving.input_cells` says what a cell may be. What depends on the type comes from tables by the kind of the type: how a
-string is read, and how numbers of other types are converted.
+`akdl.serving.input_cells` lists the accepted cells. Tables by the kind of the type hold the parsers of strings and the
+conversions of other numbers.
 """
 
 import decimal
@@ -26,11 +26,7 @@ _NUMBER_KINDS = "biuf"  # of numpy's types: booleans, integers with and without 
 
 
 class NumberCells:
-    """Reads cells of numbers or booleans.
-
-    Args:
-        has_open_shape: Whether values may have any shape, so that a string of one number is a scalar.
-    """
+    """Reads cells of numbers or booleans; with `has_open_shape`, a string of one number is a scalar."""
 
     def __init__(self, dtype: str, has_open_shape: bool) -> None:
         self.dtype = np.dtype(NUMBERS[dtype])
@@ -39,7 +35,7 @@ class NumberCells:
         self._parse, self._parsed_type = _PARSERS[self.dtype.kind]
 
     def whole(self, cells: Union[Array, Sequence[Any]]) -> Optional[Array]:
-        """Return all cells in one array, or None where they have to be looked at one by one."""
+        """All cells in one array; None if they have to be converted one at a time."""
         if isinstance(cells, np.ndarray) and cells.dtype != object:
             array: Optional[Array] = cells
         else:
@@ -49,7 +45,6 @@ class NumberCells:
         return self._cast(array)
 
     def single(self, cell: Any) -> Array:
-        """Return the value of a cell that is not null."""
         if isinstance(cell, str):
             return self._from_string(cell)
         if isinstance(cell, (bytes, bytearray)):
@@ -105,7 +100,7 @@ class NumberCells:
         return np.frombuffer(content, self.dtype.newbyteorder("<")).astype(self.dtype)
 
     def _from_numbers(self, cell: Any) -> Array:
-        """Return the value of a number, or of a list or array of them."""
+        """Value of a number, or of a list or array of numbers."""
         try:
             array = np.asarray(cell)
         except (ValueError, TypeError):
@@ -119,7 +114,7 @@ class NumberCells:
         return self._cast(array)
 
     def _from_objects(self, array: Array, cell: Any) -> Array:
-        """Return an array of decimals, or of integers that no type of numpy holds, as numbers; others as they are."""
+        """Convert an array of decimals, or of integers beyond numpy's types, to numbers; return other arrays unchanged."""
         elements = list(array.flat)
         if any(element is None for element in elements):
             raise CellError(f"expected values, got an array with null elements: {shown(cell)}")
@@ -148,7 +143,7 @@ def cast(array: Array, dtype: Any, name: object) -> Array:
 
 
 def shown(value: Any) -> str:
-    """Return the beginning of a value for a message."""
+    """Beginning of a value for a message."""
     text = repr(value)
     return text if len(text) <= 80 else text[:80] + "..."
 

@@ -1,11 +1,11 @@
-"""The values of a model's output to cells of a column, by the column's declared SQL type. Pure.
+"""Conversion of a model's output to the cells of a column, by the column's SQL type. Pure.
 
-- A number or BOOLEAN takes one element. Text elements are read as numbers, such as the classes of an Estimator.
+- Numbers and BOOLEAN take one element. Text elements, such as the classes of an Estimator, are parsed as numbers.
 - ARRAY takes all elements, flat, in row-major order.
-- STRING takes any output: the elements with one space between them, booleans as "true" and "false".
-- BYTES takes one element of strings, and of numbers all elements as raw little-endian bytes.
+- STRING takes any output: the elements separated by spaces, booleans as "true" and "false".
+- BYTES takes one element of strings, or all elements of numbers as raw little-endian bytes.
 
-A float is no integer column: whoever wants one rounds it in SQL.
+Floats are not converted to integers: round them in SQL.
 """
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
@@ -27,8 +27,8 @@ class OutputColumn(NamedTuple):
     """A column of predictions.
 
     Args:
-        type: Flink SQL type such as "DOUBLE" or "ARRAY<FLOAT>"; Alink's names do too. None gives arrays as they are.
-        key: The output's name in the signature; the column's name when not given.
+        type: Flink SQL type such as "DOUBLE" or "ARRAY<FLOAT>", or Alink's name; None returns arrays unconverted.
+        key: Name of the output in the signature; by default the column's name.
     """
 
     name: str
@@ -37,11 +37,7 @@ class OutputColumn(NamedTuple):
 
 
 class OutputConverter:
-    """Converts one output.
-
-    Args:
-        cells_hold_batches: Whether a cell is a whole tensor with the batch dimension, and not one element of a batch.
-    """
+    """Converts one output; `cells_hold_batches` means that a cell is a whole tensor with the batch dimension."""
 
     def __init__(self, column: OutputColumn, tensor: TensorDescription, cells_hold_batches: bool = False) -> None:
         self.name = column.name
@@ -75,11 +71,7 @@ class OutputConverter:
             )
 
     def convert(self, array: Array) -> Tuple[Cells, Dict[int, str]]:
-        """Convert a batch.
-
-        Returns:
-            A cell for each row, None for a bad one; and what is wrong with these, by row.
-        """
+        """Cells of a batch, None for bad rows, and the errors of these rows."""
         try:
             return self._convert(array), {}
         except CellError:
@@ -98,7 +90,7 @@ class OutputConverter:
         return cells, errors
 
     def _takes_one(self, source: str) -> bool:
-        """Return whether a cell holds one element: bytes hold all elements of numbers, but one string."""
+        """Test if a cell holds one element: BYTES holds all elements of numbers, but one string."""
         if self._is_array or self._kind is Kind.STRING:
             return False
         return self._kind is not Kind.BYTES or source == "text"
@@ -123,7 +115,7 @@ class OutputConverter:
         return self._numbers
 
     def _elements(self, array: Array) -> Array:
-        """Return the elements of each row, flat; without an ARRAY the one element."""
+        """Elements of each row, flat; without ARRAY the only element."""
         flat = _flat(array)
         if self._is_array:
             return flat
@@ -153,12 +145,12 @@ class OutputConverter:
 
 
 def _flat(array: Array) -> Array:
-    """Return the elements of each row in row-major order; numpy cannot tell their number where there are none."""
+    """Elements of each row in row-major order; numpy cannot infer the width of an empty array."""
     return array.reshape(len(array), -1) if array.size else np.zeros((len(array), 0), array.dtype)
 
 
 def _known(sql_type: str) -> Optional[ColumnType]:
-    """Return the type; None for one that no output can be."""
+    """Parsed type; None if it cannot hold an output."""
     try:
         column_type = parse_type(sql_type)
     except ValueError:

@@ -1,8 +1,8 @@
-"""What can go wrong when a model predicts.
+"""Errors of prediction.
 
 ValueError
 └── ServingError        nothing can be predicted; the message says what to change
-    ├── SignatureError  the model has not what the parameters name, or cannot be used as they say
+    ├── SignatureError  the model lacks a name in the parameters, or cannot be used with them
     └── RowsError       some rows cannot be predicted
 """
 
@@ -23,14 +23,7 @@ class SignatureError(ServingError):
 
 
 class RowsError(ServingError):
-    """Rows that cannot be predicted.
-
-    Args:
-        bad: The rows, at least one.
-
-    Attributes:
-        bad: The same.
-    """
+    """Rows that cannot be predicted, in `bad`."""
 
     def __init__(self, bad: Sequence[BadRow]) -> None:
         self.bad: List[BadRow] = list(bad)
@@ -40,4 +33,4 @@ class RowsError(ServingError):
 
 
 class CellError(ValueError):
-    """A cell, or all cells of a batch, that do not fit; for the converters of this package."""
+    """A cell, or a cell of a batch, cannot be converted; internal to this package."""

@@ -19,7 +19,7 @@ Row = Tuple[Any, ...]
 
 
 class RowPredictor:
-    """Predicts rows with a SavedModel. Its methods may be called from several threads at once.
+    """Predicts rows with a SavedModel. Thread-safe.
 
     Args:
         model: Folder of a SavedModel, a zip or tar file of one, or the rows of a model table in any order:
@@ -27,21 +27,22 @@ class RowPredictor:
         input_columns: Names of the values of a row, in order.
         output_schema: Result columns, (name, SQL type) each, such as ("logits", "ARRAY<FLOAT>").
         selected_cols: Columns that feed the model; by default all.
-        input_signature_defs: The signature's inputs that they feed, in the same order; by default of the same names.
-        output_signature_defs: The signature's outputs that the result columns show, in the same order; by default of the
-            same names.
+        input_signature_defs: The signature's inputs that they feed, in the same order; by default inputs of the same names.
+        output_signature_defs: The signature's outputs for the result columns, in the same order; by default outputs of the
+            same
+            names.
         signature_def_key: Name of the signature.
         graph_def_tag: Tag of the graph.
-        reserved_cols: Input columns that stay; by default all, where an output of the same name replaces one.
-        infer_batch_size: Most rows in one call of the model.
-        intra_op_parallelism: See `ServedModel`.
-        cells_hold_batches: See `ServedModel`.
-        defaults: See `ServedModel`.
+        reserved_cols: Input columns to keep; by default all, where an output of the same name replaces one.
+        infer_batch_size: Largest number of rows in one call of the model.
+        intra_op_parallelism: Threads inside one operation. TensorFlow has one such pool per process, set by its first use.
+        cells_hold_batches: Cells are whole tensors with the batch dimension, and the model is called for each row alone.
+        defaults: Column to the value that replaces null; without one, a null is an error of its row.
 
     Raises:
         ModelError: There is no usable model.
-        SignatureError: The model lacks a name in the arguments; the message lists the names that it has.
-        ServingError: Arguments that do not fit together.
+        SignatureError: The model lacks a name in the arguments; the message lists its names.
+        ServingError: The arguments are inconsistent.
     """
 
     def __init__(
@@ -97,18 +98,18 @@ class RowPredictor:
         return [name for name, _ in self._result]
 
     def map(self, row: Sequence[Any]) -> Row:
-        """Predict one row: its values in the order of the input columns. ARRAYs come back as lists.
+        """Predict one row, given in the order of the input columns. ARRAYs are returned as lists.
 
         Raises:
-            RowsError: It cannot be predicted.
+            RowsError: The row cannot be predicted.
         """
         return self.map_batch([row])[0]
 
     def predict(self, values: Union[Sequence[Any], "np.ndarray[Any, Any]"]) -> List[Any]:
-        """Predict one row, a sequence or an array of one dimension; a list comes back.
+        """Predict one row, a sequence or an array of one dimension, and return a list.
 
         Raises:
-            RowsError: It cannot be predicted.
+            RowsError: The row cannot be predicted.
         """
         if isinstance(values, np.ndarray):
             if values.ndim != 1:
@@ -120,7 +121,7 @@ class RowPredictor:
         """Predict many rows.
 
         Raises:
-            RowsError: Some cannot be predicted.
+            RowsError: Some rows cannot be predicted.
         """
         results, bad = self.map_batch_collecting(rows)
         if bad:
@@ -128,7 +129,7 @@ class RowPredictor:
         return results
 
     def map_batch_collecting(self, rows: Sequence[Sequence[Any]]) -> Tuple[List[Row], List[BadRow]]:
-        """Predict many rows; bad ones have None as their predictions, and come back with what is wrong as well."""
+        """Predict many rows; bad rows have None as their predictions, and are also returned with their errors."""
         width = len(self._input_columns)
         for number, row in enumerate(rows):
             if len(row) != width:
@@ -143,7 +144,7 @@ class RowPredictor:
         return list(zip(*parts)), bad
 
     def close(self) -> None:
-        """Let go of the model. Safe to call twice."""
+        """Release the model. Safe to call twice."""
         self._model.close()
         self._folder.remove()
 
@@ -155,9 +156,9 @@ class RowPredictor:
 
 
 def result_columns(inputs: Sequence[str], reserved: Sequence[str], outputs: Sequence[str]) -> List[Tuple[str, Optional[int]]]:
-    """Return the result columns: name, and its place among the inputs, None for an output.
+    """Result columns: name, and its place among the inputs, None for an output.
 
-    Reserved columns come in the order of the input, then outputs; an output called like an input column takes its place.
+    Reserved columns come in the order of the input, then outputs; an output named like an input column takes its place.
     """
     front: List[Tuple[str, Optional[int]]] = []
     for place, name in enumerate(inputs):
@@ -169,7 +170,7 @@ def result_columns(inputs: Sequence[str], reserved: Sequence[str], outputs: Sequ
 
 
 def in_both(reserved: Optional[Sequence[str]], outputs: Sequence[str], parameter: str = "outputSchemaStr") -> str:
-    """Error text for a reserved column that is an output too and would be replaced; "" if there is no such column."""
+    """Error text for a reserved column that is also an output and would be replaced; "" if there is no such column."""
     names = [name for name in reserved or () if name in outputs]
     if not names:
         return ""

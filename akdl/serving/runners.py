@@ -1,4 +1,4 @@
-"""What calls a loaded model: the function of a signature, or its graph in a session."""
+"""Calls of a loaded model: the function of a signature, or its graph in a session."""
 
 import logging
 from typing import Any, Dict, Optional, Sequence, Tuple
@@ -42,7 +42,6 @@ class FunctionRunner:
         self._outputs = {tensor.key: _known_type(tensor) for tensor in outputs}
 
     def run(self, feeds: Dict[str, Array]) -> Dict[str, Array]:
-        """Call the function."""
         constant, dtypes, function = self._tf.constant, self._dtypes, self._function
         if function is None:
             raise ServingError("the model is closed")
@@ -50,7 +49,6 @@ class FunctionRunner:
         return {key: np.asarray(results[key].numpy(), dtype) for key, dtype in self._outputs.items()}
 
     def close(self) -> None:
-        """Let go of the model."""
         self._function = self._loaded = None
 
 
@@ -83,25 +81,23 @@ class SessionRunner:
         self._outputs = {tensor.key: _known_type(tensor) for tensor in outputs}
 
     def run(self, feeds: Dict[str, Array]) -> Dict[str, Array]:
-        """Run the graph."""
         fed = {self._feeds[key]: _in_dtype(array, self._dtypes[key]) for key, array in feeds.items()}
         fetched = self._session.run(self._fetches, fed)
         return {key: np.asarray(value, self._outputs[key]) for key, value in fetched.items()}
 
     def close(self) -> None:
-        """Close the session."""
         self._session.close()
 
 
 def runs_eagerly() -> bool:
-    """Return whether TensorFlow 2 is there and runs eagerly, which `FunctionRunner` needs; else `SessionRunner` does."""
+    """Test if TensorFlow 2 runs eagerly, which `FunctionRunner` requires; otherwise `SessionRunner` is used."""
     import tensorflow as tf
 
     return is_tensorflow_2() and bool(tf.executing_eagerly())
 
 
 def refusals() -> Tuple[Any, ...]:
-    """Return what TensorFlow raises when values do not suit the model, so that other rows may still do."""
+    """Errors of TensorFlow for unsuitable values, after which other rows may still succeed."""
     import tensorflow as tf
 
     return tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError, tf.errors.NotFoundError
@@ -112,5 +108,5 @@ def _in_dtype(array: Array, dtype: Any) -> Array:
 
 
 def _known_type(tensor: TensorDescription) -> Any:
-    """Return the type of an output's array where it is not the tensor's own: bfloat16 is one that TensorFlow adds to numpy."""
+    """Type for an output's array if it differs from the tensor's: TensorFlow adds bfloat16 to numpy."""
     return np.float32 if tensor.dtype == "bfloat16" else None

@@ -1,4 +1,4 @@
-"""What a SavedModel offers, read from its file without loading it: tags, signatures, inputs and outputs."""
+"""Tags, signatures, inputs and outputs of a SavedModel, read from its file without loading the model."""
 
 import os
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ class TensorDescription:
 
     Args:
         dtype: TensorFlow's name of the type, such as "float32" or "string".
-        shape: With the batch dimension; -1 for what is not fixed, None when even the number of dimensions is not.
-        tensor: Its name in the graph; empty when it is no plain tensor.
+        shape: Sizes with the batch dimension, -1 for a variable one; None for an unknown number of dimensions.
+        tensor: Its name in the graph; empty for sparse and ragged ones.
     """
 
     key: str
@@ -42,21 +42,15 @@ class Signature:
 
 
 def shape_text(shape: Optional[Iterable[int]]) -> str:
-    """Return a shape as text: "[-1, 3]", or "[any shape]"."""
     return "[any shape]" if shape is None else str(list(shape))
 
 
 def tensors_text(tensors: Iterable[TensorDescription]) -> str:
-    """Return inputs or outputs as one text."""
     return ", ".join(map(str, tensors)) or "none"
 
 
 def read_signatures(folder: str) -> Dict[Tuple[str, ...], Dict[str, Signature]]:
-    """Return the signatures of the SavedModel in `folder`: sorted tags of a graph to its signatures by key.
-
-    Raises:
-        ModelError: There is no SavedModel, or its file is damaged.
-    """
+    """Signatures of the SavedModel in `folder`: sorted tags of a graph to its signatures by key."""
     saved = _parse(find_saved_model(folder))
     return {
         tuple(sorted(graph.meta_info_def.tags)): {
@@ -67,11 +61,6 @@ def read_signatures(folder: str) -> Dict[Tuple[str, ...], Dict[str, Signature]]:
 
 
 def resolve(folder: str, tag: str, key: str) -> Tuple[Tuple[str, ...], Signature]:
-    """Return the tags of a graph and its signature.
-
-    Raises:
-        ModelError: There is no SavedModel, or its file is damaged.
-    """
     graphs = read_signatures(folder)
     tags = tuple(sorted(part.strip() for part in tag.split(",")))
     if tags not in graphs:
@@ -87,7 +76,6 @@ def resolve(folder: str, tag: str, key: str) -> Tuple[Tuple[str, ...], Signature
 
 
 def find_tensor(tensors: Sequence[TensorDescription], key: str, what: str, signature: Signature) -> TensorDescription:
-    """Return the one of `tensors` that is called `key`."""
     for tensor in tensors:
         if tensor.key == key:
             return tensor

@@ -1,4 +1,4 @@
-"""Cells of a column to the values of an input of strings, which are bytes objects. Pure."""
+"""Conversion of cells to the values of an input of strings, which are bytes objects. Pure."""
 
 from typing import Any, Optional, Sequence, Union
 
@@ -14,13 +14,12 @@ class StringCells:
     dtype = np.dtype(object)
 
     def whole(self, cells: Union[Array, Sequence[Any]]) -> Optional[Array]:
-        """Return all cells in one array, or None where they have to be looked at one by one."""
+        """All cells in one array; None if they have to be converted one at a time."""
         if isinstance(cells, np.ndarray):
             return _encoded(cells) if cells.dtype.kind in "USO" else None
         return _encoded(np.array(cells, object)) if {type(cell) for cell in cells} <= {str, bytes} else None
 
     def single(self, cell: Any) -> Array:
-        """Return the value of a cell that is not null."""
         if isinstance(cell, (str, bytes)):
             array = np.empty((), object)
             array[()] = cell
@@ -33,7 +32,6 @@ class StringCells:
 
 
 def _encoded(array: Array) -> Array:
-    """Return an array of bytes objects."""
     if array.dtype == object and set(map(type, array.reshape(-1).tolist())) <= {bytes}:
         return array
     result = np.empty(array.shape, object)

@@ -1,14 +1,14 @@
-"""The import of TensorFlow in processes of ours, in which no code of users runs."""
+"""Import of TensorFlow in processes that do not run user code."""
 
 import gc
 import sys
 
 
 def import_tensorflow() -> None:
-    """Import TensorFlow, and let the garbage collector leave all alone that is there then.
+    """Import TensorFlow, and exclude the objects that exist then from garbage collection.
 
-    To look through its objects, which stay, takes a second of processor time, at the start and at the end of the process. A
-    user's process cannot do it: a file that a script has open would not be written to the end.
+    Scanning these permanent objects takes a second of processor time at the start and at the end of the process. A user's
+    process cannot do this: a file that a script leaves open would not be flushed.
     """
     if "tensorflow" in sys.modules:
         return

@@ -1,7 +1,7 @@
-"""Unpack archives into folders safely: zip and tar files, compressed or not. No entry can write outside the folder.
+"""Safe unpacking of zip and tar files, compressed or not: no entry can write outside the folder.
 
-Links are made last, so no file can be written through a link. No link may lead out of the folder. What comes out is counted, as
-a small archive may hold more than a disk does.
+Links are created last, so that no file is written through a link, and no link may leave the folder. Unpacked bytes are counted,
+as a small archive may expand to more than the disk holds.
 """
 
 import contextlib
@@ -43,15 +43,15 @@ _BROKEN_ARCHIVE = (  # what zipfile and tarfile raise for damaged bytes, and mak
 
 
 class ArchiveError(ValueError):
-    """An archive that is damaged, is none, or would write where it must not."""
+    """The archive is damaged, of another format, or has entries that are not allowed."""
 
 
 class Limits(NamedTuple):
-    """What an archive may unpack to.
+    """Limits on unpacked content.
 
     Args:
-        ratio: How many times as large as the archive its content may be, once it has more than `free_bytes`.
-        free_bytes: So many bytes may come out of an archive of any size.
+        ratio: Largest ratio of content to archive, for content of more than `free_bytes`.
+        free_bytes: Content that an archive of any size may have.
     """
 
     members: int = 1_000_000
@@ -61,7 +61,7 @@ class Limits(NamedTuple):
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "Limits":
-        """Return the limits that variables set: AKDL_ARCHIVE_MEMBERS, AKDL_ARCHIVE_GB and AKDL_ARCHIVE_RATIO."""
+        """Limits from AKDL_ARCHIVE_MEMBERS, AKDL_ARCHIVE_GB and AKDL_ARCHIVE_RATIO in the environment."""
         default = cls()
         try:
             return cls(
@@ -74,7 +74,6 @@ class Limits(NamedTuple):
 
 
 def is_archive(name: str) -> bool:
-    """Return whether a file's name is that of an archive."""
     return name.lower().endswith(SUFFIXES)
 
 
@@ -85,20 +84,16 @@ def unpack_archive(
     copy: Optional[Callable[[IO[bytes], IO[bytes]], Any]] = None,
     limits: Optional[Limits] = None,
 ) -> Dict[str, Any]:
-    """Write what an archive holds into an empty folder.
+    """Unpack an archive into an empty folder.
 
     Args:
         file: A zip file, or a tar file compressed with gzip, bzip2, xz or nothing, open for reading and seeking.
-        links: Whether the archive may hold links, as Python environments do; they must lead to places inside the folder.
-        copy: How content is copied from one file to the other; what it returns comes back.
-        limits: What may come out; those of the environment by default.
+        links: Allow links, as Python environments have them; they must stay inside the folder.
+        copy: Copies content from one file to the other; its result is returned.
+        limits: Limits on the content; by default from the environment.
 
     Returns:
-        Names of the files, without links, with what `copy` has returned for each.
-
-    Raises:
-        ArchiveError: It is no archive, is damaged, or has an entry that would leave the folder, occurs twice, or is neither a
-            file nor a folder; or more comes out than the limits allow.
+        Names of the files, without links, and the result of `copy` for each.
     """
     size = file.seek(0, os.SEEK_END)
     writing = _Unpacking(folder, links, copy or _plain_copy, Counter(limits or Limits.of(os.environ), size))
@@ -121,7 +116,7 @@ def unpack_archive(
 
 
 class Counter:
-    """Counts what comes out of an archive of so many bytes."""
+    """Counts the content of an archive against its limits."""
 
     def __init__(self, limits: Limits, archive_bytes: int) -> None:
         self._limits = limits
@@ -131,7 +126,6 @@ class Counter:
         self._bytes = 0
 
     def add_member(self) -> None:
-        """Count an entry."""
         self._members += 1
         if self._members > self._limits.members:
             raise ArchiveError(
@@ -139,7 +133,6 @@ class Counter:
             )
 
     def add_bytes(self, count: int) -> None:
-        """Count bytes."""
         self._bytes += count
         if self._bytes > self._most:
             name = "AKDL_ARCHIVE_GB" if self._most == self._limits.bytes else "AKDL_ARCHIVE_RATIO"
@@ -157,18 +150,13 @@ class Counted:
         self._counter = counter
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes.
-
-        Raises:
-            ArchiveError: More have come out of the archive than its limits allow.
-        """
         data = self._content.read(size)
         self._counter.add_bytes(len(data))
         return data
 
 
 class _TarEntry(tarfile.TarInfo):
-    """An entry whose extended headers are of a sane size, and that is not taken for the end when it is damaged."""
+    """An entry with extended headers of limited size; a damaged entry is not mistaken for the end of the archive."""
 
     @classmethod
     def fromtarfile(cls, archive: tarfile.TarFile) -> Any:
@@ -188,7 +176,7 @@ class _TarEntry(tarfile.TarInfo):
 
 
 class _Unpacking:
-    """The folder that is being filled, and the rules for what goes into it."""
+    """The folder being filled, and the rules for its entries."""
 
     def __init__(self, folder: str, links: bool, copy: Callable[[IO[bytes], IO[bytes]], Any], counter: Counter) -> None:
         self.files: Dict[str, Any] = {}
@@ -200,7 +188,7 @@ class _Unpacking:
         self._links: Dict[str, str] = {}
 
     def check(self, name: str) -> None:
-        """Refuse the name of an entry that would leave the folder, or has come before."""
+        """Reject names that occur twice or would leave the folder."""
         self._counter.add_member()
         parts = name.rstrip("/").split("/")
         if any(len(os.fsencode(part)) > _NAME_BYTES for part in parts):
@@ -224,11 +212,10 @@ class _Unpacking:
             os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) | (mode & 0o111))
 
     def counted(self, content: IO[bytes]) -> Counted:
-        """Return content that counts among what comes out."""
         return Counted(content, self._counter)
 
     def add_link(self, name: str, target: str) -> None:
-        """Note a symbolic link; `make_links` makes it."""
+        """Record a symbolic link for `make_links`."""
         self._refuse_links(name)
         if len(os.fsencode(target)) > _TARGET_BYTES:
             raise ArchiveError(f"the link {name!r} leads to a name of more than {_TARGET_BYTES} bytes")
@@ -267,7 +254,7 @@ class _Unpacking:
 
 
 def check_directory(archive: zipfile.ZipFile) -> None:
-    """Check that a zip file has as many entries as it says at its end; zipfile itself does not look."""
+    """Compare the number of entries with the record at the end of a zip file, which zipfile ignores."""
     file = archive.fp
     assert file is not None
     size = file.seek(0, os.SEEK_END)
@@ -339,7 +326,7 @@ def _plain_copy(source: IO[bytes], target: IO[bytes]) -> None:
 
 @contextlib.contextmanager
 def damage_is_named() -> Iterator[None]:
-    """Name what zipfile and tarfile raise for damaged bytes."""
+    """Convert the errors of zipfile and tarfile for damaged bytes."""
     try:
         yield
     except ArchiveError:

@@ -1,11 +1,11 @@
-"""A folder of checkpoints at any address, and the request to stop that lies in it.
+"""A folder of checkpoints at any address, with a file that requests a stop.
 
-TensorFlow reads and writes local files. So checkpoints of a remote address are fetched into a local folder before the training,
-and published from there after each save. What has been published is complete: a file gets its name when all of it is there, the
-file `checkpoint`, which says what the last one is, comes after all others, and old ones go last.
+TensorFlow uses local files. Checkpoints of a remote address are fetched to a local folder before the training and published
+after each save. Published checkpoints are always complete: a file gets its name once it is whole, the file `checkpoint`, which
+names the latest one, follows all others, and old files are removed last.
 
-A file `STOP` in the folder asks a training to end at its next step. The chief renames it to `STOPPED` when it does, so that the
-next job trains again, while the other members of this job, and a restart of it, still find it.
+A file `STOP` requests that the training ends at its next step. The chief renames it to `STOPPED`, so that the next job trains
+again, while the other members and a restart of this job still find it.
 """
 
 import contextlib
@@ -22,20 +22,12 @@ _UNFINISHED = ".part"
 
 
 def ask_to_stop(address: str) -> None:
-    """Ask the training that keeps its checkpoints at an address to end at its next step."""
+    """Request that the training with checkpoints at this address ends at its next step."""
     _write(address, STOP)
 
 
 class CheckpointFolder:
-    """The folder at an address.
-
-    Args:
-        cache: An existing folder of this process, where checkpoints of a remote address are kept.
-
-    Attributes:
-        path: The local folder that trainings read and write.
-        is_remote: Whether it is a copy of what lies at a remote address.
-    """
+    """The folder at an address; TensorFlow uses `path`, a copy in `cache` for a remote address."""
 
     def __init__(self, address: str, cache: str) -> None:
         self.address = address
@@ -46,7 +38,7 @@ class CheckpointFolder:
         os.makedirs(self.path, exist_ok=True)
 
     def fetch(self) -> None:
-        """Bring what is at a remote address into the local folder."""
+        """Copy the content of a remote address to the local folder."""
         if not self.is_remote:
             return
         with opened_with_fsspec(self.address) as (system, root):
@@ -57,7 +49,7 @@ class CheckpointFolder:
         self._published = dict(_local_files(self.path))
 
     def publish(self) -> None:
-        """Make a remote address hold what the local folder holds."""
+        """Bring a remote address up to date with the local folder."""
         if not self.is_remote:
             return
         found = dict(_local_files(self.path))
@@ -74,20 +66,16 @@ class CheckpointFolder:
         self._published = found
 
     def is_asked_to_stop(self) -> bool:
-        """Return whether it was asked to, or has stopped for that."""
+        """Test if a stop is requested or was made."""
         return _exists(self.address, STOP) or _exists(self.address, STOPPED)
 
     def begin(self, attempt: int) -> None:
-        """Forget that a former job was stopped; for the chief, before it trains.
-
-        Args:
-            attempt: Number of Flink's attempt: what was asked of an attempt holds for the next one.
-        """
+        """Clear the stop of a former job, unless this is a restart; for the chief, before it trains."""
         if attempt == 0:
             _remove(self.address, STOPPED)
 
     def note_stop(self) -> None:
-        """Keep for this job alone that it was asked to stop; for the chief, when it does."""
+        """Turn the request into a record for this job; for the chief, when it stops."""
         if _exists(self.address, STOP):
             _write(self.address, STOPPED)
             _remove(self.address, STOP)
@@ -122,7 +110,6 @@ def _remove(address: str, name: str) -> None:
 
 
 def _local_files(folder: str) -> Iterator[Tuple[str, Tuple[int, int]]]:
-    """Yield the names of all files in a folder, relative and with slashes, with their size and time of change."""
     for parent, _, names in os.walk(folder):
         for name in names:
             path = os.path.join(parent, name)

@@ -1,7 +1,7 @@
-"""The one way to files that a user names: local paths, `file://`, `http(s)://`, and what fsspec reaches (s3, hdfs, oss, gs).
+"""Access to files by address: local paths, `file://`, `http(s)://`, and the storages of fsspec (s3, hdfs, oss, gs).
 
-A file is fetched anew each time, so that none is ever stale, and streams to disk, so that its size does not matter. An
-address may end in `#sha256=<64 hex digits>`: what is fetched has to have that checksum.
+Every call fetches the file again, so that no copy is stale, and streams it to disk, so that its size does not matter. An
+address may end in `#sha256=<64 hex digits>`, the required checksum.
 """
 
 import base64
@@ -37,16 +37,16 @@ _cut = (http.client.HTTPException, urllib.error.URLError, OSError)
 
 
 class FileError(ValueError):
-    """A file that cannot be fetched or read; the message gives its place, without secrets, and what to do."""
+    """A file cannot be fetched or read; the message names its address, without secrets, and the remedy."""
 
 
 def is_remote(address: str) -> bool:
-    """Return whether an address names something that has to be fetched, rather than a local path."""
+    """Test if an address has to be fetched, and is not a local path."""
     return "://" in address and not address.startswith("file://")
 
 
 def local_path(address: str) -> str:
-    """Return the absolute path that a path or a `file://` address names. Links keep their names."""
+    """Absolute path for a path or a `file://` address. Links keep their names."""
     if address.startswith("file://"):
         parts = urllib.parse.urlsplit(address)
         if parts.netloc not in ("", "localhost"):
@@ -59,7 +59,7 @@ def local_path(address: str) -> str:
 
 
 def name_of(address: str) -> str:
-    """Return the last part of an address: the name under which a file of it is kept."""
+    """Last part of an address: the name of a fetched file."""
     if not is_remote(address):
         return os.path.basename(local_path(address))
     try:
@@ -73,13 +73,9 @@ def name_of(address: str) -> str:
 
 
 def fetch(address: str, folder: str) -> str:
-    """Bring what an address names into a folder, and return its path there. A local path is returned as it is.
+    """Fetch a file or folder to `folder` and return its path; a local path is returned unchanged.
 
-    Args:
-        address: A file or a folder; folders only with local paths and what fsspec reaches.
-
-    Raises:
-        FileError: It is not there, cannot be reached, is cut short, or has another checksum.
+    Only local paths and fsspec's storages have folders.
     """
     address, _, checksum = address.partition(_CHECKSUM)
     if not is_remote(address):
@@ -98,7 +94,6 @@ def fetch(address: str, folder: str) -> str:
 
 
 def sha256_of(path: str) -> str:
-    """Return the SHA-256 of a file in hex digits."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         for piece in iter(lambda: file.read(_COPY_BYTES), b""):
@@ -117,7 +112,7 @@ def _check(name: str, path: str, expected: str) -> None:
 
 
 class _Download:
-    """A file on its way from an HTTP server. When the connection is cut, it goes on where it was."""
+    """A download over HTTP, which resumes after a broken connection."""
 
     def __init__(self, address: str, path: str) -> None:
         self._name = shown(address)
@@ -147,7 +142,7 @@ class _Download:
                 time.sleep(PAUSE_S * 2 ** max(len(failures) - 1, 0))
 
     def _attempt(self, target: IO[bytes]) -> Optional[str]:
-        """Fetch what is missing; return None when the file is whole, else why it is not."""
+        """Fetch the missing part; return None when the file is complete, else the reason."""
         try:
             return self._go_on(target)
         except urllib.error.HTTPError as error:
@@ -173,7 +168,7 @@ class _Download:
         return f"HTTP {error.code}: {error.reason}"
 
     def _go_on(self, target: IO[bytes]) -> Optional[str]:
-        """Append what the server sends; return why the file is not whole, None where it is."""
+        """Append the server's answer; return None when the file is complete, else the reason."""
         start = target.tell()
         with _opener().open(self._request(start), timeout=TIMEOUT_S) as answer:
             if start and (answer.status != 206 or _range_of(answer)[0] != start):
@@ -214,7 +209,7 @@ class _Download:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects to https, and from http to http: others lose the encryption, or lead to another kind of server."""
+    """Follows redirects to https, and from http to http; others lose the encryption or lead to another kind of server."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         scheme = urllib.parse.urlsplit(newurl).scheme.lower()
@@ -230,7 +225,7 @@ def _opener() -> urllib.request.OpenerDirector:
 
 
 def _copy(answer: Any, target: IO[bytes]) -> bool:
-    """Append an answer to a file; return False where it is too slow. Raises when a chunked answer is cut."""
+    """Append an answer to a file; return False if it is too slow. Raises when a chunked answer is cut."""
     began, before = time.monotonic(), target.tell()
     while True:
         data = answer.read1(_COPY_BYTES)  # what has come, where read() would wait for all of it
@@ -245,12 +240,12 @@ def _copy(answer: Any, target: IO[bytes]) -> bool:
 
 
 def _quoted(text: str) -> str:
-    """Escape what must not stand in a request, and leave what is escaped already."""
+    """Escape characters that are not allowed in a request, and keep existing escapes."""
     return urllib.parse.quote(text, safe="/%:=&?~#+!$,;'@()*[]")
 
 
 def _range_of(answer: Any) -> Any:
-    """Return where a partial answer starts, and the size of the whole file where it is told."""
+    """Start of a partial answer, and the size of the whole file if the server sends it."""
     found = re.match(r"bytes (\d+)-\d+/(\d+|\*)", answer.headers.get("Content-Range", ""))
     if found is None:
         return None, None
@@ -276,11 +271,7 @@ def _reason(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def opened_with_fsspec(address: str) -> Iterator[Tuple[Any, str]]:
-    """Give fsspec's file system of an address, and the path in it; what goes wrong with either is a FileError.
-
-    Raises:
-        FileError: fsspec or the package of the storage is missing, or the storage refuses; without secrets.
-    """
+    """Yield fsspec's file system of an address and the path in it; errors become a FileError without secrets."""
     name, scheme = shown(address), address.partition("://")[0]
     try:
         import fsspec
@@ -324,7 +315,7 @@ def _fetch_folder(system: Any, folder: str, path: str) -> None:
 
 
 def _fetch_one(system: Any, source: str, path: str, before: int = 0) -> int:
-    """Bring one file here, after so many bytes of others; return its size."""
+    """Fetch one file after `before` bytes of others; return its size."""
     size = system.info(source).get("size")
     with system.open(source, "rb") as stream, open(path, "wb") as target:
         for data in iter(lambda: stream.read(_COPY_BYTES), b""):

@@ -1,4 +1,4 @@
-"""Limits on what comes from elsewhere and is read whole or written to a disk. Variables of the environment raise them."""
+"""Limits on external data that is read into memory or written to disk. Environment variables raise them."""
 
 import os
 from typing import IO
@@ -9,7 +9,7 @@ class LimitError(ValueError):
 
 
 class Limit:
-    """Most bytes of one thing."""
+    """Largest number of bytes of one kind of data."""
 
     def __init__(self, variable: str, default: int, unit: str) -> None:
         self._variable = variable
@@ -17,7 +17,6 @@ class Limit:
         self._unit = unit
 
     def most(self) -> int:
-        """Return the limit in bytes."""
         text = os.environ.get(self._variable, str(self._default))
         try:
             return int(float(text) * {"MB": 1 << 20, "GB": 1 << 30}[self._unit])
@@ -25,7 +24,6 @@ class Limit:
             raise LimitError(f"{self._variable}: expected a number of {self._unit}, got {text[:40]!r}") from None
 
     def check(self, count: int) -> None:
-        """Refuse so many bytes if they are too many."""
         most = self.most()
         if count > most:
             raise LimitError(
@@ -33,7 +31,7 @@ class Limit:
             )
 
     def read(self, file: IO[bytes]) -> bytes:
-        """Return all that a file has; no more than the limit is kept in memory."""
+        """Read a file, holding no more than the limit in memory."""
         data = file.read(self.most() + 1)
         self.check(len(data))
         return data

@@ -1,7 +1,7 @@
-"""The folder for what a script logs for TensorBoard, which stays when the work folder of its process goes.
+"""The folder for TensorBoard logs of a script, which outlives the work folder of its process.
 
-TensorFlow writes into it: into the folder itself, where it is one of this host. For an address of a storage, it writes into a
-folder beside the script, whose files are copied to the address while the script runs, and once more when it has ended.
+TensorFlow writes into the folder itself if it is local. For a remote address it writes to a local folder, whose files are
+copied to the address while the script runs and once more at its end.
 """
 
 import contextlib
@@ -20,14 +20,7 @@ _CACHE = "logs"  # in a folder of ours: no file that the script has left behind
 
 
 class LogFolder:
-    """The folder of one process.
-
-    Args:
-        cache: An existing folder of this process, for files on their way to an address.
-
-    Attributes:
-        path: The local folder that TensorFlow writes into. It makes it with the first file.
-    """
+    """The log folder of one process; TensorFlow creates `path` with its first file."""
 
     def __init__(self, address: str, cache: str) -> None:
         self._address = address
@@ -38,7 +31,7 @@ class LogFolder:
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
-        """Copy the files to the address while the block runs, and at its end. An address that refuses fails no script."""
+        """Copy the files to the address during the block and at its end. A failing copy does not fail the script."""
         if not self._is_remote:
             yield
             return
@@ -58,7 +51,7 @@ class LogFolder:
             self.copy()
 
     def copy(self) -> None:
-        """Copy what has changed since the last time; warn once where that fails."""
+        """Copy files changed since the last call; warn once on failure."""
         try:
             found = dict(self._states())
             changed = sorted(name for name, state in found.items() if self._copied.get(name) != state)
@@ -83,7 +76,6 @@ class LogFolder:
                 )
 
     def _states(self) -> Iterator[Tuple[str, Tuple[int, int]]]:
-        """Yield each file's name below the folder, with its size and the time of its last change."""
         for folder, _, names in os.walk(self.path):
             for name in names:
                 path = os.path.join(folder, name)

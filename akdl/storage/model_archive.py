@@ -1,12 +1,12 @@
-"""A SavedModel on its way through a table: model directory <-> numbered rows (model_id, model_info).
+"""A SavedModel as rows of a table: model directory <-> numbered rows (model_id, model_info).
 
 The format is that of Alink's TensorFlow model tables, so models trained there load here. Row 0 is the name of a zip file;
-rows 1..n are the base64 text of its consecutive chunks of `CHUNK_BYTES`, the last one shorter. The zip holds the contents
-of the SavedModel directory at its root. Ours adds `MANIFEST`, with which `unpack` proves that every file arrived as it
-was; archives without it load too. Tables have no order, so rows may come in any.
+rows 1..n are the base64 text of its consecutive chunks of `CHUNK_BYTES`, the last one shorter. The zip holds the content
+of the SavedModel directory at its root. akdl adds `MANIFEST`, with which `unpack` verifies every file; archives without it load
+too. Tables have no order, so rows may arrive in any order.
 
-A model may come with a checkpoint, to train it further. Row 0 is then a JSON list with the name, size and number of chunks of
-two zips, whose chunks follow one another. `unpack` takes the model of both.
+A model may include a checkpoint to continue its training. Row 0 is then a JSON list with the name, size and number of chunks of
+two zips, whose chunks follow one another. `unpack` takes the model.
 """
 
 import base64
@@ -38,14 +38,14 @@ _EARLIEST = (1980, 1, 1, 0, 0, 0)  # of zip; one date for all files makes equal 
 
 
 class ModelError(ValueError):
-    """There is no usable model at the expected place; the message tells what was found."""
+    """There is no usable model at the expected place; the message says what was found."""
 
 
 def find_saved_model(folder: str) -> str:
-    """Return the one SavedModel directory in `folder`: itself, or a directory directly below it, such as a timestamp.
+    """SavedModel directory in `folder`: the folder itself, or the only one directly below it, such as a timestamp.
 
     Raises:
-        ModelError: There is none, or there are several; the message lists what was found.
+        ModelError: There is no SavedModel, or several.
     """
     if not os.path.isdir(folder):
         raise ModelError(f"expected a SavedModel in {folder}, which is no folder")
@@ -65,10 +65,7 @@ def find_saved_model(folder: str) -> str:
 
 
 def find_keras_file(folder: str) -> Optional[str]:
-    """Return the one file of Keras with a model in `folder`; None where there is none, or several, or a SavedModel.
-
-    Files of weights alone are no models.
-    """
+    """Path of the only Keras model file in `folder`; None for several, or next to a SavedModel. Weights do not count."""
     names = os.listdir(folder)
     found = [name for name in names if name.endswith(KERAS_FILES) and not name.endswith(".weights.h5")]
     if len(found) != 1 or _is_saved_model(folder) or any(_is_saved_model(os.path.join(folder, name)) for name in names):
@@ -79,17 +76,13 @@ def find_keras_file(folder: str) -> Optional[str]:
 def pack(
     folder: str, details: Optional[Mapping[str, Any]] = None, checkpoint: Optional[str] = None
 ) -> Iterator[Tuple[int, str]]:
-    """Yield the rows of the SavedModel that `find_saved_model` finds in `folder`.
+    """Yield the rows of the SavedModel in `folder`; equal directories give equal rows.
 
-    Memory stays at a few chunks however large the model is; the zip goes through a temporary file. Equal directories
-    give equal rows.
+    Memory use is a few chunks for a model of any size, as the zip goes through a temporary file.
 
     Args:
-        details: What else the manifest says, as JSON values: see `akdl.serving.check`.
-        checkpoint: A folder whose contents come along in a zip of their own.
-
-    Raises:
-        ModelError: No SavedModel, or a symbolic link to a folder inside it.
+        details: Further JSON values for the manifest, see `akdl.serving.check`.
+        checkpoint: A folder whose content is added as a second zip.
     """
     model = find_saved_model(folder)
     with contextlib.ExitStack() as stack:
@@ -116,14 +109,7 @@ def _summary(name: str, size: int) -> Dict[str, Any]:
 
 
 def unpack(rows: Iterable[Tuple[int, str]], target: str) -> str:
-    """Write the model that the rows hold into the folder `target` and return its SavedModel directory.
-
-    `target` appears with the whole model or not at all. Chunks are put in place on disk as they come.
-
-    Raises:
-        ModelError: The rows are no model, or a damaged one: a chunk is missing, double or unreadable, an entry would leave
-            the folder, or a file is not as the manifest says.
-    """
+    """Write the model in the rows to the new folder `target`, as a whole or not at all; return its SavedModel directory."""
 
     def fill(folder: str) -> None:
         with tempfile.TemporaryFile(dir=os.path.dirname(folder)) as spool:
@@ -134,15 +120,7 @@ def unpack(rows: Iterable[Tuple[int, str]], target: str) -> str:
 
 
 def unpack_file(path: str, target: str) -> str:
-    """Write the model that an archive file holds into the folder `target` and return its SavedModel directory.
-
-    Args:
-        path: A zip, tar, tar.gz or tar.bz2 file with a SavedModel at its root or in one folder.
-        target: A folder that does not exist or is empty. It appears with the whole model or not at all.
-
-    Raises:
-        ModelError: The file is no such archive, or a damaged one; see `unpack`.
-    """
+    """Like `unpack`, from a zip, tar, tar.gz or tar.bz2 file."""
 
     def fill(folder: str) -> None:
         with open(path, "rb") as file:
@@ -166,7 +144,7 @@ def write_model(
 
 
 def _made(target: str, fill: Callable[[str], None]) -> str:
-    """Let `fill` write a folder that then appears as `target`; return the SavedModel in it."""
+    """Create `target` from the folder that `fill` writes; return the SavedModel in it."""
     target = os.path.abspath(target)
     if os.path.exists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise ModelError(f"the model cannot be written to {target}: it exists and is not an empty folder")
@@ -197,7 +175,7 @@ def _send(rows: List[Tuple[int, str]], output_writer: Any) -> None:
 
 
 def write_zip(folder: str, file: IO[bytes], details: Optional[Mapping[str, Any]], compress: bool = True) -> None:
-    """Write a folder as a zip file, which ends at the file's position; with a manifest unless `details` is None."""
+    """Write a folder as a zip file at the file's position; with a manifest unless `details` is None."""
     files: Dict[str, Dict[str, Any]] = {}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in _contents(folder):
@@ -217,7 +195,7 @@ def write_zip(folder: str, file: IO[bytes], details: Optional[Mapping[str, Any]]
 
 
 def _contents(folder: str) -> Iterator[str]:
-    """Yield the files, and with a slash at the end the empty folders, in a fixed order; names have forward slashes."""
+    """Yield names of files, and of empty folders with a final slash, in a fixed order and with forward slashes."""
     for parent, folders, files in os.walk(folder):
         folders.sort()
         inside = os.path.relpath(parent, folder).replace(os.sep, "/")
@@ -242,7 +220,7 @@ def _entry(name: str, size: int, mode: int) -> zipfile.ZipInfo:
 
 
 def _copy(source: IO[bytes], target: IO[bytes]) -> Dict[str, Any]:
-    """Copy a file and return its line of the manifest."""
+    """Copy a file and return its entry for the manifest."""
     size, digest = 0, hashlib.sha256()
     for piece in iter(lambda: source.read(_COPY_BYTES), b""):
         target.write(piece)
@@ -255,7 +233,7 @@ def _copy(source: IO[bytes], target: IO[bytes]) -> Dict[str, Any]:
 
 
 def _spool(rows: Iterable[Tuple[int, str]], spool: IO[bytes]) -> None:
-    """Write each chunk where it belongs in the zip file, and check that all are there."""
+    """Write each chunk to its place in the zip file, and check that all have arrived."""
     seen: Set[int] = set()
     short: Set[int] = set()
     of_model: Optional[int] = None
@@ -295,7 +273,7 @@ def _spool(rows: Iterable[Tuple[int, str]], spool: IO[bytes]) -> None:
 
 
 def _bytes_of_model(head: Any) -> Optional[int]:
-    """Return how many bytes are the model's, as row 0 says it; None for all."""
+    """Number of bytes of the model, as stated in row 0; None for all."""
     if isinstance(head, str) and head.endswith(".zip"):
         return None
     try:
@@ -311,7 +289,7 @@ def _bytes_of_model(head: Any) -> Optional[int]:
 
 
 def _refuse_other_models(head: Any) -> None:
-    """Name a model of Alink that is no SavedModel alone: its first row is a JSON object."""
+    """Raise an error for Alink's models that are not SavedModels: their first row is a JSON object."""
     try:
         facts = json.loads(head)
     except (ValueError, TypeError):

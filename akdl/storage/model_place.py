@@ -1,8 +1,8 @@
-"""Models that lie in a folder, `modelDir`, while their table has one row that names them.
+"""Models stored in a folder, `modelDir`, and named by the only row of their table.
 
-A model table carries a model at about 10 MB/s. With `modelDir` the chief writes the model there, as a zip file named by its
-content, and the row has this name and its checksum, and no address. A reader looks in the folder that it is told, and nowhere
-else: a table cannot make it read another file. Nothing is unpickled.
+A model table transfers about 10 MB/s. With `modelDir` the chief stores the model there as a zip file named by its content, and
+the row has that name and the checksum, but no address. A reader looks only in its own configured folder, so a table cannot make
+it read another file. Nothing is unpickled.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _UNFINISHED = ".unfinished"
 
 @dataclass(frozen=True)
 class PlacedModel:
-    """A model that lies in `model_dir`, so that hosts bring it there by themselves; see `get_model`."""
+    """A model in `model_dir`, which each host fetches with `get_model`."""
 
     name: str
     model_dir: str = field(repr=False)  # an address may hold a password
@@ -34,12 +34,7 @@ class PlacedModel:
 def put_model(
     folder: str, model_dir: str, details: Optional[Mapping[str, Any]] = None, checkpoint: Optional[str] = None
 ) -> str:
-    """Write the SavedModel in `folder` to `model_dir`, and return the text of the row that names it.
-
-    Args:
-        model_dir: A folder, or an address that fsspec can write to.
-        checkpoint: A folder whose contents are written as a second file beside the model.
-    """
+    """Write the SavedModel in `folder`, and the content of `checkpoint`, to `model_dir`; return the text of the row."""
     named = {_KEY: _put(find_saved_model(folder), model_dir, details or {})}
     if checkpoint is not None:
         named["akdl_checkpoint"] = _put(checkpoint, model_dir, None)
@@ -47,7 +42,7 @@ def put_model(
 
 
 def named_model(text: Any) -> Optional[str]:
-    """Return the name of the file that row 0 of a model table names; None where the table holds the model itself."""
+    """File name in row 0 of a model table; None where the table holds the model."""
     if not isinstance(text, str) or not text.startswith("{"):
         return None
     try:
@@ -60,14 +55,7 @@ def named_model(text: Any) -> Optional[str]:
 
 
 def get_model(name: str, model_dir: str, folder: str) -> str:
-    """Return the path of a model that `put_model` has written, once its checksum is right.
-
-    Args:
-        folder: Where a file of a remote address is brought to; a local one stays where it is.
-
-    Raises:
-        ModelError: The file is not there, lies elsewhere, or is not the one that was written.
-    """
+    """Path of a model written by `put_model`, after its checksum is verified; remote files are fetched to `folder`."""
     match = _NAME.fullmatch(name)
     assert match is not None  # see `named_model`
     try:
@@ -80,7 +68,7 @@ def get_model(name: str, model_dir: str, folder: str) -> str:
 
 
 def _put(folder: str, model_dir: str, details: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
-    """Write a folder as a zip file that is named by its content. Weights hardly shrink, so nothing is compressed."""
+    """Write a folder as a zip file named by its content, without compression, which hardly shrinks weights."""
     try:
         if not is_remote(model_dir):
             target = local_path(model_dir)
@@ -99,7 +87,7 @@ def _put(folder: str, model_dir: str, details: Optional[Mapping[str, Any]]) -> D
 
 
 def _put_file(folder: str, work: str, details: Optional[Mapping[str, Any]], send: Callable[[str, str], None]) -> Dict[str, Any]:
-    """Make the zip file in the folder `work`, and let `send` give it its name when it is whole."""
+    """Write the zip file to the folder `work`, and let `send` give the complete file its name."""
     path = os.path.join(work, f".akdl-model-{uuid.uuid4().hex}{_UNFINISHED}")
     try:
         with open(path, "x+b") as file:

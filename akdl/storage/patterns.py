@@ -1,6 +1,6 @@
-"""Paths in which TensorFlow sees a pattern: it searches checkpoints and the variables of a SavedModel as a shell does.
+"""Paths that TensorFlow reads as patterns: it globs for checkpoints and for the variables of a SavedModel.
 
-A folder `run[1]` stands for `run1` there, so checkpoints are written and never found again. So does fsspec when it moves files.
+A folder `run[1]` matches `run1`, so checkpoints are written and never found again. fsspec does the same when it moves files.
 """
 
 import contextlib
@@ -16,11 +16,6 @@ _PATTERN, _REMOTE_PATTERN = re.compile(r"[*?[\\]"), re.compile(r"[*[]")
 
 
 def refuse_pattern(address: str) -> None:
-    r"""Refuse an address for checkpoints that would be taken for a pattern.
-
-    Raises:
-        FileError: It has one of the characters * ? [ \ in it.
-    """
     reader, place = ("fsspec", shown(address)) if is_remote(address) else ("TensorFlow", local_path(address))
     found = (_REMOTE_PATTERN if is_remote(address) else _PATTERN).search(place)
     if found is not None:
@@ -32,7 +27,7 @@ def refuse_pattern(address: str) -> None:
 
 @contextlib.contextmanager
 def without_pattern(folder: str) -> Iterator[str]:
-    """Yield a path of the folder in which TensorFlow sees no pattern: its own, or a link."""
+    """Yield a path of the folder without pattern characters: its own, or a link."""
     if _PATTERN.search(folder) is None:
         yield folder
         return

@@ -1,4 +1,4 @@
-"""Files that appear when they are whole, also in folders that other users may write to."""
+"""Files that appear once they are complete, also in folders that other users may write to."""
 
 import os
 import secrets
@@ -8,13 +8,10 @@ ENDING = ".incomplete"
 
 
 class WholeFile:
-    """A file that takes the place of another one when it is whole.
+    """Replaces a file once the new content is complete.
 
-    Until then it has a random name in the same folder: nobody can have made a file or a link of that name before, through which
-    something else would be overwritten.
-
-    Attributes:
-        file: The open file, for bytes. Its name is that of the unfinished file.
+    Until then the content is in a file of random name in the same folder, so that no prepared file or link can redirect the
+    write.
     """
 
     def __init__(self, path: str, opener: Optional[Callable[[str, int], int]] = None) -> None:
@@ -22,12 +19,10 @@ class WholeFile:
         self.file: IO[bytes] = open(f"{path}.{secrets.token_hex(8)}{ENDING}", "xb", opener=opener)
 
     def finish(self) -> None:
-        """Close the file and give it its name."""
         self.file.close()
         os.replace(self.file.name, self._path)
 
     def abandon(self) -> None:
-        """Close the file and remove it."""
         self.file.close()
         os.unlink(self.file.name)
 

@@ -1,1 +1,1 @@
-"""What users write: modules of scripts, config files and command lines."""
+"""Code and configuration of users: modules, config files and command lines."""

@@ -1,4 +1,4 @@
-"""What the runners' commands have in common: exit codes, and lines that are seen at once."""
+"""Common parts of the runners' commands: exit codes, and output without delay."""
 
 import sys
 from typing import Any
@@ -9,7 +9,6 @@ INTERRUPTED = 130  # from the keyboard
 
 
 def say(line: str, stream: Any = None) -> None:
-    """Write a line; to standard output by default."""
     stream = stream or sys.stdout
     stream.write(f"{line}\n")
     stream.flush()

@@ -1,4 +1,4 @@
-"""Configs as JSON files: reading one, setting a value from the command line, and the error that lists all mistakes."""
+"""JSON config files: reading, setting values from the command line, and one error for all mistakes."""
 
 import json
 import os
@@ -6,11 +6,7 @@ from typing import Any, Dict, MutableMapping, Sequence
 
 
 class ConfigError(ValueError):
-    """A config cannot be used.
-
-    Attributes:
-        mistakes: All that is wrong, each with its path in the config.
-    """
+    """A config is invalid; `mistakes` lists each fault with its path."""
 
     def __init__(self, task: str, mistakes: Sequence[str]) -> None:
         self.mistakes = list(mistakes)
@@ -18,11 +14,6 @@ class ConfigError(ValueError):
 
 
 def read_config(path: str) -> Dict[str, Any]:
-    """Return the JSON object in a file.
-
-    Raises:
-        ConfigError: It is no JSON, or no object; the message has the line.
-    """
     try:
         with open(path, encoding="utf-8") as file:
             config = json.loads(file.read())
@@ -36,11 +27,7 @@ def read_config(path: str) -> Dict[str, Any]:
 
 
 def set_value(config: MutableMapping[str, Any], path: str, text: str) -> None:
-    """Set a value in a config; `path` is like `optimizer.args.learning_rate` or `models.0.path`, `text` JSON or plain text.
-
-    Raises:
-        ConfigError: The path goes through something that is neither an object nor a list with that number.
-    """
+    """Set a value at a path like `optimizer.args.learning_rate` or `models.0.path`; `text` is JSON or plain text."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -64,7 +51,7 @@ def set_value(config: MutableMapping[str, Any], path: str, text: str) -> None:
 
 
 def named(value: Any) -> str:
-    """Return a JSON value for a message; objects and lists by their kind."""
+    """JSON value for a message; objects and lists by their kind."""
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "a list"
     return json.dumps(value)

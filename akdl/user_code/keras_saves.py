@@ -1,4 +1,4 @@
-"""Calls of a script that save a model in a form that its Keras does not write, found before the training."""
+"""Static check for calls that save a model in a format that the script's Keras does not support, before the training."""
 
 import ast
 import os
@@ -11,21 +11,17 @@ _BRANCHES = (ast.If, ast.IfExp, ast.Try, ast.While)
 
 
 class LostModel(ValueError):
-    """The script would lose its model after the training; the message says where and what to write."""
+    """The script would lose its model after the training; the message names the line and the remedy."""
 
 
 def keras_3(version: Optional[str], environment: Mapping[str, str]) -> str:
-    """Return the version of Keras 3 that `tf.keras` will be; "" where it will be Keras 2.
-
-    Args:
-        version: Of the package keras; None where it is not installed.
-    """
+    """Version of Keras 3 that `tf.keras` will be, given the installed version of keras; "" for Keras 2."""
     is_legacy = environment.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
     return "" if version is None or is_legacy or parse_version(version) < (3,) else version
 
 
 def prepare_saving(main_script: str, saved_model_dir: str, version: str) -> None:
-    """Make the folder for a script that saves a file of Keras, which needs it, before the script runs."""
+    """Create the folder for a script that saves a Keras file, which requires it, before the script runs."""
     with open(main_script, encoding="utf-8", errors="replace") as file:
         source = file.read()
     if saves_file(source):
@@ -36,7 +32,7 @@ def prepare_saving(main_script: str, saved_model_dir: str, version: str) -> None
 
 
 def lost_model(source: str, name: str, version: str) -> str:
-    """Return why the model of a script would be lost after its training; "" where nothing speaks for it."""
+    """Error text for a script that would lose its model after training; "" without evidence."""
     if not version or any(word in source for word in _OTHER_WAYS):
         return ""
     line = next((call.lineno for call in _always_run(ast.parse(source)) if _saves_folder(call)), None)
@@ -49,7 +45,7 @@ def lost_model(source: str, name: str, version: str) -> str:
 
 
 def saves_file(source: str) -> bool:
-    """Test if a script names a Keras file, which can only be written into an existing folder."""
+    """Test if a script names a Keras file, which can only be written to an existing folder."""
     return any(f"{ending}{quote}" in source for ending in KERAS_FILES for quote in "\"'")
 
 

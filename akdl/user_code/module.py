@@ -1,6 +1,4 @@
-"""The user's module: loading it, and what it is written for: a `main(task_config)`, the `awf_*` callbacks, or the four
-functions of an Estimator.
-"""
+"""Import of a user's module, and its kind: a `main(task_config)`, `awf_*` callbacks, or the functions of an Estimator."""
 
 import importlib
 import importlib.util
@@ -17,7 +15,7 @@ ESTIMATOR_FUNCTIONS = ("model_fn", "train_input_fn", "eval_input_fn", "serving_i
 
 
 class UserModuleError(ValueError):
-    """A function of the user's module is missing, or does not fit what it is called with."""
+    """A function of the user's module is missing, or does not fit its arguments."""
 
 
 class NotPythonError(UserModuleError):
@@ -25,11 +23,7 @@ class NotPythonError(UserModuleError):
 
 
 def load_module(path: str) -> ModuleType:
-    """Import a Python file under its own name, with its folder first on the path.
-
-    Raises:
-        UserModuleError: There is no such file, or it is no Python file, or it has a syntax error.
-    """
+    """Like `import_file`, with errors for missing files and syntax errors."""
     path = os.path.abspath(path)
     if not os.path.isfile(path) or not path.endswith(".py"):
         raise UserModuleError(f"expected the user module to be a Python file, got {path}")
@@ -43,10 +37,7 @@ def load_module(path: str) -> ModuleType:
 def import_file(path: str, root: str) -> ModuleType:
     """Import a Python file under its own name, with its folder first on the path.
 
-    A file in a package is imported as a part of it, so that its relative imports work.
-
-    Args:
-        root: A folder in or below which it lies; packages above are not looked for.
+    A file in a package is imported as a part of it, so that its relative imports work. Packages above `root` are ignored.
     """
     folder, name = os.path.dirname(path), os.path.splitext(os.path.basename(path))[0]
     package = ""
@@ -67,7 +58,7 @@ def import_file(path: str, root: str) -> ModuleType:
 
 
 def kinds_in(module: ModuleType) -> Dict[str, List[str]]:
-    """Return the kinds that a module holds and the functions that say so; an Estimator needs two of its four at least."""
+    """Kinds of a module with the functions that identify them; an Estimator needs at least two of its four."""
     found = {
         MAIN: _defined(module, [MAIN]),
         KERAS: [name for name in sorted(vars(module)) if name.startswith("awf_") and callable(getattr(module, name))],
@@ -77,11 +68,7 @@ def kinds_in(module: ModuleType) -> Dict[str, List[str]]:
 
 
 def kind_of(module: ModuleType, wanted: Optional[str] = None) -> str:
-    """Return what a module is written for: "main", "keras" or "estimator".
-
-    Raises:
-        UserModuleError: There is none, or not the wanted one, or several and none is wanted.
-    """
+    """Kind of a module, "main", "keras" or "estimator"; an error if it lacks the wanted one, or is ambiguous."""
     found = kinds_in(module)
     where = file_of(module)
     listed = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in found.items())
@@ -104,7 +91,7 @@ def kind_of(module: ModuleType, wanted: Optional[str] = None) -> str:
 
 
 def file_of(module: Any) -> str:
-    """Return the name of a module's file, for messages."""
+    """File name of a module, for messages."""
     return os.path.basename(getattr(module, "__file__", None) or getattr(module, "__name__", None) or "the user module")
 
 

@@ -1,4 +1,4 @@
-"""The messages of the process line, generated from `proto/` (see scripts/build_proto.py), under the names the rest uses."""
+"""Messages of the channel between processes, generated from `proto/` by scripts/build_proto.py."""
 
 from akdl.wire.example_pb2 import Example
 from akdl.wire.exchange_pb2 import (

@@ -1,7 +1,11 @@
-"""Ranges of bytes of many lengths, copied all at once. Pure.
+"""Copying byte ranges of various lengths in one go. Pure.
 
-numpy has no operation for this, but it copies items of any fixed size. So a range is copied in blocks of fixed size. The last
-block overlaps the block before it. A range shorter than a block is copied together with the bytes that follow it.
+numpy has no such operation, but it copies items of any fixed size. So a range is copied in blocks of fixed size, the last of
+which overlaps the one before. A range shorter than a block is copied with the bytes behind it, which later copies overwrite:
+
+    range of 40 bytes in blocks of 16:   [0......15][16.....31]
+                                                        [24.....39]
+    range of 5 bytes:                    [0..4,,,,,,,,,,,]        "," is spill, up to SPILL - 1 bytes
 """
 
 from typing import Any
@@ -15,22 +19,20 @@ _LONG = 64
 
 
 def windows(data: Array, size: int) -> Array:
-    """Return an array whose item i is the `size` bytes of `data` from byte i on; the items overlap."""
+    """View of `data` whose item i is the `size` bytes from byte i on; the items overlap."""
     return np.ndarray((max(0, len(data) - size + 1),), f"V{size}", data, strides=(1,))
 
 
 def items(table: Array) -> Array:
-    """Return each row of a table of bytes, shape [n, width], as one item, shape [n]."""
+    """Rows of a table of bytes, shape [n, width], as items, shape [n]."""
     return np.ascontiguousarray(table).view(f"V{table.shape[1]}").reshape(-1)
 
 
 def copy_ranges(source: Array, starts: Array, lengths: Array, target: Array, places: Array) -> None:
-    """Copy the ranges of `source` to their places in `target`.
+    """Copy ranges of `source` to their places in `target`, both uint8.
 
-    Args:
-        starts: Where each range begins in it, shape [n].
-        target: uint8. Up to `SPILL - 1` bytes after a range are overwritten, by nothing that makes sense, before the next
-            range is copied; so many bytes have to be there after the last one.
+    Up to `SPILL - 1` bytes behind a range are overwritten before the next range is copied, so `target` needs that many bytes
+    behind the last one.
     """
     if not len(lengths):
         return
@@ -51,7 +53,6 @@ def copy_ranges(source: Array, starts: Array, lengths: Array, target: Array, pla
 
 
 def joined_ranges(source: Array, starts: Array, lengths: Array) -> Array:
-    """Return the ranges of `source` back to back, uint8."""
     offsets = packed_offsets(lengths)
     size = int(offsets[-1])
     target = np.empty(size + SPILL, np.uint8)
@@ -60,14 +61,14 @@ def joined_ranges(source: Array, starts: Array, lengths: Array) -> Array:
 
 
 def packed_offsets(lengths: Array) -> Array:
-    """Return where each of ranges of these lengths begins when they lie back to back, and where the last one ends, int64."""
+    """Start of each range when the ranges are back to back, and the end of the last, int64."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
 def _copy_blocks(source: Array, starts: Array, lengths: Array, target: Array, places: Array, size: int) -> None:
-    """Copy ranges, none shorter than `size`, in blocks of this size."""
+    """Copy ranges, all at least `size` bytes long, in blocks of this size."""
     counts = -(-lengths // size)
     total = int(counts.sum())
     owner = np.repeat(np.arange(len(counts)), counts)

@@ -1,4 +1,4 @@
-"""A column of the message `Rows` as arrays, and arrays as a column. Pure.
+"""Conversion between a column of the message `Rows` and arrays. Pure.
 
 The layout is Arrow's, see `proto/exchange.proto`; buffers are viewed or copied as a whole.
 """
@@ -22,11 +22,12 @@ class Cells(NamedTuple):
     """One column.
 
     Args:
-        values: Shape [values]: booleans or numbers. Of a column of bytes, uint8: all values back to back. A column that is no
-            ARRAY has one value per row; that of a null cell says nothing.
-        valid: Shape [rows]: which cells are not null. None when all are.
-        cell_offsets: ARRAY columns only, int32 of shape [rows + 1]: where the values of each cell begin, and the last one ends.
-        value_offsets: Columns of bytes only, int32 of shape [values + 1]: where each value begins, and the last one ends.
+        values: Shape [values]: booleans or numbers; for bytes uint8, all values back to back. Without ARRAY there is one
+            value per
+            row, and an arbitrary one in a null cell.
+        valid: Shape [rows]: which cells are not null; None when all are valid.
+        cell_offsets: ARRAY columns only, int32 of shape [rows + 1]: start of each cell's values, and the end of the last.
+        value_offsets: Columns of bytes only, int32 of shape [values + 1]: start of each value, and the end of the last.
     """
 
     values: Array
@@ -36,14 +37,9 @@ class Cells(NamedTuple):
 
 
 def read_cells(column: Column, rows: int, sent: Any = None) -> Cells:
-    """Return the cells of a column as arrays; those of numbers are views that cannot be written to.
+    """Cells of a column as arrays; numbers are read-only views.
 
-    Args:
-        sent: The type of value that they should have, `INT64` for booleans and whole numbers of any width, `FLOAT64` for other
-            numbers; None if any will do.
-
-    Raises:
-        ValueError: Buffers whose lengths do not agree, or values of another type.
+    `sent` is the expected type of the values, `INT64` for booleans and all integers, `FLOAT64` for other numbers; None for any.
     """
     if sent is not None and _KINDS.get(sent) != _KINDS.get(column.type):
         raise ValueError(f"the column {column.name!r} has values of another type ({column.type}) than it should have")
@@ -72,14 +68,13 @@ def read_cells(column: Column, rows: int, sent: Any = None) -> Cells:
 
 
 def write_cells(name: str, cells: Cells) -> Column:
-    """Return the column with these cells."""
     column = Column()
     fill_column(column, name, cells)
     return column
 
 
 def fill_column(column: Column, name: str, cells: Cells) -> None:
-    """Make an empty column one with these cells: in the message that it belongs to, where another column would be copied."""
+    """Fill an empty column in place; assigning a complete column would copy it."""
     column.name = name
     if cells.value_offsets is not None:
         column.type = BYTES
@@ -99,17 +94,15 @@ def fill_column(column: Column, name: str, cells: Cells) -> None:
 
 
 def joined(values: Sequence[bytes]) -> Array:
-    """Return bytes back to back, the `values` of a column of bytes."""
     return np.frombuffer(b"".join(values), np.uint8)
 
 
 def lengths_of(cells: Sequence[Any]) -> Array:
-    """Return the length of each of these bytes or lists."""
     return np.fromiter(map(len, cells), np.int64, len(cells))
 
 
 def spread(values: Array, valid: Optional[Array]) -> Array:
-    """Return one value per cell: the given values for cells that are not null, and 0 for null cells."""
+    """One value per cell: the given values for valid cells, and 0 for null cells."""
     if valid is None:
         return values
     result = np.zeros(len(valid), values.dtype)
@@ -118,11 +111,7 @@ def spread(values: Array, valid: Optional[Array]) -> Array:
 
 
 def offsets_of(lengths: Array, where: str) -> Array:
-    """Return where cells or values of these lengths begin, and the last one ends.
-
-    Raises:
-        ValueError: There is too much of it for one message.
-    """
+    """Offsets of cells or values of these lengths, which have to fit one message."""
     offsets = packed_offsets(lengths)
     if offsets[-1] > np.iinfo(np.int32).max:
         raise ValueError(f"{where}: expected less than 2 GB in one batch, got {offsets[-1]} bytes or elements")
@@ -130,7 +119,7 @@ def offsets_of(lengths: Array, where: str) -> Array:
 
 
 def packed_bits(booleans: Array) -> bytes:
-    """Return booleans as bits, the least significant of each byte first."""
+    """Booleans as bits, the least significant of each byte first."""
     whole = np.zeros(-(-len(booleans) // 8) * 8, bool)
     whole[: len(booleans)] = booleans
     # numpy's own order is the other one, and its argument for the order came with 1.17.
@@ -138,5 +127,5 @@ def packed_bits(booleans: Array) -> bytes:
 
 
 def unpacked_bits(bits: bytes, count: int) -> Array:
-    """Return the first `count` bits as booleans; fewer when there are fewer."""
+    """The first `count` bits as booleans, or all if there are fewer."""
     return np.unpackbits(np.frombuffer(bits, np.uint8)).reshape(-1, 8)[:, ::-1].reshape(-1)[:count].astype(bool)

@@ -1,6 +1,6 @@
-"""The SQL types of columns: the one table of what each means, and the one parser of their texts. Pure.
+"""SQL types of columns: their meanings in one table, and the parser of their texts. Pure.
 
-All others read from here: features and cells (`akdl`), schemas and Arrow (`bridge`), sources (`operators`).
+Features and cells (`akdl`), schemas and Arrow (`bridge`) and sources (`operators`) use this table.
 """
 
 import enum
@@ -20,7 +20,7 @@ Arguments = Tuple[int, ...]
 
 
 class Kind(enum.Enum):
-    """The types a cell, or an element of an ARRAY cell, may have; the value is Flink's name."""
+    """Types of a cell, or of an element of an ARRAY; the value is Flink's name."""
 
     BOOLEAN = "BOOLEAN"
     TINYINT = "TINYINT"
@@ -41,13 +41,13 @@ class Kind(enum.Enum):
 
 
 class Meaning(NamedTuple):
-    """What a kind means.
+    """Meaning of a kind.
 
     Args:
-        feature: The feature that holds it, unless doubles are kept exact.
-        names: Names of the kind in Flink and Alink, each with the arguments that it implies.
-        unit: Numpy's unit of a point in time, "" for other kinds.
-        largest_precision: Digits behind the second that a point in time can have on its way.
+        feature: Kind of feature, unless doubles are kept exact.
+        names: Names of the kind in Flink and Alink, each with its default arguments.
+        unit: numpy's unit of a point in time, "" for other kinds.
+        largest_precision: Largest number of digits of fractional seconds.
     """
 
     feature: str
@@ -113,13 +113,13 @@ INTEGERS: FrozenSet[Kind] = frozenset(
 
 @dataclass(frozen=True)
 class ColumnType:
-    """A type that rows can carry to a script and back.
+    """Type of a column that can be sent to a script and back.
 
     Args:
         kind: Type of the cell, or of each element of an ARRAY.
-        arguments: What stands in brackets behind the type: (precision, scale), (precision,) or (length,); may be empty.
+        arguments: (precision, scale), (precision,) or (length,) in parentheses; may be empty.
         name: Flink's name where it differs from the kind's: CHAR, VARCHAR, BINARY, VARBINARY.
-        element_nullable: Whether elements of an ARRAY may be null as far as Flink knows; null elements are refused.
+        element_nullable: Whether Flink allows null elements in the ARRAY; akdl rejects them.
     """
 
     kind: Kind
@@ -131,23 +131,23 @@ class ColumnType:
 
     @property
     def feature(self) -> str:
-        """The feature that holds a cell, or the elements of an ARRAY, unless doubles are kept exact."""
+        """Kind of feature of a cell, or of an ARRAY's elements, unless doubles are kept exact."""
         return MEANINGS[self.kind].feature
 
     @property
     def element_sql(self) -> str:
-        """The type of the cell, or of an element, as Flink SQL text without NOT NULL."""
+        """Type of the cell or element as Flink SQL text without NOT NULL."""
         text = self.name or self.kind.value
         return f"{text}({', '.join(map(str, self.arguments))})" if self.arguments else text
 
     @property
     def sql(self) -> str:
-        """The type as Flink SQL text, such as "DECIMAL(10, 2)", "ARRAY<FLOAT>" or "BIGINT NOT NULL"."""
+        """Flink SQL text, such as "DECIMAL(10, 2)", "ARRAY<FLOAT>" or "BIGINT NOT NULL"."""
         return self.cast_sql if self.nullable else f"{self.cast_sql} NOT NULL"
 
     @property
     def cast_sql(self) -> str:
-        """The type as a CAST takes it, which knows NOT NULL for elements only."""
+        """Type for CAST, which accepts NOT NULL for elements only."""
         text = self.element_sql
         return f"ARRAY<{text if self.element_nullable else text + ' NOT NULL'}>" if self.is_array else text
 
@@ -158,11 +158,6 @@ _TYPE = re.compile(r"([A-Z_]+)\s*(?:\(\s*(\d+(?:\s*,\s*\d+)?)\s*\))?", re.ASCII)
 
 
 def type_of(column: TableColumn) -> ColumnType:
-    """Return the type of a column.
-
-    Raises:
-        ValueError: With the column and what is wrong with its type.
-    """
     try:
         return parse_type(column.type)
     except ValueError as error:
@@ -171,11 +166,7 @@ def type_of(column: TableColumn) -> ColumnType:
 
 @functools.lru_cache(maxsize=1024)  # each batch that a script writes asks again for the types of its columns
 def parse_type(text: str) -> ColumnType:
-    """Read a type: Flink's SQL types in any case, and the names that Alink uses, LONG, BYTE, FLOAT_TENSOR, VECTOR and so on.
-
-    Raises:
-        ValueError: With the type and what is wrong with it.
-    """
+    """Parse Flink's SQL types in any case, and Alink's names such as LONG, BYTE, FLOAT_TENSOR and VECTOR."""
     plain, nullable = _without_not_null(text.upper().strip())
     plain = _TENSORS.get(plain, plain)
     array = _ARRAY.fullmatch(plain)
@@ -193,7 +184,7 @@ def _without_not_null(text: str) -> Tuple[str, bool]:
 
 
 def _parse_plain(text: str) -> Tuple[Kind, str, Arguments]:
-    """Return the kind, Flink's name where it is not the kind's, and the arguments."""
+    """Kind, Flink's name where it differs from the kind's, and arguments."""
     found = _TYPE.fullmatch(text)
     if found is None or found.group(1) not in _KINDS:
         raise ValueError(f"the unknown type {text!r}; known are {', '.join(sorted(_KINDS))}, and ARRAY<...> of them")

@@ -1,6 +1,6 @@
-"""Columns of values to the message that carries them over the process line, and back.
+"""Conversion between columns of Python values and the message that carries them between processes.
 
-This is the work behind `output_writer.write_batch`, and both ways that of a process that predicts. `cells` has the layout.
+It serves `output_writer.write_batch`, and both directions of a prediction process. `cells` has the layout.
 """
 
 import datetime
@@ -22,16 +22,12 @@ Values = Union[Array, List[Any]]
 
 
 def encode_columns(values: Mapping[str, Any], columns: Sequence[TableColumn]) -> Rows:
-    """Return the message for many rows.
+    """Message with the rows of a batch.
 
     Args:
         values: Column name to its cells: an array or list of length [rows], for an ARRAY column an array of shape
-            [rows, n] or a list of lists. None, NaT, and cells that a masked array masks, are null; NaN is a number.
-            Datetimes for TIMESTAMP_LTZ are in UTC unless they have a time zone.
-
-    Raises:
-        ValueError: An unknown column, columns of different length, or cells of the wrong shape.
-        TypeError: Cells that do not fit the type of their column.
+            [rows, n] or a list of lists. None, NaT and masked cells are null; NaN is a number. Datetimes for TIMESTAMP_LTZ
+            without a time zone are in UTC.
     """
     message = Rows()
     fill_rows(message, values, columns)
@@ -39,7 +35,7 @@ def encode_columns(values: Mapping[str, Any], columns: Sequence[TableColumn]) ->
 
 
 def fill_rows(message: Rows, values: Mapping[str, Any], columns: Sequence[TableColumn]) -> None:
-    """Fill an empty message, as `encode_columns` does: one that is a field of another, where assignment would copy it."""
+    """Like `encode_columns`, in place: assigning a message to a field would copy it."""
     types = {column.name: column for column in columns}
     unknown = sorted(set(values) - set(types))
     if unknown:
@@ -53,14 +49,11 @@ def fill_rows(message: Rows, values: Mapping[str, Any], columns: Sequence[TableC
 
 
 def decode_columns(message: Rows, columns: Sequence[TableColumn], utf8: bool = False) -> Dict[str, Any]:
-    """Return the cells of a message by column: what `encode_columns` was given.
+    """Inverse of `encode_columns`: the cells of a message by column.
 
-    Numbers and booleans are arrays of shape [rows], strings and bytes lists, and so are columns with nulls, which are None. An
-    ARRAY column is an array of shape [rows, n] where all its cells have n elements, else a list of arrays or lists. DATE,
-    TIME and TIMESTAMP are the integers that travel. Arrays are views of the message, and cannot be written to.
-
-    Raises:
-        ValueError: An unknown column, or counts that do not agree.
+    Numbers and booleans are read-only arrays of shape [rows]; strings and bytes are lists, and so are columns with nulls
+    (None). An ARRAY column is an array of shape [rows, n] if all cells have n elements, else a list of arrays or lists. DATE,
+    TIME and TIMESTAMP are integers. `utf8` keeps strings as bytes.
     """
     types = {column.name: column for column in columns}
     unknown = sorted({column.name for column in message.columns} - set(types))
@@ -70,7 +63,7 @@ def decode_columns(message: Rows, columns: Sequence[TableColumn], utf8: bool = F
 
 
 def is_utf8(column: TableColumn) -> bool:
-    """Return whether the values of a column travel as bytes that are strings."""
+    """Test if a column's values are strings, sent as UTF-8."""
     return type_of(column).kind in (Kind.STRING, Kind.DECIMAL)
 
 
@@ -92,7 +85,6 @@ def _decode(column: Column, table_column: TableColumn, rows: int, utf8: bool) ->
 
 
 def _pieces(cells: Cells, as_bytes: bool) -> List[Any]:
-    """Return the values of a column of bytes, as bytes or strings."""
     offsets, data = cells.value_offsets.tolist(), cells.values.tobytes()  # type: ignore[union-attr]
     ends = zip(offsets, offsets[1:])
     if not as_bytes:
@@ -104,7 +96,6 @@ def _pieces(cells: Cells, as_bytes: bool) -> List[Any]:
 
 
 def _lists(values: Values, offsets: Array, all_valid: bool) -> Any:
-    """Return the cells of an ARRAY column."""
     rows, width = len(offsets) - 1, int(offsets[1]) if len(offsets) > 1 else 0
     if rows and all_valid and (np.diff(offsets) == width).all():
         array = np.array(values, object) if isinstance(values, list) else values
@@ -114,7 +105,6 @@ def _lists(values: Values, offsets: Array, all_valid: bool) -> Any:
 
 
 def _encode(table_column: TableColumn, cells: Any, column: Column) -> int:
-    """Fill the column, and return how many rows there are."""
     column_type = type_of(table_column)
     where = f"column {table_column.name!r} ({table_column.type})"
     values, valid = _present(cells, where)
@@ -135,7 +125,7 @@ def _encode(table_column: TableColumn, cells: Any, column: Column) -> int:
 
 
 def _present(cells: Any, where: str) -> Tuple[Values, Optional[Array]]:
-    """Return the cells that are not null, rows on the first axis, and which rows have one (None when all have)."""
+    """Valid cells, rows on the first axis, and the mask of valid rows (None for all)."""
     if hasattr(cells, "numpy"):  # an eager tensor
         cells = cells.numpy()
     if isinstance(cells, np.ma.MaskedArray):
@@ -168,7 +158,7 @@ def _present(cells: Any, where: str) -> Tuple[Values, Optional[Array]]:
 
 
 def _array(cells: List[Any]) -> Values:
-    """Return an array of booleans, numbers or points in time; a list of other objects, and of a mixture, as it is."""
+    """Array of booleans, numbers or points in time; other and mixed objects stay a list."""
     types = set(map(type, cells))
     if not types:
         return cells
@@ -181,7 +171,7 @@ def _array(cells: List[Any]) -> Values:
 
 
 def _flat(values: Values, where: str) -> Tuple[Array, Values]:
-    """Return the length of each cell, and all elements in one array or list."""
+    """Length of each cell, and all elements in one array or list."""
     if isinstance(values, np.ndarray):
         if values.ndim == 2:
             lengths = np.full(len(values), values.shape[1])
@@ -194,7 +184,7 @@ def _flat(values: Values, where: str) -> Tuple[Array, Values]:
 
 
 def _concatenated(cells: List[Any], types: Set[type]) -> Values:
-    """Return the elements of all lists; numpy would turn lists of different types into one type that fits all."""
+    """Elements of all lists; numpy would convert lists of different types to one common type."""
     if types == {np.ndarray} and set(map(attrgetter("ndim"), cells)) == {1} and len(set(map(attrgetter("dtype"), cells))) == 1:
         array = np.concatenate(cells)
         return _array(array.tolist()) if array.dtype == object else array
@@ -202,7 +192,7 @@ def _concatenated(cells: List[Any], types: Set[type]) -> Values:
 
 
 def _encoded(values: Values, kind: Kind, where: str) -> Tuple[Array, Optional[Array]]:
-    """Return the values in the form that the column's type has on the line; of bytes, the length of each as well."""
+    """Values in the form of the column's type in the message; for bytes also the length of each."""
     dtype = values.dtype if isinstance(values, np.ndarray) else np.dtype(object)
     if kind is Kind.BOOLEAN:
         _require(dtype.kind == "b", where, "booleans", values)

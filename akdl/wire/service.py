@@ -1,6 +1,4 @@
-"""Names that both ends of a line use in their calls; the services are described in proto/exchange.proto,
-group.proto and serving.proto.
-"""
+"""Names used in calls by both ends of a channel; proto/exchange.proto, group.proto and serving.proto describe the services."""
 
 PROTOCOL = 3  # rises when a message of the process line changes its meaning; both ends have to have the same
 SERVICE = "akdl.wire.Exchange"

@@ -1,4 +1,4 @@
-"""The secret that a caller has to bring: every line between two processes belongs to one job alone."""
+"""The secret that a caller presents; every channel between two processes belongs to one job."""
 
 import hmac
 from typing import Any, Callable
@@ -9,7 +9,7 @@ TOKEN = "akdl-token"  # key of the secret in a call's metadata
 
 
 class RefusesStrangers(grpc.ServerInterceptor):  # type: ignore[misc]
-    """Aborts calls that do not bring the token in their metadata, before their messages are read."""
+    """Aborts calls without the token in their metadata, before their messages are read."""
 
     def __init__(self, token: str, reason: str) -> None:
         def refuse(requests: Any, context: Any) -> None:
@@ -21,6 +21,5 @@ class RefusesStrangers(grpc.ServerInterceptor):  # type: ignore[misc]
         self._refusal = grpc.stream_stream_rpc_method_handler(refuse)
 
     def intercept_service(self, continuation: Callable[[Any], Any], handler_call_details: Any) -> Any:
-        """Return the handler of a call."""
         given = dict(handler_call_details.invocation_metadata).get(TOKEN, "")
         return continuation(handler_call_details) if hmac.compare_digest(given, self._token) else self._refusal

@@ -1,4 +1,4 @@
-"""Protobuf varints of whole arrays, all of one width: padded where a shorter one would do, which every reader takes. Pure."""
+"""Protobuf varints of whole arrays at one width: shorter ones are padded, which every reader accepts. Pure."""
 
 from typing import Any
 
@@ -8,7 +8,6 @@ Array = Any
 
 
 def varint(value: int) -> bytes:
-    """Return a number that is not negative as a varint."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
@@ -18,12 +17,12 @@ def varint(value: int) -> bytes:
 
 
 def width_of(values: Array) -> int:
-    """Return how many bytes the varint of the largest of these numbers takes; none of them is negative."""
+    """Bytes of the varint of the largest of these numbers, which must not be negative."""
     return max(1, -(-int(values.max()).bit_length() // 7)) if len(values) else 1
 
 
 def padded(values: Array, width: int) -> Array:
-    """Return varints of exactly `width` bytes, uint8 of shape [values, width]."""
+    """Varints of exactly `width` bytes, uint8 of shape [values, width]."""
     if width == 1:
         return values.astype(np.uint8).reshape(-1, 1)
     unsigned = values.astype(np.uint64)
