@@ -1,9 +1,9 @@
-"""Ctrl-C, and the interrupt of a notebook, while an operator is at work: none is lost, and none comes where it does harm.
+"""Ctrl-C, and the interrupt of a notebook, while an operator works: each one is raised, at a moment where it does no harm.
 
-Python raises an interrupt in the main thread, wherever that is. Where it is in a call of the JVM, the call goes on there: a job
-whose sending was interrupted would run, and nobody could cancel it. Where it is in `__del__`, or in the callback of a weak
-reference, as py4j has one for each Java object, Python drops the exception. So interrupts are kept, and raised where that is
-safe: while the main thread waits for another one, and at the end.
+Python raises an interrupt in the main thread, wherever it is. During a call of the JVM, the call continues there: a job whose
+submission was interrupted would run, and could not be cancelled. In `__del__`, or in the callback of a weak reference, which
+py4j has for each Java object, Python drops the exception. So interrupts are deferred, and raised where that is safe: while the
+main thread waits for another thread, and at the end.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Any, Optional, TypeVar
 
 _Result = TypeVar("_Result")
 _Call = Optional[Callable[[], None]]
-_LOOK_S = 0.2  # the kernel may give a signal to another thread; Python hears it here when this one wakes up
-_IMPATIENT = 3  # who interrupts so often wants out at once, even if the job goes on
+_LOOK_S = 0.2  # the kernel may send a signal to another thread; Python handles it when the main thread wakes up
+_IMPATIENT = 3  # after so many interrupts, end at once, even if the job continues
 
 
 class _Keeper:
-    """Keeps interrupts of the main thread; its `note` takes the place of the signal's handler."""
+    """Keeps interrupts of the main thread; its `note` replaces the signal's handler."""
 
     def __init__(self, handler: Callable[[int, FrameType | None], Any]) -> None:
         self._handler = handler
         self._noted = 0
         self._count = 0
-        self.news: SimpleQueue[Any] = SimpleQueue()  # its `put` may be called in a handler
+        self.news: SimpleQueue[Any] = SimpleQueue()  # its `put` is safe in a signal handler
 
     def note(self, number: int, frame: FrameType | None) -> None:
         self._noted = number
@@ -49,10 +49,10 @@ _keeper: _Keeper | None = None  # only the main thread sets it
 
 @contextmanager
 def interrupts_later() -> Iterator[None]:
-    """Keep interrupts that come in the block; they are raised in `waited_for`, else at the end, as if they came then.
+    """Defer interrupts in the block; they are raised in `waited_for`, else at the end of the block.
 
-    In a block within a block the outer one raises them. Python delivers interrupts to the main thread only, so in other
-    threads this does nothing.
+    Of nested blocks, the outer one raises them. Python delivers interrupts to the main thread only, so in other threads this
+    does nothing.
     """
     global _keeper
     before = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
@@ -70,7 +70,7 @@ def interrupts_later() -> Iterator[None]:
 
 
 class Elsewhere:
-    """A thread that makes long calls in the place of this one, which hears interrupts meanwhile; see `elsewhere`."""
+    """A thread for long calls, so that the calling thread can react to interrupts meanwhile."""
 
     def __init__(self) -> None:
         self._keeper = _keeper if threading.current_thread() is threading.main_thread() else None
@@ -78,15 +78,11 @@ class Elsewhere:
         self._thread: threading.Thread | None = None
 
     def wait_for(self, function: Callable[[], _Result]) -> _Result:
-        """Call a function and return what it returns.
-
-        Raises:
-            KeyboardInterrupt: It came before or while the function ran, which goes on in its thread.
-        """
+        """Call a function and return its result. KeyboardInterrupt leaves the function running in its thread."""
         keeper = self._keeper
-        if keeper is None:  # nobody can interrupt
+        if keeper is None:  # interrupts arrive elsewhere
             return function()
-        news = keeper.news = SimpleQueue()  # before the look: what comes after it is news
+        news = keeper.news = SimpleQueue()  # before the check, so that later interrupts are news
         keeper.raise_noted()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="akdl-waits", daemon=True)
@@ -110,7 +106,7 @@ class Elsewhere:
         return result  # type: ignore[no-any-return]
 
     def elements(self, following: Callable[[], _Result | None]) -> Iterator[_Result]:
-        """Yield what a function returns, until it returns None; see `wait_for`."""
+        """Yield the results of a function until it returns None; see `wait_for`."""
         while (element := self.wait_for(following)) is not None:
             yield element
 
@@ -121,12 +117,12 @@ class Elsewhere:
     def _run(self) -> None:
         while (call := self._calls.get()) is not None:
             call()
-            del call  # with what it holds, while this waits
+            del call  # and its references, while this waits
 
 
 @contextmanager
 def elsewhere() -> Iterator[Elsewhere]:
-    """Give a thread for the long calls of a block."""
+    """Provide a thread for the long calls of a block."""
     thread = Elsewhere()
     try:
         yield thread
@@ -135,6 +131,6 @@ def elsewhere() -> Iterator[Elsewhere]:
 
 
 def waited_for(function: Callable[[], _Result]) -> _Result:
-    """Call a function that may take long, so that interrupts are heard meanwhile; see `Elsewhere.wait_for`."""
+    """Call a function that may take long and react to interrupts meanwhile; see `Elsewhere.wait_for`."""
     with elsewhere() as thread:
         return thread.wait_for(function)

@@ -18,7 +18,7 @@ _ENCLOSED = re.compile(r"'[^']*'|\(.*\)|`[^`]*`", re.DOTALL)
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name and its type."""
+    """A named column."""
 
     name: str
     type: ColumnType
@@ -42,66 +42,54 @@ class Schema:
 
     @property
     def names(self) -> list[str]:
-        """The column names in order."""
         return [column.name for column in self.columns]
 
     @property
     def all_nullable(self) -> Schema:
-        """The same columns without NOT NULL, which a file does not promise."""
+        """The same columns without NOT NULL, which a file does not guarantee."""
         types = (replace(column.type, nullable=True, element_nullable=True) for column in self)
         return Schema(tuple(Column(name, type_) for name, type_ in zip(self.names, types)))
 
     @classmethod
     def parse(cls, text: str) -> Schema:
-        """Read "name type, name type, ...".
-
-        Types are those of `akdl.wire.column_type.parse_type`. Names with odd characters stand in back-quotes.
-        """
+        """Parse "name type, name type, ..." with the types of `parse_type`; names with odd characters are in back-quotes."""
         if not text.strip():
             raise SchemaError('the schema is empty; expected "name type, name type, ..."')
         return cls(tuple(_parse_column(part, place, text) for place, part in enumerate(_split(text), 1)))
 
     @classmethod
     def of_table(cls, names: Sequence[str], types: Sequence[Any]) -> Schema:
-        """Read the schema of a PyFlink table.
-
-        Raises:
-            SchemaError: A type that cannot be carried to a script, with its column and what to do.
-        """
+        """Schema of a PyFlink table; SchemaError for a type that scripts do not support."""
         return cls(tuple(Column(name, _of_data_type(name, type_)) for name, type_ in zip(names, types)))
 
 
 def split_watermark(text: str) -> tuple[str, tuple[str, str] | None]:
-    """Split "name type, ..., WATERMARK FOR name AS expression" into the schema and (name, expression), None without one.
-
-    Raises:
-        SchemaError: The watermark's column is none of the schema, or is no TIMESTAMP or TIMESTAMP_LTZ; or columns follow.
-    """
+    """Split "name type, ..., WATERMARK FOR name AS expression" into the schema and (name, expression), if there is one."""
     schema, *rest = _WATERMARK.split(text, maxsplit=1)
     if not rest:
         return text, None
     name, expression = rest[0].replace("`", ""), rest[1].strip()
     column = next((column for column in Schema.parse(schema) if column.name == name), None)
     if "," in _ENCLOSED.sub("", expression):
-        raise SchemaError(f"WATERMARK FOR {name} has to be the last entry of the schema, after all columns; got {text!r}")
+        raise SchemaError(f"WATERMARK FOR {name} has to be the last entry of the schema, behind all columns; got {text!r}")
     kinds = (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ)
     if column is None or column.type.is_array or column.type.kind not in kinds or max(column.type.arguments, default=6) > 3:
-        raise SchemaError(f"WATERMARK FOR {name}: expected the name of a column of type TIMESTAMP(3) or TIMESTAMP_LTZ(3)")
+        raise SchemaError(f"WATERMARK FOR {name}: expected a column of type TIMESTAMP(3) or TIMESTAMP_LTZ(3)")
     return schema, (name, expression)
 
 
 def quoted(name: str) -> str:
-    """Return a name as a Flink SQL identifier."""
+    """Name as a Flink SQL identifier."""
     escaped = name.replace("`", "``")
     return f"`{escaped}`"
 
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
-_NULL_OR_TIME = re.compile(r"(`(?:[^`]|``)*`)| NOT NULL| \*(?:ROWTIME|PROCTIME)\*")  # or the name of a field, which stays
+_NULL_OR_TIME = re.compile(r"(`(?:[^`]|``)*`)| NOT NULL| \*(?:ROWTIME|PROCTIME)\*")  # or the name of a field, which is kept
 
 
 def schema_text(names: Sequence[str], types: Sequence[str]) -> str:
-    """Return columns as "name type, name type", as `Schema.parse` reads them: without NOT NULL and marks of event time."""
+    """Columns as "name type, name type" for `Schema.parse`: without NOT NULL and marks of event time."""
     plain = (_NULL_OR_TIME.sub(lambda found: found[1] or "", type_) for type_ in types)
     shown = (name if _PLAIN_NAME.fullmatch(name) else quoted(name) for name in names)
     return ", ".join(map(" ".join, zip(shown, plain)))
@@ -111,7 +99,7 @@ _COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s`]+))\s+(.+?)\s*", re.DOTALL)
 
 
 def table_columns(schema: Schema) -> list[TableColumn]:
-    """Return the columns as processes are told of them."""
+    """Columns in the form of the process line."""
     return [TableColumn(name=column.name, type=column.type.sql) for column in schema]
 
 
@@ -125,21 +113,21 @@ def _split(text: str) -> list[str]:
         if not quote:
             depth += (character in "(<") - (character in ")>")
             if depth < 0:
-                raise SchemaError(f"the bracket {character!r} at character {position} of {text!r} closes no bracket")
+                raise SchemaError(f"the bracket {character!r} at character {position} of {text!r} is not opened")
         if character == "," and depth == 0 and not quote:
             parts.append("")
         else:
             parts[-1] += character
     if depth or quote:
-        raise SchemaError(f"the {text[opened - 1]!r} at character {opened} of {text!r} is not closed")
+        raise SchemaError(f"the bracket or quote {text[opened - 1]!r} at character {opened} of {text!r} is not closed")
     return parts
 
 
 def _parse_column(part: str, place: int, text: str) -> Column:
     if _WATERMARK.match(f",{part}"):
         raise SchemaError(
-            f"WATERMARK FOR is the last entry of a schema, of a source or of the output of a stream operator with a script: "
-            f"move it there, or leave it out of {text!r}"
+            f"WATERMARK FOR has to be the last entry of the schema, and belongs to a source or to the output of a stream "
+            f"script. Move it there, or leave it out of {text!r}"
         )
     found = _COLUMN.fullmatch(part)
     if found is None:
@@ -151,8 +139,8 @@ def _parse_column(part: str, place: int, text: str) -> Column:
         if found.group(1) is None:
             _refuse_spaces(part.split(), text)
         raise
-    if MEANINGS[column_type.kind].with_length and 0 in column_type.arguments:  # tables have it: '' is a CHAR(0)
-        raise SchemaError(f"the column {name!r} has the type {found.group(3)!r}; a length is at least 1")
+    if MEANINGS[column_type.kind].with_length and 0 in column_type.arguments:  # tables may have it: '' is a CHAR(0)
+        raise SchemaError(f"the column {name!r} has the type {found.group(3)!r}; expected a length of at least 1")
     return Column(name, column_type)
 
 
@@ -163,7 +151,7 @@ def _refuse_spaces(words: Sequence[str], text: str) -> None:
         with suppress(ValueError):
             parse_type(" ".join(words[place:]))
             raise SchemaError(
-                f"a name with spaces stands in back-quotes: {quoted(name)} {' '.join(words[place:])}; got the schema {text!r}"
+                f"a name with spaces needs back-quotes: {quoted(name)} {' '.join(words[place:])}; got the schema {text!r}"
             )
 
 
@@ -175,13 +163,13 @@ def _type_of(text: str, name: str) -> ColumnType:
     if column_type.is_array and column_type.kind is Kind.TIMESTAMP_LTZ:
         # PyFlink: "not supported to be used as the element type of ArrayType"
         raise SchemaError(
-            f"the column {name!r} is an ARRAY of TIMESTAMP_LTZ, which PyFlink cannot carry: CAST it to ARRAY<TIMESTAMP(6)>, "
-            "which holds the times of the session's time zone"
+            f"the column {name!r} is an ARRAY of TIMESTAMP_LTZ, which PyFlink does not support. CAST it to "
+            "ARRAY<TIMESTAMP(6)>, whose times are in the session's time zone"
         )
     return column_type
 
 
-# PyFlink's classes of data types: Flink's names, and the attributes that are the type's arguments.
+# PyFlink's class of a data type -> Flink's name, and the attributes that are the type's arguments.
 _CLASSES: dict[str, tuple[str, tuple[str, ...]]] = {
     "BooleanType": ("BOOLEAN", ()),
     "TinyIntType": ("TINYINT", ()),
@@ -207,17 +195,17 @@ def _of_data_type(name: str, data_type: Any) -> ColumnType:
     if type(data_type).__name__ != "ArrayType":
         return _type_of(_sql(name, data_type), name)
     if type(data_type.element_type).__name__ == "ArrayType":
-        raise SchemaError(f"the column {name!r} is an ARRAY of ARRAYs, which a feature cannot hold: flatten it in SQL")
+        raise SchemaError(f"the column {name!r} is an ARRAY of ARRAYs, which a feature cannot hold. Flatten it in SQL")
     return _type_of(f"ARRAY<{_sql(name, data_type.element_type)}>{_not_null(data_type)}", name)
 
 
 def _sql(name: str, data_type: Any) -> str:
-    """Return the SQL text of a type that is no ARRAY."""
+    """SQL text of a type other than ARRAY."""
     class_name = type(data_type).__name__
     if class_name not in _CLASSES:
         raise SchemaError(
-            f"the column {name!r} has the type {data_type}, which cannot be carried to a script: leave it out with "
-            "selectedCols, or CAST it in SQL to one of " + ", ".join(kind.value for kind in Kind) + " or an ARRAY of these"
+            f"the column {name!r} has the type {data_type}, which scripts do not support. Leave it out with selectedCols, "
+            "or CAST it in SQL to " + ", ".join(kind.value for kind in Kind) + " or an ARRAY of them"
         )
     sql_name, attributes = _CLASSES[class_name]
     arguments = tuple(getattr(data_type, attribute) for attribute in attributes)

@@ -1,4 +1,4 @@
-"""What a table environment is set to."""
+"""Settings of a table environment, and its lock."""
 
 from __future__ import annotations
 
@@ -17,20 +17,15 @@ _planning = threading.RLock()
 
 @contextmanager
 def planning() -> Iterator[None]:
-    """Surround, also as a decorator, what makes tables or starts jobs: Flink's environments are not safe for several threads.
-
-    Nobody waits for a job in here, so jobs of several threads run at once, and an interrupt can wait for the end.
-    """
+    """Context (or decorator) for making tables or starting jobs: Flink's environments are not thread-safe."""
     with interrupts_later(), _planning:
         yield
 
 
 def has_checkpoints(table_env: StreamTableEnvironment) -> bool:
-    """Whether jobs of this environment take checkpoints."""
     enabled = table_env._j_tenv.execEnv().getCheckpointConfig().isCheckpointingEnabled()
     return bool(enabled or table_env.get_config().get("execution.checkpointing.interval", "") != "")
 
 
 def is_streaming(table_env: StreamTableEnvironment) -> bool:
-    """Whether jobs of this environment run in streaming mode."""
     return bool(table_env.get_config().get("execution.runtime-mode", "STREAMING").upper() != "BATCH")

@@ -1,1 +1,1 @@
-"""Rows between Arrow, as Flink's JVM has them, and the messages of the process line. Pure: no Flink, no processes."""
+"""Rows between Arrow, the form of Flink's JVM, and the messages of the process line. Pure: no Flink, no processes."""

@@ -15,7 +15,7 @@ _MOST_DIGITS = 38  # of a decimal128
 
 
 def plain_text(numbers: pa.Array) -> pa.Array:
-    """Return decimal numbers as text, all digits of the scale behind the point. As Flink casts them, never "1E-7"."""
+    """Decimal numbers as text with all digits of the scale, in Flink's form, never "1E-7"."""
     scale = numbers.type.scale
     text = _without_point(numbers)
     if scale == 0:
@@ -30,11 +30,7 @@ def plain_text(numbers: pa.Array) -> pa.Array:
 
 
 def from_text(values: Values, decimal_type: pa.DataType) -> pa.Array:
-    """Return numbers from text.
-
-    Raises:
-        UnfitError: Text that is no number, or one that the type does not hold exactly.
-    """
+    """Numbers from text; UnfitError for text that is not a number, or that the type cannot hold exactly."""
     text = values.binary()
     try:
         digits = text.cast(pa.string())
@@ -46,7 +42,7 @@ def from_text(values: Values, decimal_type: pa.DataType) -> pa.Array:
 
 
 def _cannot_overflow(values: Values, text: pa.Array, scale: int) -> bool:
-    """Return whether Arrow's parser can be trusted: it overflows silently at exponents, and where it appends zeros."""
+    """True if Arrow's parser can be trusted: it overflows silently at exponents, and where it appends zeros."""
     if b"e" in values.data or b"E" in values.data:
         return False
     before_point = _MOST_DIGITS - scale
@@ -57,7 +53,7 @@ def _cannot_overflow(values: Values, text: pa.Array, scale: int) -> bool:
 
 
 def _without_point(numbers: pa.Array) -> pa.Array:
-    """Return the digits of all numbers, as text of whole numbers."""
+    """Digits of all numbers, as text of whole numbers."""
     size, buffers, offset = len(numbers), numbers.buffers(), numbers.offset
     if numbers.type.precision > _DIGITS_OF_INT64:
         return pa.Array.from_buffers(pa.decimal128(_MOST_DIGITS, 0), size, buffers, offset=offset).cast(pa.string())
@@ -75,5 +71,5 @@ def _number(position: int, text: bytes | None, decimal_type: pa.DataType) -> dec
     except (UnicodeDecodeError, decimal.InvalidOperation):
         raise UnfitError(position, "a decimal number as text", repr(text)) from None
     if exact != number or len(exact.as_tuple().digits) > precision or not number.is_finite():
-        raise UnfitError(position, f"a number of {precision} digits, {scale} of them behind the point", repr(text))
+        raise UnfitError(position, f"a number of at most {precision} digits, {scale} of them behind the point", repr(text))
     return exact

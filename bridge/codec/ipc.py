@@ -1,4 +1,4 @@
-"""Record batches from and to the bytes that Flink's ArrowSerializer makes and takes: a stream of one batch. Pure."""
+"""Record batches to and from the bytes of Flink's ArrowSerializer: a stream of one batch. Pure."""
 
 from __future__ import annotations
 
@@ -13,22 +13,17 @@ _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 def read_batch(data: bytes) -> pa.RecordBatch:
-    """Return the batch of a stream; its arrays are views of `data`."""
+    """Batch of a stream; its arrays are views of `data`."""
     return pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch()
 
 
 def write_batch(batch: pa.RecordBatch) -> bytes:
-    """Return a stream of one batch."""
     (whole,) = write_parts(batch)
     return whole
 
 
 def write_parts(batch: pa.RecordBatch, size: int | None = None) -> Iterator[bytes]:
-    """Yield a stream of one batch in parts of at most about so many bytes. The batch is not held once the first is out.
-
-    Args:
-        size: Bytes of a part; by default all are one part.
-    """
+    """Yield a stream of one batch in parts of about `size` bytes. The batch is not held once the first is out."""
     # `serialize` allocates once, as much as it takes; a growing buffer would be copied again and again.
     head, body = batch.schema.serialize(), batch.serialize()
     del batch
@@ -42,5 +37,5 @@ def write_parts(batch: pa.RecordBatch, size: int | None = None) -> Iterator[byte
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
-    """Return the Arrow schema that Flink's ArrowSerializer has for rows of these columns."""
+    """Arrow schema that Flink's ArrowSerializer uses for rows of these columns."""
     return pa.schema([pa.field(column.name, arrow_type(column.type), column.type.nullable) for column in schema])

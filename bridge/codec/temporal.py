@@ -37,14 +37,7 @@ _DIGITS_OF_UNIT = {"s": 0, "ms": 3, "us": 6}
 
 
 def points_in_time(values: Values, column_type: ColumnType, arrow_type: pa.DataType) -> pa.Array:
-    """Return cells of DATE, TIME, TIMESTAMP or TIMESTAMP_LTZ.
-
-    Args:
-        values: Days, milliseconds of the day, or microseconds since 1970; or text.
-
-    Raises:
-        UnfitError: A value that is out of range, has more digits behind the second than the type, or is other text.
-    """
+    """Cells of DATE, TIME, TIMESTAMP or TIMESTAMP_LTZ from days, milliseconds of the day, microseconds since 1970, or text."""
     kind = column_type.kind
     numbers = _parsed(values, kind) if values.value_type == BYTES else values.numbers
     values.check_range(numbers, *_RANGES[kind])
@@ -61,7 +54,7 @@ def points_in_time(values: Values, column_type: ColumnType, arrow_type: pa.DataT
 
 
 def _parsed(values: Values, kind: Kind) -> NDArray[np.int64]:
-    """Read text as days, milliseconds of the day or microseconds since 1970."""
+    """Parse text as days, milliseconds of the day or microseconds since 1970."""
     text = values.binary()
     try:
         numbers = _parse(text, kind)
@@ -80,7 +73,7 @@ def _parsed(values: Values, kind: Kind) -> NDArray[np.int64]:
 
 
 def _parse(text: pa.Array, kind: Kind) -> NDArray[np.int64]:
-    """Read all at once as days or microseconds."""
+    """Parse all at once as days or microseconds."""
     trimmed = pc.utf8_trim_whitespace(text.cast(pa.string()))
     if not pc.all(pc.match_substring_regex(trimmed, _FORMS[kind]), min_count=0).as_py():
         raise pa.ArrowInvalid(f"not all are a {kind.value}")

@@ -1,6 +1,6 @@
-"""The message `Rows` to Arrow arrays: what a script or a model wrote, checked against the columns that it should have. Pure.
+"""The message `Rows` to Arrow arrays: output of a script or a model, checked against the expected columns. Pure.
 
-All checks are vector operations. Only when one fails, the first value that does not fit is searched for.
+All checks are vector operations. Only when one fails, the first value that does not fit is searched.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DOUBLE_BYTES = 8
 
 
 class ColumnDecoder:
-    """Decodes messages of rows."""
+    """Decoder of messages of rows."""
 
     def __init__(self, schema: Schema, source: str = "the script") -> None:
         self.arrow_schema = arrow_schema(schema)
@@ -44,11 +44,7 @@ class ColumnDecoder:
         self._rows = 0
 
     def decode(self, message: Rows) -> list[pa.Array]:
-        """Return the columns of a message in the order of the schema.
-
-        Raises:
-            RowError: A column, type, count or value that does not fit the schema.
-        """
+        """Return the columns of a message in the order of the schema; RowError where something does not fit the schema."""
         given = {column.name: column for column in message.columns}
         unknown = sorted(given.keys() - self._names)
         if unknown:
@@ -71,7 +67,7 @@ class ColumnDecoder:
 
 
 class _Reader:
-    """Reads one column."""
+    """Reader of one column."""
 
     def __init__(self, column: Column, arrow_type: pa.DataType) -> None:
         self.name, self.sql = column.name, column.type.sql
@@ -92,7 +88,7 @@ class _Reader:
             self._refuse_form(f"a batch {'without' if self._type.is_array else 'of'} arrays")
         bits = message.valid
         if bits and len(bits) != -(-rows // 8):
-            raise UnfitError(0, f"{rows} rows", f"{8 * len(bits)} bits that say which are null")
+            raise UnfitError(0, f"{rows} rows", f"a null bitmap of {8 * len(bits)} bits")
         array = self._arrays(message, rows, bits) if self._type.is_array else self._cells(message, rows, bits)
         if not self._type.nullable and array.null_count:
             self._refuse_null(int(np.asarray(array.is_null()).argmax()))
@@ -122,7 +118,7 @@ class _Reader:
         return pa.Array.from_buffers(self._arrow_type, rows, buffers, children=[elements])
 
     def _has_raw_doubles(self, message: ColumnMessage) -> bool:
-        """Return whether the numbers lie in the message as bytes objects."""
+        """True if the numbers are sent as bytes."""
         return self._type.kind is Kind.DOUBLE and message.type == BYTES
 
     def _refuse_null(self, row: int) -> NoReturn:
@@ -219,7 +215,7 @@ def _refuse_lengths(values: Values, bad: NDArray[np.bool_]) -> None:
 
 
 def _spread(values: Values) -> Values:
-    """Return values of bytes as numbers, with a place for each null."""
+    """Values of bytes as numbers, with a place for each null."""
     numbers = np.zeros(values.count)
     numbers[values.lengths == _DOUBLE_BYTES] = np.frombuffer(values.data, "<f8")
     return Values(FLOAT64, values.count, numbers.tobytes(), bits=values.bits)
@@ -234,5 +230,5 @@ def _refuse_other_than_utf8(binary: pa.Array) -> None:
         try:
             (value or b"").decode("utf-8")
         except UnicodeDecodeError as error:
-            got = f"bytes that are none ({error.reason} at byte {error.start})"
+            got = f"bytes that are not valid UTF-8 ({error.reason} at byte {error.start})"
             raise UnfitError(position, "UTF-8 text", got) from None

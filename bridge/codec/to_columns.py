@@ -1,7 +1,7 @@
-"""Record batches to the message `Rows`: what goes to a script or a model. Pure.
+"""Record batches to the message `Rows`: input of a script or a model. Pure.
 
-Buffers are copied once, as a whole. Only what Flink has in another form is cast: TIMESTAMP to microseconds, TIME to
-milliseconds, DECIMAL to text.
+Buffers are copied once, as a whole. Only types that Flink has in another form are cast: TIMESTAMP to microseconds, TIME
+to milliseconds, DECIMAL to text.
 """
 
 from __future__ import annotations
@@ -21,11 +21,7 @@ from bridge.schema import Column, Schema
 
 
 def to_columns(batch: pa.RecordBatch, schema: Schema) -> bytes:
-    """Return the rows of a batch as a serialized message `Rows`.
-
-    Args:
-        batch: Columns of the types of `bridge.codec.ipc.arrow_schema`. May be a slice.
-    """
+    """Serialized message `Rows` with a batch, which may be a slice, of the types of `bridge.codec.ipc.arrow_schema`."""
     columns = []
     for column, cells in zip(schema, batch.columns):
         try:
@@ -58,7 +54,7 @@ def _buffers(column: Column, cells: pa.Array) -> ColumnBuffers:
 
 
 def _cast(values: pa.Array, kind: Kind) -> pa.Array:
-    """Return the values as they travel."""
+    """Values in the form of the message."""
     if kind is Kind.DECIMAL:
         return plain_text(values)
     if kind is Kind.TIME:
@@ -69,20 +65,20 @@ def _cast(values: pa.Array, kind: Kind) -> pa.Array:
 
 
 def _elements(lists: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
-    """Return the elements of all arrays, and where those of each begin."""
+    """Elements of all arrays, and the offset of each array."""
     offsets = _offsets(lists)
     start, values = int(offsets[0]), lists.values
     elements = values.slice(start, int(offsets[-1]) - start)
     lengths = np.diff(offsets)
     if _is_under_null(lists, lengths):
-        elements = lists.flatten()  # without those of null cells
+        elements = lists.flatten()  # without the elements of null cells
         lengths[np.asarray(lists.is_null())] = 0
         return _from_zero(lengths), elements
     return offsets - start if start else offsets, elements
 
 
 def _bytes(values: pa.Array) -> tuple[NDArray[np.int32], memoryview]:
-    """Return the bytes of all values back to back, and where each begins."""
+    """Bytes of all values back to back, and the offset of each value."""
     offsets = _offsets(values)
     if _is_under_null(values, np.diff(offsets)):
         values = values.cast(pa.binary()).fill_null(b"")
@@ -92,7 +88,7 @@ def _bytes(values: pa.Array) -> tuple[NDArray[np.int32], memoryview]:
 
 
 def _fixed_bytes(values: pa.Array) -> tuple[NDArray[np.int32], Any]:
-    """The same of values of one width. Arrow's cast crashes at slices: apache/arrow#41306."""
+    """The same for values of one width. Arrow's cast crashes at slices: apache/arrow#41306."""
     size, width = len(values), values.type.byte_width
     data = _part(values.buffers()[1], values.offset * width, size * width)
     lengths = np.full(size, width, np.int32)
@@ -104,7 +100,7 @@ def _fixed_bytes(values: pa.Array) -> tuple[NDArray[np.int32], Any]:
 
 
 def _is_under_null(values: pa.Array, lengths: NDArray[np.int32]) -> bool:
-    """Return whether null cells have elements or bytes; Arrow permits them, the message does not."""
+    """True if null cells have elements or bytes; Arrow permits them, the message does not."""
     return bool(values.null_count and lengths[np.asarray(values.is_null())].any())
 
 
@@ -121,7 +117,7 @@ def _from_zero(lengths: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _bits(bits: Any, start: int, count: int) -> Any:
-    """Return `count` bits from bit `start` of a buffer, in bytes of their own."""
+    """Copy `count` bits from bit `start` of a buffer."""
     if start % 8 == 0 and count % 8 == 0:
         return _part(bits, start // 8, count // 8)
     held = np.frombuffer(bits, np.uint8, -(-(start + count) // 8) - start // 8, start // 8)

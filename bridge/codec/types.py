@@ -1,4 +1,4 @@
-"""The forms of each type: in Arrow, as Flink's JVM has it, and in the messages from a script. Pure."""
+"""The forms of each type: in Arrow, as Flink's JVM uses it, and in the messages from a script. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from akdl.wire.exchange_pb2 import ValueType
 
 
 class Forms(NamedTuple):
-    """The forms of one kind of cell, or of element of an ARRAY."""
+    """Forms of one kind of cell, or of element of an ARRAY."""
 
     arrow: Callable[[ColumnType], pa.DataType]
     accepted: frozenset[ValueType]
@@ -21,12 +21,12 @@ class Forms(NamedTuple):
 
 
 def precision_of(column_type: ColumnType) -> int:
-    """Return the number of digits behind the second of a TIME, TIMESTAMP or TIMESTAMP_LTZ."""
+    """Number of digits behind the second of a TIME, TIMESTAMP or TIMESTAMP_LTZ."""
     return column_type.arguments[0] if column_type.arguments else 0
 
 
 def arrow_type(column_type: ColumnType) -> pa.DataType:
-    """Return the type that Flink's ArrowSerializer has for a column."""
+    """Arrow type that Flink's ArrowSerializer uses for a column."""
     cell = FORMS[column_type.kind].arrow(column_type)
     return pa.list_(pa.field("element", cell, column_type.element_nullable)) if column_type.is_array else cell
 

@@ -26,11 +26,10 @@ class UnfitError(Exception):
 
 
 class Values:
-    """The values as they lie in the message.
+    """Values in the layout of the message.
 
-    Args:
-        offsets: BYTES only, an array of int32: where each value begins, and the last one ends.
-        bits: Which of them are not null; empty when all are. What lies at a null says nothing.
+    `offsets` (BYTES only, int32) are the start of each value and the end of the last one. `bits` mark the values that are not
+    null, and are empty where all are; the data at a null is undefined.
     """
 
     def __init__(self, value_type: ValueType, count: int, data: bytes, offsets: Any = None, bits: bytes = b"") -> None:
@@ -40,28 +39,25 @@ class Values:
 
     @cached_property
     def numbers(self) -> NDArray[Any]:
-        """The numbers; not of BOOL and BYTES."""
         return np.frombuffer(self.data, DTYPES[self.value_type])
 
     @cached_property
     def lengths(self) -> NDArray[np.int32]:
-        """How many bytes each value has; BYTES only."""
         return np.diff(self.offsets)
 
     @cached_property
     def is_valid(self) -> NDArray[np.bool_]:
-        """Which values are not null."""
         if not self.bits:
             return np.ones(self.count, bool)
         return unpacked_bits(self.bits, self.count)  # type: ignore[no-any-return]
 
     def binary(self) -> pa.Array:
-        """Return the values as an array without copying them; BYTES only."""
+        """Array of the values without a copy; BYTES only."""
         buffers = [self.validity, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
         return pa.Array.from_buffers(pa.binary(), self.count, buffers)
 
     def array(self, arrow_type: pa.DataType, data: Any) -> pa.Array:
-        """Return an array with this buffer of values, null where the values are."""
+        """Array with this buffer of values, null where the values are."""
         return pa.Array.from_buffers(arrow_type, self.count, [self.validity, pa.py_buffer(data)])
 
     def refuse_where(self, bad: NDArray[np.bool_], expected: str, got: Callable[[int], str]) -> None:
@@ -73,7 +69,7 @@ class Values:
                 raise UnfitError(position, expected, got(position))
 
     def check_range(self, numbers: NDArray[Any], smallest: int, largest: int) -> None:
-        """Refuse numbers outside of a range, `numbers` being those of the values."""
+        """Refuse numbers of the values that are outside of a range."""
         if len(numbers) and (int(numbers.min()) < smallest or int(numbers.max()) > largest):
             wide = numbers.astype(np.int64)
             bad = (wide < smallest) | (wide > largest)
@@ -81,11 +77,7 @@ class Values:
 
 
 def read_values(message: Column, count: int, bits: bytes = b"") -> Values:
-    """Return the values of a column.
-
-    Raises:
-        UnfitError: Buffers whose lengths do not agree; its position is 0.
-    """
+    """Values of a column; UnfitError at position 0 where the lengths of its buffers do not agree."""
     data = message.values
     if message.type == BYTES:
         offsets = read_offsets(message.value_offsets, count, "values")
@@ -108,16 +100,12 @@ def read_values(message: Column, count: int, bits: bytes = b"") -> Values:
 
 
 def read_offsets(data: bytes, count: int, unit: str) -> NDArray[np.int32]:
-    """Return where each of `count` values or cells begins, and the last one ends.
-
-    Raises:
-        UnfitError: They are no such offsets; its position is 0.
-    """
+    """Offsets of `count` values or cells, and the end of the last one; UnfitError at position 0 where they are wrong."""
     if len(data) != 4 * (count + 1):
-        _disagree(f"{count} {unit}", f"{len(data)} bytes that say where they begin")
+        _disagree(f"{count} {unit}", f"{len(data)} bytes of offsets")
     offsets = np.frombuffer(data, "<i4")
     if offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any():  # Arrow would read beyond its buffers
-        _disagree(f"offsets of {unit} that begin at 0 and do not go back", "others")
+        _disagree(f"offsets of {unit} that begin at 0 and do not decrease", "other offsets")
     return offsets
 
 

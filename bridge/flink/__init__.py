@@ -1,1 +1,1 @@
-"""What runs inside Flink's jobs, and the graph of a script operator that it is put into."""
+"""The graph of a script operator, and the functions that run in Flink's jobs."""

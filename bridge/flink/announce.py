@@ -1,4 +1,4 @@
-"""How a group learns its addresses: each member announces itself to all through the dataflow.
+"""Exchange of the addresses of a group's members through the dataflow.
 
 `Announce` runs with one subtask per member, on the same TaskManager as that member's exchange (co-location). It reserves
 ports there and sends its address to every member. No driver and no outside service takes part, so it works for detached jobs
@@ -21,13 +21,7 @@ from bridge.group.addresses import Address, folder_id, own_host, reserve
 
 
 class Announce(ProcessFunction):  # type: ignore[misc]
-    """Turns each START into an ADDRESS for every member.
-
-    It keeps nothing: the next start of the job, also one from a checkpoint, announces again.
-
-    Args:
-        host_network: Network in which each host's address is looked for; None for any.
-    """
+    """Turns each START into an ADDRESS for every member. It has no state: the next start of the job sends addresses again."""
 
     def __init__(self, group: str, keys: Sequence[int], host_network: str | None, tmp_dirs: str = "") -> None:
         self._group = group
@@ -36,12 +30,11 @@ class Announce(ProcessFunction):  # type: ignore[misc]
         self._tmp_dirs = tmp_dirs
 
     def open(self, runtime_context: Any) -> None:
-        """Learn which attempt this is."""
         self._attempt = runtime_context.get_attempt_number()
         self._is_announced = False
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
-        """Reserve ports on this host and announce them, and the folder for files that members share."""
+        """Reserve ports on this host, and send them to all members with the folder that members of a host share."""
         if self._is_announced:  # each subtask that gathers rows says that the job starts
             return
         self._is_announced = True
@@ -54,5 +47,4 @@ class Announce(ProcessFunction):  # type: ignore[misc]
 
 
 def announced_address(address: bytes) -> Address:
-    """Return the address in an element of `Announce`."""
     return Address(*json.loads(address))

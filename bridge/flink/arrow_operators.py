@@ -1,14 +1,14 @@
 """The operators that run in the JVM: rows to Arrow, and Arrow to rows.
 
-Another one counts late rows. They are Java text in this folder. Flink compiles it on its TaskManagers, as it does with the code
-generated for SQL. So neither a JDK nor a jar is needed. This is the only module that knows classes that are internal to Flink:
+A third one counts late rows. They are Java text in this folder, which Flink compiles on its TaskManagers in the same way as the
+code that it generates for SQL: neither a JDK nor a jar is needed. Classes that are internal to Flink are used here alone:
 
 - table.runtime.generated.GeneratedOperator, table.runtime.operators.CodeGenOperatorFactory and TableStreamOperator: an
   operator from text;
 - table.runtime.arrow.ArrowUtils, ArrowWriter and ArrowReader: rows to Arrow vectors and back, of all types that Arrow has;
-- table.runtime.typeutils.InternalTypeInfo, table.data.RowData: rows as Flink's SQL engine has them, without conversion;
+- table.runtime.typeutils.InternalTypeInfo, table.data.RowData: rows in the form of Flink's SQL engine, without conversion;
 - table.catalog.SchemaTranslator, ExternalCatalogTable and ContextResolvedTable, table.operations.ExternalModifyOperation and
-  ExternalQueryOperation, and the planner of a table environment: tables with updates to rows of this kind and back;
+  ExternalQueryOperation, and the planner of a table environment: tables with updates, to and from rows of this kind;
 - table.types.logical.utils.LogicalTypeParser, LogicalTypeUtils and LogicalTypeChecks;
 - api.common.python.PythonBridgeUtils, python.util.PythonConfigUtil, streaming.api.functions.python.KeyByKeySelector.
 """
@@ -38,15 +38,15 @@ from bridge.schema import Schema
 from bridge.workarounds.pyflink_defects import column_names
 
 CHUNK_BYTES = 1 << 20
-_ALL_WRITERS_BYTES = 32 << 20  # of one subtask that deals rows one by one, which fills a chunk for each worker
+_ALL_WRITERS_BYTES = 32 << 20  # of one subtask that deals single rows, and so fills a chunk for each worker
 _MOST_ROWS = 1 << 16
 
-_UPDATES = "doesn't support consuming"  # what Flink says of a table with updates
-_TEXTS = importlib.resources.files(__package__)  # may lie in a wheel that was not unpacked
+_UPDATES = "doesn't support consuming"  # in Flink's error for a table with updates
+_TEXTS = importlib.resources.files(__package__)  # may be in a wheel that was not unpacked
 
 
 class Dealing(enum.Enum):
-    """To whom chunks go; the values are those of RowsToArrow.java."""
+    """Receivers of chunks; the values are the same as in RowsToArrow.java."""
 
     BY_ROW = 0
     BY_CHUNK = 1
@@ -54,11 +54,7 @@ class Dealing(enum.Enum):
 
 @dataclass(frozen=True)
 class Gathering:
-    """When a chunk is full.
-
-    Args:
-        bytes: Most bytes in it; a single row may have more.
-    """
+    """Limits of a chunk; a single row may have more bytes than `bytes`."""
 
     rows: int = _MOST_ROWS
     bytes: int = field(default_factory=lambda: CHUNK_BYTES)
@@ -77,16 +73,7 @@ def rows_for_members(
     where: str = "the input",
     tells_watermarks: bool = False,
 ) -> DataStream:
-    """Return a stream of (key, element) with the rows of a table.
-
-    Whenever the job starts, or goes on from a checkpoint, each member gets a START from each subtask.
-
-    Args:
-        members: The keys that are told of the start; `keys` if there are no others.
-
-    Raises:
-        SchemaError: A column of a type that Arrow does not have.
-    """
+    """Rows of a table as a stream of (key, element). Each of `members` (`keys`) gets a START whenever the job starts."""
     row_type = _carried_row_type(table)
     if dealing is Dealing.BY_ROW:
         share = max(_ALL_WRITERS_BYTES // len(keys), 1 << 16)
@@ -97,8 +84,8 @@ def rows_for_members(
         if _UPDATES not in str(error):
             raise
         raise ConfigurationError(
-            f"{where} is a changing table, as GROUP BY and JOIN of streams make them: it sends updates of earlier rows, and "
-            "here each row is taken once. Group in windows, such as those of TUMBLE, or aggregate after this operator"
+            f"{where} is a changing table (GROUP BY or JOIN of a stream): it updates earlier rows, but a script reads each row "
+            "once. Group in windows, for example with TUMBLE, or aggregate after this operator"
         ) from None
     told = _longs(keys if members is None else members)
     return _to_arrow(
@@ -109,13 +96,7 @@ def rows_for_members(
 def chunks_of(
     table_env: StreamTableEnvironment, table: Table, gathering: Gathering, uid: str | None = None
 ) -> tuple[DataStream, bool]:
-    """Return a stream of elements without keys with the rows of a table, and whether any update or delete others.
-
-    Rows stay on the subtasks where they are, in their order.
-
-    Raises:
-        SchemaError: A column of a type that Arrow does not have.
-    """
+    """Rows of a table as a stream of elements without keys, in their order, and True if it sends updates and deletes too."""
     row_type = _carried_row_type(table)
     modes = get_gateway().jvm.org.apache.flink.table.connector.ChangelogMode
     try:
@@ -136,14 +117,9 @@ def table_of(
     uid: str | None = None,
     takes_watermarks: bool = False,
 ) -> Table:
-    """Return the table of a stream of elements without keys.
-
-    Args:
-        columns: Name and logical type of each column, see `logical_type` and `column_types`.
-        schema: A PyFlink schema, such as one with a watermark; None for the plain columns.
-    """
+    """Table of a stream of elements without keys; `schema` is a PyFlink schema, such as one with a watermark."""
     jvm = get_gateway().jvm
-    # As PyFlink does where it makes a table of a stream: the functions before get the job's configuration.
+    # Like PyFlink when it makes a table of a stream: earlier functions get the job's configuration.
     jvm.org.apache.flink.python.util.PythonConfigUtil.configPythonOperator(table_env._j_tenv.execEnv())
     row_type = _new_row_type(columns)
     info = jvm.org.apache.flink.table.runtime.typeutils.InternalTypeInfo.of(row_type)
@@ -166,7 +142,7 @@ def table_of(
 
 
 def with_late_rows_counted(table_env: StreamTableEnvironment, table: Table, column: str, name: str, uid: str) -> Table:
-    """Return a table whose rows behind the watermark are counted by an accumulator."""
+    """Count a table's rows behind the watermark in an accumulator."""
     jvm = get_gateway().jvm
     rows = table_env._j_tenv.toDataStream(table._j_table, _row_data_type(table))
     columns = column_types(table)
@@ -174,12 +150,12 @@ def with_late_rows_counted(table_env: StreamTableEnvironment, table: Table, colu
     info = jvm.org.apache.flink.table.runtime.typeutils.InternalTypeInfo.of(_new_row_type(columns))
     precision = jvm.org.apache.flink.table.types.logical.utils.LogicalTypeChecks.getPrecision(columns[place][1])
     counted = with_operator(rows, "LateRows", _text("LateRows"), [place, precision, name], info, uid)
-    schema = FlinkSchema.new_builder().watermark(column, "SOURCE_WATERMARK()").build()  # the one that has come so far
+    schema = FlinkSchema.new_builder().watermark(column, "SOURCE_WATERMARK()").build()  # the watermark that has arrived so far
     return Table(table_env._j_tenv.fromDataStream(counted, schema._j_schema), table_env)
 
 
 def table_of_own(table_env: StreamTableEnvironment, chunks: Iterable[bytes], columns: Sequence[tuple[str, Any]]) -> Table:
-    """Return the table of rows that this program has."""
+    """Table of rows from this program."""
     jvm = get_gateway().jvm
     environment = table_env._j_tenv.execEnv()
     known = get_field_value(environment, "transformations")
@@ -193,7 +169,7 @@ def table_of_own(table_env: StreamTableEnvironment, chunks: Iterable[bytes], col
     info = Types.PRIMITIVE_ARRAY(Types.BYTE()).get_java_type_info()
     source = DataStream(environment.fromData(arrays, info).setParallelism(1))
     table = table_of(table_env, source, columns)
-    del known[before:]  # the environment would hold the rows until it ends; the table leads to them
+    del known[before:]  # the environment would hold the rows until its end; the table refers to them
     return table
 
 
@@ -205,32 +181,27 @@ def keyed(stream: DataStream, value_type: Any) -> KeyedStream:
 
 
 def column_types(table: Table) -> list[tuple[str, Any]]:
-    """Return name and logical type of each column of a table; time attributes are plain timestamps."""
+    """Names and logical types of a table's columns; time attributes become plain timestamps."""
     remove = get_gateway().jvm.org.apache.flink.table.types.logical.utils.LogicalTypeUtils.removeTimeAttributes
     plain = remove(_row_type(table))
     return [(name, plain.getTypeAt(place)) for place, name in enumerate(column_names(table))]
 
 
 def logical_type(sql: str) -> Any:
-    """Return the logical type that a SQL text such as "DECIMAL(10, 2) NOT NULL" names."""
+    """Logical type of a SQL text such as "DECIMAL(10, 2) NOT NULL"."""
     jvm = get_gateway().jvm
     loader = jvm.Thread.currentThread().getContextClassLoader()
     return jvm.org.apache.flink.table.types.logical.utils.LogicalTypeParser.parse(sql, loader)
 
 
 def logical_types(schema: Schema) -> list[tuple[str, Any]]:
-    """Return name and logical type of each column of a schema; the JVM is asked once for each type."""
+    """Names and logical types of a schema's columns, with one call of the JVM for each type."""
     known = {sql: logical_type(sql) for sql in {column.type.sql for column in schema}}
     return [(column.name, known[column.type.sql]) for column in schema]
 
 
 def with_operator(stream: Any, name: str, text: str, references: Sequence[Any], out_type: Any, uid: str | None = None) -> Any:
-    """Return a Java stream with one more operator.
-
-    Args:
-        text: Java text of the class. Its constructor takes what it refers to, and the task, its configuration, the output and
-            the service of timers.
-    """
+    """Append an operator to a Java stream. `text` is a Java class, whose constructor takes `references` first."""
     gateway = get_gateway()
     jvm = gateway.jvm
     array = gateway.new_array(jvm.Object, len(references))
@@ -281,7 +252,7 @@ def _longs(numbers: Sequence[int]) -> Any:
 
 
 def _translated(table_env: StreamTableEnvironment, table: Table, mode: Any) -> Any:
-    """Return the rows of a table as a Java stream: what `toDataStream` does, with a choice of the changes that may come."""
+    """Rows of a table as a Java stream: `toDataStream`, with a choice of the changes that it may send."""
     jvm = get_gateway().jvm
     j_tenv = table_env._j_tenv
     catalogs = j_tenv.getCatalogManager()
@@ -307,7 +278,7 @@ def _anonymous_table(catalogs: Any, name: str, schema: Any) -> Any:
 
 
 def _row_data_type(table: Table) -> Any:
-    """Return the type of the rows of a table as the SQL engine has them."""
+    """Data type of a table's rows in the form of the SQL engine."""
     jvm = get_gateway().jvm
     loader = jvm.Thread.currentThread().getContextClassLoader()
     row_data = jvm.java.lang.Class.forName("org.apache.flink.table.data.RowData", False, loader)
@@ -315,28 +286,23 @@ def _row_data_type(table: Table) -> Any:
 
 
 def _row_type(table: Table) -> Any:
-    """Return the logical type of the rows of a table."""
     return table._j_table.getResolvedSchema().toSourceRowDataType().getLogicalType()
 
 
 def _carried_row_type(table: Table) -> Any:
-    """Return the logical type of the rows of a table.
-
-    Raises:
-        SchemaError: A column of a type that Arrow does not have.
-    """
+    """Logical type of a table's rows; SchemaError at the first column of a type that Arrow lacks."""
     utils = get_gateway().jvm.org.apache.flink.table.runtime.arrow.ArrowUtils
     row_type = _row_type(table)
     try:
-        utils.toArrowSchema(row_type)  # all at once: there may be thousands, and each call of the JVM takes its time
+        utils.toArrowSchema(row_type)  # all at once: there may be thousands, and calls of the JVM are slow
     except Py4JJavaError:
         for column in row_type.getFields():
             try:
                 utils.toArrowSchema(_new_row_type([(column.getName(), column.getType())]))
             except Py4JJavaError:
                 raise SchemaError(
-                    f"the column {column.getName()!r} has the type {column.getType().asSummaryString()}, which cannot be "
-                    "carried: CAST it, or leave it out"
+                    f"the column {column.getName()!r} has the type {column.getType().asSummaryString()}, which Arrow "
+                    "does not have: CAST it, or leave it out"
                 ) from None
         raise
     return row_type

@@ -1,7 +1,7 @@
-"""Elements between our operators: chunks of rows, and what is said about them, each under a kind of its own.
+"""Elements between our operators: chunks of rows and control messages, each with a kind.
 
-Flink's operators know rows of fields alone, so one row type carries all kinds. `RowsToArrow.java` and `ArrowToRows.java` have
-the same numbers.
+Streams of Flink have one row type each, so that one type holds all kinds. `RowsToArrow.java` and `ArrowToRows.java` use the
+same numbers.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ class Element(enum.IntEnum):
     In an element with a key, ROW(kind, number, size, content):
 
     - `CHUNK`: rows of an input; number of the extra input or 0, number of rows, an Arrow stream of them.
-    - `START`: the job has started or goes on from a checkpoint; number of the member.
-    - `ADDRESS`: where a member is reached; its number, and the address as content.
-    - `PLACE`: where a subtask runs that delivers models; its number, and the place as content.
+    - `START`: the job has started or continues from a checkpoint; number of the member.
+    - `ADDRESS`: number and address of a member.
+    - `PLACE`: number of a subtask that delivers models, and the host where it runs.
     - `WATERMARK`: event time of a subtask of RowsToArrow; its number, the number of such subtasks, and `time_bytes`.
-    - `IDLE`: such a subtask gets no rows for now; its number, and the number of such subtasks.
+    - `IDLE`: such a subtask has no rows for now; its number, and the number of such subtasks.
 
     Without a key, ROW(kind, row kinds, content):
 
-    - `CHUNK`: rows, their kinds, or null if all are new, and an Arrow stream of them.
-    - `PIECE`: the begin of such an Arrow stream, which goes on in the next element.
+    - `CHUNK`: row kinds, or null if all rows are new, and an Arrow stream of the rows.
+    - `PIECE`: the begin of such an Arrow stream, which continues in the next element.
     - `WATERMARK`, `IDLE`: as above, for the subtask of ArrowToRows that gets it.
     """
 
@@ -50,11 +50,11 @@ ELEMENT = Types.ROW_NAMED(["kind", "row_kinds", "content"], [Types.INT(), _BYTES
 
 
 def time_bytes(time: int) -> bytes:
-    """Return the content of a watermark, in milliseconds."""
+    """Content of a watermark, in milliseconds."""
     return _TIME.pack(time)
 
 
 def time_of(content: bytes) -> int:
-    """Return the milliseconds in the content of a watermark."""
+    """Milliseconds in the content of a watermark."""
     time: int = _TIME.unpack(content)[0]
     return time

@@ -1,8 +1,8 @@
-"""Event time on its way through a script: watermarks of the input in, progress of the script in, watermarks of the output out.
+"""Event time on its way through a script, from watermarks of the input to watermarks of the output.
 
 Subtasks of RowsToArrow send each member their watermarks, between their rows. The event time of a member's input is the minimum
-over these subtasks. It is the event time of its output once the script has finished all rows that came before, and what it
-wrote about them has left. Pure: no Flink, no clock.
+over these subtasks. It becomes the event time of the output once the script has finished all earlier rows, and its output
+about them has left. Pure: no Flink, no clock.
 """
 
 from __future__ import annotations
@@ -15,11 +15,7 @@ from bridge.flink.elements import FIRST_TIME, LAST_TIME
 
 
 class EventTime(NamedTuple):
-    """Event time of a stream at one place.
-
-    Args:
-        is_idle: No rows come for now, so that whoever waits for several streams goes on without this one.
-    """
+    """Event time of a stream at one place. An idle stream has no rows for now and holds up no other."""
 
     time: int = FIRST_TIME
     is_idle: bool = False
@@ -33,11 +29,9 @@ class _Held(NamedTuple):
 class Watermarks:
     """Watermarks that wait for the script of one member.
 
-    Rows are counted as they come; a position is the number of rows before it. Subtasks that are idle, or have ended, hold
-    nothing up, as in Flink. The end of all of them says nothing here: rows may follow it, until the script has ended.
-
-    Args:
-        ended: Subtasks that had ended before, as a checkpoint kept them, and of how many.
+    A position is the number of rows before it. Subtasks that are idle, or have ended, hold nothing up, as in Flink. The end of
+    all subtasks does not advance the time: rows may follow until the script has ended. `ended` has the subtasks that had ended
+    before a checkpoint, and the number of subtasks at that time.
     """
 
     def __init__(self, ended: Mapping[int, int] | None = None) -> None:
@@ -47,7 +41,7 @@ class Watermarks:
         self._sent = EventTime()
 
     def tell(self, subtask: int, of: int, time: int | None, position: int) -> None:
-        """Note the watermark of a subtask."""
+        """Record the watermark of a subtask, or None when it is idle."""
         if len(self._inputs) != of:
             self._inputs = [EventTime(LAST_TIME if self._ended.get(number) == of else FIRST_TIME) for number in range(of)]
         before = self._inputs[subtask]
@@ -61,11 +55,7 @@ class Watermarks:
             self._held.append(_Held(position, found))
 
     def pass_rows(self, rows: int) -> EventTime | None:
-        """Return the event time that the output has now, if it changes.
-
-        Args:
-            rows: How many rows the script has finished, from the first on.
-        """
+        """New event time of the output once the script has finished so many rows from the first on; None if it stays."""
         found = None
         while self._held and self._held[0].position <= rows:
             found = self._held.popleft().event_time
@@ -76,7 +66,7 @@ class Watermarks:
 
     @property
     def waits_for(self) -> int | None:
-        """The position that the first watermark waits for; None where none waits."""
+        """Position that the first watermark waits for, if any."""
         return self._held[0].position if self._held else None
 
     def _combined(self) -> EventTime | None:

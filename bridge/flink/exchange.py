@@ -1,7 +1,7 @@
 """The keyed function between Flink and one TensorFlow process: addresses and chunks in, chunks out.
 
-Each subtask has exactly one key, and the process of that key. PyFlink opens a function with the first element that
-reaches it. Its input ends with the timer at the end of time, because Python functions are not told otherwise.
+Each subtask has exactly one key, and the process of that key. PyFlink opens a function when the first element reaches it. Its
+input ends with the timer at the end of time, because PyFlink has no other sign of it.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from bridge.settings import GroupSettings
 from bridge.workarounds.beam_workers import close_with_worker
 
 END_OF_INPUT = 2**63 - 1  # the watermark that follows the last row of a bounded input
-# Of output in one call at the end of input. What a call yields, the JVM keeps in memory until the call returns.
+# Output of one call at the end of input. The JVM keeps the output of a call in memory until the call returns.
 SLICE_BYTES = 4 << 20
-LOOK_MS = 500  # how often a streaming job looks after a process while no rows come
+LOOK_MS = 500  # between looks at a process in a streaming job while no rows arrive
 
 
 class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
-    """Owns the TensorFlow process of its subtask.
+    """Owner of the TensorFlow process of its subtask.
 
-    Input 1 says that the job starts; input 2 are addresses and chunks, and watermarks in some streams; output are chunks of
-    what the script writes, and watermarks. See `bridge.flink.elements`.
+    Input 1 has STARTs; input 2 has addresses and chunks, and in some streams watermarks; the output has chunks of the script's
+    rows, and watermarks. See `bridge.flink.elements`.
     """
 
     def __init__(self, settings: GroupSettings, group: str, keys: Sequence[int], is_streaming: bool) -> None:
@@ -58,7 +58,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._addresses: dict[int, Address] = {}
         self._has_timers = False
         self._ended = False
-        self._last_output: Iterator[InternalRow] | None = None  # what the script writes after the end of input
+        self._last_output: Iterator[InternalRow] | None = None  # of the script after the end of input
         self._beats = runtime_context.get_map_state(MapStateDescriptor("akdl_heartbeat", Types.LONG(), Types.LONG()))
         self._rows = 0  # handed to this process
         self._rows_ever = runtime_context.get_state(ValueStateDescriptor("akdl_rows", Types.LONG()))
@@ -71,7 +71,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
 
     def close(self) -> None:
         """End the process, even while its script runs."""
-        if hasattr(self, "_member"):  # else it could not be started
+        if hasattr(self, "_member"):  # missing where it could not be started
             self._member.stop()
         if hasattr(self, "_attempt"):
             release(self._group, self._index, self._attempt)
@@ -81,12 +81,12 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         return ()
 
     def process_element2(self, value: Any, ctx: Any) -> Iterator[InternalRow]:
-        """Learn the address of a member, or hand a chunk to the script; yields what the script has written meanwhile."""
+        """Take an address, a chunk or a watermark; yield what the script has written meanwhile."""
         self._check_key(ctx)
         if not self._has_timers:
             self._has_timers = True
             if ctx.timer_service().current_watermark() == END_OF_INPUT:
-                raise BridgeError(f"{self._settings.operator}: the end of input came before the group was known")
+                raise BridgeError(f"{self._settings.operator}: the input ended before the addresses of the group arrived")
             ctx.timer_service().register_event_time_timer(END_OF_INPUT)
             self._look_again(ctx)
         kind, number, size, content = value
@@ -100,10 +100,10 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
 
     def _tell_time(self, subtask: int, of: int, watermark: int | None) -> Iterator[InternalRow]:
         """Take a watermark of the input, or None where a subtask of it is idle."""
-        raise BridgeError(f"{self._settings.operator}: an input that tells no watermarks has told one")
+        raise BridgeError(f"{self._settings.operator}: a watermark arrived from an input without watermarks")
 
     def _learn(self, index: int, address: Address) -> None:
-        """Learn the address of a member; the script starts when all are known."""
+        """Record the address of a member; the script starts when all addresses are there."""
         self._addresses[index] = address
         if index == self._index:
             hold(self._group, index, self._attempt, address)
@@ -112,7 +112,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
 
     def _feed_chunk(self, extra_input: int, rows: int, arrow: bytes) -> Iterator[InternalRow]:
         if self._ended:
-            raise BridgeError(f"{self._settings.operator}: {rows} rows came after the end of input")
+            raise BridgeError(f"{self._settings.operator}: {rows} rows arrived after the end of input")
         self._check_complete()
         self._rows += rows
         self._rows_ever.update(self._rows)
@@ -120,8 +120,8 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         return self._chunks(self._member.feed(read_batch(arrow), extra_input))
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[InternalRow]:
-        """All input is here: wait for the script to end and yield what it still writes. Before: look after the process."""
-        self._check_key(ctx)  # timers of a savepoint come back with the keys of its job
+        """At the end of input, wait for the script to end and yield the rest of its rows; before, check the process."""
+        self._check_key(ctx)  # timers of a savepoint return with the keys of its job
         if timestamp != END_OF_INPUT:
             if self._ended:
                 return iter(())
@@ -138,7 +138,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._member.set_cluster([address for _, address in sorted(self._addresses.items())])
 
     def _end_input(self) -> Iterator[Output]:
-        """Say that all input is here, and return what the script still writes."""
+        """End the input, and return the rest of the script's rows."""
         self._ended = True
         self._check_complete()
         missing = [label(index, self._settings.num_workers) for index in range(len(self._keys)) if index not in self._addresses]
@@ -160,7 +160,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
                 return
 
     def _look_again(self, ctx: Any) -> None:
-        # In batch mode all rows come before any timer, and timers of this kind would be fired at once.
+        # In batch mode all rows arrive before any timer, and processing-time timers would fire at once.
         if self._is_streaming:
             timers = ctx.timer_service()
             timers.register_processing_time_timer(timers.current_processing_time() + self._look_ms)
@@ -178,11 +178,10 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
             yield from self._pass_time(committed, passed)
 
     def _pass_time(self, committed: int, passed: int) -> Iterable[InternalRow]:
-        """Return the watermark that the output has now, when the script is done with so many rows."""
+        """Return the new watermark of the output, if any, once the script has finished so many rows."""
         return ()
 
     def _batch(self, message: Output) -> pa.RecordBatch | None:
-        """Return the rows of a message; None where it has none."""
         if not message.rows.rows:
             return None
         return pa.record_batch(self._decoder.decode(message.rows), schema=self._decoder.arrow_schema)
@@ -191,18 +190,17 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         key = ctx.get_current_key()
         if key != self._keys[self._index]:
             raise BridgeError(
-                f"{self._settings.operator}: the job continues from a savepoint of a job with other numWorkers or numPSs "
-                f"(subtask {self._index} got the key {key}): take the counts of that job, or start without the savepoint"
+                f"{self._settings.operator}: the savepoint is from a job with other numWorkers or numPSs (subtask "
+                f"{self._index} got the key {key}). Use its counts, or start without the savepoint"
             )
 
     def _check_complete(self) -> None:
-        """Refuse to go on from a checkpoint: the rows before it went to a process that has ended."""
+        """Refuse to continue from a checkpoint: the rows before it went to a process that has ended."""
         before = self._rows_ever.value() or 0
         if before != self._rows:
             raise BridgeError(
-                f"{self._settings.operator}: Flink restarted the job from a checkpoint. The {before} rows before the "
-                "checkpoint would be missing, because their process has failed. Run this job without checkpoints, so that it "
-                "restarts from the beginning"
+                f"{self._settings.operator}: Flink restarted the job from a checkpoint, but the {before} rows before it are "
+                "lost with the process that read them. Run this job without checkpoints, so that it restarts from the beginning"
             )
 
     def _ask_flink(self) -> None:

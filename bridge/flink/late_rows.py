@@ -1,4 +1,4 @@
-"""Rows of a script that came behind the watermark of its output: what the result of a job says of them, for the user."""
+"""Warnings about rows of a script that arrived behind the watermark of its output."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ _MARK = "akdl-late-rows"
 
 
 def late_counter(operator: str, script: str, column: str, carries: bool) -> str:
-    """Return the name of the accumulator that counts them."""
+    """Name of the accumulator of late rows."""
     return json.dumps([_MARK, operator, script, column, carries])
 
 
 def late_rows(accumulators: Mapping[str, object]) -> Iterator[str]:
-    """Yield a sentence for each operator with rows that were late."""
+    """Yield a warning for each operator with late rows."""
     for name, count in accumulators.items():
         if not name.startswith(f'["{_MARK}"') or not count:
             continue
         _, operator, script, column, carries = json.loads(name)
         reason = (
-            "the script wrote other times than it read, or had read on before it wrote them"
+            "the script wrote other times than it read, or read further rows before it wrote them"
             if carries
-            else f"WATERMARK FOR {column} AS SOURCE_WATERMARK() takes the watermarks of the input, which no row overtakes"
+            else f"WATERMARK FOR {column} AS SOURCE_WATERMARK() uses the watermarks of the input, which no row overtakes"
         )
         yield (
-            f"{operator} ({script}): {count:,} rows came behind the watermark of {column!r}, and windows that had closed "
-            f"before are without them: {reason}; see docs/streams.md"
+            f"{operator} ({script}): {count:,} rows arrived behind the watermark of {column!r}, so windows that had closed "
+            f"before lack them: {reason}; see docs/streams.md"
         )

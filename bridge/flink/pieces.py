@@ -1,6 +1,6 @@
 """Chunks as they leave Python functions: a large one leaves in pieces, which ArrowToRows puts together.
 
-PyFlink and Beam copy each element that a function yields several times, and keep the buffers of the largest.
+PyFlink and Beam copy each element of a function's output several times, and keep the buffers of the largest.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from bridge.flink.elements import Element
 from bridge.host.allocator import give_large_blocks_back
 
 PIECE_BYTES = 4 << 20
-_INSERT = 0  # the kind of a row that is new, for PyFlink
+_INSERT = 0  # PyFlink's kind of a new row
 
 
 def pieces(batch: pa.RecordBatch, kinds: bytes | None = None) -> Iterator[InternalRow]:
-    """Yield a chunk, in pieces if it is large, of the kind PIECE but for the last.
+    """Yield a chunk; a large one as PIECE elements and a last CHUNK.
 
-    Once the first is out, the batch is no longer held here.
+    The batch is not held here once the first element is out.
     """
     give_large_blocks_back(batch.num_rows, batch.nbytes)
     parts = write_parts(batch, PIECE_BYTES)
@@ -34,7 +34,7 @@ def pieces(batch: pa.RecordBatch, kinds: bytes | None = None) -> Iterator[Intern
 
 
 def element(kind: Element, row_kinds: bytes | None, content: bytes) -> InternalRow:
-    """Return an element without a key as functions yield it."""
+    """Element without a key, in the form that functions yield."""
     return InternalRow(
         [kind.value, row_kinds, content], _INSERT
     )  # PyFlink's coder takes it as it is, but asks a Row for its fields and its kind

@@ -1,8 +1,7 @@
-"""What a script reports of its training, as gauges of its Flink task.
+"""Gauges of a Flink task with what its script reports of the training.
 
-Flink asks a Python function for its gauges when a bundle of elements ends, so that they stand still while a script trains
-and no row moves; the member's log is the place for live numbers. PyFlink's gauges are whole numbers: a metric is shown in
-millionths, and one that is not finite as 0.
+Flink asks a Python function for its gauges when a bundle of elements ends, so they do not change while a script trains and no
+row moves; live numbers are in the member's log. PyFlink's gauges are integers: metrics are shown in millionths.
 """
 
 from __future__ import annotations
@@ -19,11 +18,7 @@ _LARGEST = 2**63 - 1
 
 
 class ReportGauges:
-    """Gauges `akdl.step` and, for each metric that is reported, `akdl.<metric>Millionths`.
-
-    Args:
-        group: The metric group of the task; None where `python.metric.enabled` is false, and nothing is shown.
-    """
+    """Gauges `akdl.step` and `akdl.<metric>Millionths`; `group` is None where `python.metric.enabled` is false."""
 
     def __init__(self, group: MetricGroup | None, latest: Callable[[], Report]) -> None:
         self._group = None if group is None else group.add_group("akdl")
@@ -33,7 +28,7 @@ class ReportGauges:
             self._group.gauge("step", lambda: latest().step)
 
     def look(self) -> None:
-        """Make the gauges of metrics that are new."""
+        """Register the gauges of new metrics."""
         if self._group is None:
             return
         for name in self._latest().metrics:
@@ -46,7 +41,7 @@ class ReportGauges:
 
 
 def millionths(value: float) -> int:
-    """Return a number in millionths, within the range of a gauge; 0 for one that is not finite."""
+    """A number in millionths, within the range of a gauge; 0 for one that is not finite."""
     if not abs(value) < float("inf"):
         return 0
     return max(-_LARGEST, min(_LARGEST, round(value * 1e6)))

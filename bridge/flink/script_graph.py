@@ -41,7 +41,7 @@ from bridge.settings import RESTART, UNCOMMITTED, GroupSettings
 from bridge.table_env import has_checkpoints, is_streaming, planning
 from bridge.workarounds.pyflink_defects import column_names
 
-MAX_PARALLELISM = 128  # keys are chosen for it, so it is set on both keyed operators; larger groups have a larger one
+MAX_PARALLELISM = 128  # set on both keyed operators, as keys are chosen for it; larger groups have a larger one
 MOST_MEMBERS = 4096  # of one group
 
 
@@ -49,7 +49,7 @@ MOST_MEMBERS = 4096  # of one group
 def run_script(
     table_env: StreamTableEnvironment, table: Table, extra: Sequence[Table], settings: GroupSettings, group: str
 ) -> Table:
-    """Return the table of rows that the script writes when it is fed with `table`.
+    """Table of the rows that the script writes.
 
     Args:
         extra: Inputs that every process gets whole, with exactly the columns of `settings.extra_schemas`.
@@ -72,10 +72,10 @@ def run_script(
     announced = DataStream(starts._j_data_stream).process(
         Announce(group, keys, settings.host_network, settings.tmp_dirs), output_type=KEY_AND_ELEMENT
     )
-    # It is by key only that elements find their member: batch mode would sort them, and so wait for the last one.
+    # The key selects the member only; batch mode would sort by it, and so wait for the last element.
     announced._j_data_stream.getTransformation().setStateKeySelector(None)
     sent_at_once(announced)
-    name = f"{settings.operator}, {posixpath.basename(settings.main_script)}"  # what a person looks for on Flink's page
+    name = f"{settings.operator}, {posixpath.basename(settings.main_script)}"  # shown on Flink's web page
     placed(announced, f"{name}, addresses", group, settings.size, uid("addresses"))
     written = starts.connect(keyed(chunks.union(announced), KEYED_ELEMENT)).process(exchange, output_type=ELEMENT)
     placed(written, name, group, settings.size, uid("exchange"))
@@ -92,7 +92,7 @@ def run_script(
 
 
 def _carried(table_env: StreamTableEnvironment, table: Table, view: str) -> Table:
-    """Return a table that can become a stream: scripts need no event time, and Flink takes but one."""
+    """Make a table that can become a stream: scripts need no event time, and Flink accepts only one."""
     if ROWTIME not in time_attributes(table).values():
         return table
     return with_plain_times(table_env, table, view, column_names(table))
@@ -112,14 +112,14 @@ def _chunks(
     fed = [keys[index] for index in settings.fed]
     if settings.kind == "stream":
         gathering = Gathering(rows=settings.chunk_rows, wait_s=settings.chunk_wait_s)
-        # Rows have waited for each other in the chunk. Flink's buffer would hold it for another 100 ms.
+        # Rows have waited for each other in the chunk already; Flink's buffer would hold it for another 100 ms.
         dealt = rows_for_members(
             table_env, table, fed, Dealing.BY_CHUNK, gathering, 0, keys, uid("rows"), where, settings.carries_event_time
         )
         chunks = sent_at_once(dealt)
     else:
         chunks = rows_for_members(table_env, table, fed, Dealing.BY_ROW, Gathering(), 0, keys, uid("rows"), where)
-    # All to member 0, which passes them on to the other hosts: see `bridge.member.extra_input_delivery`.
+    # All to member 0, which sends them to the other hosts: see `bridge.member.extra_input_delivery`.
     whole = [
         rows_for_members(
             table_env, each, keys[:1], Dealing.BY_CHUNK, Gathering(), number, members=keys, uid=uid(f"extra-{number}")
@@ -130,10 +130,10 @@ def _chunks(
 
 
 def starts_of(table_env: StreamTableEnvironment, chunks: DataStream, group: str) -> DataStream:
-    """Return the elements that say that the job starts, without the chunks.
+    """START elements of a stream, without its chunks.
 
-    What hangs on them ends with the chunks and not before: a job that goes on from a checkpoint does not run again what had
-    ended before it, and the addresses would be missing.
+    They come from the stream of chunks, so that the operators behind them end with the chunks and not before: a job that
+    continues from a checkpoint does not run ended operators again, and the addresses would be missing.
     """
     view = f"akdl_chunks_{group}"
     table_env.create_temporary_view(view, table_env.from_data_stream(chunks))
@@ -143,12 +143,11 @@ def starts_of(table_env: StreamTableEnvironment, chunks: DataStream, group: str)
 
 
 def _keeps_rows(table_env: StreamTableEnvironment, settings: GroupSettings) -> bool:
-    """Whether rows have to be kept until the script is done with them: for a checkpoint, or for the script's next start."""
     return has_checkpoints(table_env) or settings.replay == UNCOMMITTED or settings.on_return == RESTART
 
 
 def placed(stream: DataStream, name: str, group: str, parallelism: int, uid: str) -> None:
-    """One subtask per member, each on the same TaskManager as its fellow of the other operator."""
+    """One subtask per member, each on the same TaskManager as that of the other operator."""
     stream.set_parallelism(parallelism).set_max_parallelism(max(parallelism, MAX_PARALLELISM)).name(name).uid(uid)
     stream._j_data_stream.getTransformation().setCoLocationGroupKey(group)
 
@@ -172,7 +171,7 @@ def _take_chunks_unsorted(written: DataStream) -> None:
 
 
 def one_key_per_subtask(size: int) -> list[int]:
-    """Search a key that each subtask owns. PyFlink hashes a Row around the key, so Flink itself is asked."""
+    """Find a key for each subtask. PyFlink hashes a Row around the key, so Flink itself is asked."""
     gateway = get_gateway()
     assign = gateway.jvm.org.apache.flink.runtime.state.KeyGroupRangeAssignment.assignKeyToParallelOperator
     found: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""The exchange of a stream: rows come back when the script writes them, and checkpoints keep what it has not done with."""
+"""The exchange of a stream: rows return when the script writes them, and checkpoints keep unfinished ones."""
 
 from __future__ import annotations
 
@@ -24,16 +24,12 @@ logger = logging.getLogger(__name__)
 
 WARNING_S = 60.0  # between warnings of one process
 
-# Named, as PyFlink asks the JVM for the names otherwise, which a Python worker does not have.
+# With names, as PyFlink asks the JVM for missing names, and Python workers cannot reach one.
 _CHUNK = Types.ROW_NAMED(["rows", "arrow"], [Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
 
 
 class StreamExchange(Exchange):
-    """Owns the TensorFlow process of its subtask, and starts another one where the script returns and should not.
-
-    Args:
-        keeps_rows: Keep rows in Flink's state until the script has done with them.
-    """
+    """Exchange of a stream. With `keeps_rows`, unfinished rows are in Flink's state, also for the next start of the script."""
 
     def __init__(self, settings: GroupSettings, group: str, keys: Sequence[int], keeps_rows: bool) -> None:
         super().__init__(settings, group, keys, is_streaming=True)
@@ -41,16 +37,15 @@ class StreamExchange(Exchange):
         self._look_ms = max(1, int(settings.chunk_wait_s * 1000))
 
     def open(self, runtime_context: Any) -> None:
-        """Start the process."""
         self._pending: Pending | None = None
         self._is_restored = False
         self._warns_next = 0.0
         self._holds_since = time.monotonic()
         self._watermarks: Watermarks | None = None
-        self._done = self._done_before = 0  # rows that the script has finished; until its latest start
+        self._done = self._done_before = 0  # rows that the script has finished: in all, and until its latest start
         if self._settings.carries_event_time:
             ended = MapStateDescriptor("akdl_ended", Types.INT(), Types.INT())
-            # Subtasks of the input, and of how many: a job that goes on from a checkpoint does not run them again.
+            # Subtask of the input -> number of subtasks: a job that continues from a checkpoint does not run them again.
             self._ended_inputs = runtime_context.get_map_state(ended)
         if self._keeps_rows:
             chunks = runtime_context.get_map_state(MapStateDescriptor("akdl_pending", Types.LONG(), _CHUNK))
@@ -59,13 +54,11 @@ class StreamExchange(Exchange):
         super().open(runtime_context)
 
     def process_element2(self, value: Any, ctx: Any) -> Iterator[Row]:
-        """Learn the address of a member, or hand a chunk to the script; yields what the script has written meanwhile."""
         self._check_key(ctx)  # before rows of another key are restored
         yield from self._restore()
         yield from super().process_element2(value, ctx)
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Row]:
-        """Yield what the script has written; at the end of input, wait for it to end."""
         self._check_key(ctx)  # before rows of another key are restored
         if timestamp != END_OF_INPUT and self._ended:
             return
@@ -91,7 +84,7 @@ class StreamExchange(Exchange):
             self._drop_done()
 
     def _restore(self) -> Iterator[Row]:
-        """Give the script the rows that a checkpoint kept, before any other."""
+        """Give the script the rows of a checkpoint, before any other."""
         if self._is_restored or self._pending is None:
             return
         self._is_restored = True
@@ -107,7 +100,7 @@ class StreamExchange(Exchange):
 
     @property
     def _came(self) -> int:
-        """How many rows have come, in the same count as the rows that are done."""
+        """Number of rows that have arrived, in the same count as `_done`."""
         return self._rows if self._pending is None else self._pending.came
 
     def _tell_time(self, subtask: int, of: int, watermark: int | None) -> Iterator[Row]:
@@ -126,15 +119,15 @@ class StreamExchange(Exchange):
             yield element(Element.IDLE if found.is_idle else Element.WATERMARK, None, time_bytes(found.time))
 
     def _look_for_held_watermarks(self) -> None:
-        """Warn where watermarks wait for a script that has taken all rows before them, and does not say that it is done."""
+        """Warn where watermarks wait for a script that has taken all rows before them but does not finish them."""
         position = None if self._watermarks is None else self._watermarks.waits_for
         if position is None or self._done_before + self._member.rows_done < position:
             self._holds_since = time.monotonic()
         elif time.monotonic() - self._holds_since > WARNING_S:
             self._holds_since = time.monotonic()
             logger.warning(
-                "%s, %s: event time waits for %d rows, which the script took more than %d s ago: it has to come back for more "
-                "rows of tf_context.batches(n), with a small n and without prefetch; or set replay to 'uncommitted' and call "
+                "%s, %s: event time waits for %d rows that the script took more than %d s ago. It has to ask for more rows of "
+                "tf_context.batches(n), with a small n and without prefetch; or set replay to 'uncommitted' and call "
                 "task_config.commit(), as with dataset_fn()",
                 self._settings.operator, self._member.label, position - self._done, WARNING_S,
             )  # fmt: skip
@@ -144,14 +137,14 @@ class StreamExchange(Exchange):
             yield from self._member.feed(batch)
 
     def _settle(self) -> Iterator[Row]:
-        """Forget rows that are done, and do what is to be done when the script has returned."""
+        """Drop finished rows, and handle a script that has returned."""
         self._drop_done()
         if self._member.has_returned and self._settings.on_return == DRAIN:
             self._done = self._came
             yield from self._pass_time(0, 0)
         if self._member.has_returned and self._settings.on_return == FAIL:
             raise self._member.error(
-                'the script returned before its input ended; onReturn="drain" would drop the rest, "restart" would start it '
+                'the script returned before its input ended. onReturn="drain" drops the remaining rows, "restart" starts it '
                 "again"
             )
         while self._has_to_restart():
@@ -161,7 +154,7 @@ class StreamExchange(Exchange):
     def _wait_for_commits(self, size: int) -> Iterator[Row]:
         """Take no more rows while too many rows of the script are not committed.
 
-        Rows that come before the last address are taken: the address would wait behind them.
+        Rows that arrive before the last address are taken: the address would wait behind them.
         """
         pending, member, limit = self._pending, self._member, self._settings.max_uncommitted
         assert pending is not None
@@ -172,7 +165,7 @@ class StreamExchange(Exchange):
                 self._warns_next = time.monotonic() + WARNING_S
                 logger.warning(
                     "%s, %s: %d rows (%d bytes) are not committed, and maxUncommitted is %d bytes: the script gets no more "
-                    "rows until it calls task_config.commit(); call it when what follows from the rows is safe, or raise "
+                    "rows until it calls task_config.commit(). Call it when the results of the rows are safe, or raise "
                     "maxUncommitted",
                     self._settings.operator, member.label, pending.rows, pending.bytes, limit,
                 )  # fmt: skip
@@ -188,13 +181,13 @@ class StreamExchange(Exchange):
         return self._settings.on_return == RESTART and self._member.has_returned and has_rows
 
     def _restart(self) -> Iterator[Output]:
-        """Start the script again, with the rows that the former one left."""
+        """Start the script again, with the rows that it did not finish."""
         assert self._pending is not None
         if self._member.rows_done == 0:
             raise self._member.error(
-                f"the script returned without finishing any of {self._pending.rows} rows; it would be restarted again and again"
+                f"the script returned without finishing any of its {self._pending.rows} rows; restarts would be endless"
             )
-        logger.info("%s, %s: the script returned, it is started again", self._settings.operator, self._member.label)
+        logger.info("%s, %s: the script returned and is started again", self._settings.operator, self._member.label)
         self._member.stop()
         self._start_member()
         self._complete_cluster()
@@ -206,6 +199,6 @@ class StreamExchange(Exchange):
         before = self._rows_ever.value() or 0
         if before != self._rows:
             raise BridgeError(
-                f"{self._settings.operator}: the job continues from a savepoint without the rows that the script had not "
-                "taken: turn on Flink's checkpoints (execution.checkpointing.interval) before you take a savepoint"
+                f"{self._settings.operator}: the savepoint lacks the rows that the script had not finished. Turn on "
+                "Flink's checkpoints (execution.checkpointing.interval) before you take a savepoint"
             )

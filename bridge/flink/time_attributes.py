@@ -1,4 +1,4 @@
-"""Time attributes of tables that become streams. Flink takes one event time for a stream, others become plain timestamps."""
+"""Time attributes of tables that become streams: one may stay an event time, the others become plain timestamps."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MARK = re.compile(rf"\*({ROWTIME}|{PROCTIME})\*")
 
 
 def time_attributes(table: Table) -> dict[str, str]:
-    """Return `ROWTIME` or `PROCTIME` for each column that is a time attribute."""
+    """`ROWTIME` or `PROCTIME` for each column that is a time attribute."""
     found = {}
     schema = table._j_table.getResolvedSchema()
     if _MARK.search(schema.toString()) is None:
-        return {}  # without a call of the JVM for each column: there may be thousands
+        return {}  # saves a call of the JVM for each column: there may be thousands
     for name, data_type in zip(schema.getColumnNames(), schema.getColumnDataTypes()):
         mark = _MARK.search(data_type.getLogicalType().asSummaryString())
         if mark is not None:
@@ -32,17 +32,13 @@ def time_attributes(table: Table) -> dict[str, str]:
 def with_plain_times(
     table_env: StreamTableEnvironment, table: Table, view: str, names: Collection[str], rowtime: str | None = None
 ) -> Table:
-    """Return some columns of a table, in their order. At most one of them stays an event time.
-
-    Args:
-        rowtime: The column that stays an event time; None for none.
-    """
+    """Select some columns of a table, in their order; of event times, only the column `rowtime` stays one."""
     times = time_attributes(table)
     cells = []
     for name, type_ in column_types(table):
         if name in names:
             is_plain = times.get(name) == ROWTIME and name != rowtime
-            # A CAST takes no NOT NULL; the column keeps it all the same.
+            # CAST does not accept NOT NULL; the column keeps it all the same.
             cast = f"CAST({quoted(name)} AS {type_.copy(True).asSerializableString()}) AS " if is_plain else ""
             cells.append(cast + quoted(name))
     table_env.create_temporary_view(view, table)
@@ -50,16 +46,12 @@ def with_plain_times(
 
 
 def event_time(watermark: tuple[str, str] | None) -> FlinkSchema | None:
-    """Return the schema that declares an event time.
-
-    Args:
-        watermark: The column, and the SQL expression of its watermark; None for no event time.
-    """
+    """Schema that declares an event time, from the column and the SQL expression of its watermark."""
     return None if watermark is None else FlinkSchema.new_builder().watermark(*watermark).build()
 
 
 def with_event_time(table_env: StreamTableEnvironment, table: Table, watermark: tuple[str, str] | None) -> Table:
-    """Return a table with an event time. A table in batch mode stays as it is, since it has no watermarks."""
+    """Declare an event time of a table, unless it is in batch mode."""
     if watermark is None or not is_streaming(table_env):
         return table
     return table_env.from_data_stream(table_env.to_data_stream(table), event_time(watermark))

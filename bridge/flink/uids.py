@@ -1,7 +1,7 @@
-"""Names by which Flink finds the state of our operators in a savepoint of an earlier form of the program.
+"""Names by which Flink finds the state of our operators in a savepoint of an earlier version of the program.
 
-Without names Flink counts the operators of a graph, and one more anywhere moves the state of all others out of reach. A name
-here is made of the operator's class, its script and its place among those of equal class and script in the environment.
+Without names Flink numbers the operators of a graph, so that one more operator makes the state of the others unreachable. A
+name consists of the operator's class, its script, and a number among operators of equal class and script in the environment.
 """
 
 from __future__ import annotations
@@ -16,11 +16,7 @@ _counts: weakref.WeakKeyDictionary[Any, Counter[str]] = weakref.WeakKeyDictionar
 
 
 def uids(table_env: Any, *identity: str) -> Callable[[str], str]:
-    """Return a function that gives each part of one more operator its name.
-
-    Args:
-        identity: What tells the operator from others, such as its class and its script.
-    """
+    """Return a function that names the parts of one more operator; `identity` is, for example, its class and its script."""
     words = "-".join(re.sub(r"[^\w.]+", "_", word) for word in identity)
     count = _counts.setdefault(table_env, Counter())
     count[words] += 1

@@ -1,1 +1,1 @@
-"""Folders on a host: where they are made, and how leftovers are removed."""
+"""Folders on a host, and the removal of leftovers."""

@@ -1,7 +1,7 @@
 """The folder in which the tasks of one host find the process that serves their model.
 
 The process holds the reading end of a named pipe in it, every task holds a writing end: when the last task has closed its end
-or died, even by SIGKILL, the process reads the end of the pipe and exits. Nobody has to know who comes first or goes last.
+or died, even by SIGKILL, the process reads the end of the pipe and exits. So tasks can start and end in any order.
 """
 
 from __future__ import annotations
@@ -25,11 +25,7 @@ _PROCESS_FILE = "process"
 
 
 class ProcessFolder:
-    """The folder of one process. Folders that nobody needs any more are removed first.
-
-    Args:
-        group: Name of the operator in its job, which its tasks on this host have in common.
-    """
+    """The folder of the process of one group: the name of an operator in its job. Unused folders are removed first."""
 
     def __init__(self, group: str) -> None:
         sweep()
@@ -39,11 +35,7 @@ class ProcessFolder:
         self._group = group
 
     def join(self, start: Callable[[int], None]) -> int:
-        """Return a writing end of the pipe of a process that runs, for `leave`.
-
-        Args:
-            start: Starts the process if none runs, with the reading end of the pipe.
-        """
+        """Return a writing end of the pipe of a running process; `start` gets the reading end if no process runs."""
         with shared_folder.locked(self.path):
             writing = self._opened(start)
         with _lock:
@@ -60,17 +52,16 @@ class ProcessFolder:
         os.close(pipe)
 
     def has_process(self) -> bool:
-        """Return whether a process runs, which reads the pipe."""
         return has_process(self.path)
 
     @property
     def socket(self) -> str | None:
-        """Address of the unix socket where the process listens; None where the folder's path is too long for one."""
+        """Address of the process's unix socket; None where the folder's path is too long for one."""
         return address_of(os.path.join(self.path, "model.sock"))
 
     @property
     def address(self) -> str | None:
-        """Where the process listens; None while it has not said so."""
+        """Address of the process; None until it has reported one."""
         if self.socket is not None:
             return self.socket
         try:
@@ -85,13 +76,13 @@ class ProcessFolder:
             os.remove(self._address_file)
 
     def last_lines(self) -> str:
-        """Return the end of what the process has printed."""
+        """Return the end of the process's output."""
         with open(self.log, "rb") as file:
             file.seek(max(0, os.path.getsize(self.log) - _LAST_BYTES))
             return file.read().decode("utf-8", "replace")
 
     def remove(self) -> None:
-        """Remove the folder of a process that has ended, unless others begin anew in it."""
+        """Remove the folder of a process that has ended, unless another one starts in it."""
         remove_unused(self.path)
 
     def empty(self) -> None:
@@ -100,7 +91,7 @@ class ProcessFolder:
 
     @property
     def _address_file(self) -> str:
-        """Where the process writes its address when it cannot have a unix socket."""
+        """File for the address of a process that cannot have a unix socket."""
         return os.path.join(self.path, ADDRESS_FILE)
 
     def _opened(self, start: Callable[[int], None]) -> int:
@@ -110,7 +101,7 @@ class ProcessFolder:
         try:
             return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
         except OSError as error:
-            if error.errno != errno.ENXIO:  # nobody reads: there is no process
+            if error.errno != errno.ENXIO:  # no reader: there is no process
                 raise
         reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
         writing = os.open(pipe, os.O_WRONLY)
@@ -126,7 +117,7 @@ class ProcessFolder:
 
 
 def release(groups: Collection[str]) -> None:
-    """Let go of all processes of these groups that tasks in this Python process hold; for the end of their job."""
+    """Release all processes of these groups that tasks in this Python process hold; for the end of their job."""
     with _lock:
         pipes = [pipe for group in groups for pipe in _held.pop(group, [])]
     for pipe in pipes:
@@ -136,15 +127,15 @@ def release(groups: Collection[str]) -> None:
 
 
 def note_process(folder: str, pid: int) -> None:
-    """Write down which process serves the model in a folder, for the tasks that find it there."""
-    with contextlib.suppress(psutil.Error):  # it has ended at once, which shows elsewhere
+    """Record which process serves the model in a folder, for the tasks that find it there."""
+    with contextlib.suppress(psutil.Error):  # it has ended at once, which is reported elsewhere
         started = psutil.Process(pid).create_time()
         with open(os.path.join(folder, _PROCESS_FILE), "w", encoding="ascii") as file:
             file.write(f"{pid} {started!r}")
 
 
 def kill_stopped(folder: str) -> None:
-    """Kill the process of a folder if somebody has stopped it: it would not see that nobody needs it any more."""
+    """Kill the process of a folder if it is stopped (SIGSTOP): it would not see that it is no longer needed."""
     process = process_of(folder)
     with contextlib.suppress(psutil.Error):
         if process is not None and process.status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP):
@@ -152,7 +143,7 @@ def kill_stopped(folder: str) -> None:
 
 
 def process_of(folder: str) -> psutil.Process | None:
-    """Return the process of a folder; None when it has ended, though its number may live on in another one."""
+    """Process of a folder; None when it has ended, even if another process has its number."""
     try:
         with open(os.path.join(folder, _PROCESS_FILE), encoding="ascii") as file:
             pid, started = file.read().split()

@@ -12,7 +12,7 @@ from bridge.folders.sweep import sweep
 
 @functools.cache
 def program_folder() -> str:
-    """Return the folder; it goes when the program ends."""
+    """Return the folder, which is removed when the program ends."""
     sweep()
     folder = OwnedFolder("akdl_packed_")
     folder.remove_at_exit()
@@ -20,11 +20,7 @@ def program_folder() -> str:
 
 
 def named_by_content(path: str, kind: str) -> tuple[str, str]:
-    """Return a path of a file that no other content has, as `bridge.host.shipped` wants it, and the file's SHA-256.
-
-    Args:
-        path: The file. What is in the program's folder is moved, others get a link.
-    """
+    """Give a file a path named by its content, for `bridge.host.shipped`: moved within the program's folder, else linked."""
     sha256 = sha256_of(path)
     named = os.path.join(program_folder(), f"akdl_{kind}_{sha256[:32]}")
     if path.startswith(program_folder() + os.sep):

@@ -1,6 +1,6 @@
-"""What killed processes have left on this host is removed whenever a process of ours starts.
+"""Removal of leftovers of killed processes on this host, whenever a process of ours starts.
 
-Locks, and pipes that somebody reads, tell what is still used. Nothing is judged by its age.
+Locks, and pipes with a reader, show what is still used. Age does not matter.
 """
 
 from __future__ import annotations
@@ -20,19 +20,16 @@ PIPE = "alive"  # in the folder of a model process, which reads it
 
 
 def sweep(place: str | None = None) -> None:
-    """Remove folders of scripts, models, environments and programs that nobody uses any more.
+    """Remove unused folders of scripts (also in `place`), models, environments and programs.
 
-    Never fails: whoever starts does not need what is in the way here, or hears of it elsewhere.
-
-    Args:
-        place: Where folders of scripts are, besides the system's place for temporary files.
+    Never fails: an obstacle here does not concern the process that starts, or is reported elsewhere.
     """
     sweep_place = functools.partial(owned_folder.sweep, place)
     for clean in (owned_folder.sweep, sweep_place, sweep_environments, _sweep_models):
         try:
             clean()
         except (OSError, ConfigurationError) as error:
-            logger.info("cannot look for folders that killed processes have left: %s", error)
+            logger.info("cannot look for folders of killed processes: %s", error)
 
 
 def _sweep_models() -> None:
@@ -45,7 +42,7 @@ def _sweep_models() -> None:
 
 
 def model_place() -> str:
-    """Return the folder with the folders of model processes. Its name is short, as the path of a unix socket has to be."""
+    """Folder with the folders of model processes. Its name is short, as the path of a unix socket has to be."""
     return private_folder(_models(), "model processes")
 
 
@@ -54,7 +51,6 @@ def _models() -> str:
 
 
 def has_process(folder: str) -> bool:
-    """Whether a model process runs in a folder."""
     try:
         os.close(os.open(os.path.join(folder, PIPE), os.O_WRONLY | os.O_NONBLOCK))
     except OSError:
@@ -63,7 +59,7 @@ def has_process(folder: str) -> bool:
 
 
 def remove_unused(folder: str) -> None:
-    """Remove the folder of a model process that was killed, unless somebody is about to join or to start another one."""
+    """Remove the folder of a model process that was killed, unless a task is about to join or to start another one."""
     with shared_folder.try_locked(folder) as is_ours:
         if is_ours and not has_process(folder):
             shared_folder.remove(folder)

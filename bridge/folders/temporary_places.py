@@ -1,4 +1,4 @@
-"""Where processes keep their rows on this host: in Flink's folders for temporary files, in turn, else in the system's."""
+"""Places for rows on this host: Flink's folders for temporary files, in turn, else the system's."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ IO_TMP_DIRS = "io.tmp.dirs"  # Flink's setting
 
 
 def places(environment: Mapping[str, str], configured: str = "") -> list[str]:
-    """Return the folders that can be written to: at least one.
+    """Folders that can be written to, at least one.
 
-    Args:
-        environment: Variables of this process. A TaskManager's say where its configuration is, or YARN's folders.
-        configured: The setting `io.tmp.dirs` of a job that runs in this program.
+    `configured` is the setting `io.tmp.dirs` of a job that runs in this program. On a cluster, variables of the TaskManager
+    name the folder of its configuration, or YARN's folders.
     """
     text = configured or _of_cluster(environment.get("FLINK_CONF_DIR", "")) or environment.get("LOCAL_DIRS", "")
     found = [path.strip() for path in re.split("[,:]", text)]  # as Flink splits it
@@ -24,7 +23,7 @@ def places(environment: Mapping[str, str], configured: str = "") -> list[str]:
 
 
 def shared_place(environment: Mapping[str, str], configured: str = "") -> str:
-    """Return the folder for what members of one host share: all have to agree. See `places`."""
+    """Folder for files that members of one host share: all have to agree. See `places`."""
     return places(environment, configured)[0]
 
 

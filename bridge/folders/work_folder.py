@@ -1,4 +1,4 @@
-"""The work folder of a TensorFlow process, which goes with it, and folders of one user alone."""
+"""The work folder of a TensorFlow process, which is removed with it, and folders of one user alone."""
 
 from __future__ import annotations
 
@@ -19,28 +19,18 @@ from bridge.host.shipped import arrived
 from bridge.settings import UserFile
 
 PRIVATE_FOLDER = ".akdl"  # inside the work folder; the rest of it belongs to the script
-STACKS_FILE = "stacks.txt"  # in there, for faulthandler
+STACKS_FILE = "stacks.txt"  # in `.akdl`, for faulthandler
 
-# Its input ends when nobody holds the other end of the pipe any more, however they ended.
+# Its input ends when no process holds the other end of the pipe any more.
 _REMOVER = ["/bin/sh", "-c", """trap '' HUP INT TERM; read -r _; exec rm -rf -- "$0" """]
 
 
 class WorkFolder:
     """A folder of one process alone: user files at its root, our own things in `.akdl`, all removed at the end.
 
-    Flink may kill the worker that made it at any moment, and then it goes all the same: a small process removes it when the
-    worker and the process have both ended. Where that was killed too, the next start on this host removes it.
-
-    Args:
-        path: An existing folder, which somebody else removes should this process be killed; by default a new one.
-        place: Where a new one is made; the system's place for temporary files by default.
-
-    Raises:
-        ConfigurationError: There is no room for it, or a user file does not belong into it.
-
-    Attributes:
-        private: Path of the folder inside it that belongs to us.
-        fds: Descriptors that the process has to inherit; as long as it lives, the folder stays.
+    Flink may kill the worker that made it at any moment. Then a small process removes it, once the worker and the process that
+    inherited `fds` have both ended; where it was killed too, the next start on this host does. An existing folder `path` is
+    filled instead, and has to be removed by its owner. The default `place` of a new one is that for temporary files.
     """
 
     def __init__(self, user_files: Sequence[UserFile], path: str | None = None, place: str | None = None) -> None:
@@ -57,12 +47,12 @@ class WorkFolder:
             self.remove()
             if error.errno == errno.EAGAIN:
                 raise ConfigurationError(
-                    f"no process can be started on this host: {error.strerror}: this user, or its container, has as many as it "
-                    "may (ulimit -u)"
+                    f"no process can be started on this host: {error.strerror}: this user, or its container, has reached its "
+                    "limit of processes (ulimit -u)"
                 ) from error
             raise ConfigurationError(
-                f"no work folder can be made in {place or tempfile.gettempdir()}: {error.strerror}: make room there, or set "
-                "Flink's io.tmp.dirs, or TMPDIR, to another place"
+                f"no work folder can be made in {place or tempfile.gettempdir()}: {error.strerror}. Make room there, or set "
+                "Flink's io.tmp.dirs or TMPDIR to another folder"
             ) from error
         except BaseException:
             self.remove()
@@ -83,7 +73,7 @@ class WorkFolder:
 
     @property
     def temporary(self) -> str:
-        """The folder for temporary files of the process and of all that it starts."""
+        """Folder for temporary files of the process and of its children."""
         return os.path.join(self.private, "tmp")
 
     def _fill(self, user_files: Sequence[UserFile]) -> None:
@@ -94,7 +84,9 @@ class WorkFolder:
         for file in user_files:
             target = pathlib.Path(self.path, file.path)
             if PRIVATE_FOLDER in target.parts or ".." in target.parts:
-                raise ConfigurationError(f"the user file {file.path!r} would leave its folder or lie among our own files")
+                raise ConfigurationError(
+                    f"the user file {file.path!r} would be outside of the work folder, or in {PRIVATE_FOLDER}, which is akdl's"
+                )
             target.parent.mkdir(parents=True, exist_ok=True)
             with open(target, "wb", opener=private) as copy:
                 if file.carried:
@@ -105,7 +97,7 @@ class WorkFolder:
 
 
 def _remove_when_unused(folder: str) -> int:
-    """Let a process remove a folder when the descriptor that is returned, and all that inherit it, are closed."""
+    """Remove a folder when the returned descriptor, and all its copies in other processes, are closed."""
     reading, writing = os.pipe()
     try:
         start_detached([*_REMOVER, folder], stdin=reading)
@@ -118,11 +110,7 @@ def _remove_when_unused(folder: str) -> int:
 
 
 def private_folder(folder: str, purpose: str) -> str:
-    """Return a folder, made if need be, that belongs to this user alone.
-
-    Raises:
-        ConfigurationError: Somebody else has made something there, or could look into it.
-    """
+    """A folder, made if need be, that belongs to this user alone; else ConfigurationError."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder, 0o700)
     if not is_private_folder(folder):
@@ -131,9 +119,9 @@ def private_folder(folder: str, purpose: str) -> str:
 
 
 def user_place(name: str) -> str:
-    """Return where a folder of this name is that all programs of this user share: in the place for temporary files.
+    """Path of a folder of this name that all programs of this user share, in the place for temporary files.
 
-    Where another user has taken that name, it is in XDG_RUNTIME_DIR, which belongs to this user alone.
+    Where another user has taken the name, it is in XDG_RUNTIME_DIR, which belongs to this user alone.
     """
     path, own = os.path.join(tempfile.gettempdir(), name), os.environ.get("XDG_RUNTIME_DIR", "")
     with contextlib.suppress(FileNotFoundError):

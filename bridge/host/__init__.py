@@ -1,1 +1,1 @@
-"""One host: processes, their folders, variables, interpreters and GPUs."""
+"""One host: processes, interpreters and GPUs."""

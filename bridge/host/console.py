@@ -1,4 +1,4 @@
-"""Text for this program's console, and for log files: what cannot be shown or kept never fails a job."""
+"""Text for this program's console and for log files; failures to write never fail a job."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ logger = logging.getLogger(__name__)
 
 
 def say(text: str) -> None:
-    """Print a line. Characters that the console's encoding does not have, as in the locale C, are shown as escapes."""
+    """Print a line. Characters that the console's encoding lacks, as in the locale C, are shown as escapes."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
     sys.stdout.flush()
 
 
 def warn(text: str) -> None:
-    """Tell the user something on stderr, and in the log of Flink: in a local run a function's log is not on the console."""
+    """Print to stderr and to Flink's log: in a local run a function's log is not on the console."""
     logger.warning("%s", text)
     tell(text)
 
 
 def tell(text: str) -> None:
-    """Tell the user something on stderr."""
     with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or replaced
         encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
         sys.stderr.write("akdl: " + text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
@@ -32,12 +31,10 @@ def tell(text: str) -> None:
 
 
 class LogFile:
-    """A file of lines, which is given up with a warning when a line cannot be written, as on a full disk.
+    """A log file of lines. When a line cannot be written, as on a full disk, it is abandoned with a warning.
 
-    A full file becomes `PATH.1`, and what was this becomes `PATH.2`, as with Flink's own log files.
-
-    Args:
-        path: Of the file, which only this user may read; an existing one is replaced.
+    A full file is renamed to `PATH.1`, the one before to `PATH.2`, as with Flink's own log files. Only this user may read it;
+    an existing file is replaced.
     """
 
     def __init__(self, path: str, most_bytes: int = 100 << 20, most_files: int = 10) -> None:
@@ -49,7 +46,6 @@ class LogFile:
         self._open()
 
     def write(self, line: str) -> None:
-        """Write a line."""
         rest = f"{line}\n".encode("utf-8", "backslashreplace")
         if self._size and self._size + len(rest) > self._most_bytes:
             self._roll()
@@ -64,7 +60,7 @@ class LogFile:
         """Close the file. Safe to call twice."""
         fd, self._fd = self._fd, None
         if fd is not None:
-            with contextlib.suppress(OSError):  # a network's file system may say only now that it is full
+            with contextlib.suppress(OSError):  # a network file system may report only now that it is full
                 os.close(fd)
 
     def _open(self) -> None:
@@ -89,5 +85,5 @@ class LogFile:
         self._open()
 
     def _give_up(self, error: OSError) -> None:
-        logger.warning("cannot write the log file %s, the job goes on without it: %s", self._path, error.strerror)
+        logger.warning("cannot write the log file %s, so the job continues without it: %s", self._path, error.strerror)
         self.close()

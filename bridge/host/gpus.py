@@ -1,22 +1,13 @@
-"""Which GPUs of this host a process may use: no two processes get the same one by accident.
+"""Leases of this host's GPUs: no two processes get the same one by accident.
 
-A lease is a file lock per GPU on a descriptor that the TensorFlow process inherits. The kernel keeps it until the last
-process with that descriptor is gone, so a GPU is never handed out while something of the old process may still use its
-memory, and is free again after any death, even by SIGKILL. Nothing else is kept: no server, no state to clean up. The lock
-files stay; deleting one would let two processes lock two files of the same name.
+A lease is a file lock per GPU on a descriptor that the TensorFlow process inherits. The kernel holds it until the last process
+with that descriptor has ended, so a GPU is never leased while the old process may still use its memory, and is free again after
+any death, even by SIGKILL. There is no server and no state to clean up. The lock files stay: if one were deleted, two processes
+could lock two files of the same name.
 
-The locks lie in a folder of the user alone. In a folder for everybody, any user could keep the others from all GPUs. So
-leases see each other when their processes have the same user and the same /tmp. Between users and containers, whoever
-places these has to hand the GPUs out, in CUDA_VISIBLE_DEVICES or AKDL_GPUS, as YARN, Kubernetes and Slurm do.
-
-How to use a lease:
-
-    found = inventory(os.environ)
-    if found is not None:  # else nothing is known, and CUDA_VISIBLE_DEVICES stays as it is
-        leased = lease(count, found)
-        environment["CUDA_VISIBLE_DEVICES"] = leased.visible  # empty hides all; not to set it would show all
-        subprocess.Popen(..., env=environment, pass_fds=leased.fds)
-        leased.release()  # any time after the start: the lease goes on for as long as the child lives
+The locks are in a folder of the user alone, as any user could block all GPUs in a public one. So leases see each other when
+their processes have the same user and the same /tmp. Between users and containers, GPUs have to be distributed by the cluster
+manager, in CUDA_VISIBLE_DEVICES or AKDL_GPUS, as YARN, Kubernetes and Slurm do.
 """
 
 from __future__ import annotations
@@ -45,11 +36,10 @@ _NAME = re.compile(r"[\w./:-]+")  # an index, GPU-<uuid>, MIG-<uuid>, MIG-GPU-<u
 
 
 def inventory(environment: Mapping[str, str]) -> list[str] | None:
-    """Return the GPUs that processes of this host may get, or None when nothing is known about them.
+    """GPUs that processes of this host may use, or None if they are unknown.
 
-    AKDL_GPUS names them ("0,1" or UUIDs; empty for none), else nvidia-smi is asked and answers with UUIDs: CUDA counts the
-    GPUs in another order than nvidia-smi unless told otherwise. Either way only those in CUDA_VISIBLE_DEVICES count, where
-    that is set. Where it is set and there is no nvidia-smi, it is the list.
+    AKDL_GPUS names them ("0,1" or UUIDs; empty for no GPU), else nvidia-smi lists their UUIDs: by default CUDA counts the GPUs
+    in another order than nvidia-smi. CUDA_VISIBLE_DEVICES, where it is set, limits both, and is the list without nvidia-smi.
     """
     chosen, visible = environment.get("AKDL_GPUS"), environment.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
@@ -66,7 +56,7 @@ def inventory(environment: Mapping[str, str]) -> list[str] | None:
         return list(dict.fromkeys(known.values()))
     found = list(dict.fromkeys(_visible(known, _names(visible))))
     if known and visible and not found:
-        logger.warning("none of the GPUs %s is in CUDA_VISIBLE_DEVICES=%s: they are not used", ", ".join(known), visible)
+        logger.warning("the GPUs %s are not used, because CUDA_VISIBLE_DEVICES=%s leaves them out", ", ".join(known), visible)
     return found
 
 
@@ -80,7 +70,7 @@ class Lease:
 
     @property
     def visible(self) -> str:
-        """The value of CUDA_VISIBLE_DEVICES for the process that gets the lease."""
+        """Value of CUDA_VISIBLE_DEVICES for the process of the lease."""
         return ",".join(self.devices)
 
     def release(self) -> None:
@@ -99,19 +89,14 @@ class Lease:
 
 
 def lease(count: int | None, inventory: Sequence[str], wait_s: float = 0.0, folder: str | None = None) -> Lease:
-    """Lease GPUs that no other process has.
+    """Lease free GPUs.
 
-    Args:
-        count: How many; None stands for one if one is free at once, else none.
-        wait_s: How long to wait for `count` free ones: processes of a job that has just ended may still be on their way out.
-        folder: Where the locks are; by default a folder of this user in /tmp.
-
-    Raises:
-        ConfigurationError: There are not as many, or others have them.
+    With `count` None it is one GPU if one is free at once, else an empty lease. `wait_s` is for the processes of a job that has
+    just ended. Raises ConfigurationError if there are too few GPUs, or other processes have them.
     """
     if count == 0 or not inventory:
         if count:
-            raise ConfigurationError(f"{_gpus(count)} wanted for one process, but this host has none. {_HOW_TO_NAME_THEM}")
+            raise ConfigurationError(f"{_gpus(count)} wanted for one process, but this host has no GPU. {_HOW_TO_NAME_THEM}")
         return Lease((), ())
     if count is not None and count > len(inventory):
         raise ConfigurationError(
@@ -132,7 +117,7 @@ def lease(count: int | None, inventory: Sequence[str], wait_s: float = 0.0, fold
         time.sleep(_POLL_S)
 
 
-_HOW_TO_NAME_THEM = "The variable AKDL_GPUS of the TaskManager can name others, such as AKDL_GPUS=0,1."
+_HOW_TO_NAME_THEM = "The TaskManager's variable AKDL_GPUS can name other GPUs, for example AKDL_GPUS=0,1."
 
 
 def _names(text: str) -> list[str]:
@@ -140,7 +125,7 @@ def _names(text: str) -> list[str]:
 
 
 def _cut(names: Sequence[str]) -> Iterator[str]:
-    """Yield names up to the first that is none: CUDA ignores it and all after it (-1; Slurm says NoDevFiles)."""
+    """Yield names up to the first invalid one: CUDA ignores it and all after it (-1; Slurm says NoDevFiles)."""
     for name in names:
         if not re.fullmatch(r"\d+|(GPU|MIG)-.+", name):
             return
@@ -155,27 +140,27 @@ def _visible(known: Mapping[str, str], names: Sequence[str]) -> Iterator[str]:
         elif name.startswith("GPU-"):
             yield from (device for device in known.values() if device.startswith(name))
         elif name.startswith("MIG-") and known:
-            yield name  # a part of a GPU, which nvidia-smi does not list among them
+            yield name  # a part of a GPU, which nvidia-smi does not list
 
 
 def _ask(program: str) -> dict[str, str]:
-    """Return index and UUID -> UUID of what nvidia-smi finds; nothing when it fails."""
+    """UUIDs of nvidia-smi by index and by UUID; empty when it fails."""
     command = [program, "--query-gpu=index,uuid", "--format=csv,noheader"]
     try:
         answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=QUERY_S).stdout
     except (OSError, subprocess.SubprocessError) as error:
-        said = getattr(error, "stdout", None) or ""  # it complains on stdout
-        logger.warning("nvidia-smi failed, so no GPU is used: %s %s", error, str(said).strip())
+        said = getattr(error, "stdout", None) or ""  # nvidia-smi prints its errors to stdout
+        logger.warning("nvidia-smi failed, so GPUs are not used: %s %s", error, str(said).strip())
         return {}
     pairs = [_names(line) for line in answer.splitlines() if line.count(",") == 1]
     return {name: uuid for index, uuid in pairs for name in (index, uuid)}
 
 
 def _lock_folder(folder: str | None) -> str:
-    """Return the folder of the locks, which belongs to this user alone.
+    """Folder of the locks, which belongs to this user alone.
 
-    /tmp rather than TMPDIR: some cluster managers give each process another one, and leases would not see each other. For the
-    same reason it is an error when another user has taken the name, and there is no other place.
+    In /tmp rather than TMPDIR: some cluster managers set another TMPDIR for each process, and leases would not see each other.
+    For the same reason there is no other place when another user has taken the name.
     """
     if folder is None:
         base = "/tmp" if os.access("/tmp", os.W_OK | os.X_OK) else tempfile.gettempdir()
@@ -194,14 +179,14 @@ def _open(folder: str, name: str) -> int:
 
 @contextlib.contextmanager
 def _guard(folder: str) -> Iterator[None]:
-    """Let one process choose at a time: two that want two of two would take one each, and both fail."""
+    """Let one process choose at a time: two processes that need two of two GPUs would get one each, and both fail."""
     fd = _open(folder, "guard")
     try:
         deadline = time.monotonic() + _GUARD_S
         while not try_lock(fd):
             if time.monotonic() >= deadline:
                 raise ConfigurationError(
-                    f"another process has locked {folder}/guard for {_GUARD_S:g} s: is a process of akdl suspended?"
+                    f"another process has locked {folder}/guard for {_GUARD_S:g} s; is a process of akdl suspended?"
                 )
             time.sleep(_POLL_S / 10)
         yield
@@ -210,7 +195,7 @@ def _guard(folder: str) -> Iterator[None]:
 
 
 def _try(count: int, inventory: Sequence[str], folder: str) -> Lease | None:
-    """Lease the first free ones; None, and nothing leased, when they are too few."""
+    """Lease the first free ones; return None, with nothing leased, when there are too few."""
     devices: list[str] = []
     fds: list[int] = []
     try:
@@ -222,7 +207,7 @@ def _try(count: int, inventory: Sequence[str], folder: str) -> Lease | None:
             fds.append(fd)
             devices.append(device)
             os.truncate(fd, 0)
-            os.write(fd, str(os.getpid()).encode())  # for the message of who finds it taken
+            os.write(fd, str(os.getpid()).encode())  # for the error of a process that needs it
             if len(fds) == count:
                 break
     except BaseException:
@@ -246,8 +231,8 @@ def _too_few(count: int, inventory: Sequence[str], folder: str) -> str:
             os.close(fd)
     return (
         f"{_gpus(count)} wanted for one process, but this host has {len(inventory) - len(taken)} free of {len(inventory)}; "
-        f"others have {', '.join(taken)}. Ask for fewer per process, run fewer processes on this host (fewer slots per "
-        "TaskManager), or wait for the end of the job that has them."
+        f"other processes have {', '.join(taken)}. Ask for fewer per process, run fewer processes on this host (fewer slots "
+        "per TaskManager), or wait for the end of the other jobs."
     )
 
 

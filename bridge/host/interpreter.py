@@ -1,9 +1,9 @@
-"""The Python environment of TensorFlow processes on this host: an interpreter that is there, or an archive that is unpacked.
+"""The Python environment of TensorFlow processes: an existing interpreter, or an archive that is unpacked.
 
-An archive is unpacked once for all processes of this user that need it, in a folder named by its checksum. Each of them
-holds a shared lock from its start to its end, however that comes. A small process waits for the lock alone, removes the
-folder then, and ends; it is in a session of its own, so that it outlives whoever started it. A folder whose process was
-killed too, as with its container, goes when the next process of ours starts (`bridge.folders.sweep`).
+An archive is unpacked once for all processes of this user that need it, in a folder named by its checksum. Each of them holds a
+shared lock until it ends. A small process waits for the exclusive lock and then removes the folder; it has a session of its
+own, so that it outlives its parent. Where it was killed too, as with its container, the next start of a process of ours removes
+the folder (`bridge.host.sweep`).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from bridge.settings import PythonArchive
 
 logger = logging.getLogger(__name__)
 
-_LOOK_S = 120.0  # the longest that an interpreter may take to tell its versions; TensorFlow is not imported
-_UNPACK_S = 600.0  # the longest that conda-unpack may take
-_RETRY_S = 0.1  # the longest until one of several that want to unpack at once tries again; chance tells them apart
-_COMPLETE = ".akdl-complete"  # in the folder, once all is there
+_LOOK_S = 120.0  # for an interpreter to report its versions; TensorFlow is not imported
+_UNPACK_S = 600.0  # for conda-unpack
+_RETRY_S = 0.1  # most until one of several processes tries again to unpack; they wait for random times
+_COMPLETE = ".akdl-complete"  # in the folder, once it is complete
 _PACK = (
-    "pack it with conda-pack, or take a relocatable Python (such as uv installs) and install the packages into it; a venv is "
-    "only links to a Python elsewhere, and cannot be packed"
+    "pack it with conda-pack, or install the packages into a relocatable Python (such as one from uv); a venv cannot be "
+    "packed, since it only links to a Python elsewhere"
 )
 
 # The process that removes a folder: argv are the folder and its lock file.
@@ -56,25 +56,21 @@ if os.path.exists(path) and os.path.samestat(os.fstat(lock), os.stat(path)):
 
 
 class Interpreter:
-    """A Python interpreter on this host, held for a process that is about to start.
-
-    Attributes:
-        fds: Descriptors that the process has to inherit; they keep the environment in place as long as it lives.
-    """
+    """A Python interpreter on this host, held for a process that is about to start and has to inherit `fds`."""
 
     def __init__(self, path: str, fds: tuple[int, ...] = ()) -> None:
         self.path = path
         self.fds = fds
 
     def release(self) -> None:
-        """Let go of the environment; the process that inherited `fds` keeps it."""
+        """Release the environment; the process that inherited `fds` keeps it."""
         for fd in self.fds:
             os.close(fd)
         self.fds = ()
 
     @contextlib.contextmanager
     def starting(self, operator: str) -> Iterator[None]:
-        """While a process is started: say what is wrong when it cannot be."""
+        """Explain an interpreter that cannot be started, while a process is started."""
         try:
             yield
         except OSError as error:
@@ -82,21 +78,14 @@ class Interpreter:
 
 
 def open_interpreter(operator: str, python: str | PythonArchive | None) -> Interpreter:
-    """Return the interpreter of TensorFlow processes on this host, unpacked if need be.
-
-    Args:
-        python: Path of one, an archive, or None for the one that runs this program.
-
-    Raises:
-        ConfigurationError: There is none at that path, or none that runs in the archive.
-    """
+    """The interpreter of TensorFlow processes on this host, unpacked if need be; None means the one of this program."""
     if isinstance(python, PythonArchive):
         try:
             return _open_archive(python)
         except ConfigurationError as error:
             raise ConfigurationError(f"{operator}: pythonEnv {python.origin}: {error}") from None
     chosen = python or sys.executable
-    if os.path.isdir(chosen):  # a folder of this host that the driver did not see
+    if os.path.isdir(chosen):  # a folder that the driver did not see
         chosen = interpreter_in(chosen) or os.path.join(chosen, "bin", "python")
     if not os.access(chosen, os.X_OK):
         raise ConfigurationError(
@@ -106,12 +95,12 @@ def open_interpreter(operator: str, python: str | PythonArchive | None) -> Inter
 
 
 def means_tensorflow_1(operator: str) -> bool:
-    """Whether the name of an operator is one that has a sister for TensorFlow 2."""
+    """True for the name of an operator that has a counterpart for TensorFlow 2."""
     return operator.startswith(("TensorFlow", "TFTableModelTrain")) and not operator.startswith("TensorFlow2")
 
 
 def interpreter_in(folder: str) -> str | None:
-    """Return the interpreter of an environment in a folder, or in the one folder that lies in it; None if there is none."""
+    """Interpreter of an environment in a folder, or in its only subfolder; None if there is none."""
     names = os.listdir(folder)
     for place in [folder, *(os.path.join(folder, name) for name in names if len(names) == 1)]:
         python = os.path.join(place, "bin", "python")
@@ -121,7 +110,7 @@ def interpreter_in(folder: str) -> str | None:
 
 
 def sweep_environments() -> None:
-    """Remove unpacked archives that nobody uses, and that were left by removers that were killed."""
+    """Remove unused archives whose removers were killed."""
     if not os.path.lexists(_place()):
         return
     for path in glob.glob(os.path.join(glob.escape(_private_place()), "*.lock")):
@@ -151,10 +140,10 @@ def _open_archive(archive: PythonArchive) -> Interpreter:
 
 
 def _shares(lock: int, archive: PythonArchive, folder: str) -> bool:
-    """Share the lock of an unpacked archive, which is unpacked if need be; False when others came between.
+    """Share the lock of an unpacked archive, which is unpacked if need be; False when another process was faster.
 
-    Locks are not changed into one another in one step, so after each all is looked at again. Nobody waits for the lock alone:
-    who was faster shares it again once all is there, for as long as a process lives.
+    A shared lock does not become an exclusive one in one step, so after each change the folder is checked again. No process
+    waits for the exclusive lock: the faster one shares it again once the folder is complete, for as long as its process lives.
     """
     complete = os.path.join(folder, _COMPLETE)
     fcntl.flock(lock, fcntl.LOCK_SH)
@@ -175,7 +164,7 @@ def _unpack(archive: PythonArchive, folder: str) -> None:
     """Fill the folder, with its lock held alone."""
     started = time.monotonic()
     try:
-        shutil.rmtree(folder, ignore_errors=True)  # of somebody who was killed
+        shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
         path = arrived(archive.path)
         found = _fill(os.path.join(folder, "env"), path, archive.sha256)
         with open(os.path.join(folder, _COMPLETE), "wb"):
@@ -188,10 +177,10 @@ def _unpack(archive: PythonArchive, folder: str) -> None:
 
 
 def _fill(target: str, path: str, sha256: str) -> str:
-    """Unpack the archive at a path and return the versions that its interpreter tells."""
+    """Unpack the archive at a path and return the versions that its interpreter reports."""
     os.makedirs(target, 0o700)
     if not os.path.isfile(path):
-        raise ConfigurationError(f"the archive did not arrive with the job at {path}")
+        raise ConfigurationError(f"the archive was not shipped with the job: it is not at {path}")
     if akdl.storage.files.sha256_of(path) != sha256:
         raise ConfigurationError("the archive has changed since the job was built")
     try:
@@ -202,7 +191,7 @@ def _fill(target: str, path: str, sha256: str) -> str:
     python = interpreter_in(target)
     if python is None:
         raise ConfigurationError(
-            "expected bin/python at the root of the archive or in its one folder, found "
+            "expected bin/python at the root of the archive or in its only folder, found "
             f"{', '.join(sorted(os.listdir(target))[:10]) or 'nothing'}; {_PACK}"
         )
     _unpack_conda(python)
@@ -232,12 +221,12 @@ def _unpack_conda(python: str) -> None:
 
 
 def versions_of(python: str) -> str:
-    """Return the versions that an interpreter tells, after a look whether it has all that is needed."""
+    """Return the versions that an interpreter reports, after a check that nothing is missing or too old."""
     return _run([python, "-m", "akdl.process.preflight"], _LOOK_S)
 
 
 def _run(command: list[str], timeout_s: float) -> str:
-    """Run a command of the environment with the variables of our processes, and return what it prints."""
+    """Run a command of the environment with the variables of our processes, and return its output."""
     folder = WorkFolder(())
     try:
         done = subprocess.run(
@@ -260,11 +249,11 @@ def _cannot_run(python: str, error: OSError) -> str:
     if error.errno == errno.E2BIG:
         return (
             f"this host cannot run the interpreter {python}: its variables are larger than the system allows, on Linux 128 KB "
-            "for each and usually 2 MB for all: write large ones to a user file instead of envVars"
+            "for each and usually 2 MB for all. Write large values to a user file instead of envVars"
         )
     if error.errno in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE):
-        return f"this host cannot start one more process for the interpreter {python}: {error.strerror}"
+        return f"this host cannot start another process for the interpreter {python}: {error.strerror}"
     return (
-        f"this host cannot run the interpreter {python} ({error.strerror}): is it made for this system and processor "
+        f"this host cannot run the interpreter {python} ({error.strerror}); is it built for this system and processor "
         f"({os.uname().sysname} {os.uname().machine})?"
     )

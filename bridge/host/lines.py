@@ -1,7 +1,7 @@
-"""Lines of what a process prints, as a terminal would show them in the end. Pure.
+"""Lines of a process's output, in the form that a terminal finally shows. Pure.
 
-A progress bar prints its line anew, behind a carriage return or many backspaces. What is overwritten is no line: the last
-version is, and now and then one on the way.
+A progress bar overwrites its line, after a carriage return or many backspaces. Of the versions of such a line, the last one is
+a line here, and from time to time an earlier one.
 """
 
 from __future__ import annotations
@@ -9,25 +9,25 @@ from __future__ import annotations
 import codecs
 import re
 
-# A script may print without end and without a line end, and Beam keeps up to 10,000 lines that Flink has not taken.
+# A script may print endlessly without a line end, and Beam keeps up to 10,000 lines that Flink has not taken.
 LINE_CHARACTERS = 1 << 13
-EVERY_S = 5.0  # from one version of a line that is printed anew to the next that is told
+EVERY_S = 5.0  # between the shown versions of a line that is overwritten
 
 _MOVES = re.compile(r"(\n|\r\n|\r|\x08+)")
 
 
 class Lines:
-    """Takes what a process prints, and gives lines."""
+    """Splits the output of a process into lines."""
 
     def __init__(self, now: float) -> None:
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._line = ""
-        self._place = 0  # where the next character goes
-        self._is_anew = False  # the line was overwritten since it was told
+        self._place = 0  # of the next character
+        self._is_anew = False  # since the line was last shown
         self._told = now
 
     def feed(self, printed: bytes, now: float) -> list[str]:
-        """Take what was printed, and return the lines that are complete; parts of lines longer than `LINE_CHARACTERS`."""
+        """Return the complete lines of the output so far; parts of lines longer than `LINE_CHARACTERS`."""
         text = self._decode(printed)
         if not self._is_anew and "\r" not in text and "\x08" not in text:  # most scripts print no bars
             *lines, rest = (self._line + text).split("\n")
@@ -40,7 +40,7 @@ class Lines:
         return [cut for line in lines for cut in _cut(line)] + self._cut_off()
 
     def end(self) -> list[str]:
-        """Return what was printed after the last line end."""
+        """Return the output after the last line end."""
         rest, self._line, self._place = self._line + self._decode(b"", True), "", 0
         return list(_cut(rest)) if rest else []
 
@@ -62,7 +62,7 @@ class Lines:
             self._place = end
 
     def _cut_off(self) -> list[str]:
-        """Return what is too long of the line that is not complete."""
+        """Cut an incomplete line that is too long."""
         cut = []
         while len(self._line) > LINE_CHARACTERS:
             cut.append(self._line[:LINE_CHARACTERS])

@@ -1,9 +1,9 @@
 """The Python that Flink starts for each Python function of a local job, only to have it call this program back.
 
-Defect of PyFlink: a local job runs its Python functions in the driver, but PyFlink starts a process for each all the same,
-which imports Beam and pandas, asks the driver for a worker, and waits until that has ended: 1.4 s of processor time and
-140 MB each. What `python_of_local_jobs` returns is `python` for all else, and for this call a program that imports gRPC
-alone: this file, copied beside it.
+Defect of PyFlink: a local job runs its Python functions in the driver, but PyFlink still starts a process for each, which
+imports Beam and pandas, asks the driver for a worker, and waits until it has ended: 1.4 s of CPU time and 140 MB each.
+`python_of_local_jobs` returns a program that is `python` for all other calls, and for this one imports gRPC alone: a copy of
+this file.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ exec {python} "$@"
 
 
 def python_of_local_jobs() -> str:
-    """Return the path for Flink's setting `python.executable` in jobs that run inside this program."""
+    """Path for Flink's setting `python.executable` in jobs that run inside this program."""
     path = _program()
-    # Flink's script for Python workers cannot start a path with blanks, nor the system one on a disk without programs.
+    # Flink's script for Python workers cannot start a path with blanks, and the system no program on a disk mounted noexec.
     return path if os.access(path, os.X_OK) and not any(map(str.isspace, path)) else sys.executable
 
 
@@ -50,13 +50,13 @@ def _program() -> str:
 
 
 def start_worker_request(worker_id: str, provision_endpoint: str, params: dict[str, str]) -> bytes:
-    """Return Beam's message StartWorkerRequest, see beam_fn_api.proto."""
+    """Beam's message StartWorkerRequest, see beam_fn_api.proto."""
     entries = [_field(10, _field(1, name.encode()) + _field(2, value.encode())) for name, value in params.items()]
     return b"".join([_field(1, worker_id.encode()), _field(5, _field(1, provision_endpoint.encode())), *entries])
 
 
 def _field(number: int, value: bytes) -> bytes:
-    """Return a field of a message: its number, the kind "bytes", the length, the value."""
+    """A field of a message: its number, the kind "bytes", the length, the value."""
     head, length = bytearray([number << 3 | 2]), len(value)
     while length > 127:
         head.append(length & 127 | 128)
@@ -66,7 +66,7 @@ def _field(number: int, value: bytes) -> bytes:
 
 
 def main(arguments: list[str]) -> None:
-    """Ask the driver for a worker as PyFlink's beam_boot does, and wait until that has ended."""
+    """Ask the driver for a worker, in the same way as PyFlink's beam_boot, and wait until it has ended."""
     import argparse
 
     import grpc

@@ -2,10 +2,10 @@
 
 Shutdown rules:
 - A process is always the leader of its own session, so it can be killed together with all processes that its script starts.
-- It ends by itself when its script ends, and gets `patience_s` for that; then SIGTERM to the group, then SIGKILL.
+- It ends when its script ends, and gets `patience_s` for that; then SIGTERM to the group, then SIGKILL.
 - When the leader has exited, the rest of its group is killed before the leader is reaped. Until then the system cannot give
-  the group's number to another group. What has left the group, as daemons do, is found by its variables and killed too.
-- It holds one end of a pipe; when this process dies, even by SIGKILL, the child sees the other end close and exits.
+  the group's number to another group. Processes that have left the group, such as daemons, are found by a variable and killed.
+- It holds one end of a pipe; when this process dies, even by SIGKILL, the child sees the end of the pipe and exits.
 - `stop` may be called at any time, twice, from any thread; when it returns, no process of the group is alive.
 """
 
@@ -31,13 +31,13 @@ STACKS_S = 2.0
 STACKS_LIMIT = 20_000  # characters
 _READ_BYTES = 1 << 16
 _LOOK_S = 0.5
-_MARK = "_AKDL_CHILD"  # not among the variables that our processes take out of their environment
-_LOOKS = 10  # for what has left the group, and may fork meanwhile
+_MARK = "_AKDL_CHILD"  # a variable that our processes do not remove from their environment
+_LOOKS = 10  # for processes that have left the group, and may fork meanwhile
 
 _MEANINGS = {
-    signal.SIGKILL: "often the kernel's or the container's answer to too little memory",
+    signal.SIGKILL: "often because the host or the container has too little memory",
     signal.SIGSEGV: "a crash in native code",
-    signal.SIGABRT: "native code gave up, often a failed check in TensorFlow",
+    signal.SIGABRT: "native code aborted, often after a failed check in TensorFlow",
     signal.SIGBUS: "often a full disk or a full /dev/shm",
     signal.SIGILL: "native code built for another processor",
 }
@@ -46,11 +46,8 @@ _MEANINGS = {
 class ChildProcess:
     """A running child whose output goes line by line to `on_line`.
 
-    Args:
-        environment: All variables the child gets; the number of its end of the life line is added as AKDL_PARENT_FD.
-        on_line: Called with each line it prints, see `bridge.host.lines.Lines`, from a thread.
-        on_exit: Called once when it has exited and its group is gone, from a thread.
-        kept_lines: How many of the last lines to keep for `last_lines`.
+    Its environment is `environment` and AKDL_PARENT_FD, the number of its end of the pipe. `on_line` and `on_exit`, after the
+    end of its group, are called from threads.
     """
 
     def __init__(
@@ -102,12 +99,11 @@ class ChildProcess:
 
     @property
     def last_lines(self) -> list[str]:
-        """The last lines it printed."""
         return list(self._lines)
 
     @property
     def cpu_s(self) -> float:
-        """Processor time in seconds of the process and of its children that are alive; 0 when it is gone."""
+        """CPU time in seconds of the process and of its living children; 0 when it has ended."""
         used = 0.0
         try:
             leader = psutil.Process(self.pid)
@@ -121,7 +117,7 @@ class ChildProcess:
 
     @property
     def memory_bytes(self) -> int:
-        """Resident memory of the process and of its children; 0 when it is gone."""
+        """Resident memory of the process and of its children; 0 when it has ended."""
         held = 0
         with contextlib.suppress(psutil.Error):
             leader = psutil.Process(self.pid)
@@ -131,7 +127,7 @@ class ChildProcess:
         return held
 
     def stacks(self, path: str) -> str:
-        """Ask a process that has registered `faulthandler` for SIGUSR2 where its threads are; what it has written to `path`."""
+        """Stacks of the threads, which `faulthandler` writes to `path` at SIGUSR2."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGUSR2)
         size, deadline = -1, time.monotonic() + STACKS_S
@@ -142,7 +138,7 @@ class ChildProcess:
             size = written
             time.sleep(0.1)
         if not os.path.exists(path):
-            return "(the process has not come to its script yet)"
+            return "(the process has not reached its script yet)"
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read(STACKS_LIMIT)
 
@@ -182,7 +178,7 @@ class ChildProcess:
         self._signal_group(signal.SIGKILL)
         _kill_escaped(self._mark)
         self._process.wait()
-        # The last lines may still be in the pipe. The wait is short, as a grandchild in another session may keep the pipe open.
+        # The last lines may still be in the pipe. The wait is short, as a child in another session may hold the pipe.
         self._pump.join(1.0)
         os.close(self._life_line)
         self._exited.set()
@@ -195,7 +191,7 @@ class ChildProcess:
 
 
 def _kill_escaped(mark: str) -> None:
-    """Kill what has the mark of a child among its variables: processes that have left its group."""
+    """Kill processes that have left the group of a child; they have its mark among their variables."""
     for _ in range(_LOOKS):
         found = (_marked(pid, mark) for pid in psutil.pids())
         escaped = [process for process in found if process is not None]
@@ -208,7 +204,7 @@ def _kill_escaped(mark: str) -> None:
 
 
 def _marked(pid: int, mark: str) -> psutil.Process | None:
-    """Return a process, if it has the mark."""
+    """Process with the mark, or None."""
     try:
         process = psutil.Process(pid)
         return process if process.environ().get(_MARK) == mark else None
@@ -225,7 +221,7 @@ def start_detached(command: Sequence[str], stdin: int = subprocess.DEVNULL) -> N
 
 
 def describe_exit(status: int | None) -> str:
-    """Say in words what an exit status means."""
+    """Description of an exit status."""
     if status is None:
         return "running"
     if status >= 0:

@@ -1,4 +1,4 @@
-"""Files of the user's that Python would import in place of our packages."""
+"""Users' files that Python would import in place of our packages."""
 
 from __future__ import annotations
 
@@ -8,16 +8,12 @@ from collections.abc import Callable
 
 from bridge.exceptions import ConfigurationError
 
-# A module of each package that no file of somebody else's has by chance.
+# A module of each package that other packages do not have by chance.
 _OURS = {"akdl": "akdl/wire/__init__.py", "bridge": "bridge/settings.py", "operators": "operators/errors/shadowed_packages.py"}
 
 
 def hides(entry: str) -> dict[str, str]:
-    """Return the files at an entry of Python's path that have the name of one of our packages, by that name.
-
-    Args:
-        entry: A folder, or a zip file, such as a wheel. Another file stands for the folder that has it alone.
-    """
+    """Files at an entry of Python's path that shadow our packages, by package. A single file stands for its folder."""
     if zipfile.is_zipfile(entry):
         with zipfile.ZipFile(entry) as archive:
             names = frozenset(archive.namelist())
@@ -28,12 +24,12 @@ def hides(entry: str) -> dict[str, str]:
 
 
 def refuse_hiding(option: str, entries: str) -> None:
-    """Refuse files that travel with a job and would hide our packages from Flink's Python workers."""
+    """Refuse files that travel with a job and would shadow our packages in Flink's Python workers."""
     for entry in filter(None, entries.split(",")):
         for package, path in hides(entry).items():
             raise ConfigurationError(
-                f"{option}: {path} would travel with the job and hide the package {package!r} from Flink's Python workers: "
-                "give it another name, or leave it out"
+                f"{option}: {path} would be shipped with the job and hide the package {package!r} from Flink's Python workers. "
+                "Rename it, or leave it out"
             )
 
 

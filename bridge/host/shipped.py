@@ -1,7 +1,7 @@
-"""What travels with a job: named on the driver, found on the hosts. Nothing has to lie on the hosts before.
+"""Files that are shipped with a job: from the driver to the hosts, on which nothing has to be installed.
 
-Flink takes them along with its Python files and puts each on the path of its Python workers, as it is: not as a folder to
-import from, as the name shows that it is none.
+Flink ships them with its Python files, and puts each on the path of its Python workers. Python ignores these entries, since
+they are neither folders nor zip files by name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OWN_PACKAGES = ("akdl", "bridge", "operators")
 
 
 def runs_elsewhere(table_env: Any) -> bool:
-    """Whether jobs of an environment run in other programs than this one."""
+    """True if jobs of an environment run outside of this program."""
     return bool(table_env.get_config().get("execution.target", "local") != "local")
 
 
@@ -39,18 +39,14 @@ def carry(table_env: Any, path: str) -> None:
 
 
 def carry_own_packages(table_env: Any) -> None:
-    """Let jobs of an environment take our packages along, where they run in other programs.
-
-    Raises:
-        ConfigurationError: A file of the user's travels with them that would hide ours.
-    """
+    """Ship our packages with jobs that run outside of this program; refuse users' files that would shadow them."""
     if runs_elsewhere(table_env):
         refuse_hiding(_OPTION, table_env.get_config().get(_OPTION, ""))
         carry(table_env, _own_packages())
 
 
 def arrived(path: str) -> str:
-    """Return the path on this host of a file that `carry` was given; the same path where the job runs in the driver."""
+    """Path on this host of a shipped file; the same path where the job runs in the driver."""
     name = os.path.basename(path)
     for entry in sys.path:
         if os.path.basename(entry) == name and os.path.isfile(entry):
@@ -60,9 +56,9 @@ def arrived(path: str) -> str:
 
 @functools.cache
 def _own_packages() -> str:
-    """Copy our packages to a folder that jobs can carry along; it goes when this program ends.
+    """Copy our packages to a folder that is shipped with jobs; it is removed when this program ends.
 
-    Flink puts each folder it is given on PYTHONPATH as it is, so the packages have to lie in one, with nothing else.
+    Flink puts this folder on PYTHONPATH, so it has to hold the packages and nothing else.
     """
     owned = OwnedFolder("akdl_packed_")
     owned.remove_at_exit()

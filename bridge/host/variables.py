@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from bridge.folders.work_folder import WorkFolder
 
-# Passed on from the worker's own environment. Everything else stays behind, so that no secret leaks by accident.
+# Variables of the worker's own environment that are passed on; no other, so that no secret leaks by accident.
 _ALLOWED = {
     "AKDL_TRACEBACK", "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TZ", "USER",
     "ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "all_proxy", "http_proxy", "https_proxy", "no_proxy",
@@ -23,24 +23,19 @@ def variables(
     folder: WorkFolder,
     asked_for: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Return the environment of a TensorFlow process: what is allowed of `own`, what the user asked for, and what we set.
-
-    Args:
-        python: The interpreter that will run; its folder comes first on PATH.
-        asked_for: "NAME" of a variable to pass on where it is set, or "NAME=value".
-    """
+    """Environment of a TensorFlow process: allowed variables of `own`, then `asked_for` ("NAME" or "NAME=value"), then ours."""
     passed = {name: value for name, value in own.items() if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)}
     for each in asked_for:
         name, is_given, value = each.partition("=")
         if is_given or name in own:
             passed[name] = value if is_given else own[name]
-    passed.pop("TF_CONFIG", None)  # of some other cluster; ours is set when the group is complete
+    passed.pop("TF_CONFIG", None)  # of another cluster; ours is set when the group is complete
     return {
         "TF_CPP_MIN_LOG_LEVEL": "1",  # without the lines about instruction sets
         **passed,
         "PATH": os.path.dirname(python) + os.pathsep + passed.get("PATH", os.defpath),
         "PYTHONPATH": folder.library,
-        "TMPDIR": folder.temporary,  # TensorFlow and scripts leave files there; these go with the folder
+        "TMPDIR": folder.temporary,  # files that TensorFlow and scripts leave there are removed with the folder
         "PYTHONUNBUFFERED": "1",
         "PYTHONIOENCODING": "utf-8",
         "GRPC_ENABLE_FORK_SUPPORT": "0",  # with it, a script that forks can hang in gRPC's own handlers

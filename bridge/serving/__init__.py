@@ -1,1 +1,1 @@
-"""Prediction: the graph of a predictor, the model process of a host, and models that come as a stream."""
+"""Prediction: the graph of a predictor, the model process of a host, and models from a stream."""

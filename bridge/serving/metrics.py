@@ -1,6 +1,6 @@
 """Metrics of a predictor, as Flink shows them for its task.
 
-Flink asks a Python function for its metrics when a bundle of elements ends; a predictor ends one at least every second.
+Flink asks a Python function for its metrics when a bundle of elements ends, for a predictor at least every second.
 """
 
 from __future__ import annotations
@@ -14,11 +14,8 @@ if TYPE_CHECKING:
 class PredictionMetrics:
     """Counters `akdl.inferences` and `akdl.failedRows`, distributions `akdl.batchRows` and `akdl.batchMillis`, gauges.
 
-    The gauges are `akdl.loadMillis`, how long the model took to load, and `akdl.modelVersion`, 1 for the first model and
-    one more for each that took over, on the task that was told of it.
-
-    Args:
-        group: The metric group of the task; None where `python.metric.enabled` is false, and nothing is shown.
+    The gauges are `akdl.loadMillis`, the time to load the model, and `akdl.modelVersion`, 1 for the first model and one more
+    for each later model, on the task that received the news. Without `python.metric.enabled` there is no metric group.
     """
 
     def __init__(self, group: MetricGroup | None, load_s: float) -> None:
@@ -33,12 +30,7 @@ class PredictionMetrics:
         own.gauge("modelVersion", lambda: self._version)
 
     def add(self, rows: int, failed: int, seconds: float, newer_models: int = 0) -> None:
-        """Count a batch.
-
-        Args:
-            seconds: From the call of the model process to its answer.
-            newer_models: How many models have taken over since the last batch.
-        """
+        """Count a batch; `seconds` is the time from the call of the model process to its answer."""
         if self._is_shown:
             self._inferences.inc(rows)
             self._failed.inc(failed)

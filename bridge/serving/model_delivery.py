@@ -1,11 +1,16 @@
-"""The Flink graph that brings a stream of models to every host that predicts, once to each.
+r"""The Flink graph that brings a stream of models to every host that predicts, once to each.
 
     model rows ──┬───────────keyed──────────┬──> Collect, one subtask ──whole models, keyed──> Deliver ──> model processes
-                 └──START──> TellPlace ─────┘
+                 └──START──> SendPlace ─────┘
 
-Deliver has as many subtasks as the job has slots, so there is one wherever a task predicts. TellPlace has as many, each beside
-its fellow of Deliver, and tells Collect where it runs. So Collect sends a model to one subtask of each host. Deliver yields
-nothing, but is joined to the result of the prediction, as Flink only runs what leads to a result.
+Deliver has as many subtasks as the job has slots, so there is one on each host that predicts. SendPlace has as many, each on
+the same TaskManager as one of Deliver, and sends its place to Collect. So Collect sends a model to one subtask of each host.
+Deliver yields nothing, but is joined to the result of the prediction, as Flink runs only operators that lead to a result.
+
+A model is a zip file. It travels as rows first, whose base64 text is a part of the file, then as the parts:
+
+    rows      (0, "model.zip")   (1, "UEsDBBQ...")   (2, "AQAAALK...")   ...   (n, "...")
+    pieces    (name, 1, n, b"PK\3\4...")   (name, 2, n, b"...")   ...   (name, n, n, b"... PK\5\6 directory, end")
 """
 
 from __future__ import annotations
@@ -46,7 +51,7 @@ TIME_COLUMN = "alinkmodelstreamtimestamp"
 COUNT_COLUMN = "alinkmodelstreamcount"
 
 COLLECT_KEY = 0
-EARLIER_S = 60.0  # for a worker of an earlier attempt to end
+EARLIER_S = 60.0  # for the end of a worker of an earlier attempt
 _MODEL_ROW = Types.ROW_NAMED(["number", "text", "model", "rows"], [Types.LONG(), Types.STRING(), Types.STRING(), Types.LONG()])
 _PIECE = Types.ROW_NAMED(
     ["name", "number", "last", "piece"], [Types.STRING(), Types.INT(), Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())]
@@ -58,7 +63,7 @@ _KEY_AND_PIECE = Types.ROW_NAMED(["key", "piece"], [Types.LONG(), _PIECE])
 def deliver_models(
     table_env: StreamTableEnvironment, result: Table, models: Table, settings: PredictionSettings, parallelism: int
 ) -> Table:
-    """Return the result of a prediction, in whose job the models of a stream take over from the first one."""
+    """Result of a prediction in whose job the models of a stream replace the first one."""
     operator, group = settings.process.operator, settings.process.group
     view = f"akdl_model_rows_{group}"
     table_env.create_temporary_view(view, models)
@@ -67,19 +72,18 @@ def deliver_models(
     collect = Collect(settings, has_checkpoints(table_env), keys)
     uid = uids(table_env, operator, "models")
     models = table_env.sql_query(query)
-    told = [COLLECT_KEY, *keys]  # that the job starts
     rows = rows_for_members(
         table_env,
         models,
         [COLLECT_KEY],
         Dealing.BY_CHUNK,
         settings.gathering,
-        members=told,
+        members=[COLLECT_KEY, *keys],
         uid=uid("rows"),
         where=f"{operator}: the stream of models",
     )
     starts = keyed(sent_at_once(starts_of(table_env, rows, f"models_{group}")), KEYED_ELEMENT)
-    places = sent_at_once(DataStream(starts._j_data_stream).process(TellPlace(), output_type=KEY_AND_ELEMENT))
+    places = sent_at_once(DataStream(starts._j_data_stream).process(SendPlace(), output_type=KEY_AND_ELEMENT))
     placed(places, f"{operator}, places", f"{group}_models", parallelism, uid("places"))
     collected = keyed(rows.union(places), KEYED_ELEMENT).process(collect, output_type=_KEY_AND_PIECE).set_parallelism(1)
     collected.name(f"{operator}, models").uid(uid("collected"))
@@ -91,21 +95,17 @@ def deliver_models(
     return table_env.sql_query(_union(result, f"akdl_result_{group}", f"akdl_delivered_{group}"))
 
 
-class TellPlace(ProcessFunction):  # type: ignore[misc]
-    """Turns (key, START) into (COLLECT_KEY, PLACE), which says where this subtask runs.
-
-    The number is that of the subtask, from 1. Tasks with one place share a model process.
-    """
+class SendPlace(ProcessFunction):  # type: ignore[misc]
+    """Turns (key, START) into (COLLECT_KEY, PLACE) with the number of this subtask, from 1, and the place where it runs."""
 
     def open(self, runtime_context: Any) -> None:
-        """Nothing has been told yet."""
-        self._is_told = False
+        self._is_sent = False
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
-        """Tell where this is, once."""
+        """Send the place, once."""
         _, (_, number, _, _) = value
-        if number and not self._is_told:  # each subtask that gathers rows says that the job starts, to Collect too
-            self._is_told = True
+        if number and not self._is_sent:  # each subtask that gathers rows sends a START, to Collect too
+            self._is_sent = True
             yield Row(COLLECT_KEY, Row(Element.PLACE.value, number, 0, f"{own_host()} {folder_id(model_place())}".encode()))
 
 
@@ -113,10 +113,8 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
     """Turns rows into whole models, piece by piece, for one subtask of each host.
 
     It yields (key of the subtask, ROW(name, number of the piece, number of the last one, piece)). Models that are whole before
-    all places are known wait for them.
-
-    Args:
-        keeps_rows: Keep the rows of the latest model in Flink's state, and those of models that are not whole yet.
+    all places have arrived wait for them. With `keeps_rows`, the rows of the latest model and of unfinished ones are in Flink's
+    state, so that a checkpoint has them.
     """
 
     def __init__(self, settings: PredictionSettings, keeps_rows: bool, keys: Sequence[int]) -> None:
@@ -125,30 +123,29 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
         self._keys = keys
 
     def open(self, runtime_context: Any) -> None:
-        """Make a place for pieces, which goes with the model process of this host, even if this one is killed."""
+        """Create a place for pieces, which goes with the model process of this host, even if this process is killed."""
         self._process = model_process(self._settings)
         close_with_worker(self.close)
         self._models = ModelRows(tempfile.mkdtemp(prefix="rows-", dir=self._process.folder))
         self._latest: set[int] = set()  # places of the rows of the latest whole model
-        self._subtasks: dict[bytes, set[int]] = {}  # at each place that is known
+        self._subtasks: dict[bytes, set[int]] = {}  # by their place
         self._waiting: list[Model] = []
         self._kept: KeptRows | None = None
         self._is_restored = False
         if self._keeps_rows:
-            # A type with names: of one without, a worker on a cluster would ask a JVM that is not there.
+            # With names, as PyFlink asks the JVM for missing names, and Python workers cannot reach one.
             descriptor = MapStateDescriptor("akdl_model_rows", Types.LONG(), _MODEL_ROW)
             self._kept = KeptRows(runtime_context.get_map_state(descriptor))
 
     def close(self) -> None:
-        """Let go of the process."""
         if hasattr(self, "_process"):
             self._process.close()
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
-        """Take a chunk of rows, or a place; yields the models that are whole, at the start the one that a checkpoint kept."""
+        """Take a chunk of rows, or a place; yield whole models, at the start the one that a checkpoint kept."""
         kind, number, _, content = value
         if kind == Element.START and number:
-            return  # for another subtask; the state of its key is not this one's
+            return  # for another subtask, and with another key, whose state is not this one's
         if self._kept is not None and not self._is_restored:
             self._is_restored = True
             yield from self._taken(self._kept.restored())
@@ -162,12 +159,12 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
         yield from self._taken(rows if self._kept is None else map(self._kept.keep, rows))
 
     def _taken(self, rows: Iterable[ModelRow]) -> Iterator[Row]:
-        """Add rows to their models. After the last one, drop rows that no model needs any more."""
+        """Add rows to their models, then drop the rows that no model needs any more."""
         for row in rows:
             try:
                 model = self._models.add(row)
             except DamagedModel as error:
-                logger.error("%s: a model of the stream is refused: %s", self._settings.process.operator, error)
+                logger.error("%s: a model of the stream is rejected: %s", self._settings.process.operator, error)
                 continue
             if model is not None:
                 yield from self._pieces(model)
@@ -176,7 +173,7 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
             self._kept.drop_all_but(self._latest | self._models.places)
 
     def _learn(self, number: int, place: bytes) -> Iterator[Row]:
-        """Learn where a subtask runs; the models that waited for the last one leave."""
+        """Record the place of a subtask; models that waited for the last place leave."""
         self._subtasks.setdefault(place, set()).add(number)
         if self._knows_all:
             waiting, self._waiting = self._waiting, []
@@ -208,14 +205,14 @@ class KeptRows:
         self._next = 0
 
     def restored(self) -> Iterator[ModelRow]:
-        """Yield the rows that a checkpoint kept, one at a time; none may be dropped before the last one."""
+        """Yield the rows of a checkpoint one at a time; nothing may be dropped before the last one."""
         self._places = set(self._state.keys())
         self._next = max(self._places, default=-1) + 1
         for place in sorted(self._places):
             yield replace(ModelRow(*self._state.get(place)), place=place)
 
     def keep(self, row: ModelRow) -> ModelRow:
-        """Keep a row, and return it with its place."""
+        """Store a row, and return it with its place."""
         placed = replace(row, place=self._next)
         self._state.put(placed.place, Row(row.number, row.text, row.model, row.count))
         self._places.add(placed.place)
@@ -223,20 +220,18 @@ class KeptRows:
         return placed
 
     def drop_all_but(self, needed: set[int]) -> None:
-        """Drop all rows that are not at these places."""
         for place in self._places - needed:
             self._state.remove(place)
         self._places &= needed
 
 
 class Deliver(KeyedProcessFunction):  # type: ignore[misc]
-    """Lets the model process of this host go over to each model that comes."""
+    """Hands each new model to the model process of this host."""
 
     def __init__(self, settings: PredictionSettings) -> None:
         self._settings = settings
 
     def open(self, runtime_context: Any) -> None:
-        """Take hold of the process."""
         self._file: IO[bytes] | None = None
         self._lock: int | None = None
         self._attempt = runtime_context.get_attempt_number()
@@ -253,7 +248,7 @@ class Deliver(KeyedProcessFunction):  # type: ignore[misc]
             self._process.close()
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
-        """Take a piece; the model takes over with its last one."""
+        """Take a piece; with the last one the model replaces the earlier one."""
         name, number, last, piece = value
         if number == 1:
             self._drop_file()
@@ -268,7 +263,7 @@ class Deliver(KeyedProcessFunction):  # type: ignore[misc]
         return iter(())
 
     def _acts(self) -> bool:
-        """Whether this is the one on its host that acts: it holds a lock from its first model to its end."""
+        """Return True in the one subtask of a host that acts: it holds a lock from its first model to its end."""
         if self._lock is None:
             self._lock = take_turn(os.path.join(self._process.folder, "delivery"), self._attempt)
         return self._lock is not None
@@ -276,29 +271,26 @@ class Deliver(KeyedProcessFunction):  # type: ignore[misc]
     def _drop_file(self) -> None:
         if self._file is not None:
             file, self._file = self._file, None
-            with contextlib.suppress(FileNotFoundError):  # the folder went with the process
+            with contextlib.suppress(FileNotFoundError):  # the folder was removed with the process
                 file.close()
 
 
 def take_turn(path: str, attempt: int) -> int | None:
-    """Return the descriptor of a file that is locked from now on, or None when another one of this attempt has it.
+    """Lock a file and return its descriptor, or None when another subtask of this attempt has it.
 
-    One of an earlier attempt may still be about to end, after Flink has started this attempt: its end is waited for. Without
-    that, nobody would act in the new attempt.
-
-    Args:
-        path: Of the file, which says in which attempt it was locked.
+    Flink may start an attempt while a subtask of an earlier one is about to end. Its end is awaited; otherwise no subtask of
+    the new attempt would act. The file holds the number of the attempt that has locked it.
     """
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + EARLIER_S
     while not try_lock(lock):
-        holder = os.pread(lock, 20, 0)  # nothing between its locking and its writing
+        holder = os.pread(lock, 20, 0)  # empty between its locking and its writing
         if holder == b"%d" % attempt:
             os.close(lock)
             return None
         if time.monotonic() > deadline:
             os.close(lock)
-            raise TaskError(f"{path} is still locked by an earlier attempt; this attempt waited {EARLIER_S:g} s")
+            raise TaskError(f"{path} is still locked by an earlier attempt after {EARLIER_S:g} s")
         time.sleep(0.05)
     os.ftruncate(lock, 0)
     os.pwrite(lock, b"%d" % attempt, 0)
@@ -306,7 +298,7 @@ def take_turn(path: str, attempt: int) -> int | None:
 
 
 def _union(result: Table, result_view: str, delivered_view: str) -> str:
-    """Return SQL of the result and of what is delivered, which yields no row but has to run with it."""
+    """SQL of the result and of the delivery, which yields no row but has to run in the same job."""
     columns, nulls = [], []
     for name, data_type in zip(column_names(result), result._j_table.getResolvedSchema().getColumnDataTypes()):
         logical = data_type.getLogicalType()
@@ -321,13 +313,13 @@ def _union(result: Table, result_view: str, delivered_view: str) -> str:
 
 
 def _model_columns(operator: str, models: Table) -> list[str]:
-    """Return the columns of `_MODEL_ROW` as SQL."""
+    """Columns of `_MODEL_ROW` as SQL."""
     names = {name.lower(): quoted(name) for name in column_names(models)}
     stamps = {TIME_COLUMN, COUNT_COLUMN}
     if set(names) not in ({"model_id", "model_info"}, {"model_id", "model_info"} | stamps):
         raise ConfigurationError(
-            f"{operator}: the stream of models has the columns {', '.join(names)}; expected model_id and model_info, and "
-            f"perhaps {TIME_COLUMN} and {COUNT_COLUMN}"
+            f"{operator}: the stream of models has the columns {', '.join(names)}; expected model_id and model_info, with or "
+            f"without {TIME_COLUMN} and {COUNT_COLUMN}"
         )
     columns = {"number": ("model_id", "BIGINT"), "text": ("model_info", "STRING")}
     columns.update(model=(TIME_COLUMN, "STRING"), rows=(COUNT_COLUMN, "BIGINT"))

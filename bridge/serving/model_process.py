@@ -1,7 +1,7 @@
 """A process that serves one model to all tasks of a job on its host.
 
-The first task that needs it starts it, the others find it in a folder that they agree on (`bridge.folders.process_folder`). It
-ends when the last of them lets go.
+The first task starts it, the others find it in a folder (`bridge.folders.process_folder`). It ends when the last one releases
+it.
 """
 
 from __future__ import annotations
@@ -40,19 +40,16 @@ from bridge.settings import PythonArchive
 logger = logging.getLogger(__name__)
 
 _POLL_S = 0.05
-_LEAST_CALL_S = 1.0  # for a first question just before the deadline
+_LEAST_CALL_S = 1.0  # for a first call just before the deadline
 _OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0)]
 
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """What a model process is told.
+    """Settings of a model process.
 
-    Args:
-        serving: What to serve, as JSON of the message `Serving`; without the path of the model.
-        python: Interpreter, or an archive with one; None stands for the interpreter that runs Flink's Python functions.
-        start_timeout_s: How long it may take until the model is loaded.
-        stall_timeout_s: How long it may make no progress while it predicts; 0 sets no limit.
+    `serving` is JSON of the message `Serving` without the path of the model. Without `python` the interpreter is that of
+    Flink's Python functions. `start_timeout_s` includes the loading of the model; a `stall_timeout_s` of 0 means no limit.
     """
 
     operator: str
@@ -67,40 +64,30 @@ class ModelSettings:
 
 
 class NotListening(grpc.RpcError):  # type: ignore[misc]
-    """The process has not said yet where it listens."""
+    """The process has not reported its address yet."""
 
     def code(self) -> grpc.StatusCode:
-        """As gRPC says it of a socket that is not there yet."""
         return grpc.StatusCode.UNAVAILABLE
 
     def details(self) -> str:
-        """In words."""
-        return "the process has not said where it listens"
+        return "the process has not reported its address"
 
 
 class _Start(enum.Enum):
-    """What a process that does not answer is about to do."""
+    """States of a process that does not answer."""
 
     LISTENS_SOON = enum.auto()
-    WAS_ENDING = enum.auto()
-    """It ended when it was found, by no fault: another one has to be started."""
+    WAS_ENDING = enum.auto()  # when it was found, and not by a failure: another one has to be started
     HAS_FAILED = enum.auto()
 
 
 class ModelProcess:
-    """This task's hold on the process, which is started if need be, and the line to it.
-
-    Args:
-        model: Path of the model on this host; or where it lies, from where the first task brings it to this host.
-
-    Raises:
-        TaskError: It could not be started, or has no model to serve.
-    """
+    """A task's hold on the model process of its host, which is started if need be, and the channel to it."""
 
     def __init__(self, settings: ModelSettings, model: str | PlacedModel) -> None:
         self._settings = settings
         self._folder = ProcessFolder(settings.group)
-        self._process: subprocess.Popen[bytes] | None = None  # where this task has started it
+        self._process: subprocess.Popen[bytes] | None = None  # if this task has started it
         self._channel: grpc.Channel | None = None
         self._pipe = self._join(model)
         self.description = self._wait_until_loaded(model)
@@ -109,7 +96,6 @@ class ModelProcess:
             raise TaskError(f"{settings.operator}: {_text(self.description.failure)}")
 
     def predict(self, columns: bytes) -> Prediction:
-        """Predict a batch."""
         try:
             prediction: Prediction = self._answer(self._method("Predict", None, Prediction), columns)
         except grpc.RpcError as error:
@@ -121,15 +107,11 @@ class ModelProcess:
 
     @property
     def folder(self) -> str:
-        """A folder that the tasks on this host share with the process, and that goes with it."""
+        """A folder that the tasks on this host share with the process, and that is removed with it."""
         return self._folder.path
 
     def replace(self, model: str, name: str) -> None:
-        """Let another model take over; where it cannot, the log says why, and the old one goes on.
-
-        Args:
-            model: Path of the model on this host. It is not needed any more when this returns.
-        """
+        """Replace the model by the one at a path, which is free again on return. Where that fails, the log says why."""
         try:
             notices = self._answer(self._method("Replace", Offer, Notices), Offer(model=model, name=name))
         except grpc.RpcError as error:
@@ -137,20 +119,17 @@ class ModelProcess:
         self._log(notices.notices)
 
     def close(self) -> None:
-        """Let go of the process; the last one to do so ends it. Safe to call twice."""
+        """Release the process; the last task to do so ends it. Safe to call twice."""
         if self._channel is not None:
             self._channel.close()
         self._folder.leave(self._pipe)
         kill_stopped(self.folder)
 
-    # The start.
-
     def _join(self, model: str | PlacedModel) -> int:
-        """Return the writing end of the pipe of a process that runs."""
+        """Return the writing end of the pipe of a running process."""
         return self._folder.join(lambda pipe: self._start(model, pipe))
 
     def _wait_until_loaded(self, model: str | PlacedModel) -> Description:
-        """Return what the process says of the model."""
         deadline = time.monotonic() + self._settings.start_timeout_s
         while True:
             try:
@@ -187,11 +166,11 @@ class ModelProcess:
         return _Start.WAS_ENDING if self._process is None else _Start.HAS_FAILED
 
     def _start_error(self, error: grpc.RpcError) -> TaskError:
-        """Let go of a process that has failed to start, and return why it has."""
+        """Release a process that has failed to start, and return the error."""
         self.close()
         reason = self._lost(error)
         if self._has_exited:
-            self._folder.remove()  # it may not have come as far as to do it
+            self._folder.remove()  # it may have failed before it could
         return TaskError(reason)
 
     def _start(self, model: str | PlacedModel, pipe: int) -> None:
@@ -206,7 +185,7 @@ class ModelProcess:
             environment = variables(settings.intra_op_parallelism, os.environ, python.path, folder, settings.env_vars)
             serving = json_format.Parse(settings.serving, Serving())
             serving.model = self._brought(model) if isinstance(model, PlacedModel) else model
-            # In a file: of thousands of columns it is longer than the system lets a variable be.
+            # In a file: with thousands of columns it is too long for a variable.
             serving_file = os.path.join(place, "serving.json")
             with open(serving_file, "w", encoding="utf-8", opener=private) as file:
                 file.write(json_format.MessageToJson(serving))
@@ -225,7 +204,7 @@ class ModelProcess:
                 )  # fmt: skip
             note_process(place, self._process.pid)
         except BaseException:
-            self._folder.empty()  # else the process does it at its end
+            self._folder.empty()  # as the process would do at its end
             raise
         finally:
             if python is not None:
@@ -234,7 +213,7 @@ class ModelProcess:
         logger.info("%s: process %d serves the model", settings.operator, self._process.pid)
 
     def _brought(self, model: PlacedModel) -> str:
-        """Return the path of a model that this host has brought, or reads where it lies. With the lock of the folder held."""
+        """Path of a model that this host has copied, or reads in place. The lock of the folder has to be held."""
         place, begun = os.path.join(self.folder, "brought"), time.monotonic()
         shutil.rmtree(place, ignore_errors=True)  # of a task that was killed
         os.mkdir(place, 0o700)
@@ -242,10 +221,8 @@ class ModelProcess:
             path = get_model(model.name, model.model_dir, place)
         except ModelError as error:
             raise TaskError(f"{self._settings.operator}: host {socket.gethostname()}: {error}") from None
-        logger.info("%s: this host has the model after %.1f s", self._settings.operator, time.monotonic() - begun)
+        logger.info("%s: the model was on this host after %.1f s", self._settings.operator, time.monotonic() - begun)
         return path
-
-    # The line.
 
     def _answer(self, method: Any, request: Any) -> Any:
         call, limit_s = method.future(request, metadata=self._metadata), self._settings.stall_timeout_s
@@ -253,8 +230,8 @@ class ModelProcess:
             return result_of(call, self.folder, limit_s)
         except Stalled:
             raise TaskError(
-                f"{self._settings.operator}: the process that serves the model has made no progress for {limit_s:g} s and was "
-                "killed: was it stopped, or does its model wait for something? stallTimeout sets how long to wait"
+                f"{self._settings.operator}: the process that serves the model made no progress for {limit_s:g} s and was "
+                "killed. Was it stopped, or does its model wait for something? stallTimeout sets the limit"
             ) from None
 
     @property
@@ -262,7 +239,7 @@ class ModelProcess:
         return [(TOKEN, self._settings.token)]
 
     def _method(self, name: str, request: Any, answer: Any) -> Any:
-        """Return a call of the server; the request is bytes where no type is named."""
+        """Stub of a call of the server; the request is bytes where no type is given."""
         serialize = None if request is None else request.SerializeToString
         assert self._channel is not None
         return self._channel.unary_unary(
@@ -275,11 +252,11 @@ class ModelProcess:
 
     @property
     def _has_exited(self) -> bool:
-        """Whether this task has started the process, and it has ended."""
+        """True if this task has started the process and it has ended."""
         return self._process is not None and self._process.poll() is not None
 
     def _lost(self, error: grpc.RpcError) -> str:
-        """Return the message of a process that does not answer."""
+        """Error text for a process that does not answer."""
         operator = self._settings.operator
         with contextlib.suppress(OSError):
             if self._process is not None and self._process.poll() == UNUSABLE:

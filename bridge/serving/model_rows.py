@@ -1,9 +1,8 @@
-"""Rows of consecutive models, as a stream brings them, to whole models; without Flink.
+"""Whole models from the rows of a stream of consecutive models; without Flink.
 
-The rows of a model are those of a model table: number 0 has the name of a zip file, numbers from 1 have its pieces as base64
-text. Streams as Alink writes them say of each row to which model it belongs, and how many rows that has. Without, a model is
-whole when the pieces up to some number end as a zip file of their length does, and a number that is there already is the next
-model's.
+As in a model table, row 0 of a model has the name of a zip file, and rows from 1 have its pieces as base64 text. In streams
+from Alink each row names its model and the model's number of rows. In others, a model is whole when its pieces end like a zip
+file of their length, and a number that has arrived already belongs to the next model.
 """
 
 from __future__ import annotations
@@ -30,9 +29,8 @@ _SHOWN = 5
 class ModelRow:
     """A row of a stream of models.
 
-    Args:
-        model: Which model it belongs to, a later one being the larger text; None where the stream does not say.
-        count: How many rows the model has; None where the stream does not say.
+    `model` is the name of its model, of which later ones are larger, and `count` the model's number of rows, if the stream has
+    them.
     """
 
     number: int | None
@@ -43,16 +41,14 @@ class ModelRow:
 
 
 class DamagedModel(TaskError):
-    """A model that is given up; the message says why."""
+    """A model that cannot be used; the message says why."""
 
 
 @dataclass
 class Model:
     """A model with some of its rows, or with all.
 
-    Args:
-        sizes: Size of each piece in bytes, by its number. Number 0 is the name of the file and has size 0.
-        numbers: Numbers of all rows that arrived, also of dropped ones.
+    `sizes` are the bytes of each piece by its number, with 0 for row 0; `numbers` has all rows, also dropped ones.
     """
 
     name: str
@@ -63,16 +59,11 @@ class Model:
     places: list[int] = field(default_factory=list)
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the pieces of its zip file."""
         for number in range(1, len(self.sizes)):
             yield self._read(number)
 
     def add(self, row: ModelRow) -> None:
-        """Keep a row; drop it when the model is given up.
-
-        Raises:
-            DamagedModel: The row is no row of a model; the model is given up.
-        """
+        """Store a row of the model; after a row that does not fit, DamagedModel is raised and further rows are dropped."""
         if row.number is not None:
             self.numbers.add(row.number)
         if self.is_given_up:
@@ -90,29 +81,23 @@ class Model:
         self.places.append(row.place)
 
     def is_whole(self, count: int | None) -> bool:
-        """Return whether all rows are there.
-
-        Args:
-            count: How many the model has; None where the stream does not say.
-        """
+        """True when all rows are there; `count` is their number, None where the stream does not give it."""
         if self.is_given_up:
             return False
         return self._is_zip_file() if count is None else len(self.sizes) == count
 
     def remove(self) -> None:
-        """Delete its pieces."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _checked(self, row: ModelRow) -> tuple[int, bytes]:
-        """Return the number of a row and its piece."""
         number, text = row.number, row.text
         rows = _MOST_ROWS if row.count is None else row.count
         if number is None or text is None or not 0 <= number < rows:
-            raise DamagedModel(f"{self.name} is no model: it has a row with model_id {number} and {_shown(text)}")
+            raise DamagedModel(f"{self.name} is not a model: it has a row with model_id {number} and {_shown(text)}")
         if number > 0:
             return number, self._decoded(number, text)
         if not text.endswith(".zip"):
-            raise DamagedModel(f"{self.name} is no model: model_id 0 should have the name of a zip file, got {_shown(text)}")
+            raise DamagedModel(f"{self.name} is not a model: expected the name of a zip file at model_id 0, got {_shown(text)}")
         return number, b""
 
     def _decoded(self, number: int, text: str) -> bytes:
@@ -122,7 +107,7 @@ class Model:
             raise DamagedModel(f"{self.name} is damaged: model_id {number} has {_shown(text)} ({error})") from None
 
     def _is_zip_file(self) -> bool:
-        """Return whether what is there is a zip file from its beginning to its end."""
+        """True if the pieces form a zip file from its beginning to its end."""
         last = len(self.sizes) - 1
         if 0 not in self.sizes or last < 1 or max(self.sizes) != last:
             return False
@@ -147,37 +132,33 @@ class Model:
 
 
 class ModelRows:
-    """Gathers rows to models, on disk, so that a large one needs little memory."""
+    """Assembles models from rows, on disk, so that a large one needs little memory."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._begun = 0  # how many models
-        self._current: Model | None = None  # of the rows that do not say to which model they belong
-        self._named: dict[str, Model] = {}  # that are not whole yet, by what their rows say
-        self._latest = ""  # of the models that rows speak of, the latest that was whole
+        self._begun = 0  # number of models
+        self._current: Model | None = None  # of rows that do not name their model
+        self._named: dict[str, Model] = {}  # unfinished models by name
+        self._latest = ""  # name of the latest whole model
 
     def add(self, row: ModelRow) -> Model | None:
-        """Take a row, and return the model that is whole with it; the caller removes it.
-
-        Raises:
-            DamagedModel: A model is given up. Further rows of it are dropped.
-        """
+        """Add a row, and return the model that it completes; the caller removes it. DamagedModel drops the model of the row."""
         return self._add_to_named(row.model, row) if row.model else self._add_to_current(row)
 
     @property
     def places(self) -> set[int]:
-        """Places in the stream of all rows of models that are not whole yet."""
+        """Places in the stream of all rows of unfinished models."""
         models = [*self._named.values()] if self._current is None else [self._current, *self._named.values()]
         return {place for model in models for place in model.places}
 
     def _add_to_named(self, name: str, row: ModelRow) -> Model | None:
         if name <= self._latest:
-            return None  # of a model that came too late, or a row that came twice
+            return None  # of a model that arrived too late, or a row that arrived twice
         if name not in self._named:
             self._named[name] = self._begin(name)
         model = self._named[name]
         if row.number in model.numbers:
-            return None  # it came twice
+            return None  # it arrived twice
         model.add(row)
         if not model.is_whole(row.count):
             return None
@@ -189,7 +170,7 @@ class ModelRows:
 
     def _add_to_current(self, row: ModelRow) -> Model | None:
         model, loss = self._current, None
-        if model is not None and row.number in model.numbers:  # the row is the next model's
+        if model is not None and row.number in model.numbers:  # the row belongs to the next model
             loss = None if model.is_given_up else _loss(model)
             model.remove()
             model = None
@@ -211,10 +192,10 @@ class ModelRows:
 
 
 def _loss(model: Model) -> DamagedModel:
-    """Return the error of a model that is not whole when the next one begins."""
+    """Error of a model that is incomplete when the next one begins."""
     missing = [str(number) for number in range(max(model.sizes)) if number not in model.sizes][:_SHOWN]
-    what = f"model_id {', '.join(missing)} and perhaps more" if missing else "its end"
-    return DamagedModel(f"{model.name} is not whole when the next one begins: {what} is missing")
+    what = f"model_id {', '.join(missing)} at least" if missing else "its end"
+    return DamagedModel(f"{model.name} is incomplete when the next one begins: {what} is missing")
 
 
 def _shown(text: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Calls of a model process that end: a process that makes no progress is killed, as it may be stopped, or wait for itself."""
+"""Calls of a model process that end: a process without progress is killed, as it may be stopped or wait for itself."""
 
 from __future__ import annotations
 
@@ -20,11 +20,7 @@ class Stalled(Exception):
 
 
 def result_of(call: Any, folder: str, stall_timeout_s: float) -> Any:
-    """Wait for the answer to a call.
-
-    Args:
-        stall_timeout_s: Seconds for which the process may use no processor before it is killed; 0 for no limit.
-    """
+    """Wait for the answer to a call; kill the process once it has used no CPU for `stall_timeout_s` seconds (0: no limit)."""
     process = process_of(folder)
     watch = ProgressWatch(time.monotonic())
     while True:

@@ -2,7 +2,13 @@
 
     table --RowsToArrow--> elements --predict--> elements --ArrowToRows--> table
 
-All other columns pass it untouched.
+One chunk, with columns that feed the model (a), that stay (b), and of the model's output (p):
+
+    ROW(CHUNK, row kinds, Arrow of a, b) --select a--> message Rows --model process--> message Prediction of p, bad rows
+                      |                                                                           |
+                      +---b, and a where it stays-----> ROW(CHUNK, row kinds, Arrow of b, p) <----+
+
+Columns that stay and row kinds pass through unchanged, also of types that a model cannot read.
 """
 
 from __future__ import annotations
@@ -44,13 +50,11 @@ from bridge.workarounds.beam_workers import close_with_worker
 
 @dataclass(frozen=True)
 class PredictionSettings:
-    """What a predictor is told.
+    """Settings of a predictor.
 
-    Args:
-        model: A file that travels with the job, see `bridge.host.shipped`, or the path of the model on every host.
-        result: Every column of the result: its name, and whether it is an output rather than an input that stays.
-        error_column: Name of a column for what is wrong with a row; None to fail the job at the first such row.
-        placed: Where each host finds the model by itself, so that it does not travel; None for `model`.
+    `model` is a file that is shipped with the job, or the path of the model on every host; `placed` is one that each host
+    fetches. `result` has the name of each column of the result, and True for an output, False for an input that stays. Without
+    an `error_column` the job fails at the first row that cannot be predicted.
     """
 
     process: ModelSettings
@@ -65,10 +69,7 @@ class PredictionSettings:
 
 @planning()
 def predict_table(table_env: StreamTableEnvironment, table: Table, settings: PredictionSettings) -> Table:
-    """Return the table with the model's outputs.
-
-    Updates stay updates, and the time attributes of columns that stay are kept.
-    """
+    """Table with the model's outputs. Updates stay updates, and time attributes of columns that stay are kept."""
     carry_own_packages(table_env)
     if settings.placed is None and os.path.isfile(settings.model):
         carry(table_env, settings.model)
@@ -77,7 +78,7 @@ def predict_table(table_env: StreamTableEnvironment, table: Table, settings: Pre
     group = settings.process.group
     times = time_attributes(table)
     stays = [name for name, is_output in settings.result if not is_output]
-    # Flink knows the time of processing anew behind the function, and has one event time for a stream.
+    # A stream has one event time in Flink; processing time is added again behind the function.
     proctimes = [name for name in stays if times.get(name) == PROCTIME and name not in settings.input_schema.names]
     rowtime = next((name for name in stays if times.get(name) == ROWTIME), None)
     needed = {*settings.input_schema.names, *stays} - set(proctimes)
@@ -105,19 +106,17 @@ def predict_table(table_env: StreamTableEnvironment, table: Table, settings: Pre
 
 
 def model_process(settings: PredictionSettings) -> ModelProcess:
-    """Return a task's hold on the process with the model on its host, which is started if need be."""
     return ModelProcess(settings.process, settings.placed or arrived(settings.model))
 
 
 class _Predict(ProcessFunction):  # type: ignore[misc]
-    """Chunks to chunks with the model's outputs, and what is wrong with each row where a column is named for that."""
+    """Chunks to chunks with the model's outputs, and with an error column where one is named."""
 
     def __init__(self, settings: PredictionSettings, columns: list[str]) -> None:
         self._settings = settings
         self._columns = columns
 
     def open(self, runtime_context: Any) -> None:
-        """Take hold of the process with the model."""
         give_large_blocks_back()
         self._decoder = ColumnDecoder(self._settings.output_schema, "the model")
         self._status = TaskStatus(
@@ -129,21 +128,20 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
         self._metrics = PredictionMetrics(runtime_context.get_metrics_group(), self._process.description.load_s)
 
     def close(self) -> None:
-        """Let go of the process. Safe to call twice."""
+        """Safe to call twice."""
         if hasattr(self, "_process"):
             self._process.close()
             del self._process
             self._status.end()
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[InternalRow]:
-        """Predict the rows of a chunk."""
         _, kinds, arrow = value
         batch = read_batch(arrow)
         give_large_blocks_back(batch.num_rows, len(arrow))
         fed = batch.select(self._settings.input_schema.names)
         columns, begun = to_columns(fed, self._settings.input_schema), time.monotonic()
         prediction = self._process.predict(columns)
-        newer = sum(notice.level == logging.INFO for notice in prediction.notices)  # of nothing else
+        newer = sum(notice.level == logging.INFO for notice in prediction.notices)  # other notices are warnings
         took_s = time.monotonic() - begun
         self._metrics.add(batch.num_rows, len(prediction.bad_rows), took_s, newer)
         self._status.add(batch.num_rows, took_s)
@@ -154,14 +152,12 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
 def with_outputs(
     batch: pa.RecordBatch, prediction: Prediction, decoder: ColumnDecoder, settings: PredictionSettings
 ) -> pa.RecordBatch:
-    """Return rows with the model's outputs, and with what is wrong with each row where a column is named for that.
-
-    Raises:
-        RowError: A row that cannot be predicted, and no column is named for errors.
-    """
+    """Add the model's outputs to rows, and error messages where a column is named for them (else RowError)."""
     rows = batch.num_rows
     if prediction.rows.rows != rows or any(bad.row >= rows for bad in prediction.bad_rows):
-        raise BridgeError(f"{settings.process.operator}: the model process has not answered for the {rows} rows that it got")
+        raise BridgeError(
+            f"{settings.process.operator}: the model process returned other rows than the {rows} that it received"
+        )
     cells = dict(zip(batch.schema.names, batch.columns))
     if settings.error_column is not None:
         errors = np.full(rows, None, object)
@@ -170,10 +166,10 @@ def with_outputs(
         cells[settings.error_column] = pa.array(errors, pa.string())
     elif prediction.bad_rows:
         bad = prediction.bad_rows[0]
-        remedy = "defaults, or COALESCE in the query before, give nulls a value; " if "null" in bad.message else ""
+        remedy = "Replace nulls with defaults, or with COALESCE in SQL; or set" if "null" in bad.message else "Set"
         raise RowError(
-            f"{settings.process.operator}: row {bad.row} of a batch cannot be predicted: {bad.message}; "
-            f"{remedy}errorCol names a column for such messages, if the job should go on"
+            f"{settings.process.operator}: row {bad.row} of a batch cannot be predicted: {bad.message}. "
+            f"{remedy} errorCol, a column for such messages, so that the job continues"
         )
     cells.update(zip(settings.output_schema.names, decoder.decode(prediction.rows)))
     return pa.record_batch(list(cells.values()), names=list(cells))

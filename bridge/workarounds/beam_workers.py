@@ -1,7 +1,7 @@
-"""Beam's workers, in which Flink runs Python functions, and work-arounds for their defects.
+"""Workarounds for defects of Beam's workers, in which Flink runs Python functions.
 
 On a cluster a worker is a process. In a local job it is a thread of the driver, so what it leaves behind stays until the
-driver ends. Nothing of Beam and PyFlink is imported before a function needs it.
+driver ends. Beam and PyFlink are imported when a function needs them.
 """
 
 from __future__ import annotations
@@ -33,10 +33,7 @@ _NO_PROXY = ("grpc.enable_http_proxy", 0)
 
 
 def fix_workers() -> None:
-    """Let workers inside this program reach Flink, end with nothing left, and print no errors that Flink raises.
-
-    Safe to call twice.
-    """
+    """Let workers inside this program reach Flink, end with nothing left, and not repeat Flink's errors. Safe to call twice."""
     _bypass_proxies()
     _end_flushers()
     _close_what_workers_leave()
@@ -44,10 +41,10 @@ def fix_workers() -> None:
 
 
 def worker_of_this_thread() -> weakref.ref[SdkHarness] | None:
-    """Return Beam's worker that this thread works for; None where a test calls.
+    """Beam's worker that this thread works for; None in a test.
 
-    Defect: a worker that loses its line to Flink closes no function, and hands functions no way to ask whether it has
-    ended (`SdkHarness` of apache_beam/runners/worker/sdk_worker.py); it is found only among the callers of a function.
+    Defect: a worker that loses its connection to Flink closes no function, and functions cannot find out whether it has ended
+    (`SdkHarness` of apache_beam/runners/worker/sdk_worker.py). It is found only among the callers of a function.
     """
     beam = sys.modules.get("apache_beam.runners.worker.sdk_worker")  # half a second to import, for programs without one
     frame: FrameType | None = sys._getframe()
@@ -60,7 +57,7 @@ def worker_of_this_thread() -> weakref.ref[SdkHarness] | None:
 
 
 def has_ended(worker: weakref.ref[SdkHarness] | None) -> bool:
-    """Whether a worker has ended; for the defect that `worker_of_this_thread` names. False where there is none."""
+    """True if a worker has ended; for the defect that `worker_of_this_thread` names."""
     if worker is None:
         return False
     harness = worker()
@@ -68,10 +65,9 @@ def has_ended(worker: weakref.ref[SdkHarness] | None) -> bool:
 
 
 def close_with_worker(close: Callable[[], None]) -> None:
-    """Let `close` of a function be called at the end of its worker, which may not do it; see `fix_workers`.
+    """Call `close` at the end of this function's worker, which may not do it; see `fix_workers`.
 
-    Args:
-        close: Safe to call twice. It is called at once if the worker has ended while the function was opened.
+    It is called at once if the worker has ended while the function was opened, and has to be safe to call twice.
     """
     worker = worker_of_this_thread()
     harness = None if worker is None else worker()
@@ -88,21 +84,20 @@ def close_with_worker(close: Callable[[], None]) -> None:
 def end_workers(timeout_s: float = 5.0) -> None:
     """End the workers inside this program and wait for them and their functions; for the end of the program.
 
-    Defect: their threads are daemons, which CPython before 3.14 ends where they next ask for its lock. In a destructor of C++,
-    such as those of Arrow's buffers, that aborts the program (python/cpython#87135). "terminate called without an active
-    exception" was seen once.
+    Defect: their threads are daemons, which CPython before 3.14 ends when they next acquire the GIL. In a C++ destructor, such
+    as that of an Arrow buffer, that aborts the program (python/cpython#87135): "terminate called without an active exception".
     """
     with _lock:
         running = list(_closing)
     for harness in running:
-        harness._control_channel.close()  # as if the line to Flink were lost
+        harness._control_channel.close()  # as if the connection to Flink were lost
     deadline = time.monotonic() + timeout_s
     while _is_at_work() and time.monotonic() < deadline:
         time.sleep(_LOOK_S)
 
 
 def _is_at_work() -> bool:
-    """Whether a thread of this program is that of a worker, or does what Flink has asked a worker for."""
+    """True if a thread of this program runs a worker or an instruction of Flink to a worker."""
     beam = sys.modules.get("apache_beam.runners.worker.sdk_worker")
     if beam is None:
         return False
@@ -112,9 +107,9 @@ def _is_at_work() -> bool:
 
 
 def is_worker_process() -> bool:
-    """Whether this is a Python worker that Flink has started, and not a program in which a local job runs.
+    """True in a Python worker that Flink has started, False in a program in which a local job runs.
 
-    Defect: PyFlink has no call that tells. A worker with a process of its own is started by the module
+    Defect: PyFlink has no function for this. A worker with a process of its own is started by the module
     pyflink/fn_execution/beam/beam_boot.py.
     """
     started_by = getattr(sys.modules["__main__"], "__spec__", None)
@@ -125,8 +120,8 @@ def _bypass_proxies() -> None:
     """Let workers inside this program reach the JVM, which is on this host, without a proxy.
 
     Defect: `GRPCChannelFactory` of apache_beam/runners/worker/channel_factory.py, and PyFlink's
-    pyflink/fn_execution/beam/beam_worker_pool_service.py, leave gRPC's `http_proxy` on for lines to "localhost". Where
-    `no_proxy` does not have it, no local job started.
+    pyflink/fn_execution/beam/beam_worker_pool_service.py, leave gRPC's `http_proxy` on for channels to "localhost". Without it
+    in `no_proxy`, local jobs did not start.
     """
     from apache_beam.runners.worker.channel_factory import GRPCChannelFactory
     from pyflink.fn_execution.beam import beam_worker_pool_service
@@ -137,7 +132,7 @@ def _bypass_proxies() -> None:
 
 
 class _Grpc:
-    """The module `grpc` as PyFlink's workers inside this program see it."""
+    """The module `grpc` for PyFlink's workers inside this program."""
 
     def insecure_channel(self, address: str) -> grpc.Channel:
         return grpc.insecure_channel(address, options=[_NO_PROXY])
@@ -147,7 +142,7 @@ class _Grpc:
 
 
 def _end_flushers() -> None:
-    """Let the threads end that PyFlink starts for the output of each Python function, when the worker of the function ends.
+    """End the threads that PyFlink starts for the output of each Python function, together with its worker.
 
     Defect: `BeamTimeBasedOutputStream` of pyflink/fn_execution/beam/beam_stream_slow.py starts a `PeriodicThread` that its
     `close` ends. A worker inside the driver ends without closing its functions (see `worker_of_this_thread`), so each local
@@ -175,10 +170,10 @@ def _end_flushers() -> None:
 
 
 def _close_what_workers_leave() -> None:
-    """Let a worker close its functions and its lines to Flink, however it ends.
+    """Close the functions and the channels of a worker, however it ends.
 
-    Defect: `SdkHarness.run` of apache_beam/runners/worker/sdk_worker.py closes nothing when its line of control breaks, as in
-    jobs that fail or are cancelled, and never closes a function that is still being opened. So such a job left threads,
+    Defect: `SdkHarness.run` of apache_beam/runners/worker/sdk_worker.py closes nothing when its control channel breaks, as
+    in jobs that fail or are cancelled, and never closes a function that is still being opened. So such a job left threads,
     connections, ports and processes.
     """
     from apache_beam.runners.worker.sdk_worker import SdkHarness
@@ -210,11 +205,11 @@ def _close_what_workers_leave() -> None:
 
 
 def _keep_copies_of_errors_off_the_console() -> None:
-    """Let a worker print no traceback of a failed function, unless AKDL_TRACEBACK asks for all.
+    """Print no traceback of a failed function in a worker, unless AKDL_TRACEBACK asks for all.
 
-    Defect: `SdkHarness._execute` of apache_beam/runners/worker/sdk_worker.py prints it to stderr, beside logging it and sending
-    it to Flink, which raises it. So each error of a local job stood on the console twice. Where the job has ended
-    meanwhile, with its handler of logs, Python itself would print what was logged.
+    Defect: `SdkHarness._execute` of apache_beam/runners/worker/sdk_worker.py prints it to stderr, besides logging it and
+    sending it to Flink, which raises it. So each error of a local job was on the console twice. Where the job has ended
+    meanwhile, with its log handler, Python itself would print the record.
     """
     from apache_beam.runners.worker import sdk_worker
 

@@ -1,14 +1,14 @@
-"""The line between this program and its JVM: py4j's servers at both ends ask for a token.
+"""Tokens for the connection between this program and its JVM: py4j's servers at both ends ask for one.
 
 Defect of PyFlink: it starts these servers on 127.0.0.1 without a token (`launch_gateway` of pyflink/java_gateway.py and
-`startGatewayServer` of PythonEnvUtils.java), so any user of the host can call any method of Java, and runs commands as the
-user of the program. Ticket to file with Flink, component API / Python: "PythonGatewayServer and PyFlink's callback server
-authenticate nobody. py4j has auth tokens for both (py4j 0.10.7, CVE-2018-1334 of Spark for the same fault). Make a token in
+`startGatewayServer` of PythonEnvUtils.java), so any user of the host can call any method of Java, and run commands as the user
+of the program. Ticket to file with Flink, component API / Python: "PythonGatewayServer and PyFlink's callback server do not
+authenticate callers. py4j has auth tokens for both (py4j 0.10.7, CVE-2018-1334 of Spark for the same fault). Make a token in
 `launch_gateway`, pass it by stdin, and by a variable where PythonDriver starts Python."
 
-A JVM that this program starts has the token from the first moment: its main class is Java text, TokenGateway.java, which the
-compiler in Flink's table runtime reads. Where the JVM has started this program (`flink run`), or PyFlink has started one before
-us, the token is set as soon as we find it, and until then its port is open to users of the host.
+A JVM that this program starts has the token from the first moment: its main class is Java text, TokenGateway.java, for the
+compiler in Flink's table runtime. Where the JVM has started this program (`flink run`), or PyFlink has started one before us,
+the token is set as soon as possible, and until then its port is open to users of the host.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _launch(launch: Any, text: str, token: str, variables: dict[str, str], argum
     """Start the JVM with our main class in place of PyFlink's, which is `arguments[1]`."""
     _, _, *others = arguments
     process = launch(variables, ["-c", "org.codehaus.janino.SimpleCompiler", *others, text, _MAIN])
-    with contextlib.suppress(BrokenPipeError):  # PyFlink tells why the JVM has ended
+    with contextlib.suppress(BrokenPipeError):  # PyFlink reports why the JVM has ended
         process.stdin.write(f"{token}\n".encode())
         process.stdin.flush()
     import pyflink.datastream
@@ -69,12 +69,13 @@ def _launch(launch: Any, text: str, token: str, variables: dict[str, str], argum
 
 
 def close_pipes_of_java() -> None:
-    """Let nothing that the JVM prints to stderr stop it.
+    """Keep the JVM from blocking on its stderr.
 
-    Defect: `launch_gateway_server_process` of PyFlink makes a pipe of it that nobody reads after the start, so after 64 KB any
-    thread of the JVM that logs stops, as Beam's servers do where strangers send nonsense. Without a reader the JVM drops it.
+    Defect: `launch_gateway_server_process` of PyFlink makes it a pipe without a reader after the start, so after 64 KB each
+    thread of the JVM that logs blocks, such as Beam's servers at malformed requests. With the pipe closed, the JVM drops the
+    text.
     """
-    for process in subprocess._active:  # type: ignore[attr-defined]  # those without a handle
+    for process in subprocess._active:  # type: ignore[attr-defined]  # processes without a handle
         is_java = any(each in process.args for each in (_MAIN, _THEIR_MAIN))
         for pipe in filter(None, (process.stdin, process.stderr)) if is_java else ():
             pipe.close()

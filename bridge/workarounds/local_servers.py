@@ -1,22 +1,22 @@
-"""The servers of local jobs, in this program and in its JVM: they answer this program alone.
+"""The servers of local jobs, in this program and in its JVM, closed to all other programs.
 
-Defects of PyFlink, Beam and Flink, which listen for the whole network and ask for no token:
+Defects of PyFlink, Beam and Flink, whose servers listen on all interfaces without authentication:
 
 - The pool of workers inside this program, `BeamFnLoopbackWorkerPoolServicer` of
   pyflink/fn_execution/beam/beam_worker_pool_service.py, listens on `[::]:0` from the first environment on, twice for each. A
   caller changes the program's variables, path and folder, and names an address from which functions are unpickled. Ticket to
-  file with Flink, component API / Python: "Loopback worker pool listens on all interfaces and authenticates nobody: any host
+  file with Flink, component API / Python: "Loopback worker pool listens on all interfaces without authentication: any host
   runs code in a local PyFlink program. Listen on a unix socket in a folder of mode 0700, or on 127.0.0.1 and check a token in
   `params`." Here it is a unix socket.
-- Beam's servers in the JVM, `InetSocketAddressServerFactory` of beam/sdks/java/fn-execution `ServerFactory`, take the port of
-  the loopback address that they were given and drop the address: `NettyServerBuilder.forPort`. Any host reads any file of the
+- Beam's servers in the JVM, `InetSocketAddressServerFactory` of beam/sdks/java/fn-execution `ServerFactory`, use the port of
+  the given loopback address but not the address: `NettyServerBuilder.forPort`. Any host reads any file of the
   user (`ArtifactRetrievalService.GetArtifact` with a path), rows and functions, and can take the place of a worker. Ticket to
   file with Beam, component java-fn-execution: "createServer binds the wildcard address: use `forAddress(socket)`; and
   GetArtifact should refuse files that no environment of the job has named." Here they ask for a token, TokenCalls.java.
-  TaskManagers of a cluster have these servers too; there it is for the cluster's operator to close them to other hosts.
+  TaskManagers of a cluster have these servers too; there the cluster's operator has to close them to other hosts.
 - The mini cluster's REST endpoint listens on all interfaces, and `POST /jars/upload` and `POST /jobs` run code. Ticket to file
   with Flink, component Runtime / REST: "A local environment needs no REST endpoint unless rest.port is set." Here it is on
-  loopback, and speaks TLS with a keystore without a key, so that nobody can connect. The blob server and the sockets of
+  loopback, and speaks TLS with a keystore without a key, so that no client can connect. The blob server and the sockets of
   `collect` are on loopback too.
 """
 
@@ -51,7 +51,7 @@ _lock = threading.RLock()
 def close_servers(table_env: Any) -> None:
     """Close the servers of an environment's local jobs to all but this program. Safe to call twice.
 
-    Jobs that run already keep what they have; what they leave open is closed when they end.
+    Servers of jobs that run already are closed when the jobs end.
     """
     from pyflink.util.java_utils import get_j_env_configuration, is_local_deployment
 
@@ -73,7 +73,7 @@ def close_servers(table_env: Any) -> None:
 
 
 def listen_in_private() -> str:
-    """Let PyFlink's pool of workers listen for this program alone, and Beam's servers; return the address of the pool."""
+    """Move PyFlink's pool of workers to a private address, which is returned, and let Beam's servers ask for a token."""
     with _lock:
         return _listen_in_private()
 
@@ -106,18 +106,18 @@ def _stop_in(pid: int, server: Any) -> None:
 
 
 def _private_address() -> str:
-    """Return the address of a unix socket in a new folder of this user's."""
+    """Address of a unix socket in a new folder of this user."""
     for place in (tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp", "/dev/shm"):
         address = address_of(os.path.join(place, "akdl_local_000000000000", "pool"))
         if address is not None and os.access(place, os.W_OK | os.X_OK):
             folder = OwnedFolder("akdl_local_", place)
             folder.remove_at_exit()
             return f"unix:{folder.path}/pool"
-    raise OSError("no folder for a unix socket: set TMPDIR to a folder with a path of at most 70 ASCII characters")
+    raise OSError("no folder is usable for a unix socket: set TMPDIR to a folder with a path of at most 70 ASCII characters")
 
 
 def _stop_earlier_servers() -> None:
-    """Let the servers of PyFlink's pool that were there before us take no more calls; those under way are the jobs'."""
+    """Let earlier servers of PyFlink's pool take no more calls; calls under way belong to jobs."""
     from types import SimpleNamespace
 
     call = SimpleNamespace(
@@ -128,9 +128,9 @@ def _stop_earlier_servers() -> None:
             continue
         if any(handler.service(call) is not None for handler in server._state.generic_handlers):
             logger.info(
-                "an environment was made before akdl: until now any host could run code in this program; see docs/clusters.md"
+                "an environment was made before akdl, so any host could run code in this program before; see docs/clusters.md"
             )
-            # A daemon, so that the thread that waits for the calls, which it starts, is one too.
+            # A daemon, so that the thread it starts, which waits for the calls, is one too.
             threading.Thread(target=server.stop, args=(threading.TIMEOUT_MAX,), daemon=True).start()
 
 
@@ -165,7 +165,7 @@ def _ask_for_token() -> None:
 
 @functools.cache
 def _rest_for_nobody() -> dict[str, str]:
-    """Return the settings of a REST endpoint to which nobody can connect, as its keystore holds no key."""
+    """Settings of a REST endpoint to which no client can connect, as its keystore holds no key."""
     path = os.path.join(program_folder(), "no_key.jks")
     empty = bytes.fromhex("feedfeed 00000002 00000000")  # Java's format JKS: magic number, version, number of entries
     with open(path, "wb") as keystore:

@@ -1,9 +1,9 @@
-"""Work-arounds for defects of PyFlink, py4j and Flink; those for Beam's are in `bridge.workarounds.beam_workers`.
+"""Workarounds for defects of PyFlink, py4j and Flink; those for Beam are in `bridge.workarounds.beam_workers`.
 
-`bridge.workarounds.gateway` and `bridge.workarounds.local_servers` close what these packages leave open to strangers.
+`bridge.workarounds.gateway` and `bridge.workarounds.local_servers` close servers that these packages leave open.
 
-Each function names the defect and where it is upstream; when it is gone there, the function goes here. Nothing of these
-packages is imported before a function needs it.
+Each function names a defect and its place upstream, and can be removed when the defect is fixed there. These packages are
+imported when a function needs them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _planner: Any = None  # the class loader of Flink's planner
 
 
 def open_gateway() -> Any:
-    """Return the line to the JVM of this program, which is started unless it runs, with its threads kept apart.
+    """Start the JVM of this program unless it runs, and return its gateway, with the program's threads kept apart.
 
-    Defect: `launch_gateway` of pyflink/java_gateway.py drops its handle of the JVM, which Python reports as a forgotten
-    process. The JVM watches for our end itself, so nothing is lost with the handle.
+    Defect: `launch_gateway` of pyflink/java_gateway.py drops its handle of the JVM, for which Python prints a
+    ResourceWarning. The JVM watches for our end itself, so the handle is not needed.
     """
     from pyflink import java_gateway
 
@@ -48,9 +48,9 @@ def open_gateway() -> Any:
 
 @contextmanager
 def _jvm_argument() -> Iterator[None]:
-    """Let the JVM that is started meanwhile have one context of loggers.
+    """Start the JVM with one context of loggers.
 
-    Defect: log4j makes one for each class loader, and each local job has class loaders of its own. So each left a thread.
+    Defect: log4j makes one for each class loader, and each local job has class loaders of its own. So each job left a thread.
     """
     before = os.environ.get("JVM_ARGS")
     os.environ["JVM_ARGS"] = f"-Dlog4j2.contextSelector={_SELECTOR} {before or ''}".strip()
@@ -64,8 +64,8 @@ def _jvm_argument() -> Iterator[None]:
 def know_planner(table_env: Any) -> None:
     """Let all threads of this program plan tables, not only the one that made the environment.
 
-    Defect: Flink's planner sets `RelMetadataQueryBase.THREAD_PROVIDERS` of Calcite, which is kept by thread, only in the
-    thread of the JVM that makes the planner; others fail with "NullPointerException: metadataHandlerProvider".
+    Defect: Flink's planner sets `RelMetadataQueryBase.THREAD_PROVIDERS` of Calcite, which is thread-local, only in the
+    thread of the JVM that makes the planner; other threads fail with "NullPointerException: metadataHandlerProvider".
     """
     global _planner
     open_gateway()
@@ -74,13 +74,11 @@ def know_planner(table_env: Any) -> None:
 
 
 def translate_java_errors(translate: Callable[[str], Exception | None]) -> None:
-    """Raise an exception of ours in the place of some exceptions of Java, from now on and in the whole program.
+    """Replace some exceptions of Java by ours, from now on and in the whole program.
 
-    Defect: `convert_py4j_exception` of pyflink/util/exceptions.py knows few exceptions of Flink; others reach users as a
-    page of Java. It takes its place in py4j in the same way as we do here.
-
-    Args:
-        translate: Takes the text of an exception with its causes; returns the exception to raise, or None to leave it.
+    Defect: `convert_py4j_exception` of pyflink/util/exceptions.py converts few exceptions of Flink; users see others as a
+    page of Java. It replaces py4j's function in the same way. `translate` takes the text of an exception with its causes, and
+    returns the exception to raise, or None.
     """
     from py4j import java_gateway
     from pyflink.util.exceptions import JavaException
@@ -104,9 +102,9 @@ def translate_java_errors(translate: Callable[[str], Exception | None]) -> None:
 
 @contextmanager
 def log_handlers_kept() -> Iterator[None]:
-    """Give the user's log handlers back after a local job.
+    """Restore the user's log handlers after a local job.
 
-    Defect: a Python worker inside the driver puts a handler of its own in place of all others and leaves it there
+    Defect: a Python worker inside the driver replaces all handlers by its own and leaves it there
     (pyflink/fn_execution/beam/beam_worker_pool_service.py).
     """
     root = logging.getLogger()
@@ -118,23 +116,23 @@ def log_handlers_kept() -> Iterator[None]:
 
 
 def column_names(table: Any) -> list[str]:
-    """Return the names of the columns of a table.
+    """Names of the columns of a table.
 
     Defect: `Table.get_resolved_schema` of pyflink/table/table.py converts the type of each column, see `columns_of`.
     """
     from pyflink.java_gateway import get_gateway
 
     names = table._j_table.getResolvedSchema().getColumnNames()
-    separator = "\0"  # in no name
+    separator = "\0"  # does not occur in names
     return list(get_gateway().jvm.String.join(separator, names).split(separator)) if names.size() else []
 
 
 def columns_of(table: Any) -> tuple[list[str], list[Any]]:
-    """Return the names and PyFlink's types of the columns of a table.
+    """Names and PyFlink's types of the columns of a table.
 
-    Defect: `_from_java_data_type` of pyflink/table/types.py asks the JVM about a hundred times for each column, so tables of
-    thousands of columns took minutes, for each look at their schema. Here it is asked once for each type that differs.
-    It also forgets the digits behind the second of TIMESTAMP, which it takes for 3, and of TIMESTAMP_LTZ, for 6.
+    Defect: `_from_java_data_type` of pyflink/table/types.py calls the JVM about a hundred times for each column, so that
+    each look at a schema of thousands of columns took minutes. Here it is called once for each type. It also replaces the
+    precision of each TIMESTAMP by 3, and of TIMESTAMP_LTZ by 6.
     """
     from pyflink.table.types import _from_java_data_type
 
@@ -161,11 +159,11 @@ def _set_precision(type_: Any, j_type: Any) -> None:
 
 
 def forget_ended_clusters() -> None:
-    """Let the JVM of this program forget mini clusters that have ended.
+    """Let the JVM of this program drop mini clusters that have ended.
 
     Defect: Flink's `TaskExecutorFileMergingManager` leaves a shutdown hook in the JVM, which holds the classes of its cluster.
     """
-    with suppress(Exception):  # another Java may not let us look
+    with suppress(Exception):  # another Java may refuse access
         jvm = open_gateway().jvm
         field = jvm.java.lang.Class.forName("java.lang.ApplicationShutdownHooks").getDeclaredField("hooks")
         field.setAccessible(True)
@@ -175,11 +173,11 @@ def forget_ended_clusters() -> None:
 
 
 def _keep_threads_apart(client: Any) -> None:
-    """Let each thread of this program talk to one thread of the JVM of its own.
+    """Give each thread of this program one thread of the JVM.
 
-    Defect: `GatewayClient` of py4j/java_gateway.py keeps one pool of connections (`deque`) for all threads, so a thread may
-    find itself in another thread of the JVM, where what Flink's planner keeps by thread is missing. It needs no second
-    thread of the user's for that: Python frees Java objects in any thread.
+    Defect: `GatewayClient` of py4j/java_gateway.py keeps one pool of connections (`deque`) for all threads, so calls of a
+    thread may reach another thread of the JVM, which lacks the thread-local values of Flink's planner. That happens even
+    without a second thread of the user's, since Python frees Java objects in any thread.
     """
     if isinstance(client.deque, _Connections):
         return
@@ -192,26 +190,25 @@ def _keep_threads_apart(client: Any) -> None:
 class _Connections(threading.local):
     """The free connections of one thread, in place of py4j's pool for all.
 
-    Each has a thread of the JVM of its own. py4j opens another one where none is free: in a new thread of this program, and
-    after a call that was interrupted, whose connection is lost.
+    Each has its own thread of the JVM. py4j opens another connection when no free one is left: in a new thread of this program,
+    and after a call that was interrupted, whose connection is lost.
     """
 
     def __init__(self) -> None:
         self._free = _ClosedInTheEnd()
-        self._can_plan = False  # the one that is free
+        self._can_plan = False  # of the free connection
         self._is_preparing = False
 
     def __len__(self) -> int:
         return len(self._free)
 
     def append(self, connection: Any) -> None:
-        """Take a connection back."""
         self._free.append(connection)
 
     def pop(self) -> Any:
         """Return the connection that was used last; raise IndexError when there is none."""
         if _planner is not None and not self._is_preparing and not (self._free and self._can_plan):
-            self._is_preparing = True  # the calls lead back here, and leave a free connection
+            self._is_preparing = True  # its calls use this pool, and leave a free connection
             try:
                 _prepare_planning()
             finally:
@@ -221,11 +218,11 @@ class _Connections(threading.local):
 
 
 def _free_objects_elsewhere() -> None:
-    """Let a thread of its own tell the JVM which of its objects this program has freed.
+    """Report freed objects to the JVM in a thread of its own.
 
     Defect: `JavaObject` of py4j/java_gateway.py does it in the callback of a weak reference, in the thread that frees the
-    object. Where an interrupt comes meanwhile, Python drops it: a job in a notebook ran on. What is called back here is no
-    Python code, in which alone interrupts are raised.
+    object, and Python drops an interrupt that arrives meanwhile: a job in a notebook ran on. Python raises interrupts only in
+    Python code, which the callback here is not.
     """
     from py4j import java_gateway
 
@@ -242,7 +239,7 @@ def _free_objects_elsewhere() -> None:
 
 
 class _WeakReferences:
-    """The module `weakref` as py4j sees it."""
+    """The module `weakref` for py4j."""
 
     def __init__(self, freed: SimpleQueue[Any]) -> None:
         self._freed = freed
@@ -261,7 +258,7 @@ class _ClosedInTheEnd(list[Any]):
 
 
 def _prepare_planning() -> None:
-    """Set what Flink's planner keeps by thread, as it does itself in the thread that makes an environment."""
+    """Set the thread-local values of Flink's planner, which it sets itself in the thread that makes an environment."""
     from pyflink.java_gateway import get_gateway
 
     gateway = get_gateway()
@@ -273,7 +270,7 @@ def _prepare_planning() -> None:
             types[place], values[place] = _planner.loadClass(kind), value
         return _planner.loadClass(name).getMethod(method, types).invoke(None, values)
 
-    with suppress(Exception):  # with another Flink, threads are as they were
+    with suppress(Exception):  # with another Flink, threads stay unprepared
         provider = invoke("org.apache.flink.table.planner.plan.metadata.FlinkDefaultRelMetadataProvider", "INSTANCE")
         compiled = invoke(f"{_METADATA}.JaninoRelMetadataProvider", "of", (f"{_METADATA}.RelMetadataProvider", provider))
         by_thread = _planner.loadClass(f"{_METADATA}.RelMetadataQueryBase").getField("THREAD_PROVIDERS").get(None)

@@ -51,19 +51,19 @@ def test_parse(text: str, expected: list[tuple[str, str]]) -> None:
         ("a", "expected \"name type\" for column 1, got 'a' in the schema 'a'"),
         ("a int, b", "expected \"name type\" for column 2, got 'b'"),
         ("a int,, b int", "expected \"name type\" for column 2, got ''"),
-        ("id INT, order date TIMESTAMP(3)", "a name with spaces stands in back-quotes: `order date` TIMESTAMP(3); got"),
+        ("id INT, order date TIMESTAMP(3)", "a name with spaces needs back-quotes: `order date` TIMESTAMP(3); got"),
         ("a foo", "column 'a' has the unknown type 'FOO'; known are BIGDECIMAL, BIGINT"),
         ("a int, a long", "column 'a' occurs twice"),
         ("a ARRAY<int", "the '<' at character 8 of 'a ARRAY<int' is not closed"),
-        ("a int>", "the bracket '>' at character 6 of 'a int>' closes no bracket"),
+        ("a int>", "the bracket '>' at character 6 of 'a int>' is not opened"),
         ("b int, `a int", "the '`' at character 8 of 'b int, `a int' is not closed"),
         ("a int(3)", "does not take these numbers"),
         ("a DECIMAL(39, 1)", "DECIMAL takes 1 to 38 digits"),
         ("a TIMESTAMP(9)", "CAST it to TIMESTAMP(6)"),
-        ("a VARCHAR(0)", "a length is at least 1"),
+        ("a VARCHAR(0)", "expected a length of at least 1"),
         ("a ARRAY<ARRAY<INT>>", "unknown type 'ARRAY<INT>'"),
-        ("t TIMESTAMP(3), watermark for t AS t", "WATERMARK FOR is the last entry of a schema, of a source or of"),
-        ("a ARRAY<TIMESTAMP_LTZ(3)>", "column 'a' is an ARRAY of TIMESTAMP_LTZ, which PyFlink cannot carry: CAST it"),
+        ("t TIMESTAMP(3), watermark for t AS t", "WATERMARK FOR has to be the last entry of the schema, and belongs to"),
+        ("a ARRAY<TIMESTAMP_LTZ(3)>", "column 'a' is an ARRAY of TIMESTAMP_LTZ, which PyFlink does not support. CAST it"),
     ],
 )
 def test_parse_errors(text: str, words: str) -> None:
@@ -77,7 +77,7 @@ def test_a_watermark_is_the_last_entry() -> None:
     columns, watermark = split_watermark(text)
     assert columns == "`a t` TIMESTAMP(3), x INT NOT NULL"
     assert watermark == ("a t", "CAST(COALESCE(`a t`, `a,b`) AS TIMESTAMP(3)) - INTERVAL '5' SECOND")
-    with pytest.raises(SchemaError, match="WATERMARK FOR t has to be the last entry of the schema, after all columns"):
+    with pytest.raises(SchemaError, match="WATERMARK FOR t has to be the last entry of the schema, behind all columns"):
         split_watermark("t TIMESTAMP(3), WATERMARK FOR t AS t - INTERVAL '5' SECOND, x INT")
     with pytest.raises(SchemaError, match="WATERMARK FOR x: expected the name of a column of type TIMESTAMP.3. or"):
         split_watermark("t TIMESTAMP(3), x INT, WATERMARK FOR x AS x")

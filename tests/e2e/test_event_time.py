@@ -128,7 +128,7 @@ def test_no_row_is_late_after_a_script(
     totals.add("script_of_script", clicks.link(script()).link(script(2)))
     found.update(totals.run())
     assert found == dict.fromkeys(found, ROWS)
-    assert "came behind the watermark" not in capfd.readouterr().err
+    assert "arrived behind the watermark" not in capfd.readouterr().err
 
 
 @pytest.mark.fault("data")
@@ -157,8 +157,8 @@ def test_rows_behind_a_watermark_of_the_output_are_counted(
     totals.add("late", clicks.link(script(main=turned_back, outputSchemaStr=schema, chunkRows=20)))
     assert totals.run()["late"] < ROWS
     told = capfd.readouterr().err
-    assert "rows came behind the watermark of 't', and windows that had closed before are without them" in told
-    assert "SOURCE_WATERMARK() takes the watermarks of the input" in told
+    assert "rows arrived behind the watermark of 't', so windows that had closed before lack them" in told
+    assert "SOURCE_WATERMARK() uses the watermarks of the input" in told
 
 
 @pytest.mark.fault("data")

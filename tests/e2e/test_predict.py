@@ -148,7 +148,7 @@ def predictor(exported: str, **params: Any) -> TFSavedModelPredictBatchOp:
 
 
 def test_a_row_that_cannot_be_predicted_fails_the_job(exported: str) -> None:
-    with pytest.raises(RowError, match="row [0-9] of a batch cannot be predicted: .*x0.*null.*errorCol names a column"):
+    with pytest.raises(RowError, match="row [0-9] of a batch cannot be predicted: .*x0.*null.*errorCol, a column"):
         with_nulls().link(predictor(exported)).collectToDataframe()
     no_model_process_is_left()
 

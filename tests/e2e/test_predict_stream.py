@@ -179,7 +179,7 @@ def test_models_of_a_second_stream_take_over(tmp_path: pathlib.Path, log: list[t
         job.wait_for(lambda: job.predicts(6.0), "the second model has taken over")
         rows = list(pack(models.scaled(3.0)))
         sent.send([rows[0], (1, rows[1][1][:100] + "!" + rows[1][1][100:])])
-        damaged = "a model of the stream is refused: ", "is damaged: model_id 1 has "
+        damaged = "a model of the stream is rejected: ", "is damaged: model_id 1 has "
         job.wait_for(lambda: logged(log, logging.ERROR, *damaged), "a damaged one is refused")
         sent.send(list(pack(models.scaled(7.0, output="other"))))
         job.wait_for(lambda: logged(log, logging.ERROR, "no output 'p'"), "the misfit is refused")

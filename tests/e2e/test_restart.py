@@ -78,7 +78,7 @@ def test_with_checkpoints_missing_rows_are_an_error(run_slowly: Callable[..., st
         run_slowly(**{"execution.checkpointing.interval": "300 ms"})
     error = readable(caught.value)
     assert isinstance(error, BridgeError)
-    assert "restarted the job from a checkpoint. The" in str(error)
+    assert "restarted the job from a checkpoint, but the" in str(error)
 
 
 @pytest.mark.fault("jobs")

@@ -206,7 +206,7 @@ def test_a_savepoint_of_other_num_workers_is_refused_in_words(stream_env: Callab
     resetEnv()
     table_env = stream_env(**{"execution.state-recovery.path": savepoint, "restart-strategy.type": "none"})
     rest = Sink(table_env, tmp_path)
-    with pytest.raises(Exception, match="continues from a savepoint of a job with other numWorkers or numPSs"):
+    with pytest.raises(Exception, match="the savepoint is from a job with other numWorkers or numPSs"):
         written(2).execute_insert(rest.name).wait()
 
 

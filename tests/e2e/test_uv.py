@@ -50,7 +50,7 @@ def test_a_venv_serves_where_it_lies_and_cannot_be_packed(tmp_path: pathlib.Path
     venv = make_venv(tmp_path / "venv")
     total, prefix, numpy = run(tmp_path, str(venv))
     assert (total, prefix) == (6, str(venv)) and numpy.startswith(f"{venv}/")
-    with pytest.raises(BridgeError, match="env.tar.gz: .* a venv is only links to a Python elsewhere, and cannot be packed"):
+    with pytest.raises(BridgeError, match="env.tar.gz: .* a venv cannot be packed, since it only links"):
         run(tmp_path, pack(venv, str(tmp_path / "env.tar.gz")))
 
 

@@ -117,7 +117,7 @@ def test_nan_is_a_number() -> None:
         ("TINYINT", -129, "expected a value from -128 to 127, got -129"),
         ("BOOLEAN", 2, "expected a value from 0 to 1, got 2"),
         ("FLOAT", 1e39, "expected a number within the range of FLOAT, got 1e+39"),
-        ("STRING", b"\xff", "expected UTF-8 text, got bytes that are none (invalid start byte at byte 0)"),
+        ("STRING", b"\xff", "expected UTF-8 text, got bytes that are not valid UTF-8 (invalid start byte at byte 0)"),
         ("VARCHAR(2)", b"abc", "expected at most 2 characters, got 3"),
         ("CHAR(2)", "żół".encode(), "expected at most 2 characters, got 3"),
         ("BINARY(2)", b"abc", "expected at most 2 bytes, got 3"),
@@ -180,7 +180,7 @@ def test_a_bad_value_at_a_null_is_none() -> None:
         (
             "ARRAY<INT>",
             {"type": INT64, "cell_offsets": offsets(1).tobytes(), "values": bytes(8)},
-            "expected 2 arrays, got 8 bytes that say where",
+            "expected 2 arrays, got 8 bytes of offsets",
         ),
         (
             "ARRAY<INT>",
@@ -192,7 +192,7 @@ def test_a_bad_value_at_a_null_is_none() -> None:
         (
             "INT",
             {"type": INT64, "values": bytes(16), "valid": bytes(2)},
-            "expected 2 rows, got 16 bits that say which are null",
+            "expected 2 rows, got a null bitmap of 16 bits",
         ),
     ],
 )

@@ -23,7 +23,7 @@ def offsets(*numbers: int) -> bytes:
         ({"type": FLOAT64, "values": bytes(24)}, "2 values", "3"),
         ({"type": BOOL, "values": bytes(2)}, "2 values", "16"),
         ({"type": BOOL}, "2 values", "0"),
-        ({"type": BYTES}, "2 values", "0 bytes that say where they begin"),
+        ({"type": BYTES}, "2 values", "0 bytes of offsets"),
         ({"type": BYTES, "value_offsets": offsets(0, 0)}, "2 values", "8 bytes"),
         ({"type": BYTES, "value_offsets": offsets(0, 1, 1), "values": b"ab"}, "1 bytes", "2"),
         ({"type": BYTES, "value_offsets": offsets(0, 9, 2), "values": b"ab"}, "offsets of values that begin at 0", "others"),

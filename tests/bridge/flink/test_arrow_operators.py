@@ -254,7 +254,9 @@ def test_no_row_of_a_stream_waits_longer_than_promised(table_envs: MLEnv, worker
 
 def test_a_type_that_arrow_does_not_have_is_refused(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
-    with pytest.raises(SchemaError, match=r"the column 'i' has the type INTERVAL.*cannot be carried: CAST it, or leave it out"):
+    with pytest.raises(
+        SchemaError, match=r"the column 'i' has the type INTERVAL.*which Arrow does not have: CAST it, or leave it out"
+    ):
         chunks_of(table_env, table_env.sql_query("SELECT 1 AS n, INTERVAL '1' DAY AS i"), Gathering())
 
 
@@ -262,7 +264,7 @@ def test_a_type_that_arrow_does_not_have_is_refused(table_envs: MLEnv) -> None:
 def test_members_get_no_updates(table_envs: MLEnv) -> None:
     table_env = table_envs.stenv
     updating = table_env.sql_query(f"SELECT MOD(id, 2) AS k, COUNT(*) AS n FROM {numbers(table_env, 4)} GROUP BY MOD(id, 2)")
-    with pytest.raises(ConfigurationError, match="^AnOp: its input is a changing table, as GROUP BY .* Group in windows"):
+    with pytest.raises(ConfigurationError, match="^AnOp: its input is a changing table \\(GROUP BY .* Group in windows"):
         rows_for_members(table_env, updating, [0], Dealing.BY_ROW, Gathering(), where="AnOp: its input")
 
 

@@ -192,14 +192,14 @@ def test_rows_after_the_end_of_input_are_refused(start: Start) -> None:
     subtask = start()
     subtask.start()
     subtask.end_input()
-    with pytest.raises(BridgeError, match="TestOp: 3 rows came after the end of input"):
+    with pytest.raises(BridgeError, match="TestOp: 3 rows arrived after the end of input"):
         subtask.feed([1, 2, 3])
 
 
 def test_an_end_that_comes_before_the_first_element_is_refused(start: Start) -> None:
     subtask = start()
     subtask.watermark = END_OF_INPUT
-    with pytest.raises(BridgeError, match="TestOp: the end of input came before the group was known"):
+    with pytest.raises(BridgeError, match="TestOp: the input ended before the addresses of the group arrived"):
         subtask.start()
 
 
@@ -230,7 +230,7 @@ def test_going_on_from_a_checkpoint_with_rows_is_refused(start: Start, call: Cal
     first.end()
     again = start(subtask={"states": checkpoint, "attempt": 1})
     again.start()
-    with pytest.raises(BridgeError, match="restarted the job from a checkpoint. The 3 rows before the checkpoint"):
+    with pytest.raises(BridgeError, match="restarted the job from a checkpoint, but the 3 rows before it"):
         call(again)
 
 

@@ -213,7 +213,7 @@ def test_a_savepoint_without_rows_is_refused(start: Start) -> None:
     assert "akdl_pending" not in checkpoint
     again = start(keeps_rows=False, subtask={"states": checkpoint, "attempt": 1})
     again.start()
-    with pytest.raises(BridgeError, match="the job continues from a savepoint without the rows .* had not taken"):
+    with pytest.raises(BridgeError, match="the savepoint lacks the rows .* had not finished"):
         again.feed([3])
 
 
@@ -228,7 +228,7 @@ def test_a_script_that_returns_early_drops_the_rest(start: Start) -> None:
 def test_a_script_that_returns_early_fails_where_that_is_wanted(start: Start) -> None:
     subtask = start("def main(config):\n    print('bye')\n", on_return=FAIL)
     subtask.start()
-    with pytest.raises(TaskError, match="(?s)script.py.: the script returned before its input ended; onReturn="):
+    with pytest.raises(TaskError, match="(?s)script.py.: the script returned before its input ended. onReturn="):
         subtask.look_until(1)
 
 
@@ -249,7 +249,7 @@ def test_a_script_that_returns_is_started_again_with_what_it_left(start: Start) 
 def test_a_script_that_does_nothing_is_not_started_without_end(start: Start) -> None:
     subtask = start("def main(config):\n    pass\n", on_return=RESTART)
     subtask.start()
-    with pytest.raises(TaskError, match="the script returned without finishing any of 2 rows"):
+    with pytest.raises(TaskError, match="the script returned without finishing any of its 2 rows"):
         subtask.feed([1, 2])
         subtask.look_until(1)
 

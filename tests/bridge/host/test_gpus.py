@@ -158,7 +158,9 @@ def test_counts(folder: str) -> None:
 
 def test_no_gpu_at_all(folder: str) -> None:
     assert gpus.lease(None, [], folder=folder).devices == ()
-    with pytest.raises(ConfigurationError, match="2 GPUs are wanted for one process, but this host has none. The variable"):
+    with pytest.raises(
+        ConfigurationError, match="2 GPUs are wanted for one process, but this host has no GPU. The TaskManager's variable"
+    ):
         gpus.lease(2, [], folder=folder)
 
 
@@ -170,7 +172,7 @@ def test_what_is_said_when_there_are_too_few(folder: str) -> None:
         with pytest.raises(ConfigurationError) as raised:
             gpus.lease(2, ["0", "1"], folder=folder)
         assert is_free(folder, "1"), "a lease that fails keeps nothing"
-    assert "2 GPUs are wanted for one process, but this host has 1 free of 2; others have 0" in str(raised.value)
+    assert "2 GPUs are wanted for one process, but this host has 1 free of 2; other processes have 0" in str(raised.value)
     assert f"0 (leased by process {os.getpid()})" in str(raised.value)
 
 

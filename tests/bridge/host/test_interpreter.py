@@ -149,7 +149,7 @@ def test_conda_unpack_runs_in_its_place(tmp_path: pathlib.Path, place: pathlib.P
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"python3": "#!/nowhere/python\n"}, "this host cannot run the interpreter .*: is it made for this system and processor"),
+        ({"python3": "#!/nowhere/python\n"}, "this host cannot run the interpreter .*; is it built for this system and processor"),
         ({"python3": "\x7fELF of another processor"}, r"this host cannot run the interpreter .*Exec format error"),
         ({"python3": "#!/bin/sh\necho no libpython; exit 127\n"}, "failed with status 127: no libpython; pack it with conda-pack"),
         ({"python3": f'#!/bin/sh\nexec {sys.executable} -S "$@"\n'}, "failed with status 87: .*tensorflow is missing.*pip install"),
@@ -168,7 +168,7 @@ def test_a_venv_that_leads_elsewhere(tmp_path: pathlib.Path, place: pathlib.Path
     (folder / "bin" / "python").unlink()
     (folder / "bin" / "python").symlink_to(sys.executable)
     with pytest.raises(
-        ConfigurationError, match="link 'bin/python' leaves its folder: .*; pack it with conda-pack, or .*a venv is only"
+        ConfigurationError, match="link 'bin/python' leaves its folder: .*; pack it with conda-pack, or .*a venv cannot be"
     ):
         open_interpreter("Op", archive_of(folder))
 
@@ -188,7 +188,7 @@ def test_an_archive_that_changed_or_is_lost(tmp_path: pathlib.Path, place: pathl
     with pytest.raises(ConfigurationError, match="the archive has changed since the job was built"):
         open_interpreter("Op", archive)
     os.remove(archive.path)
-    with pytest.raises(ConfigurationError, match="the archive did not arrive with the job"):
+    with pytest.raises(ConfigurationError, match="the archive was not shipped with the job"):
         open_interpreter("Op", archive)
 
 

@@ -35,6 +35,6 @@ def test_a_file_of_the_users(tmp_path: pathlib.Path, name: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         refuse_hiding("python.files", f"{tmp_path / 'other.py'},{archive}")
     assert str(caught.value) == (
-        f"python.files: {os.path.join(archive, name)} would travel with the job and hide the package {package!r} from Flink's "
-        "Python workers: give it another name, or leave it out"
+        f"python.files: {os.path.join(archive, name)} would be shipped with the job and hide the package {package!r} from Flink's "
+        "Python workers. Rename it, or leave it out"
     )

@@ -88,6 +88,6 @@ def test_where_a_file_arrived(tmp_path: pathlib.Path, monkeypatch: pytest.Monkey
 def test_files_that_would_hide_ours_are_refused(tmp_path: pathlib.Path) -> None:
     (tmp_path / "bridge.py").touch()
     config = {"execution_target": "remote", "python_files": str(tmp_path)}
-    with pytest.raises(ConfigurationError, match=r"^python\.files: \S+/bridge\.py would travel with the job and hide"):
+    with pytest.raises(ConfigurationError, match=r"^python\.files: \S+/bridge\.py would be shipped with the job and hide"):
         carry_own_packages(TableEnv(**config))
     carry_own_packages(TableEnv(**{**config, "execution_target": "local"}))  # then nothing travels

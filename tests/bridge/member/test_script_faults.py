@@ -59,7 +59,7 @@ def ids(member: Member) -> list[int]:
     [
         ("exits_at_once", "the process exited with status 7 before the script had ended"),
         ("crashes", r"killed by signal 11 \(SIGSEGV: a crash in native code\)"),
-        ("aborts", r"killed by signal 6 \(SIGABRT: native code gave up"),
+        ("aborts", r"killed by signal 6 \(SIGABRT: native code aborted"),
         ("is_killed", "killed by signal 9"),
         ("is_woken", "killed by signal 14"),
         ("recurses", "the script failed: RecursionError: maximum recursion depth"),

@@ -17,7 +17,7 @@ from bridge.codec.ipc import write_batch
 from bridge.exceptions import TaskError
 from bridge.flink.elements import Element
 from bridge.serving import model_delivery
-from bridge.serving.model_delivery import COLLECT_KEY, Collect, TellPlace, take_turn
+from bridge.serving.model_delivery import COLLECT_KEY, Collect, SendPlace, take_turn
 
 KEYS = [7, 3, 5]  # of the subtasks that deliver
 Rows = list[tuple[int, str]]
@@ -113,7 +113,7 @@ def test_the_start_of_another_subtask_does_not_touch_the_state(attempt: Any) -> 
 
 
 def test_a_subtask_tells_its_place_once() -> None:
-    here, again = TellPlace(), TellPlace()
+    here, again = SendPlace(), SendPlace()
     found = []
     for tells in (here, again):
         tells.open(None)

@@ -99,7 +99,7 @@ def test_a_stopped_process_fails_the_task_and_is_gone() -> None:
     assert process.predict(rows).rows.rows == 1
     (running,) = task_processes()
     running.suspend()
-    with pytest.raises(TaskError, match="has made no progress for 1 s and was killed: was it stopped"):
+    with pytest.raises(TaskError, match="made no progress for 1 s and was killed. Was it stopped"):
         process.predict(rows)
     process.close()
     wait_until(lambda: not task_processes(), "the process is gone")

@@ -87,7 +87,7 @@ def test_mixed_models_whose_rows_say_where_they_belong(tmp_path: pathlib.Path, m
 def test_a_model_that_lost_a_row_is_told_when_the_next_begins(tmp_path: pathlib.Path, models: ModelRows) -> None:
     first, second = rows_of(tmp_path, 0), rows_of(tmp_path, 1)
     assert added(models, first[:1] + first[2:]) == []
-    with pytest.raises(DamagedModel, match="number 1 of the stream is not whole when the next one begins: model_id 1 and"):
+    with pytest.raises(DamagedModel, match="number 1 of the stream is incomplete when the next one begins: model_id 1 at"):
         models.add(second[0])
     assert added(models, second[1:]) == [random.Random(1).randbytes(3_000_000)]
 
@@ -99,7 +99,7 @@ def test_a_model_that_lost_a_row_is_told_when_the_next_begins(tmp_path: pathlib.
         (ModelRow(2, None), r"it has a row with model_id 2 and None"),
         (ModelRow(None, "eA=="), r"it has a row with model_id None and 'eA=='"),
         (ModelRow(-1, "eA=="), r"it has a row with model_id -1"),
-        (ModelRow(0, '[{"name": "x"}]'), r"model_id 0 should have the name of a zip file, got '\[\{"),
+        (ModelRow(0, '[{"name": "x"}]'), r"expected the name of a zip file at model_id 0, got '\[\{"),
     ],
 )
 def test_what_is_no_row_of_a_model(tmp_path: pathlib.Path, models: ModelRows, row: ModelRow, message: str) -> None:
@@ -114,7 +114,7 @@ def test_what_is_no_row_of_a_model(tmp_path: pathlib.Path, models: ModelRows, ro
 
 def test_a_number_beyond_the_count(tmp_path: pathlib.Path, models: ModelRows) -> None:
     rows = stamped(rows_of(tmp_path, 0), "1")
-    with pytest.raises(DamagedModel, match="1 is no model: it has a row with model_id 9"):
+    with pytest.raises(DamagedModel, match="1 is not a model: it has a row with model_id 9"):
         models.add(ModelRow(9, rows[1].text, "1", 4))
     assert added(models, rows) == []
 
