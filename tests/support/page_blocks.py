@@ -48,9 +48,9 @@ class Block:
 
 
 def pages() -> list[pathlib.Path]:
-    """Return all pages with blocks that readers may copy."""
+    """Return all pages with blocks that readers may copy; design notes have drawings."""
     found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return [page for page in found if ROOT / "docs" / "api" not in page.parents]
+    return [page for page in found if not {ROOT / "docs" / "api", ROOT / "docs" / "design"} & set(page.parents)]
 
 
 def blocks(page: pathlib.Path) -> Iterator[Block]:
