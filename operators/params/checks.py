@@ -5,40 +5,38 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import json
+import math
 import numbers
 import re
-import sys
 from collections.abc import Callable
-from typing import Any
 
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, split_watermark
 from operators.alink.java_times import zone_of
 from operators.params.function_script import FunctionScript, script_of
 
-_LARGEST = sys.float_info.max  # an integer beyond it has no float
 _OWN_VARIABLES = {"PATH", "PYTHONPATH", "TF_CONFIG", "TMPDIR"}
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("a string")
     return value
 
 
-def any_text(value: Any) -> str:
+def any_text(value: object) -> str:
     if not text(value):
         raise ValueError("a string that is not empty")
     return str(value)
 
 
-def filled_text(value: Any) -> str:
+def filled_text(value: object) -> str:
     if not text(value).strip():
         raise ValueError("a string that is not empty")
     return str(value)
 
 
-def main_script(value: Any) -> str | FunctionScript:
+def main_script(value: object) -> str | FunctionScript:
     if isinstance(value, FunctionScript):
         return value
     if callable(value):
@@ -48,17 +46,17 @@ def main_script(value: Any) -> str | FunctionScript:
     return value
 
 
-def texts(value: Any) -> list[str]:
+def texts(value: object) -> list[str]:
     if isinstance(value, str) or not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
         raise ValueError("a list of strings")
     return list(value)
 
 
-def text_or_texts(value: Any) -> list[str]:
+def text_or_texts(value: object) -> list[str]:
     return [value] if isinstance(value, str) else texts(value)
 
 
-def names(value: Any) -> list[str]:
+def names(value: object) -> list[str]:
     """Take one or more different names."""
     expected = "a list of one or more different names"
     names = texts(value)
@@ -68,7 +66,7 @@ def names(value: Any) -> list[str]:
     return names
 
 
-def files(value: Any) -> list[str]:
+def files(value: object) -> list[str]:
     """Take a list, one path, or a list as JSON text."""
     expected = "a path, a list of paths, or such a list as JSON text"
     try:
@@ -82,32 +80,32 @@ def files(value: Any) -> list[str]:
     return files
 
 
-def variables(value: Any) -> list[str]:
+def variables(value: object) -> list[str]:
     """Take environment variables, as "NAME" or "NAME=value"."""
     expected = 'a list of names of variables, or of "NAME=value"'
     try:
-        names = [each.partition("=")[0] for each in texts(value)]
+        given = texts(value)
     except ValueError:
         raise ValueError(expected) from None
-    # The error tells no values, which may be secrets.
+    names = [each.partition("=")[0] for each in given]
+    # The error does not show values, which may be secrets.
     wrong = [name for name in names if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name)]
-    if wrong or any("\0" in each for each in value):
+    if wrong or any("\0" in each for each in given):
         raise ConfigurationError(f"expected {expected}; {', '.join(map(repr, wrong)) or 'a value'} is not valid")
     ours = [name for name in names if name in _OWN_VARIABLES or name.startswith("AKDL_")]
     if ours:
         raise ConfigurationError(f"{', '.join(ours)} cannot be set: each process needs its own value")
-    return list(value)
+    return given
 
 
-def flag(value: Any) -> bool:
+def flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError("True or False")
     return value
 
 
-def count(smallest: int) -> Callable[[Any], int]:
-
-    def convert(value: Any) -> int:
+def count(smallest: int) -> Callable[[object], int]:
+    def convert(value: object) -> int:
         # numpy's integers are Integral too; so is bool, which counts nothing
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < smallest:
             raise ValueError(f"a whole number of at least {smallest}")
@@ -116,38 +114,36 @@ def count(smallest: int) -> Callable[[Any], int]:
     return convert
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+def _number(expected: str, fits: Callable[[float], bool]) -> Callable[[object], float]:
+    def convert(value: object) -> float:
+        try:
+            if isinstance(value, numbers.Real) and not isinstance(value, bool) and fits(float(value)):
+                return float(value)
+        except OverflowError:  # an integer that has no float
+            pass
+        raise ValueError(expected)
+
+    return convert
 
 
-def positive(value: Any) -> float:
-    if not _is_number(value) or not 0 < value <= _LARGEST:
-        raise ValueError("a number greater than 0")
-    return float(value)
+positive = _number("a number greater than 0", lambda number: 0 < number < math.inf)
+fraction = _number("a number from 0 to less than 1", lambda number: 0 <= number < 1)
+seconds = _number("a number of seconds, 0 or more", lambda number: 0 <= number < math.inf)
+some_seconds = _number("a number of seconds greater than 0", lambda number: 0 < number < math.inf)
 
 
-def fraction(value: Any) -> float:
-    if not _is_number(value) or not 0 <= value < 1:
-        raise ValueError("a number from 0 to less than 1")
-    return float(value)
+def only(number: int, expected: str) -> Callable[[object], int]:
+    def convert(value: object) -> int:
+        if isinstance(value, bool) or value != number:
+            raise ValueError(expected)
+        return number
+
+    return convert
 
 
-def only_zero(value: Any) -> int:
-    if value is not None and (isinstance(value, bool) or value != 0):
-        raise ValueError("0")
-    return 0
-
-
-def seconds(value: Any) -> float:
-    if not _is_number(value) or not 0 <= value <= _LARGEST:
-        raise ValueError("a number of seconds, 0 or more")
-    return float(value)
-
-
-def some_seconds(value: Any) -> float:
-    if seconds(value) == 0:
-        raise ValueError("a number of seconds greater than 0")
-    return float(value)
+only_zero = only(0, "0")
+default_environment = only(0, "0, the one environment of a program: choose it with useLocalEnv or useRemoteEnv")
+one_file = only(1, "1: this program writes one file; a TableSinkBatchOp writes in parallel, into a table of Flink")
 
 
 def read_time(text: str) -> datetime.datetime:
@@ -156,7 +152,7 @@ def read_time(text: str) -> datetime.datetime:
     return datetime.datetime.fromisoformat(re.sub(r"\.[0-9]{1,6}", lambda found: found.group().ljust(7, "0"), text, count=1))
 
 
-def time_text(value: Any) -> str:
+def time_text(value: object) -> str:
     try:
         read_time(text(value))
     except ValueError:
@@ -164,12 +160,12 @@ def time_text(value: Any) -> str:
     return str(value)
 
 
-def time_zone(value: Any) -> str:
+def time_zone(value: object) -> str:
     zone_of(text(value))
     return str(value)
 
 
-def network(value: Any) -> str:
+def network(value: object) -> str:
     expected = 'an IPv4 network such as "10.1.0.0/16"'
     try:
         return str(ipaddress.IPv4Network(text(value), strict=False))
@@ -177,9 +173,8 @@ def network(value: Any) -> str:
         raise ValueError(expected) from None
 
 
-def one_of(*known: str) -> Callable[[Any], str]:
-
-    def convert(value: Any) -> str:
+def one_of(*known: str) -> Callable[[object], str]:
+    def convert(value: object) -> str:
         if value not in known:
             raise ValueError(f"one of {', '.join(map(repr, known))}")
         return str(value)
@@ -187,13 +182,13 @@ def one_of(*known: str) -> Callable[[Any], str]:
     return convert
 
 
-def character(value: Any) -> str:
+def character(value: object) -> str:
     if len(text(value)) != 1:
         raise ValueError("one character")
     return str(value)
 
 
-def json_object(value: Any) -> str:
+def json_object(value: object) -> str:
     expected = "a JSON object as text, or a dict that JSON can hold"
     try:
         if isinstance(value, dict):
@@ -205,24 +200,12 @@ def json_object(value: Any) -> str:
     raise ValueError(expected)
 
 
-def schema_text(value: Any) -> str:
+def schema_text(value: object) -> str:
     Schema.parse(text(value))
     return str(value)
 
 
-def default_environment(value: Any) -> int:
-    if isinstance(value, bool) or value != 0:
-        raise ValueError("0, the one environment of a program: choose it with useLocalEnv or useRemoteEnv")
-    return 0
-
-
-def one_file(value: Any) -> int:
-    if isinstance(value, bool) or value != 1:
-        raise ValueError("1: this program writes one file; a TableSinkBatchOp writes in parallel, into a table of Flink")
-    return 1
-
-
-def interval(value: Any) -> list[float]:
+def interval(value: object) -> list[float]:
     expected = "two numbers of seconds, the smaller one first"
     if not isinstance(value, (list, tuple)) or len(value) != 2:
         raise ValueError(expected)
@@ -235,7 +218,7 @@ def interval(value: Any) -> list[float]:
     return [low, high]
 
 
-def stream_schema_text(value: Any) -> str:
+def stream_schema_text(value: object) -> str:
     """Take a schema that may end with the watermark of a stream."""
     Schema.parse(split_watermark(text(value))[0])
     return str(value)

@@ -24,7 +24,6 @@ from operators.params import checks
         (checks.interval, (1, 2.5), [1.0, 2.5]),
         (checks.network, "10.1.2.3/16", "10.1.0.0/16"),
         (checks.one_of("a", "b"), "b", "b"),
-        (checks.only_zero, None, 0),
         (checks.positive, np.float32(0.5), 0.5),
         (checks.seconds, 0, 0.0),
         (checks.stream_schema_text, "ts TIMESTAMP(3), WATERMARK FOR ts AS ts", "ts TIMESTAMP(3), WATERMARK FOR ts AS ts"),
