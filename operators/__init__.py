@@ -46,8 +46,14 @@ from operators.pipeline import (
 from operators.predict_batch import TFSavedModelPredictBatchOp, TFTableModelPredictBatchOp
 from operators.predict_stream import TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
 from operators.progress.waiting import waitForJob
-from operators.script_batch import TensorFlow2BatchOp, TensorFlowBatchOp, TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
-from operators.script_stream import TensorFlow2StreamOp, TensorFlowStreamOp
+from operators.script import (
+    TensorFlow2BatchOp,
+    TensorFlow2StreamOp,
+    TensorFlowBatchOp,
+    TensorFlowStreamOp,
+    TF2TableModelTrainBatchOp,
+    TFTableModelTrainBatchOp,
+)
 from operators.sinks import AkSinkBatchOp, CsvSinkBatchOp, TableSinkBatchOp
 from operators.sources import (
     CsvSourceBatchOp,

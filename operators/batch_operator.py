@@ -15,12 +15,12 @@ from bridge.exceptions import ConfigurationError
 from bridge.host.console import say
 from bridge.interrupts import interrupts_later
 from bridge.table_env import planning
-from operators.base_operator import TableSource, environment_of, running
+from operators.base.job import environment_of, running
+from operators.base.shaping import ShapingOperator, refuse_replacement
+from operators.base.source_operator import MemorySource, TableSource
 from operators.errors.exit_warnings import look_at_exit
 from operators.flink.env import getMLEnv
 from operators.flink.joint_job import Receiver, run_jointly
-from operators.memory_source import MemorySource
-from operators.shaping import ShapingOperator, refuse_replacement
 from operators.tables.table_statistics import aggregates, statistics_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, quoted, split_watermark
 from operators.alink.ak_cells import MOST_DIGITS, digits_of
 from operators.alink.ak_file import read_rows, read_schema
-from operators.base_operator import Source, session_zone
+from operators.base.job import session_zone
+from operators.base.source_operator import SourceOperator
 from operators.batch_operator import BatchOperator
 from operators.errors.missing_jars import require_format
 from operators.params.accessors import AkSourceParams, ParquetParams
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _numbers = itertools.count()
 
 
-class _AkSource(AkSourceParams, Source):
+class _AkSource(AkSourceParams, SourceOperator):
     """An .ak file, or a folder of them: a path, http(s), or what fsspec reaches. This program reads it whole."""
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
@@ -66,7 +67,7 @@ class AkSourceStreamOp(_AkSource, StreamOperator):
     """An .ak file, or a folder of them, as a stream with an end, see `AkSourceBatchOp`."""
 
 
-class _ParquetSource(ParquetParams, Source):
+class _ParquetSource(ParquetParams, SourceOperator):
     """Parquet files at any address that Flink reads, by Flink's own format."""
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:

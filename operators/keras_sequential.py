@@ -16,7 +16,8 @@ from akdl.storage.patterns import refuse_pattern
 from akdl.wire.column_type import FLOATS, INTEGERS, Kind
 from bridge.exceptions import ConfigurationError
 from bridge.schema import quoted
-from operators.base_operator import Operator, schema_of
+from operators.base.job import schema_of
+from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
 from operators.flink.env import prepare_for_batch
 from operators.params import catalog

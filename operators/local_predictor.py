@@ -13,13 +13,15 @@ from akdl.folders import owned_folder
 from akdl.storage.archive import Counted, Counter, Limits, damage_is_named
 from akdl.storage.files import FileError, fetch
 from akdl.storage.limits import TEXT
+from akdl.storage.model_archive import ModelError
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Column, Schema, schema_text
 from operators.alink.ak_file import is_ak_file
 from operators.alink.missing_names import WithHints
-from operators.alink.saved_pipeline import read_alink_pipeline
+from operators.alink.saved_pipeline import SAVED_MODEL, AlinkStage, read_alink_pipeline
 from operators.params.accessors import PredictStreamParams
-from operators.params.saved import saved_params
+from operators.params.saved import KNOWN, saved_params
+from operators.prepare.model_file import packed_model, packed_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -136,7 +138,7 @@ def read_pipeline(path: str, folder: str, trusted: bool) -> list[dict[str, Any]]
         ConfigurationError: The file is no pipeline model.
     """
     if is_ak_file(path):
-        return read_alink_pipeline(path, trusted)
+        return [_of_alink(path, stage, trusted) for stage in read_alink_pipeline(path, KNOWN)]
     try:
         with damage_is_named(), zipfile.ZipFile(path) as file:
             with file.open(DESCRIPTION) as described:
@@ -155,6 +157,26 @@ def read_pipeline(path: str, folder: str, trusted: bool) -> list[dict[str, Any]]
         return stages
     except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigurationError(f"{path} is no saved pipeline model: {error}") from None
+
+
+def _of_alink(path: str, stage: AlinkStage, trusted: bool) -> dict[str, Any]:
+    params = saved_params(f"{path}, stage {stage.kind}", stage.params, trusted)
+    model_path, model_file = params.pop("modelPath", None), params.pop("modelFilePath", None)
+    try:
+        if stage.kind == SAVED_MODEL:
+            if model_path is None:
+                raise ConfigurationError(f"{path}: the stage {stage.kind} has no modelPath")
+            model, params["cellsHoldBatches"] = packed_model(model_path), True
+        elif model_file is not None:
+            raise ConfigurationError(
+                f"{path}: the model of the stage {stage.kind} is in another file: create a {stage.kind} with its "
+                "modelFilePath instead"
+            )
+        else:
+            model = packed_rows(stage.model)
+    except (FileError, ModelError) as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+    return {"type": stage.kind, "params": params, "model": model}
 
 
 def _load(stage: dict[str, Any], columns: Sequence[Column]) -> tuple[RowPredictor, Sequence[Column]]:

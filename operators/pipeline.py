@@ -29,7 +29,7 @@ from operators.predict_batch import (
 )
 from operators.predict_stream import TableModelPredictStreamOp, TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
 from operators.prepare.model_file import packed_model
-from operators.script_batch import TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
+from operators.script import TF2TableModelTrainBatchOp, TFTableModelTrainBatchOp
 from operators.sinks import AkSinkBatchOp
 from operators.stream_operator import StreamOperator
 

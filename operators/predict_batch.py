@@ -28,7 +28,8 @@ from bridge.schema import Schema, table_columns
 from bridge.serving.model_process import ModelSettings
 from bridge.table_env import planning
 from operators.alink.ak_file import is_ak_file, read_rows, read_schema
-from operators.base_operator import Operator, environment_of, inputs_of, parallelism_of, schema_of
+from operators.base.job import environment_of, parallelism_of, schema_of
+from operators.base.operator import Operator, inputs_of
 from operators.batch_operator import BatchOperator
 from operators.params.accessors import PredictParams, SavedModelPredictParams
 from operators.params.checks import read_time

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bridge.exceptions import ConfigurationError
-from operators.base_operator import environment_of, inputs_of
+from operators.base.job import environment_of
+from operators.base.operator import inputs_of
 from operators.batch_operator import BatchOperator
 from operators.flink.env import prepare_for_stream
 from operators.params.accessors import PredictStreamParams, SavedModelPredictStreamParams

@@ -20,7 +20,8 @@ from akdl.wire.column_type import Kind
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, quoted
 from operators.alink.ak_file import AkWriter
-from operators.base_operator import Operator, environment_of, inputs_of, schema_of, session_zone
+from operators.base.job import environment_of, schema_of, session_zone
+from operators.base.operator import Operator, inputs_of
 from operators.batch_operator import BatchOperator
 from operators.params.accessors import AkSinkParams, CsvSinkParams, TableSinkParams
 from operators.params.param import WithParams

@@ -15,7 +15,8 @@ from akdl.wire.column_type import parse_type
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Column, Schema, quoted, split_watermark
 from operators.alink.random_columns import expression, read_distributions
-from operators.base_operator import Source, execution_environment_of
+from operators.base.job import execution_environment_of
+from operators.base.source_operator import SourceOperator
 from operators.batch_operator import BatchOperator
 from operators.errors.csv_faults import CsvFiles, remember
 from operators.file_sources import table_of_rows
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _numbers = itertools.count()
 
 
-class _CsvSource(CsvParams, Source):
+class _CsvSource(CsvParams, SourceOperator):
     """A CSV file or a folder of them; an empty cell is null.
 
     Flink reads them. This program reads a file itself, and its rows travel with the job, if the file comes by http, has blank
@@ -187,7 +188,7 @@ def _text(where: str, file: str) -> str:
             raise not_utf8(where, error) from None
 
 
-class RandomTableSourceBatchOp(RandomTableParams, Source, BatchOperator):
+class RandomTableSourceBatchOp(RandomTableParams, SourceOperator, BatchOperator):
     """A table of random numbers, DOUBLE columns, for trying things out. Each run draws new numbers.
 
     Example:
@@ -201,7 +202,7 @@ class RandomTableSourceBatchOp(RandomTableParams, Source, BatchOperator):
         return table
 
 
-class RandomTableSourceStreamOp(RandomStreamParams, Source, StreamOperator):
+class RandomTableSourceStreamOp(RandomStreamParams, SourceOperator, StreamOperator):
     """A stream of `maxRows` rows of random numbers, DOUBLE columns, and their number, from 1. Each run draws new numbers.
 
     Flink's generator keeps the numbers of all rows to come in memory, about 30 bytes each.

@@ -19,12 +19,12 @@ from bridge.host.console import say
 from bridge.interrupts import interrupts_later, waited_for
 from bridge.schema import quoted
 from bridge.table_env import planning
-from operators.base_operator import TableSource, environment_of, job_named, running
+from operators.base.job import environment_of, job_named, running
+from operators.base.shaping import ShapingOperator
+from operators.base.source_operator import MemorySource, TableSource
 from operators.errors.exit_warnings import look_at_exit
 from operators.flink.env import getMLEnv
-from operators.memory_source import MemorySource
 from operators.progress.waiting import tell_late_rows
-from operators.shaping import ShapingOperator
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table, TableResult

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import collections
 import pathlib
 
 import pytest
@@ -28,3 +30,34 @@ def test_no_module_is_long(package: str) -> None:
     written = [module for module in modules(package) if not module.name.endswith("_pb2.py")]
     lengths = {str(module): len((ROOT / module).read_text(encoding="utf-8").splitlines()) for module in written}
     assert not {module: length for module, length in lengths.items() if length > 400}
+
+
+# Modules that users import, and modules that every room of a package needs.
+ROOTS = {
+    "akdl": {"entry", "features", "masking", "near_names", "testing", "tf_version"},
+    "bridge": {"exceptions", "interrupts", "schema", "settings", "table_env"},
+    "operators": {
+        "batch_operator", "column_functions", "file_sources", "keras_sequential", "keras_stages", "local_predictor", "pipeline",
+        "predict_batch", "predict_stream", "script", "sinks", "sources", "stream_operator",
+    },
+}  # fmt: skip
+TWINS = {"_Part", "Watch"}  # may only shrink
+
+
+@pytest.mark.parametrize("package", ROOTS)
+def test_the_root_of_a_package_holds_what_others_import(package: str) -> None:
+    assert {module.stem for module in modules(package) if len(module.parts) == 2} == ROOTS[package]
+
+
+@pytest.mark.parametrize("package", ROOTS)
+def test_no_two_modules_of_a_package_share_a_name(package: str) -> None:
+    names = collections.Counter(module.stem for module in modules(package) if module.stem != "__main__")
+    assert not [name for name, count in names.items() if count > 1]
+
+
+def test_no_two_classes_share_a_name() -> None:
+    names: collections.Counter[str] = collections.Counter()
+    for module in [module for package in ROOTS for module in modules(package) if not module.name.endswith("_pb2.py")]:
+        body = ast.parse((ROOT / module).read_text(encoding="utf-8")).body
+        names.update(node.name for node in body if isinstance(node, ast.ClassDef))
+    assert {name for name, count in names.items() if count > 1} == TWINS

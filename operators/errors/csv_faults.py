@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
-from operators.flink.java import explain_java_errors
 from operators.tables.csv_cells import fits, wrong_cell
 from operators.tables.csv_rows import CsvForm, not_utf8, wrong_number
 
@@ -41,8 +40,6 @@ _read: list[CsvFiles] = []
 
 def remember(files: CsvFiles) -> None:
     """Look into these files when a job fails with an exception about a string, as long as this program runs."""
-    if not _read:
-        explain_java_errors(fault)
     if files not in _read:
         _read.append(files)
 

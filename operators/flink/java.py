@@ -7,11 +7,11 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 
 from bridge.exceptions import ConfigurationError
 from bridge.table_env import planning
 from bridge.workarounds.pyflink_defects import open_gateway, translate_java_errors
+from operators.errors.csv_faults import fault
 from operators.errors.missing_jars import missing_jar
 
 OLDEST = 11  # Flink 2 needs it
@@ -23,19 +23,7 @@ def start_java() -> None:
     """Start the JVM of this program unless it runs."""
     ensure_java()
     open_gateway()
-    translate_java_errors(lambda text: next(filter(None, (explain(text) for explain in _explanations)), None))
-
-
-def explain_java_errors(explain: Callable[[str], Exception | None]) -> None:
-    """Register a function that translates exceptions of Java, for the whole program.
-
-    Args:
-        explain: Takes the text of an exception with its causes; returns the exception to raise instead, or None to leave it.
-    """
-    _explanations.append(explain)
-
-
-_explanations: list[Callable[[str], Exception | None]] = [missing_jar]
+    translate_java_errors(lambda text: missing_jar(text) or fault(text))
 
 
 def ensure_java() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from operators import StreamOperator, getMLEnv
-from operators.base_operator import running as job_of
+from operators.base.job import running as job_of
 from tests.support.leftovers import wait_until
 
 

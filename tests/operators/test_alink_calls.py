@@ -370,7 +370,7 @@ DIFFERENCES: dict[str, tuple[Callable[[Any, pathlib.Path], Any], str]] = {
     "PipelineModel.save()": (lambda p, _: PipelineModel().save(None), "models of pipelines do not become tables"),
     "PipelineModel.load(path)": (
         lambda p, folder: _alink_pipeline(folder),
-        "the stage StandardScalerModel has no counterpart here",
+        "the stage StandardScalerModel is not supported",
     ),
     "timeZones": (lambda p, _: RandomTableSourceStreamOp(maxRows=1, numCols=1, timeZones=[0.0, 1.0]), ""),
     "flinkHome, localIp, shipAlinkAlgoJar": (lambda p, _: useLocalEnv, ""),

@@ -153,7 +153,7 @@ def _dedented(example: str) -> str:
 def fragments() -> dict[tuple[str, str], list[str]]:
     """Texts in quotes in the docstrings of methods of operators: by method and argument, "" for the summary."""
     found: dict[tuple[str, str], list[str]] = {}
-    for module in ("base_operator", "shaping", "batch_operator"):
+    for module in ("base/operator", "base/shaping", "batch_operator"):
         tree = ast.parse((ROOT / "operators" / f"{module}.py").read_text(encoding="utf-8"))
         for function in ast.walk(tree):
             if not isinstance(function, ast.FunctionDef) or function.name.startswith("_"):

@@ -19,6 +19,7 @@ from operators import (
     TensorFlowBatchOp,
     TensorFlowStreamOp,
     TF2TableModelTrainBatchOp,
+    TFTableModelTrainBatchOp,
     useLocalEnv,
 )
 
@@ -128,3 +129,54 @@ def test_python_env_has_a_default_for_each_version_of_tensorflow(
         source.link(op)
     monkeypatch.delenv(variable)
     source.link(op)
+
+
+@pytest.mark.parametrize("kind", [TensorFlowBatchOp, TensorFlow2BatchOp, TFTableModelTrainBatchOp, TF2TableModelTrainBatchOp])
+def test_inputs_are_operators(kind: type[Any]) -> None:
+    takes = f"{kind.__name__} takes one input and any number of extra inputs, each a BatchOperator"
+    for inputs, got in (((), "none"), ((BatchOperator(), 1), "BatchOperator, int"), ((StreamOperator(),), "StreamOperator")):
+        with pytest.raises(ConfigurationError, match=f"{takes}, got {got}; BatchOperator.fromTable makes one of a table"):
+            kind().linkFrom(*inputs)
+
+
+@pytest.fixture
+def stream_op(tmp_path: pathlib.Path) -> TensorFlow2StreamOp:
+    script = tmp_path / "main.py"
+    script.write_text("def main(config): pass\n")
+    return TensorFlow2StreamOp(userFiles=[], mainScriptFile=str(script), outputSchemaStr="x INT", numWorkers=1, numPSs=0)
+
+
+@pytest.mark.parametrize("kind", [TensorFlowStreamOp, TensorFlow2StreamOp])
+def test_the_input_is_one_stream(kind: type[Any]) -> None:
+    two = (StreamOperator(), StreamOperator())
+    for inputs, got in (((), "none"), ((BatchOperator(),), "BatchOperator"), (two, "StreamOperator, StreamOperator")):
+        with pytest.raises(ConfigurationError, match=f"{kind.__name__} takes one input, a StreamOperator, got {got}; Stream"):
+            kind().linkFrom(*inputs)
+
+
+@pytest.mark.flink
+def test_an_environment_in_batch_mode(env: MLEnv, stream_op: TensorFlow2StreamOp) -> None:
+    in_batch_mode = StreamOperator.fromTable(env.btenv.sql_query("SELECT 1 AS id"))
+    with pytest.raises(ConfigurationError, match="this environment is in batch mode"):
+        in_batch_mode.link(stream_op)
+
+
+@pytest.mark.flink
+def test_the_result_is_a_stream(env: MLEnv, stream_op: TensorFlow2StreamOp) -> None:
+    stream = StreamOperator.fromTable(env.stenv.sql_query("SELECT 1 AS id"))
+    assert stream.link(stream_op) is stream_op and isinstance(stream_op, StreamOperator)
+    assert (stream_op.getColNames(), stream_op.getColTypes()) == (["x"], ["INT"])
+
+
+@pytest.mark.flink
+def test_a_watermark_makes_an_event_time(env: MLEnv, stream_op: TensorFlow2StreamOp) -> None:
+    stream_op.setOutputSchemaStr("x INT, t TIMESTAMP(3), WATERMARK FOR t AS t - INTERVAL '1' SECOND")
+    StreamOperator.fromTable(env.stenv.sql_query("SELECT 1 AS id")).link(stream_op)
+    assert stream_op.getColNames() == ["x", "t"] and "ROWTIME" in stream_op.getColTypes()[1]
+
+
+@pytest.mark.flink
+def test_rows_wait_no_longer_than_asked_for(stream_op: TensorFlow2StreamOp) -> None:
+    table_env = useLocalEnv(1).stenv
+    StreamOperator.fromTable(table_env.sql_query("SELECT 1 AS id")).link(stream_op.setChunkWait(0.15))
+    assert table_env.get_config().get("python.fn-execution.bundle.time", "") == "150"

@@ -15,7 +15,7 @@ from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
 from operators import LocalPredictor, PipelineModel, TFTableModelPredictor
 from operators.alink.ak_file import AkWriter
-from operators.alink.saved_pipeline import read_alink_pipeline
+from operators.local_predictor import read_pipeline
 
 PREDICTOR = "com.alibaba.alink.pipeline.tensorflow.TFTableModelPredictor"
 PARAMS = {
@@ -54,7 +54,7 @@ def node(identifier: str = PREDICTOR, params: dict[Any, Any] = PARAMS, **others:
 def test_stages_have_their_params_and_models(tmp_path: pathlib.Path, model: list[Any]) -> None:
     scaler = node("com.alibaba.alink.pipeline.PipelineModel", {}, schemaIndices=None)
     path = saved(tmp_path / "p.ak", [scaler, node(parent=1)], [(2, text, number) for number, text in model[::-1]])
-    (stage,) = read_alink_pipeline(path, trusted=False)
+    (stage,) = read_pipeline(path, "", trusted=False)
     assert (stage["type"], stage["params"]) == (
         "TFTableModelPredictor",
         {"outputSchemaStr": "y FLOAT", "selectedCols": ["a", "b"]},
@@ -69,7 +69,7 @@ def test_a_stage_with_a_saved_model_has_cells_with_batches(tmp_path: pathlib.Pat
     params = {**PARAMS, "modelPath": json.dumps(str(tmp_path / "exported"))}
     identifier = PREDICTOR.replace("Table", "Saved")
     path = saved(tmp_path / "p.ak", [node(identifier, params, schemaIndices=None)])
-    (stage,) = read_alink_pipeline(path, trusted=True)
+    (stage,) = read_pipeline(path, "", trusted=True)
     assert stage["params"]["cellsHoldBatches"] is True and "modelPath" not in stage["params"]
 
 
@@ -97,25 +97,25 @@ def test_a_file_chooses_neither_code_nor_files(tmp_path: pathlib.Path, kind: str
 @pytest.mark.parametrize(
     ("nodes", "words"),
     [
-        ([node("com.alibaba.alink.pipeline.dataproc.StandardScalerModel")], "the stage StandardScalerModel has no counterpart"),
+        ([node("com.alibaba.alink.pipeline.dataproc.StandardScalerModel")], "the stage StandardScalerModel is not supported"),
         (
             [node(params={**PARAMS, "modelFilePath": '"/m.ak"'})],
-            "the model of a stage is in another file: set it as modelFilePath",
+            "the model of the stage TFTableModelPredictor is in another file: create",
         ),
         ([node()], "p.ak: expected the rows of a model, got no rows"),
-        ([{"identifier": PREDICTOR}], "p.ak is no pipeline of Alink; an AkSourceBatchOp reads it as a table"),
+        ([{"identifier": PREDICTOR}], "p.ak is not an Alink pipeline; read it as a table with AkSourceBatchOp"),
     ],
 )
 def test_pipelines_that_cannot_be_read(tmp_path: pathlib.Path, nodes: list[dict[Any, Any]], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
-        read_alink_pipeline(saved(tmp_path / "p.ak", nodes), trusted=True)
+        read_pipeline(saved(tmp_path / "p.ak", nodes), "", trusted=True)
 
 
 def test_pipelines_that_alink_wrote() -> None:
     folder = pathlib.Path(__file__).parents[2] / "data" / "alink"
-    (stage,) = read_alink_pipeline(str(folder / "tf_pipeline.ak"), trusted=True)
+    (stage,) = read_pipeline(str(folder / "tf_pipeline.ak"), "", trusted=True)
     assert (stage["type"], stage["params"]["outputSchemaStr"]) == ("TFTableModelPredictor", "y float")
     with zipfile.ZipFile(stage["model"]) as file:
         assert "saved_model.pb" in file.namelist()
-    with pytest.raises(ConfigurationError, match="the stage VectorAssembler has no counterpart here"):
-        read_alink_pipeline(str(folder / "pipeline_lr.ak"), trusted=False)
+    with pytest.raises(ConfigurationError, match="the stage VectorAssembler is not supported"):
+        read_pipeline(str(folder / "pipeline_lr.ak"), "", trusted=False)

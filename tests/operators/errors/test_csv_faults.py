@@ -18,7 +18,6 @@ TEXT = 'a,b c,d,e\n1,0.5,three,2025-01-01\n2,nan,x,\n\n4,,"two\nlines",2025-13-0
 @pytest.fixture
 def path(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(csv_faults, "_read", [])
-    monkeypatch.setattr(csv_faults, "explain_java_errors", lambda explain: None)
     path = tmp_path / "own.csv"
     path.write_text(TEXT, encoding="utf-8")
     remember(CsvFiles("Source", (str(tmp_path / "gone.csv"), str(path)), Schema.parse(SCHEMA), CsvForm(ignore_first_line=True)))

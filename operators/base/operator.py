@@ -4,45 +4,29 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from bridge.errors.flink_errors import readable
-from bridge.exceptions import ConfigurationError, SchemaError
-from bridge.folders.process_folder import release
+from bridge.exceptions import ConfigurationError
 from bridge.host.shipped import runs_elsewhere
-from bridge.interrupts import interrupts_later, waited_for
-from bridge.member.registry import begin_groups, forget_groups, stop_groups
-from bridge.schema import Schema, quoted
+from bridge.interrupts import interrupts_later
+from bridge.schema import quoted
 from bridge.table_env import planning
-from bridge.workarounds.beam_workers import fix_workers
-from bridge.workarounds.local_servers import close_servers
-from bridge.workarounds.pyflink_defects import (
-    column_names,
-    columns_of,
-    forget_ended_clusters,
-    know_planner,
-    log_handlers_kept,
-)
-from operators.alink.java_times import zone_of
-from operators.errors.exit_warnings import note_run
-from operators.flink.env import shows_process_output
-from operators.flink.slots import Need, check_slots, rest_of
+from bridge.workarounds.pyflink_defects import column_names
+from operators.base.job import environment_of, job_named, running
+from operators.flink.slots import Need, rest_of
 from operators.params.rendering import Description, Rendered
-from operators.progress.display import shown
-from operators.progress.linked import note_linked, note_told
+from operators.progress.linked import note_linked
 from operators.progress.state import Shown
 from operators.progress.waiting import run_and_wait
 
 if TYPE_CHECKING:
-    from pyflink.datastream import StreamExecutionEnvironment
     from pyflink.table import StreamTableEnvironment, Table, TableResult
 
 _numbers = itertools.count()
-_JOB_NAME = "pipeline.name"
 _Family = TypeVar("_Family", bound="Operator[Any]")  # BatchOperator or StreamOperator: what shaping leads to
 _Op = TypeVar("_Op", bound="Operator[Any]")
 
@@ -204,137 +188,6 @@ class Operator(Rendered, Generic[_Family]):
 def inputs_of(ops: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the inputs that `linkFrom` was given: one by one, or as one list."""
     return tuple(ops[0]) if len(ops) == 1 and isinstance(ops[0], (list, tuple)) else ops
-
-
-class Source(Operator[Any]):
-    """A source makes its table when it is first needed, in the environment of that moment."""
-
-    @planning()
-    def getOutputTable(self) -> Table:
-        """Return the table as plain PyFlink, to go on in SQL or the Table API."""
-        if self._table is None:
-            try:
-                self._table = self._make(self._own_environment())
-            except ConfigurationError:
-                raise
-            except Exception as error:
-                raise readable(error) from None
-        return self._table
-
-    def _make(self, table_env: StreamTableEnvironment) -> Table:
-        raise NotImplementedError(type(self).__name__)
-
-
-class TableSource(Operator[Any]):
-    """A plain PyFlink table; what follows runs in that table's environment."""
-
-    def __init__(self, table: Table) -> None:
-        super().__init__()
-        if not hasattr(table, "get_resolved_schema"):
-            raise ConfigurationError(f"{type(self).__name__}: expected a PyFlink Table, got a {type(table).__name__}")
-        know_planner(environment_of(table))
-        fix_workers()  # the environment may be the user's own
-        close_servers(environment_of(table))
-        self._table = table
-
-
-@contextmanager
-def running(op: Operator[Any]) -> Iterator[None]:
-    """Surround the run of an operator's job. Afterwards none of the job's processes is left, even after an error.
-
-    Raises:
-        BridgeError: The job failed; the message is written for the user.
-    """
-    note_run(op._groups)
-    with log_handlers_kept():
-        try:
-            begin_groups(op._groups.keys())
-            if op._groups:
-                table_env = environment_of(op.getOutputTable())
-                needs = [Need.of_parallelism(parallelism_of(table_env)), *op._groups.values()]
-                waited_for(lambda: check_slots(table_env.get_config(), needs))
-            with _shown(op):
-                yield
-        except Exception as error:
-            raise readable(error) from None
-        finally:
-            stop_groups(op._groups.keys())
-            forget_groups(op._groups.keys() | op._models)
-            note_told(op._shown)
-            release(op._models)
-            forget_ended_clusters()
-
-
-def _shown(op: Operator[Any]) -> AbstractContextManager[object]:
-    """Surround the run of an operator's job with the progress of its groups, where that can be told."""
-    if not op._shown:
-        return nullcontext()
-    table_env = environment_of(op.getOutputTable())
-    rest = rest_of(table_env.get_config())
-    if rest is None and runs_elsewhere(table_env):
-        return nullcontext()
-    return shown(op._shown, rest, shows_process_output())
-
-
-@contextmanager
-def job_named(table_env: StreamTableEnvironment, name: str | None, first: bool = False) -> Iterator[None]:
-    """Give a name to jobs that are started in a block.
-
-    Args:
-        table_env: Their environment.
-        name: Name for Flink's web page; None for Flink's own.
-        first: Use it even where the environment has a name for all jobs.
-    """
-    config = table_env.get_config().get_configuration()
-    before = config.get_string(_JOB_NAME, "")
-    if name is None or before and not first:
-        yield
-        return
-    config.set_string(_JOB_NAME, name)
-    try:
-        yield
-    finally:
-        config.remove_config(_JOB_NAME)
-        if before:
-            config.set_string(_JOB_NAME, before)
-
-
-def parallelism_of(table_env: StreamTableEnvironment) -> int:
-    """Return the parallelism of an environment's jobs."""
-    return int(table_env._j_tenv.execEnv().getParallelism())
-
-
-def schema_of(where: str, table: Table) -> Schema:
-    """Return the columns of a table.
-
-    Args:
-        where: Whose input it is, for the error.
-        table: The table.
-
-    Raises:
-        SchemaError: A column of a type that no script and no model can get.
-    """
-    try:
-        return Schema.of_table(*columns_of(table))
-    except SchemaError as error:
-        raise SchemaError(f"{where}: {error}") from None
-
-
-def execution_environment_of(table_env: StreamTableEnvironment) -> StreamExecutionEnvironment:
-    """Return the environment below a table environment."""
-    from pyflink.datastream import StreamExecutionEnvironment
-
-    return StreamExecutionEnvironment(table_env._j_tenv.execEnv())
-
-
-def session_zone(name: str | None, table_env: StreamTableEnvironment) -> tzinfo:
-    """Return the time zone of that name; None stands for that of the session."""
-    return zone_of(name or table_env.get_config().get_local_timezone())
-
-
-def environment_of(table: Table) -> StreamTableEnvironment:
-    """Return the environment in which a table was made."""
-    return table._t_env
 
 
 _IN_QUOTES = re.compile(r"'(?:[^']|'')*'|(\bAS\s+|\.)?`((?:[^`]|``)+)`(?!\s*\.)", re.IGNORECASE)

@@ -12,7 +12,8 @@ from bridge.exceptions import ConfigurationError
 from bridge.schema import quoted, schema_text
 from bridge.table_env import planning
 from operators.alink.tensor_text import numbers_of_text, tensor_type
-from operators.base_operator import Operator, environment_of
+from operators.base.job import environment_of
+from operators.base.operator import Operator
 
 _Family = TypeVar("_Family", bound="Operator[Any]")
 

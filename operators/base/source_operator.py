@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError, SchemaError
 from bridge.schema import Schema, split_watermark
-from operators.base_operator import Source
+from bridge.table_env import planning
+from bridge.workarounds.beam_workers import fix_workers
+from bridge.workarounds.local_servers import close_servers
+from bridge.workarounds.pyflink_defects import know_planner
+from operators.base.job import environment_of
+from operators.base.operator import Operator
 from operators.params.rendering import Description
 from operators.tables.frame_columns import schema_of_frame, tell_of_what_stays
 from operators.tables.memory_table import memory_table
@@ -19,7 +25,39 @@ if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
 
 
-class MemorySource(Source):
+class SourceOperator(Operator[Any]):
+    """A source makes its table when it is first needed, in the environment of that moment."""
+
+    @planning()
+    def getOutputTable(self) -> Table:
+        """Return the table as plain PyFlink, to go on in SQL or the Table API."""
+        if self._table is None:
+            try:
+                self._table = self._make(self._own_environment())
+            except ConfigurationError:
+                raise
+            except Exception as error:
+                raise readable(error) from None
+        return self._table
+
+    def _make(self, table_env: StreamTableEnvironment) -> Table:
+        raise NotImplementedError(type(self).__name__)
+
+
+class TableSource(Operator[Any]):
+    """A plain PyFlink table; what follows runs in that table's environment."""
+
+    def __init__(self, table: Table) -> None:
+        super().__init__()
+        if not hasattr(table, "get_resolved_schema"):
+            raise ConfigurationError(f"{type(self).__name__}: expected a PyFlink Table, got a {type(table).__name__}")
+        know_planner(environment_of(table))
+        fix_workers()  # the environment may be the user's own
+        close_servers(environment_of(table))
+        self._table = table
+
+
+class MemorySource(SourceOperator):
     """Rows from memory.
 
     Args:

@@ -12,7 +12,7 @@ from pyflink.table import StreamTableEnvironment
 
 from bridge.exceptions import ConfigurationError
 from operators import BatchOperator, RandomTableSourceBatchOp, TableSourceBatchOp, TensorFlow2BatchOp
-from operators.base_operator import _about_names
+from operators.base.operator import _about_names
 from operators.progress.state import Shown
 
 

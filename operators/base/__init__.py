@@ -1,0 +1,1 @@
+"""Base classes of operators: tables that can be linked, shaped and run."""

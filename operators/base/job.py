@@ -1,0 +1,130 @@
+"""Jobs of operators and the environments that they run in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import tzinfo
+from typing import TYPE_CHECKING, Any
+
+from bridge.errors.flink_errors import readable
+from bridge.exceptions import SchemaError
+from bridge.folders.process_folder import release
+from bridge.host.shipped import runs_elsewhere
+from bridge.interrupts import waited_for
+from bridge.member.registry import begin_groups, forget_groups, stop_groups
+from bridge.schema import Schema
+from bridge.workarounds.pyflink_defects import columns_of, forget_ended_clusters, log_handlers_kept
+from operators.alink.java_times import zone_of
+from operators.errors.exit_warnings import note_run
+from operators.flink.env import shows_process_output
+from operators.flink.slots import Need, check_slots, rest_of
+from operators.progress.display import shown
+from operators.progress.linked import note_told
+
+if TYPE_CHECKING:
+    from pyflink.datastream import StreamExecutionEnvironment
+    from pyflink.table import StreamTableEnvironment, Table
+
+    from operators.base.operator import Operator
+
+_JOB_NAME = "pipeline.name"
+
+
+@contextmanager
+def running(op: Operator[Any]) -> Iterator[None]:
+    """Surround the run of an operator's job. Afterwards none of the job's processes is left, even after an error.
+
+    Raises:
+        BridgeError: The job failed; the message is written for the user.
+    """
+    note_run(op._groups)
+    with log_handlers_kept():
+        try:
+            begin_groups(op._groups.keys())
+            if op._groups:
+                table_env = environment_of(op.getOutputTable())
+                needs = [Need.of_parallelism(parallelism_of(table_env)), *op._groups.values()]
+                waited_for(lambda: check_slots(table_env.get_config(), needs))
+            with _shown(op):
+                yield
+        except Exception as error:
+            raise readable(error) from None
+        finally:
+            stop_groups(op._groups.keys())
+            forget_groups(op._groups.keys() | op._models)
+            note_told(op._shown)
+            release(op._models)
+            forget_ended_clusters()
+
+
+def _shown(op: Operator[Any]) -> AbstractContextManager[object]:
+    """Surround the run of an operator's job with the progress of its groups, where that can be told."""
+    if not op._shown:
+        return nullcontext()
+    table_env = environment_of(op.getOutputTable())
+    rest = rest_of(table_env.get_config())
+    if rest is None and runs_elsewhere(table_env):
+        return nullcontext()
+    return shown(op._shown, rest, shows_process_output())
+
+
+@contextmanager
+def job_named(table_env: StreamTableEnvironment, name: str | None, first: bool = False) -> Iterator[None]:
+    """Give a name to jobs that are started in a block.
+
+    Args:
+        table_env: Their environment.
+        name: Name for Flink's web page; None for Flink's own.
+        first: Use it even where the environment has a name for all jobs.
+    """
+    config = table_env.get_config().get_configuration()
+    before = config.get_string(_JOB_NAME, "")
+    if name is None or before and not first:
+        yield
+        return
+    config.set_string(_JOB_NAME, name)
+    try:
+        yield
+    finally:
+        config.remove_config(_JOB_NAME)
+        if before:
+            config.set_string(_JOB_NAME, before)
+
+
+def parallelism_of(table_env: StreamTableEnvironment) -> int:
+    """Return the parallelism of an environment's jobs."""
+    return int(table_env._j_tenv.execEnv().getParallelism())
+
+
+def schema_of(where: str, table: Table) -> Schema:
+    """Return the columns of a table.
+
+    Args:
+        where: Whose input it is, for the error.
+        table: The table.
+
+    Raises:
+        SchemaError: A column of a type that no script and no model can get.
+    """
+    try:
+        return Schema.of_table(*columns_of(table))
+    except SchemaError as error:
+        raise SchemaError(f"{where}: {error}") from None
+
+
+def execution_environment_of(table_env: StreamTableEnvironment) -> StreamExecutionEnvironment:
+    """Return the environment below a table environment."""
+    from pyflink.datastream import StreamExecutionEnvironment
+
+    return StreamExecutionEnvironment(table_env._j_tenv.execEnv())
+
+
+def session_zone(name: str | None, table_env: StreamTableEnvironment) -> tzinfo:
+    """Return the time zone of that name; None stands for that of the session."""
+    return zone_of(name or table_env.get_config().get_local_timezone())
+
+
+def environment_of(table: Table) -> StreamTableEnvironment:
+    """Return the environment in which a table was made."""
+    return table._t_env
