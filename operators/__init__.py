@@ -1,9 +1,9 @@
 """TensorFlow scripts as operators of Flink tables: `from operators import *`.
 
-Errors that are raised on purpose are kinds of `BridgeError`; `bridge.exceptions` draws their tree.
+Errors derive from `BridgeError`; see `bridge.exceptions` for the hierarchy.
 """
 
-import operators.errors.shadowed_packages as _neighbours  # noqa: F401  first: it looks whether the others will be ours
+import operators.errors.shadowed_packages as _shadowed_packages  # noqa: F401  first: checks the packages imported below
 
 # isort: split
 from bridge.exceptions import BridgeError, ConfigurationError, JobError, RowError, SchemaError, TaskError
@@ -11,7 +11,6 @@ from operators.alink.settings import AlinkGlobalConfiguration
 from operators.batch_operator import BatchOperator, MemSourceBatchOp, TableSourceBatchOp
 from operators.column_functions import AlinkDataTypes, udf, udtf
 from operators.errors.uncaught import show_briefly as _show_briefly
-from operators.file_sources import AkSourceBatchOp, AkSourceStreamOp, ParquetSourceBatchOp, ParquetSourceStreamOp
 from operators.flink.env import (
     MLEnv,
     getMLEnv,
@@ -21,18 +20,16 @@ from operators.flink.env import (
     useRemoteEnv,
 )
 from operators.keras_sequential import (
+    KerasSequentialClassificationModel,
+    KerasSequentialClassifier,
     KerasSequentialClassifierPredictBatchOp,
     KerasSequentialClassifierPredictStreamOp,
     KerasSequentialClassifierTrainBatchOp,
+    KerasSequentialRegressionModel,
+    KerasSequentialRegressor,
     KerasSequentialRegressorPredictBatchOp,
     KerasSequentialRegressorPredictStreamOp,
     KerasSequentialRegressorTrainBatchOp,
-)
-from operators.keras_stages import (
-    KerasSequentialClassificationModel,
-    KerasSequentialClassifier,
-    KerasSequentialRegressionModel,
-    KerasSequentialRegressor,
 )
 from operators.local_predictor import LocalPredictor
 from operators.pipeline import (
@@ -56,8 +53,12 @@ from operators.script import (
 )
 from operators.sinks import AkSinkBatchOp, CsvSinkBatchOp, TableSinkBatchOp
 from operators.sources import (
+    AkSourceBatchOp,
+    AkSourceStreamOp,
     CsvSourceBatchOp,
     CsvSourceStreamOp,
+    ParquetSourceBatchOp,
+    ParquetSourceStreamOp,
     RandomTableSourceBatchOp,
     RandomTableSourceStreamOp,
 )

@@ -1,4 +1,4 @@
-"""Batch operators: tables with an end, run when their rows are asked for, and where they start in a program."""
+"""Batch operators: bounded tables, computed when their rows are requested."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bridge.table_env import planning
 from operators.base.job import environment_of, running
 from operators.base.shaping import ShapingOperator, refuse_replacement
 from operators.base.source_operator import MemorySource, TableSource
-from operators.errors.exit_warnings import look_at_exit
+from operators.errors.exit_warnings import warn_at_exit
 from operators.flink.env import getMLEnv
 from operators.flink.joint_job import Receiver, run_jointly
 from operators.tables.table_statistics import aggregates, statistics_of
@@ -26,128 +26,113 @@ from operators.tables.table_statistics import aggregates, statistics_of
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
 
-_SHOWN_ROWS = 21  # as many rows as Alink prints without leaving some out
-_SHOWN_CHARACTERS = 60  # of one cell; a row of a model table has a million
-_DIRECTION = re.compile(r"\b(ASC|DESC|NULLS\s+(FIRST|LAST))\s*$", re.IGNORECASE)  # at the end of a list to sort by
+_SHOWN_ROWS = 21  # Alink prints up to 21 rows in full
+_SHOWN_CHARACTERS = 60  # of one cell; cells of model tables have up to a million
+_DIRECTION = re.compile(r"\b(ASC|DESC|NULLS\s+(FIRST|LAST))\s*$", re.IGNORECASE)  # at the end of a sort list
 _Result = TypeVar("_Result")
 _Op = TypeVar("_Op", bound="BatchOperator")
 
 
 class BatchOperator(ShapingOperator["BatchOperator"]):
-    """A bounded table and the operators that can follow it. Nothing runs before a result is asked for."""
+    """A bounded table and the operators that can follow it. No job runs until a result is requested."""
 
     _deferred: ClassVar[list[Deferred]] = []
-    _has_run: ClassVar[bool] = False  # whether a job has run, or a model was saved, since the last `execute`
+    _has_run: ClassVar[bool] = False  # a job ran, or a model was saved, since the last `execute`
 
     def __init__(self) -> None:
         super().__init__()
-        self._model_dir: str | None = None  # where the model lies that this table names
-        self._packed: str | None = None  # the model that this table holds, once it was asked for, as a file
+        self._model_dir: str | None = None  # folder of the model that this table names
+        self._packed: str | None = None  # file of the model that this table holds, once it was requested
 
     @staticmethod
     def _own_environment() -> StreamTableEnvironment:
         return getMLEnv().btenv
 
-    @staticmethod
-    def fromTable(table: Table) -> TableSourceBatchOp:
-        """Start from a plain PyFlink table; what follows runs in that table's environment."""
-        return TableSourceBatchOp(table)
-
-    @staticmethod
-    def fromDataframe(df: pd.DataFrame, schemaStr: str | None = None) -> BatchOperator:
-        """Start from a pandas DataFrame.
-
-        Args:
-            df: Its columns are taken by name. NaN and other missing values are null.
-            schemaStr: "name type, name type"; the types that hold the cells when it is not given.
-        """
-        return MemSourceBatchOp(df, schemaStr)
-
     def firstN(self, n: int) -> BatchOperator:
-        """Return n rows, the first ones of a sorted table."""
+        """Take n rows, the first n of a sorted table."""
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise ConfigurationError(f"firstN: expected a number of rows of at least 1, got {n!r}")
-        # In SQL, a LIMIT around a sorted table would make Flink forget the order.
+        # In SQL, a LIMIT around a sorted subquery loses the order.
         with planning():
             return self._followed_by(self.getOutputTable().limit(n))
 
     def orderBy(
         self, field: str, limit: int = -1, fetch: int = -1, offset: int = -1, order: str | None = None
     ) -> BatchOperator:
-        """Return the rows in order.
+        """Sort the rows.
 
         Args:
-            field: What to sort by, such as "score", "score DESC" or "a, b DESC".
-            limit: How many rows to return; all if it is not positive.
-            fetch: The same, for use with `offset`.
-            offset: How many rows to leave out before them.
-            order: "asc" or "desc", of the last field; ascending when neither says it.
+            field: Columns to sort by, such as "score", "score DESC" or "a, b DESC".
+            limit: Number of rows to keep; all if it is not positive.
+            fetch: Same as `limit`, for use with `offset`.
+            offset: Number of rows to skip.
+            order: "asc" or "desc", applied to the last field; ascending by default.
         """
         if order is not None and str(order).lower() not in ("asc", "desc"):
             raise ConfigurationError(f"orderBy: expected order 'asc' or 'desc', got {order!r}")
         if order is not None and _DIRECTION.search(field):
-            raise ConfigurationError(f"orderBy: field {field!r} says the order already: leave out order={order!r}")
+            raise ConfigurationError(f"orderBy: field {field!r} already contains the order: remove order={order!r}")
         most = limit if limit > 0 else fetch
-        # In a line of its own, as a comment may end the field.
+        # On a new line, since the field may end with a comment.
         end = f"\n{order or ''}" + (f" LIMIT {most}" if most > 0 else "") + (f" OFFSET {offset}" if offset > 0 else "")
         return self._query("orderBy", field, lambda view: f"SELECT * FROM {view} ORDER BY {field}{end}")
 
     def groupBy(self, by: str, select: str) -> BatchOperator:
-        """Return one row for each group.
+        """Aggregate the rows of each group to one row.
 
         Args:
-            by: Columns that the rows of a group have in common, such as "a, b".
+            by: Columns to group by, such as "a, b".
             select: SQL select list, such as "a, SUM(x) AS total".
         """
         sql = f"{select} ... GROUP BY {by}"
         return self._query("groupBy", sql, lambda view: f"SELECT {select}\nFROM {view} GROUP BY {by}")
 
     def distinct(self) -> BatchOperator:
-        """Return each row once."""
+        """Remove duplicate rows."""
         return self._query("distinct", "DISTINCT", lambda view: f"SELECT DISTINCT * FROM {view}")
 
     def union(self, *others: BatchOperator) -> BatchOperator:
-        """Return the rows of this table and of others with the same columns, each row once."""
+        """Combine the rows of tables with the same columns and remove duplicates."""
         return self._query("union", "UNION", lambda *views: " UNION ".join(f"SELECT * FROM {v}" for v in views), *others)
 
     def sampleWithSize(self, numSamples: int, withReplacement: bool = False) -> BatchOperator:
-        """Return a number of random rows, other ones in each job."""
+        """Draw a number of random rows, different ones in each job."""
         refuse_replacement("sampleWithSize", withReplacement)
         return self.orderBy("RAND()", limit=numSamples)
 
     def shuffle(self) -> BatchOperator:
-        """Return the rows in a random order."""
+        """Sort the rows randomly."""
         return self.orderBy("RAND()")
 
     def rebalance(self) -> BatchOperator:
-        """Return the same rows: scripts get even shares anyway."""
+        """Return the same rows; scripts receive equal shares in any case."""
         return self._followed_by(self.getOutputTable())
 
     def print(self, n: int = 0, title: str | None = None) -> BatchOperator:
-        """Run the job and print its rows. What was put off before runs in the same job.
+        """Run the job and print its rows. Deferred results are computed by the same job.
 
         Args:
-            n: Number of rows; 0 and less stand for all, or the first and last ten where there are more than 21.
-            title: A line to print before them.
+            n: Number of rows; 0 or less for all, or for the first and last ten of more than 21.
+            title: Heading line.
         """
         _show(self._limited(n).collectToDataframe(), n, title)
         return self
 
     def lazyPrint(self, n: int = 0, title: str | None = None) -> BatchOperator:
-        """Print as `print` does, when the next job runs, such as by `BatchOperator.execute()`."""
+        """Print like `print`, when the next job runs, such as by `BatchOperator.execute()`."""
         self._limited(n).lazyCollectToDataframe(lambda frame: _show(frame, n, title))
         return self
 
     def insertInto(self: _Op, table: str) -> _Op:
-        """Run the job, write all rows into a table of Flink, and wait until they are written.
+        """Insert all rows into a Flink table and wait for the job; Ctrl-C cancels it.
 
-        What was put off before runs in the same job. Ctrl-C cancels it.
+        Deferred results are computed by the same job.
 
         Args:
-            table: Name of the table, with its catalog and database where these are not the current ones.
+            table: Name of the table, with catalog and database unless they are the current ones.
 
         Raises:
-            BridgeError: There is no such table, its columns are others, or the job failed.
+            BridgeError: The table does not exist, its columns differ, or the job failed.
         """
         if BatchOperator._deferred:
             self._defer(None, table)
@@ -158,12 +143,12 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         return self
 
     def collectToDataframe(self) -> pd.DataFrame:
-        """Run the job and return its rows. What was put off before runs in the same job.
+        """Run the job and return its rows. Deferred results are computed by the same job.
 
-        Columns without nulls have the dtype of their type. Where there are nulls, floats have NaN, times have NaT, and all
-        others stay exact in a column of objects with None. An ARRAY column has arrays of numpy, and lists where some array
-        has a null. Instants have the session's time zone; a column with one before 1678 is in UTC, since pandas cannot show it
-        elsewhere.
+        Columns without nulls have the dtype of their type. A null is NaN in a column of floats and NaT in a column of times;
+        columns of other types with nulls have the dtype object and hold None. Cells of an ARRAY column are numpy arrays, or
+        lists if some array contains a null. Instants have the session's time zone; a column with an instant before 1678 is in
+        UTC, since pandas cannot represent it in other zones.
         """
         from operators.flink.collect import frame_of, still_there
         from operators.flink.joint_job import collect
@@ -178,16 +163,16 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         return frame_of(table, still_there(*self._run(lambda: collect(table, self._job_name()))))
 
     def lazyCollectToDataframe(self, *callbacks: Callable[[pd.DataFrame], Any]) -> BatchOperator:
-        """Call functions with the rows, see `collectToDataframe`, when the next job runs."""
+        """Call functions with the rows when the next job runs, see `collectToDataframe`."""
         self._defer(_FrameReceiver(self.getOutputTable(), callbacks))
         return self
 
     def collectStatistics(self) -> pd.DataFrame:
-        """Run the job and return a row for each column: count, missing, sum, mean, variance, standardDeviation, min and max."""
+        """Run the job and return a row per column: count, missing, sum, mean, variance, standardDeviation, min and max."""
         return statistics_of(self.getColNames(), self.getColTypes(), self._aggregated().collectToDataframe())
 
     def lazyCollectStatistics(self, *callbacks: Callable[[pd.DataFrame], Any]) -> BatchOperator:
-        """Call functions with the statistics, see `collectStatistics`, when the next job runs."""
+        """Call functions with the statistics when the next job runs, see `collectStatistics`."""
         names, types = self.getColNames(), self.getColTypes()
 
         def call(frame: pd.DataFrame) -> None:
@@ -198,24 +183,24 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
         return self
 
     def lazyPrintStatistics(self, title: str | None = None) -> BatchOperator:
-        """Print the statistics, see `collectStatistics`, when the next job runs."""
+        """Print the statistics when the next job runs, see `collectStatistics`."""
         return self.lazyCollectStatistics(lambda frame: _show(frame, len(frame), title))
 
     @staticmethod
     def execute(jobName: str | None = None) -> None:
-        """Run what was put off, by `lazyPrint` and its kin and by sinks, as one job for each environment.
+        """Compute the deferred results of sinks and of methods such as `lazyPrint`, in one job per environment.
 
         Args:
-            jobName: Name of the job, for Flink's web page.
+            jobName: Name of the job in Flink's web UI.
 
         Raises:
-            ConfigurationError: Nothing was put off, and no job has run since the last call.
+            ConfigurationError: No result is deferred, and no job has run since the last call.
         """
         deferred, BatchOperator._deferred = BatchOperator._deferred, []
         has_run, BatchOperator._has_run = BatchOperator._has_run, False
         if not deferred and not has_run:
             raise ConfigurationError(
-                "BatchOperator.execute() has nothing to run: call lazyPrint() on an operator, or link it to a sink, first"
+                "BatchOperator.execute() has nothing to run: first call lazyPrint() on an operator, or link it to a sink"
             )
         environments = [environment_of(each.op.getOutputTable()) for each in deferred]
         order = sorted(range(len(deferred)), key=lambda place: environments.index(environments[place]))
@@ -223,7 +208,7 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
             _run_deferred([deferred[place] for place in places], jobName)
 
     def _defer(self, receiver: Receiver | None, into: str = "") -> None:
-        """Put off a result: rows for a receiver, or `into` a table of Flink."""
+        """Defer a result: rows for a receiver, or `into` a Flink table."""
         BatchOperator._deferred.append(Deferred(self, receiver, into))
 
     def _aggregated(self) -> BatchOperator:
@@ -242,24 +227,13 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
 
 
 BatchOperator._family = BatchOperator
-look_at_exit(
-    lambda: (
-        "lazyPrint() or its kin was called, or a sink was linked, and BatchOperator.execute() was not: nothing came of them"
-        if BatchOperator._deferred
-        else ""
-    )
-)
+_NOT_RUN = "lazyPrint() or a sink was used but BatchOperator.execute() was never called, so nothing ran"
+warn_at_exit(lambda: _NOT_RUN if BatchOperator._deferred else "")
 
 
 @dataclass(frozen=True)
 class Deferred:
-    """A result that the next job makes.
-
-    Args:
-        op: Whose rows.
-        receiver: Who takes them; None where they go into a table.
-        into: Name of that table.
-    """
+    """A result of the next job: rows for a receiver, or without one for the Flink table `into`."""
 
     op: BatchOperator
     receiver: Receiver | None
@@ -269,7 +243,7 @@ class Deferred:
 def _run_deferred(deferred: Sequence[Deferred], name: str | None) -> None:
     whole = BatchOperator()
     whole._table = deferred[0].op.getOutputTable()
-    whole._also_starts_what(*(each.op for each in deferred))
+    whole._include(*(each.op for each in deferred))
     received = [(each.op.getOutputTable(), each.receiver) for each in deferred if each.receiver is not None]
     inserted = [(each.op.getOutputTable(), each.into) for each in deferred if each.receiver is None]
     table_env = environment_of(whole._table)
@@ -280,7 +254,7 @@ def _run_deferred(deferred: Sequence[Deferred], name: str | None) -> None:
 
 
 class _FrameReceiver:
-    """Makes a DataFrame of the rows and calls functions with it."""
+    """Collects the rows in a DataFrame and calls functions with it."""
 
     def __init__(self, table: Table, callbacks: Sequence[Callable[[pd.DataFrame], Any]]) -> None:
         self._table = table
@@ -310,7 +284,7 @@ def _show(frame: pd.DataFrame, n: int, title: str | None) -> None:
 
 
 class TableSourceBatchOp(TableSource, BatchOperator):
-    """A plain PyFlink table with an end; what follows runs in that table's environment.
+    """A plain, bounded PyFlink table; jobs run in that table's environment.
 
     Example:
         orders = TableSourceBatchOp(getMLEnv().btenv.from_path("orders"))
@@ -318,11 +292,14 @@ class TableSourceBatchOp(TableSource, BatchOperator):
 
 
 class MemSourceBatchOp(MemorySource, BatchOperator):
-    """Rows from memory: a list of tuples, or a DataFrame, which needs no schema.
+    """Rows from memory: a list of tuples with a schema, or a DataFrame.
 
     Example:
         people = MemSourceBatchOp([("ada", 36), ("ben", None)], "name STRING, age INT")
 
     Raises:
-        ConfigurationError: The schema is wrong or missing. Rows that do not fit it are refused when the table is first needed.
+        ConfigurationError: The schema is wrong or missing. Rows that do not fit raise an error when the table is first needed.
     """
+
+
+BatchOperator._table_source, BatchOperator._memory_source = TableSourceBatchOp, MemSourceBatchOp

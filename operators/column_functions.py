@@ -1,4 +1,4 @@
-"""Functions of the user's own on columns: PyFlink's, loaded when they are first used."""
+"""User-defined functions and types of PyFlink, imported on first use."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 
 def udf(f: Any = None, input_types: Any = None, result_type: Any = None, **options: Any) -> Any:
-    """Make a function of a row's cells usable in SQL and by `op.udf`; `pyflink.table.udf.udf`, also as a decorator.
+    """Wrap a function of cells for SQL and `op.udf`, like `pyflink.table.udf.udf`; also a decorator.
 
     Args:
         f: The function, or an object with `eval`.
-        input_types: Taken and not used: the function gets the types of the columns.
-        result_type: Type of its result: "DOUBLE" or `AlinkDataTypes.DOUBLE()`.
+        input_types: Ignored: the types of the columns are used.
+        result_type: Type of the result: "DOUBLE" or `AlinkDataTypes.DOUBLE()`.
         options: See PyFlink.
     """
     from pyflink.table.udf import udf as flink_udf
@@ -20,12 +20,12 @@ def udf(f: Any = None, input_types: Any = None, result_type: Any = None, **optio
 
 
 def udtf(f: Any = None, input_types: Any = None, result_types: Any = None, **options: Any) -> Any:
-    """Make a generator of rows usable in SQL and by `op.udtf`; `pyflink.table.udf.udtf`, also as a decorator.
+    """Wrap a generator of rows for SQL and `op.udtf`, like `pyflink.table.udf.udtf`; also a decorator.
 
     Args:
         f: The function, or an object with `eval`.
-        input_types: Taken and not used: the function gets the types of the columns.
-        result_types: Types of the columns that it yields.
+        input_types: Ignored: the types of the columns are used.
+        result_types: Types of the yielded columns.
         options: See PyFlink.
     """
     from pyflink.table.udf import udtf as flink_udtf
@@ -34,7 +34,7 @@ def udtf(f: Any = None, input_types: Any = None, result_types: Any = None, **opt
 
 
 def _callable(f: Any) -> Any:
-    """Return a function as PyFlink takes it, where Alink takes any object with `eval`."""
+    """Convert an object with `eval`, which Alink accepts, to a function for PyFlink."""
     return f if f is None or callable(f) or hasattr(f, "open") else f.eval
 
 
@@ -46,4 +46,4 @@ class _Delegating(type):
 
 
 class AlinkDataTypes(metaclass=_Delegating):
-    """The types of PyFlink, `pyflink.table.DataTypes`, under the name that they have in Alink."""
+    """PyFlink's types, `pyflink.table.DataTypes`, under their Alink name."""

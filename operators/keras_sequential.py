@@ -1,4 +1,4 @@
-"""KerasSequential: a Keras model of layers as text is trained on one ARRAY column, and predicts labels or numbers."""
+"""KerasSequential operators and stages: a Keras model of layers as text predicts labels or numbers from one ARRAY column."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
 from operators.flink.env import prepare_for_batch
 from operators.params import catalog
-from operators.params.accessors import KerasPredictParams, KerasPredictStreamParams, KerasTrainParams
+from operators.params.accessors import KerasPredictParams, KerasPredictStreamParams, KerasTrainerParams, KerasTrainParams
 from operators.params.param import REQUIRED, Param
+from operators.pipeline import TableModelPredictor, Trainer
 from operators.predict_batch import TableModelPredictBatchOp
 from operators.predict_stream import TableModelPredictStreamOp
 from operators.script import ScriptOp
 
-# Found beside what needs no TensorFlow; the script itself does.
+# Located by a module that, unlike the script, can be imported without TensorFlow.
 SCRIPT = os.path.join(os.path.dirname(inspect.getfile(parse_call)), "keras_sequential_main.py")
-FACTS = "assets.extra/keras_sequential.json"  # in the SavedModel: what the predict operators have to know
+FACTS = "assets.extra/keras_sequential.json"  # in the SavedModel, for the predict operators
 
 _NUMBERS = {*INTEGERS, *FLOATS}
 
 
 class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
-    """Trains; the kinds differ in what the label column is."""
+    """Base of the operators that train; they differ in the type of the label column."""
 
     _kind = "train"
     _env_variable = "TF231_PYTHON_ENV_PATH"
@@ -44,14 +45,11 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
     _with_labels: bool
 
     def linkFrom(self, *ops: BatchOperator) -> BatchOperator:
-        """Train on a table, when the model is asked for."""
-        name = type(self).__name__
-        if len(ops) != 1 or not isinstance(ops[0], BatchOperator):
-            got = ", ".join(type(op).__name__ for op in ops) or "none"
-            raise ConfigurationError(f"{name} takes one input, a BatchOperator, got {got}")
+        """Train on a table, when the model is requested."""
+        (op,) = self._inputs(ops, "one BatchOperator")
         values = self._values_of_all()
-        self._check_known("tensorCol and labelCol", values["selectedCols"], ops[0].getColNames())
-        fed = ops[0].select(values["selectedCols"])
+        self._check_known("tensorCol and labelCol", values["selectedCols"], op.getColNames())
+        fed = op.select(values["selectedCols"])
         self._check_types(fed)
         inputs: tuple[Any, ...] = (fed,)
         if self._with_labels:
@@ -65,17 +63,17 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
         tensor, label = schema_of(name, fed.getOutputTable())
         if not tensor.type.is_array or tensor.type.kind not in _NUMBERS:
             raise ConfigurationError(
-                f"{name}: tensorCol should be an ARRAY column of numbers, {tensor.name} is {tensor.type.sql}: "
-                "toTensor makes one of text"
+                f"{name}: tensorCol: expected an ARRAY column of numbers, got {tensor.name} {tensor.type.sql}: convert text "
+                "with toTensor"
             )
         if label.type.is_array or label.type.kind not in self._label_kinds:
             kinds = ", ".join(kind.value for kind in Kind if kind in self._label_kinds)
             raise ConfigurationError(
-                f"{name}: labelCol should be one of {kinds}, {label.name} is {label.type.sql}: CAST it in SQL"
+                f"{name}: labelCol: expected a column of type {kinds}, got {label.name} {label.type.sql}: CAST it in SQL"
             )
 
     def _values_of_all(self) -> dict[str, Any]:
-        """Return the values of a training operator that runs our script."""
+        """Values of a training operator that runs akdl's script."""
         own = super()._values_of_all()
         name, evaluates = type(self).__name__, own["validationSplit"] > 0
         for parameter, module in (("layers", {}), ("optimizer", {"module": OPTIMIZERS})):
@@ -86,7 +84,7 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
             except LayerTextError as error:
                 raise ConfigurationError(f"{name}: {parameter}: {error}") from None
         if own["saveBestOnly"] and not evaluates:
-            raise ConfigurationError(f"{name}: saveBestOnly needs rows to evaluate on: set validationSplit")
+            raise ConfigurationError(f"{name}: saveBestOnly needs rows for evaluation: set validationSplit")
         if evaluates and own["numWorkers"] not in (None, 1):
             raise ConfigurationError(f"{name}: validationSplit needs numWorkers=1, got {own['numWorkers']}")
         if own["checkpointFilePath"] is not None:
@@ -110,15 +108,15 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
 class KerasSequentialClassifierTrainBatchOp(_KerasTrainBatchOp):
     """Trains a classifier of Keras layers; the result is its model table.
 
-    `tensorCol` is an ARRAY column of numbers; its cells become float tensors of shape [batch, length]. The label is a number, a
-    string or a boolean; the model table keeps the labels.
+    `tensorCol` is an ARRAY column of numbers, fed as float tensors of shape [batch, length]. Labels are numbers, strings or
+    booleans, and are stored in the model.
 
     Example:
         train = KerasSequentialClassifierTrainBatchOp(tensorCol="x", labelCol="label", layers=["Dense(8, activation='relu')"])
         model = data.link(train)
 
     Raises:
-        ConfigurationError: A parameter or a layer is wrong, or a column is not of a type that fits.
+        ConfigurationError: A parameter, a layer or the type of a column is wrong.
         TaskError: The training failed; raised by the call that runs the job.
     """
 
@@ -129,7 +127,7 @@ class KerasSequentialClassifierTrainBatchOp(_KerasTrainBatchOp):
 class KerasSequentialRegressorTrainBatchOp(_KerasTrainBatchOp):
     """Trains a model of Keras layers that predicts a number; the result is its model table.
 
-    Features and errors are those of `KerasSequentialClassifierTrainBatchOp`. The label is a number.
+    Features and errors are those of `KerasSequentialClassifierTrainBatchOp`. Labels are numbers.
     """
 
     _label_kinds = frozenset(_NUMBERS)
@@ -137,12 +135,12 @@ class KerasSequentialRegressorTrainBatchOp(_KerasTrainBatchOp):
 
 
 class KerasPrediction(Operator[Any]):
-    """What predicting with such a model needs to know, from the model itself."""
+    """Mixin of predict operators that read parameters from the model."""
 
     _model_file: str | None = None
 
     def _predict_with(self, model: str, *ops: Any) -> Any:
-        """Predict with the model in a file of `pack_model_table`."""
+        """Predict with a model file of `pack_model_table`."""
         self._model_file = model
         return super()._predict_with(model, *ops)  # type: ignore[misc]
 
@@ -152,15 +150,15 @@ class KerasPrediction(Operator[Any]):
 
 
 def prediction_values(name: str, own: dict[str, Any], model: str) -> dict[str, Any]:
-    """Return the values of a predict operator for any model.
+    """Convert values of a KerasSequential predict operator to those of a general one.
 
     Args:
-        name: Of the operator or stage.
-        own: Values of the parameters of a KerasSequential predict operator.
-        model: A file of the model.
+        name: Name of the operator or stage.
+        own: Values of the KerasSequential operator.
+        model: File of the model.
 
     Raises:
-        ConfigurationError: The model is of another kind of operator, or gives no detail.
+        ConfigurationError: Another kind of operator trained the model, or the model has no prediction details.
     """
     facts = None
     try:
@@ -169,7 +167,7 @@ def prediction_values(name: str, own: dict[str, Any], model: str) -> dict[str, A
                 with file.open(entry) as content:
                     facts = json.loads(TEXT.read(content))
         if facts is not None and [type(facts[key]) for key in ("prediction", "tensorCol")] != [str, str]:
-            raise ValueError("its details are of other types")
+            raise ValueError("its description has unexpected types")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{name}: the model is damaged: {error}") from None
     if facts is None:
@@ -179,7 +177,7 @@ def prediction_values(name: str, own: dict[str, Any], model: str) -> dict[str, A
     columns, outputs = [f"{quoted(own['predictionCol'])} {facts['prediction']}"], ["prediction"]
     if own["predictionDetailCol"] is not None:
         if not facts["labels"]:
-            raise ConfigurationError(f"{name}: predictionDetailCol is for classifiers, the model predicts a number")
+            raise ConfigurationError(f"{name}: predictionDetailCol requires a classifier, but the model predicts a number")
         columns.append(f"{quoted(own['predictionDetailCol'])} STRING")
         outputs.append("detail")
     return {
@@ -197,14 +195,14 @@ def _defaults(params: tuple[Param, ...]) -> dict[str, Any]:
 
 
 class KerasSequentialClassifierPredictBatchOp(KerasPrediction, KerasPredictParams, TableModelPredictBatchOp):
-    """Predicts labels with the model table of a classifier. The columns of the training's `tensorCol` feed it.
+    """Predicts labels with the model table of a classifier, from the `tensorCol` of the training.
 
     Example:
         predict = KerasSequentialClassifierPredictBatchOp(predictionCol="label", predictionDetailCol="probabilities")
         predicted = predict.linkFrom(model, data)
 
     Raises:
-        ConfigurationError: A parameter is wrong, or another operator has trained the model.
+        ConfigurationError: A parameter is wrong, or another kind of operator trained the model.
         RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs the job.
     """
 
@@ -226,3 +224,45 @@ class KerasSequentialClassifierPredictStreamOp(KerasPrediction, KerasPredictStre
 
 class KerasSequentialRegressorPredictStreamOp(KerasPrediction, KerasPredictStreamParams, TableModelPredictStreamOp):
     """Predicts numbers for a stream with the model table of a regressor, see `KerasSequentialClassifierPredictStreamOp`."""
+
+
+class _KerasModel(KerasPredictStreamParams, TableModelPredictor):
+    def _values_of_all(self) -> dict[str, Any]:
+        """Values of a general predictor, which a saved pipeline contains."""
+        return prediction_values(type(self).__name__, super()._values_of_all(), self._model_file())
+
+
+class KerasSequentialClassificationModel(_KerasModel):
+    """Predicts labels; the result of `fit`, see `KerasSequentialClassifier`."""
+
+    _batch = KerasSequentialClassifierPredictBatchOp
+    _stream = KerasSequentialClassifierPredictStreamOp
+
+
+class KerasSequentialRegressionModel(_KerasModel):
+    """Predicts numbers; the result of `fit`, see `KerasSequentialRegressor`."""
+
+    _batch = KerasSequentialRegressorPredictBatchOp
+    _stream = KerasSequentialRegressorPredictStreamOp
+
+
+class KerasSequentialClassifier(KerasTrainerParams, Trainer[KerasSequentialClassificationModel]):
+    """Trains a classifier and predicts with the model.
+
+    Example:
+        stage = KerasSequentialClassifier(tensorCol="x", labelCol="label", layers=["Dense(8)"], predictionCol="predicted")
+        predicted = stage.fit(data).transform(data)
+
+    Raises:
+        ConfigurationError: A parameter is wrong; raised by `fit`, before anything is trained.
+    """
+
+    _operator = KerasSequentialClassifierTrainBatchOp
+    _predictor = KerasSequentialClassificationModel
+
+
+class KerasSequentialRegressor(KerasTrainerParams, Trainer[KerasSequentialRegressionModel]):
+    """Trains a model that predicts numbers and predicts with it, see `KerasSequentialClassifier`."""
+
+    _operator = KerasSequentialRegressorTrainBatchOp
+    _predictor = KerasSequentialRegressionModel

@@ -1,4 +1,4 @@
-"""Prediction in a plain Python program, without Flink and Java, with the stages of a pipeline."""
+"""Prediction with a saved pipeline in a plain Python program, without Flink and Java."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
 
     from akdl.serving.row_predictor import RowPredictor
 
-DESCRIPTION = "pipeline.json"  # in a saved pipeline model: its stages, beside the zip files of their models
+DESCRIPTION = "pipeline.json"  # entry of a saved pipeline that lists its stages
 
 
 class LocalPredictor(WithHints):
-    """Predicts rows one by one or in batches, with a saved pipeline model. Needs TensorFlow in this program.
+    """Predicts rows one by one or in batches, with a saved pipeline model. This program needs TensorFlow.
 
-    Its methods may be called from several threads at once.
+    The methods are thread-safe.
 
     Args:
-        path: What `PipelineModel.save` has written, at any address: a path, http(s), or what fsspec reaches.
+        path: File written by `PipelineModel.save`, at any address: a path, http(s), or an address for fsspec.
         inputSchemaStr: Columns of the rows: "name type, name type".
-        trusted: Whether the file may name code, hosts, files or environments, see `PipelineModel.load`.
+        trusted: Accept parameters that name code, hosts, files or environments, see `PipelineModel.load`.
 
     Example:
         with LocalPredictor("pipeline.akdl", "x0 FLOAT, x1 FLOAT") as predictor:
             print(predictor.map((0.5, -0.25)))
 
     Raises:
-        ConfigurationError: The file is no pipeline, or its stages do not fit the columns.
+        ConfigurationError: The file is not a pipeline, or its stages do not fit the columns.
     """
 
     def __init__(self, path: str, inputSchemaStr: str, trusted: bool = False) -> None:
@@ -66,31 +66,31 @@ class LocalPredictor(WithHints):
         self._columns = columns
 
     def getOutputColNames(self) -> list[str]:
-        """Return the names of the values of a result."""
+        """Return the names of the output columns."""
         return [column.name for column in self._columns]
 
     def getOutputColTypes(self) -> list[str]:
-        """Return the types of the values of a result."""
+        """Return the types of the output columns."""
         return [column.type.sql for column in self._columns]
 
     def getOutputSchemaStr(self) -> str:
-        """Return names and types of the values of a result, as `getSchemaStr` of operators does."""
+        """Return names and types of the output columns, in the format of `getSchemaStr` of operators."""
         return schema_text(self.getOutputColNames(), self.getOutputColTypes())
 
     def map(self, row: Sequence[Any]) -> tuple[Any, ...]:
-        """Predict one row, its values in the order of the input columns.
+        """Predict one row, with values in the order of the input columns.
 
         Raises:
-            akdl.serving.prediction_errors.RowsError: It cannot be predicted.
+            akdl.serving.prediction_errors.RowsError: The row cannot be predicted.
         """
         return self.map_batch([row])[0]
 
     def predict(self, values: Sequence[Any] | np.ndarray[Any, Any]) -> list[Any]:
-        """Predict one row, a sequence or an array of one dimension; a list comes back."""
+        """Predict one row, a sequence or a one-dimensional array, and return a list."""
         return list(self.map(values.tolist() if hasattr(values, "tolist") else values))
 
     def map_batch(self, rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-        """Predict many rows, which is faster than one by one."""
+        """Predict many rows, faster than one by one."""
         result: list[Any] = list(rows)
         for model in self._models:
             result = model.map_batch(result)
@@ -100,7 +100,7 @@ class LocalPredictor(WithHints):
         """Do nothing: a predictor is open from the start."""
 
     def close(self) -> None:
-        """Let go of the models. Safe to call twice."""
+        """Release the models. Safe to call twice."""
         for model in self._models:
             model.close()
         self._owned.remove()
@@ -113,11 +113,7 @@ class LocalPredictor(WithHints):
 
 
 def fetch_pipeline(address: str, folder: str) -> str:
-    """Return the path of a saved pipeline model, fetched into `folder` if need be.
-
-    Raises:
-        ConfigurationError: It cannot be fetched or read.
-    """
+    """Path of a saved pipeline, downloaded to `folder` if necessary."""
     fetched = os.path.join(folder, "fetched")
     os.makedirs(fetched, exist_ok=True)
     try:
@@ -127,16 +123,7 @@ def fetch_pipeline(address: str, folder: str) -> str:
 
 
 def read_pipeline(path: str, folder: str, trusted: bool) -> list[dict[str, Any]]:
-    """Return the stages of a saved pipeline model: type, params, and `model`, the path of its model unpacked into `folder`.
-
-    Args:
-        path: Of the file.
-        folder: An existing folder.
-        trusted: See `operators.params.saved.saved_params`.
-
-    Raises:
-        ConfigurationError: The file is no pipeline model.
-    """
+    """Read the stages of a saved pipeline: type, params, and `model`, a file that is unpacked to `folder`."""
     if is_ak_file(path):
         return [_of_alink(path, stage, trusted) for stage in read_alink_pipeline(path, KNOWN)]
     try:
@@ -145,18 +132,18 @@ def read_pipeline(path: str, folder: str, trusted: bool) -> list[dict[str, Any]]
                 description = json.loads(TEXT.read(described))
             counter = Counter(Limits.of(os.environ), os.path.getsize(path))
             if description["version"] != 1:
-                raise ConfigurationError(f"{path}: a pipeline model of version {description['version']}, expected 1")
+                raise ConfigurationError(f"{path}: expected a pipeline model of version 1, got {description['version']}")
             stages: list[dict[str, Any]] = description["stages"]
             for number, stage in enumerate(stages):
                 stage["params"] = saved_params(f"{path}, stage {number}", stage["params"], trusted)
-                # The name is ours and not the file's: nothing can be written elsewhere.
+                # The name does not come from the file, which could otherwise choose where it is written.
                 target = os.path.join(folder, f"akdl_model_{os.path.basename(folder)}_{number}.zip")
                 with file.open(f"model_{number}.zip") as source, open(target, "wb") as copy:
                     shutil.copyfileobj(Counted(source, counter), copy)
                 stage["model"] = target
         return stages
     except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ConfigurationError(f"{path} is no saved pipeline model: {error}") from None
+        raise ConfigurationError(f"{path} is not a saved pipeline model: {error}") from None
 
 
 def _of_alink(path: str, stage: AlinkStage, trusted: bool) -> dict[str, Any]:
@@ -180,7 +167,7 @@ def _of_alink(path: str, stage: AlinkStage, trusted: bool) -> dict[str, Any]:
 
 
 def _load(stage: dict[str, Any], columns: Sequence[Column]) -> tuple[RowPredictor, Sequence[Column]]:
-    """Return the model of a stage and the columns that it makes of these."""
+    """Load the model of a stage, and return it with the columns of its output."""
     from akdl.serving.row_predictor import RowPredictor
 
     params, outputs = PredictStreamParams(**stage["params"])._values_of_all(), Schema.parse(stage["params"]["outputSchemaStr"])

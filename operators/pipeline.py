@@ -1,4 +1,4 @@
-"""Pipelines: stages that train on a table and then predict tables, as one thing that can be saved."""
+"""Pipelines: a sequence of stages that train and predict, and that can be saved as one file."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from operators.sinks import AkSinkBatchOp
 from operators.stream_operator import StreamOperator
 
 _Op = TypeVar("_Op", bound=Union[BatchOperator, StreamOperator])
+_Stage = TypeVar("_Stage")
 _Table = TypeVar("_Table", bound="TableModelPredictor")
 
 
@@ -41,24 +42,24 @@ class _Predictor(WithParams):
     """A stage that predicts."""
 
     def transform(self, data: _Op) -> _Op:
-        """Return the table or stream with the model's outputs."""
+        """Add the model's outputs to a table or stream."""
         raise NotImplementedError
 
     def collectLocalPredictor(self, inputSchemaStr: str) -> LocalPredictor:
-        """Return a predictor for this program. The job that trains the model runs now, if it has not run yet.
+        """Return a predictor for this program. The job that trains the model runs now, unless it has run already.
 
         Args:
-            inputSchemaStr: Columns of the rows that it will get: "name type, name type".
+            inputSchemaStr: Columns of the rows to predict: "name type, name type".
         """
         return PipelineModel(self).collectLocalPredictor(inputSchemaStr)
 
     def _model_file(self) -> str:
-        """Return the path of a file with the model."""
+        """Path of a file with the model."""
         raise NotImplementedError
 
 
 class TableModelPredictor(_Predictor):
-    """Predicts with a model table, or with a file, see `setModelFilePath`; the kinds differ in their parameters."""
+    """Base of stages that predict with a model table, or with a file, see `setModelFilePath`."""
 
     _batch: type[TableModelPredictBatchOp]
     _stream: type[TableModelPredictStreamOp]
@@ -69,24 +70,24 @@ class TableModelPredictor(_Predictor):
         self._file: str | None = None
 
     def setModelData(self: _Table, model: BatchOperator) -> _Table:
-        """Set the operator whose table holds the model."""
+        """Set the operator whose table contains the model."""
         self._model = model
         return self
 
     def getModelData(self) -> BatchOperator:
-        """Return the operator whose table holds the model.
+        """Return the operator whose table contains the model.
 
         Raises:
-            ConfigurationError: The model came from a file.
+            ConfigurationError: The model is from a file.
         """
         if self._model is None:
             raise ConfigurationError(
-                f"{type(self).__name__}.getModelData: this model came from a file and not from a table: save() writes it"
+                f"{type(self).__name__}.getModelData: the model is from a file, not from a table: use save() to write it"
             )
         return self._model
 
     def transform(self, data: _Op) -> _Op:
-        """Return the table or stream with the model's outputs."""
+        """Add the model's outputs to a table or stream."""
         if isinstance(data, StreamOperator):
             return cast("_Op", _operator_of(self._stream, self)._predict_with(self._model_file(), data))
         return cast("_Op", _operator_of(self._batch, self)._predict_with(self._model_file(), data))
@@ -126,7 +127,7 @@ class TFSavedModelPredictor(SavedModelPredictStreamParams, _Predictor):
     """
 
     def transform(self, data: _Op) -> _Op:
-        """Return the table or stream with the model's outputs."""
+        """Add the model's outputs to a table or stream."""
         kind: Any = TFSavedModelPredictStreamOp if isinstance(data, StreamOperator) else TFSavedModelPredictBatchOp
         return cast("_Op", data.link(_operator_of(kind, self)))
 
@@ -138,7 +139,7 @@ class TFSavedModelPredictor(SavedModelPredictStreamParams, _Predictor):
 
 
 def _operator_of(kind: Any, stage: WithParams) -> Any:
-    """Return an operator with the parameters of a stage that it has."""
+    """Operator with the parameters that it shares with a stage."""
     known = _names(kind, "modelFilePath")
     return kind(**{name: value for name, value in stage._given().items() if name in known})
 
@@ -146,24 +147,24 @@ def _operator_of(kind: Any, stage: WithParams) -> Any:
 class Trainer(WithParams, Generic[_Table]):
     """A stage that trains."""
 
-    _operator: type[Any]  # that trains
-    _predictor: type[_Table]  # what `fit` returns
+    _operator: type[Any]
+    _predictor: type[_Table]
 
     def fit(self, data: BatchOperator) -> _Table:
-        """Return a predictor with the model that is trained on a table, when it is first needed."""
-        self._values_of_all()  # mistakes come to light before anything is trained
+        """Return a predictor; its model is trained on the table when it is first needed."""
+        self._values_of_all()  # raises errors before anything is trained
         given = self._given()
         model = data.link(self._operator(**{name: given[name] for name in _names(self._operator) if name in given}))
         if "modelFilePath" in given:
             model.link(AkSinkBatchOp(filePath=given["modelFilePath"], overwriteSink=given.get("overwriteSink", False)))
-        # selectedCols are those of the training: the predictor's have a name of their own.
+        # selectedCols belong to the training; the predictor's are inferSelectedCols.
         predict = {name: given[name] for name in _names(self._predictor, "selectedCols", "modelFilePath") if name in given}
         if "inferSelectedCols" in given:
             predict["selectedCols"] = given["inferSelectedCols"]
         return self._predictor(**predict).setModelData(model)
 
     def fitAndTransform(self, data: BatchOperator) -> BatchOperator:
-        """Train on a table and predict it."""
+        """Train on a table and predict its rows."""
         return self.fit(data).transform(data)
 
 
@@ -172,14 +173,14 @@ def _names(kind: type[WithParams], *without: str) -> list[str]:
 
 
 class TFTableModelTrainer(TrainerParams, Trainer[TFTableModelPredictor]):
-    """Trains with a TensorFlow 1 style script, and predicts with the model, see `TF2TableModelTrainer`."""
+    """Trains with a TensorFlow 1 style script and predicts with the model, see `TF2TableModelTrainer`."""
 
     _operator = TFTableModelTrainBatchOp
     _predictor = TFTableModelPredictor
 
 
 class TF2TableModelTrainer(TrainerParams, Trainer[TFTableModelPredictor]):
-    """Trains with a TensorFlow 2 script, as `TF2TableModelTrainBatchOp` does, and predicts with the model.
+    """Trains with a TensorFlow 2 script, like `TF2TableModelTrainBatchOp`, and predicts with the model.
 
     Example:
         trainer = TF2TableModelTrainer(mainScriptFile="train.py", outputSchemaStr="logits DOUBLE", inferSelectedCols=["x0"])
@@ -193,32 +194,39 @@ class TF2TableModelTrainer(TrainerParams, Trainer[TFTableModelPredictor]):
     _predictor = TFTableModelPredictor
 
 
-class Pipeline(Rendered):
-    """Stages that run one after the other; trainers among them have to be trained first.
+class _Stages(Rendered, Generic[_Stage]):
+    def __init__(self, *stages: _Stage) -> None:
+        self._stages = list(stages)
+
+    def _description(self) -> Description:
+        return replace(super()._description(), settings={str(i): repr(stage) for i, stage in enumerate(self._stages)})
+
+    @staticmethod
+    def collectLoad(operator: BatchOperator) -> None:
+        """Raise an error: pipelines are saved in files, not in tables."""
+        raise ConfigurationError("collectLoad: pipelines are saved in files: load them with PipelineModel.load(path)")
+
+
+class Pipeline(_Stages[Union[Trainer[Any], _Predictor]]):
+    """Sequence of stages, of which trainers have to be trained first.
 
     Example:
         model = Pipeline(trainer).fit(data)
         model.save("pipeline.akdl")
     """
 
-    def __init__(self, *stages: Trainer[Any] | _Predictor) -> None:
-        self._stages = list(stages)
-
-    def _description(self) -> Description:
-        return replace(super()._description(), settings={str(i): repr(stage) for i, stage in enumerate(self._stages)})
-
     def add(self, *stage: Any) -> Pipeline:
-        """Add a stage at the end; or, with a number in front of it, at that place."""
+        """Append a stage, or insert it at an index given as the first argument."""
         place, added = stage if len(stage) == 2 else (self.size(), *stage)
         self._stages.insert(place, added)
         return self
 
     def get(self, index: int) -> Trainer[Any] | _Predictor:
-        """Return a stage, counted from 0."""
+        """Return the stage at an index from 0."""
         return self._stages[index]
 
     def remove(self, index: int) -> Trainer[Any] | _Predictor:
-        """Take out a stage, counted from 0, and return it."""
+        """Remove and return the stage at an index from 0."""
         return self._stages.pop(index)
 
     def size(self) -> int:
@@ -226,25 +234,20 @@ class Pipeline(Rendered):
         return len(self._stages)
 
     def save(self, path: str | None = None, overwrite: bool = False, numFiles: int = 1) -> None:
-        """Refuse: only what is trained can be saved."""
-        raise ConfigurationError("Pipeline.save: only trained stages can be saved: fit(data).save(path)")
+        """Raise an error: only trained stages can be saved."""
+        raise ConfigurationError("Pipeline.save: only trained stages can be saved: call fit(data).save(path)")
 
     @staticmethod
     def load(path: str) -> None:
-        """Refuse: only what is trained is saved."""
-        raise ConfigurationError("Pipeline.load: only trained stages are saved: PipelineModel.load(path) reads them")
-
-    @staticmethod
-    def collectLoad(operator: BatchOperator) -> None:
-        """Refuse: pipelines are files and no tables."""
-        raise _no_table()
+        """Raise an error: only trained stages can be saved."""
+        raise ConfigurationError("Pipeline.load: only trained stages can be saved: load them with PipelineModel.load(path)")
 
     def fitAndTransform(self, data: BatchOperator) -> BatchOperator:
-        """Train on a table and predict it."""
+        """Train on a table and predict its rows."""
         return self.fit(data).transform(data)
 
     def fit(self, data: BatchOperator) -> PipelineModel:
-        """Train what has to be trained, each stage on what those before it make of the table."""
+        """Train the trainers in order, each on the output of the stages before it."""
         fitted: list[_Predictor] = []
         for stage in self._stages:
             if fitted:
@@ -253,21 +256,15 @@ class Pipeline(Rendered):
         return PipelineModel(*fitted)
 
 
-class PipelineModel(Rendered):
-    """Stages that predict, one after the other: what `fit` of a `Pipeline` returns.
+class PipelineModel(_Stages[_Predictor]):
+    """Sequence of stages that predict, the result of `Pipeline.fit`.
 
     Example:
         predicted = PipelineModel.load("pipeline.akdl").transform(data)
     """
 
-    def __init__(self, *stages: _Predictor) -> None:
-        self._stages = list(stages)
-
-    def _description(self) -> Description:
-        return replace(super()._description(), settings={str(i): repr(stage) for i, stage in enumerate(self._stages)})
-
     def transform(self, data: _Op) -> _Op:
-        """Return the table or stream with the outputs of all stages."""
+        """Add the outputs of all stages to a table or stream."""
         for stage in self._stages:
             data = stage.transform(data)
         return data
@@ -277,20 +274,20 @@ class PipelineModel(Rendered):
         return list(self._stages)
 
     def save(self, path: str, overwrite: bool = True, numFiles: int = 1) -> PipelineModel:
-        """Write the stages with their models to a file; jobs that train the models run now, if they have not run yet.
+        """Write the stages and their models to a file. Jobs that train the models run now, unless they have run already.
 
         Args:
-            path: Of the file.
-            overwrite: Whether a file that exists is replaced; otherwise it is an error.
-            numFiles: Always 1.
+            path: Path of the file.
+            overwrite: If False, an existing file is an error.
+            numFiles: Must be 1.
 
         Raises:
-            ConfigurationError: The file exists and is not to be replaced.
+            ConfigurationError: The file exists and `overwrite` is False.
         """
         if not isinstance(path, str) or numFiles != 1:
             raise ConfigurationError(
-                "PipelineModel.save: expected the path of one file: models of pipelines do not become tables; the model table "
-                "of one stage is getTransformers()[0].getModelData()"
+                "PipelineModel.save: expected the path of one file: a pipeline cannot be saved in a table; the model table of "
+                "a stage is getTransformers()[0].getModelData()"
             )
         if not overwrite and os.path.exists(path):
             raise ConfigurationError(f"PipelineModel.save: {path} exists already, and overwrite is False")
@@ -304,15 +301,15 @@ class PipelineModel(Rendered):
 
     @staticmethod
     def load(path: str, trusted: bool = False) -> PipelineModel:
-        """Read what `save` has written, at any address: a path, http(s), or what fsspec reaches.
+        """Load a file written by `save` or by Alink, at any address: a path, http(s), or an address for fsspec.
 
         Args:
-            path: Of the file.
-            trusted: Whether the file may name code, hosts, files or environments, such as `pythonEnv` and `envVars`, or
-                `modelPath` in a pipeline of Alink. Only for files whose maker you trust.
+            path: Path or address of the file.
+            trusted: Accept parameters that name code, hosts, files or environments, such as `pythonEnv`, `envVars`, or
+                `modelPath` in a pipeline of Alink. Set it only for files whose author you trust.
 
         Raises:
-            ConfigurationError: The file is no pipeline model, or names something of the kind and is not trusted.
+            ConfigurationError: The file is not a pipeline model, or sets such parameters without `trusted`.
         """
         model = PipelineModel()
         folder = tempfile.mkdtemp(dir=program_folder())
@@ -322,16 +319,11 @@ class PipelineModel(Rendered):
             model._stages.append(predictor)
         return model
 
-    @staticmethod
-    def collectLoad(operator: BatchOperator) -> None:
-        """Refuse: pipelines are files and no tables."""
-        raise _no_table()
-
     def collectLocalPredictor(self, inputSchemaStr: str) -> LocalPredictor:
         """Return a predictor for this program, see `LocalPredictor`.
 
         Args:
-            inputSchemaStr: Columns of the rows that it will get: "name type, name type".
+            inputSchemaStr: Columns of the rows to predict: "name type, name type".
         """
         with tempfile.TemporaryDirectory(dir=program_folder()) as folder:
             path = os.path.join(folder, "pipeline")
@@ -339,11 +331,7 @@ class PipelineModel(Rendered):
             return LocalPredictor(path, inputSchemaStr)
 
 
-def _no_table() -> ConfigurationError:
-    return ConfigurationError("collectLoad: PipelineModel.load(path) reads pipelines from files, those of Alink too")
-
-
 def _portable(stage: _Predictor) -> dict[str, Any]:
-    """Return the parameters of a predictor that have a meaning elsewhere: not where its model or its Python is here."""
+    """Parameters of a predictor that are valid on other machines: no paths of models or environments."""
     values = stage._values_of_all()
     return {name: value for name, value in values.items() if name in HARMLESS}

@@ -1,4 +1,4 @@
-"""Operators that predict the rows of a table with a SavedModel; here those of bounded tables, and what all have in common."""
+"""Operators that predict the rows of a bounded table with a SavedModel, and their common base."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from bridge.serving.model_process import ModelSettings
 from bridge.table_env import planning
 from operators.alink.ak_file import is_ak_file, read_rows, read_schema
 from operators.base.job import environment_of, parallelism_of, schema_of
-from operators.base.operator import Operator, inputs_of
+from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
 from operators.params.accessors import PredictParams, SavedModelPredictParams
 from operators.params.checks import read_time
@@ -47,10 +47,10 @@ _ENV_VARIABLE = "TF231_PYTHON_ENV_PATH"
 
 
 class PredictOp(WithParams, Operator[Any]):
-    """Predicts; the kinds differ in where the model comes from, and in whether tables have an end."""
+    """Base of the operators that predict rows, in batch and stream."""
 
     def _predict_with_saved_model(self, data: Operator[Any], models: Operator[Any] | None = None) -> None:
-        """Make this operator's table with the model at `modelPath`; see `_predict`."""
+        """Predict with the model at `modelPath`; see `_predict`."""
         name, address, is_elsewhere = type(self).__name__, self._values_of_all()["modelPath"], _is_remote(data)
         try:
             path = None if is_remote(address) else local_path(address)
@@ -63,11 +63,11 @@ class PredictOp(WithParams, Operator[Any]):
         self._predict(data, path, models)
 
     def _predict(self, data: Operator[Any], model: str, models: Operator[Any] | None = None) -> None:
-        """Make this operator's table from that of `data`.
+        """Create this operator's table.
 
         Args:
-            model: A file that travels with the job, or a path on the hosts.
-            models: A stream of models that take over one after the other.
+            model: A file that is shipped with the job, or a path on the hosts.
+            models: A stream of newer models.
         """
         from bridge.serving.model_delivery import deliver_models
         from bridge.serving.prediction import predict_table
@@ -86,7 +86,7 @@ class PredictOp(WithParams, Operator[Any]):
         except Exception as error:
             raise readable(error) from None
         self._show({group: Shown(type(self).__name__, predicts=True, visible=self._values_of_all()["progress"])})
-        self._also_starts_what(data, *([] if models is None else [models]))
+        self._include(data, *([] if models is None else [models]))
         self._fix()
 
     def _settings(self, data: Operator[Any], model: str) -> PredictionSettings:
@@ -102,12 +102,12 @@ class PredictOp(WithParams, Operator[Any]):
         try:
             input_schema = schema_of(name, fed.getOutputTable())
         except SchemaError as error:
-            raise SchemaError(f"{error}; selectedCols chooses the columns that feed the model") from None
+            raise SchemaError(f"{error}; select the columns that feed the model with selectedCols") from None
         output_schema = Schema.parse(values["outputSchemaStr"])
         for column in output_schema:
             if column.type.kind is Kind.TIMESTAMP_LTZ:
                 raise ConfigurationError(
-                    f"{name}: outputSchemaStr: {column.name!r} is a TIMESTAMP_LTZ: take TIMESTAMP or BIGINT"
+                    f"{name}: outputSchemaStr: column {column.name!r} is TIMESTAMP_LTZ: use TIMESTAMP or BIGINT"
                 )
         self._check_known("defaults", list(json.loads(values["defaults"])), selected)
         inputs, outputs = values["inputSignatureDefs"], values["outputSignatureDefs"]
@@ -119,7 +119,7 @@ class PredictOp(WithParams, Operator[Any]):
         placed = result_columns(columns, reserved, output_schema.names)
         result, error_column = tuple((column, place is None) for column, place in placed), values["errorCol"]
         if error_column in [column for column, _ in result]:
-            raise ConfigurationError(f"{name}: errorCol {error_column!r} is the name of another column of the result")
+            raise ConfigurationError(f"{name}: errorCol {error_column!r} is also another column of the result: rename it")
         serving = Serving(
             tag=values["graphDefTag"],
             signature=values["signatureDefKey"],
@@ -153,38 +153,31 @@ class PredictOp(WithParams, Operator[Any]):
     def _paired(self, parameter: str, keys: list[str] | None, other: str, names: list[str]) -> None:
         if keys is not None and len(keys) != len(names):
             raise ConfigurationError(
-                f"{type(self).__name__}: {parameter} has {len(keys)} names for the {len(names)} columns of {other}: "
-                f"{', '.join(names)}"
+                f"{type(self).__name__}: {parameter}: expected {len(names)} names for the columns of {other} "
+                f"({', '.join(names)}), got {len(keys)}"
             )
-
-    def _inputs(self, ops: tuple[Any, ...], expected: str, *counts: int) -> tuple[Any, ...]:
-        ops = inputs_of(ops)
-        if len(ops) not in counts or not all(isinstance(op, self._family) for op in ops):
-            got = ", ".join(type(op).__name__ for op in ops) or "none"
-            raise ConfigurationError(f"{type(self).__name__}.linkFrom takes {expected}, got {got}")
-        return ops
 
     def _check_model_table(self, model: Any, what: str) -> None:
         names = [name.lower() for name in model.getColNames()]
         if names != MODEL_SCHEMA.names:
             raise ConfigurationError(
-                f"{type(self).__name__}: {what} has the columns {', '.join(names)}, but a model table has "
-                f"{', '.join(MODEL_SCHEMA.names)}"
+                f"{type(self).__name__}: {what}: expected a model table with the columns {', '.join(MODEL_SCHEMA.names)}, "
+                f"got {', '.join(names)}"
             )
 
 
 class TableModelPredictBatchOp(PredictOp, BatchOperator):
-    """Predicts with a model table; the kinds differ in their parameters."""
+    """Base of the batch operators that predict with a model table."""
 
     def linkFrom(self, *ops: BatchOperator) -> BatchOperator:
         """Predict the rows of the second table with the model in the first."""
-        model, data = self._inputs(ops, "a model table and the table to predict", 2)
+        model, data = self._inputs(ops, "a model table and the table to predict", 2, 2)
         self._check_model_table(model, "the first input")
-        self._values_of_all()  # mistakes come to light before the model is trained
+        self._values_of_all()  # raises errors before the model is trained
         return self._predict_with(pack_model_table(model), data)
 
     def _predict_with(self, model: str, data: BatchOperator) -> BatchOperator:
-        """Predict the rows of a table with the model in a file of `packed_model` or `pack_model_table`."""
+        """Predict with a model file of `packed_model` or `pack_model_table`."""
         self._predict(data, model)
         return self
 
@@ -192,16 +185,16 @@ class TableModelPredictBatchOp(PredictOp, BatchOperator):
 class TFTableModelPredictBatchOp(PredictParams, TableModelPredictBatchOp):
     """Predicts with a model table: `linkFrom(model, data)`.
 
-    A row is one element without the batch dimension: a number feeds an input of shape [batch], an array one of shape
-    [batch, ...]. Numbers are converted to the dtype of the input. Outputs become the columns of `outputSchemaStr`. The job
-    of the model's operator runs when this operator is linked, once for all that use the model.
+    Cells have no batch dimension: a number feeds an input of shape [batch], an array one of shape [batch, ...]. Numbers are
+    converted to the dtype of the input. Outputs become the columns of `outputSchemaStr`. The job that computes the model runs
+    when this operator is linked, once for all operators that use the model.
 
     Example:
         predict = TFTableModelPredictBatchOp(outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
         predictions = predict.linkFrom(model, data)
 
     Raises:
-        ConfigurationError: A parameter is wrong, or the first input is no model table.
+        ConfigurationError: A parameter is wrong, or the first input is not a model table.
         RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs the job.
     """
 
@@ -209,33 +202,33 @@ class TFTableModelPredictBatchOp(PredictParams, TableModelPredictBatchOp):
 class TFSavedModelPredictBatchOp(SavedModelPredictParams, PredictOp, BatchOperator):
     """Predicts with a SavedModel: a folder, or a zip or tar file, at any address.
 
-    What this program can read travels with the job. Other paths are those of the hosts. Rows, shapes and dtypes are those of
-    `TFTableModelPredictBatchOp`.
+    A model that this program can read is shipped with the job; other paths refer to the hosts. Rows, shapes and dtypes are
+    those of `TFTableModelPredictBatchOp`.
 
     Example:
         predict = TFSavedModelPredictBatchOp(modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
         predictions = data.link(predict)
 
     Raises:
-        ConfigurationError: A parameter is wrong, or nothing can be read at `modelPath`.
+        ConfigurationError: A parameter is wrong, or `modelPath` cannot be read.
         RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs the job.
     """
 
     def linkFrom(self, *ops: BatchOperator) -> BatchOperator:
         """Predict the rows of a table."""
-        self._predict_with_saved_model(*self._inputs(ops, "one table", 1))
+        self._predict_with_saved_model(*self._inputs(ops, "one BatchOperator"))
         return self
 
 
 def _newer_models(operator: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of `Serving` that say where newer models appear."""
+    """Fields of `Serving` for newer models."""
     folder = values.get("modelStreamFilePath")
     if folder is None:
         return {}
     if "://" in folder and not folder.startswith("file://"):
         raise ConfigurationError(
-            f"{operator}: modelStreamFilePath {shown(folder)!r}: only folders that every host can read by a path are "
-            "supported so far"
+            f"{operator}: modelStreamFilePath {shown(folder)!r}: expected a path that all hosts can read; other addresses "
+            "are not supported"
         )
     start = values["modelStreamStartTime"]
     start_s = time.time() if start is None else read_time(start).timestamp()
@@ -247,19 +240,15 @@ def _newer_models(operator: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_remote(op: Operator[Any]) -> bool:
-    """Whether a job runs in other programs than this one."""
+    """Return True if a job runs on a cluster, outside this program."""
     return runs_elsewhere(environment_of(op.getOutputTable()))
 
 
 def pack_model_table(model: BatchOperator) -> str:
-    """Run the job of a model table, once, and return a file of its SavedModel that can travel with jobs.
-
-    Raises:
-        ConfigurationError: The rows are no model.
-    """
+    """Run the job of a model table, once, and pack its SavedModel in a file that can be shipped with jobs."""
     if model._packed is None:
         try:
-            if BatchOperator._deferred:  # such as a sink for this very model, which is not to be trained twice
+            if BatchOperator._deferred:  # a sink may wait for this very model, which must not be trained twice
                 received = _ModelReceiver()
                 model._defer(received)
                 BatchOperator.execute()
@@ -268,20 +257,12 @@ def pack_model_table(model: BatchOperator) -> str:
             else:
                 model._packed = model._run(lambda: packed_rows(_rows(model), model._model_dir))
         except ModelError as error:
-            raise ConfigurationError(f"the model table that {type(model).__name__} makes: {error}") from None
+            raise ConfigurationError(f"model table of {type(model).__name__}: {error}") from None
     return model._packed
 
 
 def packed_address(operator: str, address: str) -> str:
-    """Return a file of the SavedModel at an address that can travel with jobs.
-
-    Args:
-        operator: Whose `modelFilePath` it is, for errors.
-        address: An .ak file with a model table, or a SavedModel as folder, zip or tar file.
-
-    Raises:
-        ConfigurationError: There is no such model.
-    """
+    """Pack the SavedModel at an operator's `modelFilePath`, or the model table in an .ak file, for shipping with jobs."""
     try:
         with fetched(operator, "modelFilePath", address) as path:
             return packed_rows(_model_rows(path)) if is_ak_file(path) else packed_model(path)
@@ -292,13 +273,13 @@ def packed_address(operator: str, address: str) -> str:
 def _model_rows(path: str) -> Iterator[tuple[Any, Any]]:
     names = read_schema(path).names
     if names[:2] != ["model_id", "model_info"]:
-        raise ModelError(f"{path} has the columns {', '.join(names)}; a model table begins with model_id, model_info")
+        raise ModelError(f"{path}: expected a model table with the columns model_id, model_info, got {', '.join(names)}")
     for row in read_rows(path):
         yield row[0], row[1]
 
 
 class _ModelReceiver:
-    """Keeps the rows of a model table."""
+    """Receives the rows of a model table."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[Any, Any]] = []

@@ -1,4 +1,4 @@
-"""Operators that predict the rows of a stream with a SavedModel, which newer ones may replace while the job runs."""
+"""Operators that predict the rows of a stream with a SavedModel, which newer models may replace while the job runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 from bridge.exceptions import ConfigurationError
 from operators.base.job import environment_of
-from operators.base.operator import inputs_of
 from operators.batch_operator import BatchOperator
 from operators.flink.env import prepare_for_stream
 from operators.params.accessors import PredictStreamParams, SavedModelPredictStreamParams
@@ -16,8 +15,8 @@ from operators.stream_operator import StreamOperator
 
 class _PredictStreamOp(PredictOp, StreamOperator):
     def _prepare(self, ops: tuple[Any, ...]) -> tuple[StreamOperator, StreamOperator | None]:
-        """Check the inputs, give their environment the settings of a stream, and return the data and the models."""
-        ops = self._inputs(ops, "the stream to predict, and perhaps a stream of models", 1, 2)
+        """Check the inputs, adjust their environment to a stream, and return the data and the models."""
+        ops = self._inputs(ops, "the stream to predict, and optionally a stream of models", 1, 2)
         values = self._values_of_all()
         data, models = (*ops, None)[:2]
         table_env = environment_of(data.getOutputTable())
@@ -28,12 +27,7 @@ class _PredictStreamOp(PredictOp, StreamOperator):
 
 
 class TableModelPredictStreamOp(_PredictStreamOp):
-    """Predicts a stream with a model table; the kinds differ in their parameters.
-
-    Args:
-        model: The operator whose table holds the model.
-        params: Values of parameters.
-    """
+    """Base of the stream operators that predict with a model table, that of `model`."""
 
     def __init__(self, model: BatchOperator | None = None, **params: Any) -> None:
         super().__init__(**params)
@@ -43,9 +37,9 @@ class TableModelPredictStreamOp(_PredictStreamOp):
         """Predict the rows of a stream.
 
         Args:
-            ops: The stream, and perhaps a stream of models: rows of model tables, `model_id BIGINT, model_info STRING`, one
-                model after the other; or of any order with Alink's columns `alinkmodelstreamtimestamp` and
-                `alinkmodelstreamcount`. Each model takes over when it is whole.
+            ops: The stream, and optionally a stream of models: rows of model tables, `model_id BIGINT, model_info STRING`,
+                one model after the other; or in any order with Alink's columns `alinkmodelstreamtimestamp` and
+                `alinkmodelstreamcount`. Each model replaces the previous one when it is complete.
         """
         name = type(self).__name__
         path = self._given().get("modelFilePath")
@@ -55,15 +49,15 @@ class TableModelPredictStreamOp(_PredictStreamOp):
         if not isinstance(self._model, BatchOperator):
             got = "none" if self._model is None else f"a {type(self._model).__name__}"
             raise ConfigurationError(
-                f"{name}: expected a BatchOperator with the first model, {name}(model), or modelFilePath, got {got}"
+                f"{name}: expected a BatchOperator with the first model, as in {name}(model), or modelFilePath, got {got}"
             )
         self._check_model_table(self._model, "the model")
-        self._prepare(ops)  # mistakes come to light before the model is trained
+        self._prepare(ops)  # raises errors before the model is trained
         return self._predict_with(pack_model_table(self._model), *ops)
 
     def _predict_with(self, model: str, *ops: StreamOperator) -> StreamOperator:
-        """Predict, see `linkFrom`, with the model in a file of `packed_model` or `pack_model_table`."""
-        data, models = self._prepare(inputs_of(ops))
+        """Predict with a model file of `packed_model` or `pack_model_table`, see `linkFrom`."""
+        data, models = self._prepare(ops)
         self._predict(data, model, models)
         return self
 
@@ -71,8 +65,8 @@ class TableModelPredictStreamOp(_PredictStreamOp):
 class TFTableModelPredictStreamOp(PredictStreamParams, TableModelPredictStreamOp):
     """Predicts a stream with a model table.
 
-    The job of the model's operator runs when this operator is linked, once for all that use the model. Rows, shapes and dtypes
-    are those of `TFTableModelPredictBatchOp`. A row waits at most `chunkWait` seconds for others of its batch.
+    The job that computes the model runs when this operator is linked, once for all operators that use the model. Rows, shapes
+    and dtypes are those of `TFTableModelPredictBatchOp`. A row waits at most `chunkWait` seconds for the rest of its batch.
 
     Args:
         model: The operator whose table holds the model.
@@ -83,7 +77,7 @@ class TFTableModelPredictStreamOp(PredictStreamParams, TableModelPredictStreamOp
         predictions = stream.link(predict)
 
     Raises:
-        ConfigurationError: A parameter is wrong, or `model` has no model table.
+        ConfigurationError: A parameter is wrong, or the table of `model` is not a model table.
         RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs the job.
     """
 
@@ -91,15 +85,15 @@ class TFTableModelPredictStreamOp(PredictStreamParams, TableModelPredictStreamOp
 class TFSavedModelPredictStreamOp(SavedModelPredictStreamParams, _PredictStreamOp):
     """Predicts a stream with a SavedModel: a folder, or a zip or tar file, at any address.
 
-    Rows, shapes and dtypes are those of `TFTableModelPredictBatchOp`. With `modelStreamFilePath`, or a second input, newer
-    models take over while the job runs.
+    Rows, shapes and dtypes are those of `TFTableModelPredictBatchOp`. With `modelStreamFilePath` or a second input, newer
+    models replace the model while the job runs.
 
     Example:
         predict = TFSavedModelPredictStreamOp(modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])
         predictions = stream.link(predict)
 
     Raises:
-        ConfigurationError: A parameter is wrong, or nothing can be read at `modelPath`.
+        ConfigurationError: A parameter is wrong, or `modelPath` cannot be read.
         RowError: A row cannot be predicted and `errorCol` is not set; raised by the call that runs the job.
     """
 
@@ -107,9 +101,9 @@ class TFSavedModelPredictStreamOp(SavedModelPredictStreamParams, _PredictStreamO
         """Predict the rows of a stream.
 
         Args:
-            ops: The stream, and perhaps a stream of models: rows of model tables, `model_id BIGINT, model_info STRING`, one
-                model after the other; or of any order with Alink's columns `alinkmodelstreamtimestamp` and
-                `alinkmodelstreamcount`. Each model takes over when it is whole.
+            ops: The stream, and optionally a stream of models: rows of model tables, `model_id BIGINT, model_info STRING`,
+                one model after the other; or in any order with Alink's columns `alinkmodelstreamtimestamp` and
+                `alinkmodelstreamcount`. Each model replaces the previous one when it is complete.
         """
         self._predict_with_saved_model(*self._prepare(ops))
         return self

@@ -1,7 +1,8 @@
-"""What linking a script operator does, for batch and stream operators alike."""
+"""Operators that run a TensorFlow script on the rows of a table or a stream."""
 
 from __future__ import annotations
 
+import math
 import posixpath
 import re
 import secrets
@@ -16,7 +17,7 @@ from bridge.exceptions import ConfigurationError
 from bridge.folders.temporary_places import IO_TMP_DIRS
 from bridge.host.shipped import runs_elsewhere
 from operators.base.job import environment_of, parallelism_of, schema_of
-from operators.base.operator import Operator, inputs_of
+from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator
 from operators.errors.exit_warnings import note_linked
 from operators.flink.env import prepare_for_batch, prepare_for_stream, shows_process_output
@@ -35,18 +36,19 @@ if TYPE_CHECKING:
 
 
 class ScriptOp(WithParams, Operator[Any]):
-    """Runs a script; the kinds differ in what becomes of it, and in where a default Python environment is looked up."""
+    """Base of the operators that run a script."""
 
     _kind: str
     _env_variable: str
-    _has_own_script = False  # and not one of the user's
+    _has_own_script = False  # True for scripts that are part of akdl
 
     def stop(self) -> None:
-        """Ask the training of this operator to end at its next step, as a success with the model so far.
+        """Request that the training ends at its next step, successfully and with the model so far.
 
-        The last checkpoint stays. The runners of Keras and Estimators and the functions of `akdl.engine.train` obey within
-        seconds; an own training loop can look for the file `STOP` in `task_config.checkpoint_dir`. Call it from another
-        thread than the one that waits for the job, or from any program on an operator with the same `checkpointDir`.
+        The last checkpoint is kept. The Keras and Estimator runners and the functions of `akdl.engine.train` stop within
+        seconds; a custom training loop can check for the file `STOP` in `task_config.checkpoint_dir`. Call this method from
+        a thread other than the one that waits for the job, or in another program on an operator with the same
+        `checkpointDir`.
 
         Raises:
             ConfigurationError: `checkpointDir` is not set, or cannot be reached.
@@ -54,7 +56,7 @@ class ScriptOp(WithParams, Operator[Any]):
         name, address = type(self).__name__, self._get(CHECKPOINT_DIR)
         if address is None:
             raise ConfigurationError(
-                f"{name}.stop(): the request travels by the folder of checkpoints, so set checkpointDir before the job starts"
+                f"{name}.stop(): the request is a file in the checkpoint folder: set checkpointDir before the job starts"
             )
         try:
             ask_to_stop(address)
@@ -62,11 +64,7 @@ class ScriptOp(WithParams, Operator[Any]):
             raise ConfigurationError(f"{name}.stop(): parameter 'checkpointDir': {error}") from None
 
     def _link(self, ops: tuple[Any, ...], prepare: Callable[[StreamTableEnvironment], None]) -> None:
-        """Make this operator's table.
-
-        Args:
-            prepare: Gives the environment the settings that this kind of job needs.
-        """
+        """Create this operator's table; `prepare` adjusts the environment to this kind of job."""
         name = type(self).__name__
         values = self._values_of_all()
         table = ops[0].getOutputTable()
@@ -113,34 +111,27 @@ class ScriptOp(WithParams, Operator[Any]):
         self._model_dir = settings.model_dir
         if not elsewhere:
             note_linked(group, name)
-        self._also_starts_what(*ops)
+        self._include(*ops)
         self._fix()
 
 
 class _ScriptBatchOp(ScriptOp, BatchOperator):
     def linkFrom(self, *ops: BatchOperator) -> BatchOperator:
-        """Feed the script. Its files are read now; it runs when a result is asked for.
+        """Set the inputs of the script. Its files are read now; it runs when a result is requested.
 
         Args:
-            ops: The table whose rows are shared among the workers; then any number of tables that every process gets whole,
-                see `akdl.runner.extra_inputs`.
+            ops: The table whose rows are distributed to the workers, and any number of tables that each process receives in
+                full, see `akdl.runner.extra_inputs`.
         """
-        ops = inputs_of(ops)
-        if not ops or not all(isinstance(op, BatchOperator) for op in ops):
-            got = ", ".join(type(op).__name__ for op in ops) or "none"
-            raise ConfigurationError(
-                f"{type(self).__name__} takes one input and any number of extra inputs, each a BatchOperator, got {got}; "
-                "BatchOperator.fromTable makes one of a table"
-            )
-        self._link(ops, prepare_for_batch)
+        self._link(self._inputs(ops, "one BatchOperator and any number of extra inputs", 1, math.inf), prepare_for_batch)
         return self
 
 
 class TensorFlowBatchOp(ScriptParams, _ScriptBatchOp):
-    """Runs a TensorFlow 1 style script on the rows of a table; what it writes is the rows of the result.
+    """Runs a TensorFlow 1 style script on the rows of a table; the result contains the rows that it writes.
 
-    `pythonEnv` falls back to the variable TF115_PYTHON_ENV_PATH. Else this is `TensorFlow2BatchOp`: the same contract, the same
-    parameters, the same errors.
+    Contract, parameters and errors are those of `TensorFlow2BatchOp`. The default of `pythonEnv` is the environment variable
+    TF115_PYTHON_ENV_PATH.
     """
 
     _kind = "batch"
@@ -148,15 +139,15 @@ class TensorFlowBatchOp(ScriptParams, _ScriptBatchOp):
 
 
 class TensorFlow2BatchOp(ScriptParams, _ScriptBatchOp):
-    """Runs a TensorFlow 2 script on the rows of a table; what it writes is the rows of the result.
+    """Runs a TensorFlow 2 script on the rows of a table; the result contains the rows that it writes.
 
-    The script defines `main(task_config)`. `task_config.tf_context.batches(n)` gives the rows of this worker as dicts from
+    The script defines `main(task_config)`. `task_config.tf_context.batches(n)` yields the rows of this worker as dicts from
     column name to a tensor of shape [n], and `dataset_file` is a TFRecord file of them.
-    `task_config.output_writer.write_batch` sends rows back: one array of shape [rows] per column of `outputSchemaStr`, of
-    that column's dtype.
+    `task_config.output_writer.write_batch` adds rows to the result: one array of shape [rows] per column of
+    `outputSchemaStr`, of that column's dtype.
 
-    The first input is dealt to the workers, further inputs go to all processes. `pythonEnv` falls back to the variable
-    TF231_PYTHON_ENV_PATH.
+    The rows of the first input are distributed to the workers; further inputs are sent to all processes. The default of
+    `pythonEnv` is the environment variable TF231_PYTHON_ENV_PATH.
 
     Example:
         op = TensorFlow2BatchOp(userFiles=["score.py"], mainScriptFile="score.py", outputSchemaStr="id BIGINT, score FLOAT",
@@ -164,8 +155,8 @@ class TensorFlow2BatchOp(ScriptParams, _ScriptBatchOp):
         scores = BatchOperator.fromTable(table).link(op).collectToDataframe()
 
     Raises:
-        ConfigurationError: A parameter is missing or wrong, a file is not there, or the script has no `main`.
-        TaskError: The script failed; raised by the call that runs the job, with the lines of the script.
+        ConfigurationError: A parameter is missing or wrong, a file does not exist, or the script has no `main`.
+        TaskError: The script failed; raised by the call that runs the job, with a traceback of the script.
     """
 
     _kind = "batch"
@@ -173,9 +164,10 @@ class TensorFlow2BatchOp(ScriptParams, _ScriptBatchOp):
 
 
 class TFTableModelTrainBatchOp(TrainParams, _ScriptBatchOp):
-    """Runs a TensorFlow 1 style script that exports a SavedModel to `saved_model_dir`; the result is its model table.
+    """Runs a TensorFlow 1 style script that exports a SavedModel; the result is its model table.
 
-    `pythonEnv` falls back to the variable TF115_PYTHON_ENV_PATH. Else this is `TF2TableModelTrainBatchOp`.
+    Contract, parameters and errors are those of `TF2TableModelTrainBatchOp`. The default of `pythonEnv` is the environment
+    variable TF115_PYTHON_ENV_PATH.
     """
 
     _kind = "train"
@@ -183,18 +175,18 @@ class TFTableModelTrainBatchOp(TrainParams, _ScriptBatchOp):
 
 
 class TF2TableModelTrainBatchOp(TrainParams, _ScriptBatchOp):
-    """Runs a TensorFlow 2 script that exports a SavedModel to `saved_model_dir`; the result is its model table.
+    """Runs a TensorFlow 2 script that exports a SavedModel; the result is its model table.
 
-    The script defines `main(task_config)`, as for `TensorFlow2BatchOp`. The chief exports to `task_config.saved_model_dir`,
-    or one folder below. The export is loaded once in a clean process. The table has the columns `model_id BIGINT,
-    model_info STRING`.
+    The script defines `main(task_config)`, as for `TensorFlow2BatchOp`. The chief exports the model to
+    `task_config.saved_model_dir`, or one folder below; akdl loads it once in a new process to check it. The table has the
+    columns `model_id BIGINT, model_info STRING`.
 
     Example:
         train = TF2TableModelTrainBatchOp(userFiles=["train.py"], mainScriptFile="train.py", numWorkers=1, numPSs=0)
         model = BatchOperator.fromTable(table).link(train)
 
     Raises:
-        ConfigurationError: A parameter is missing or wrong, a file is not there, or the script has no `main`.
+        ConfigurationError: A parameter is missing or wrong, a file does not exist, or the script has no `main`.
         TaskError: The script failed or exported no model; raised by the call that runs the job.
     """
 
@@ -206,35 +198,31 @@ class _ScriptStreamOp(ScriptOp, StreamOperator):
     _kind = "stream"
 
     def linkFrom(self, *ops: StreamOperator) -> StreamOperator:
-        """Feed the script. Its files are read now; it runs when a job with this operator runs."""
-        ops = inputs_of(ops)
-        if len(ops) != 1 or not isinstance(ops[0], StreamOperator):
-            got = ", ".join(type(op).__name__ for op in ops) or "none"
-            raise ConfigurationError(
-                f"{type(self).__name__} takes one input, a StreamOperator, got {got}; StreamOperator.fromTable makes one of a "
-                "table"
-            )
+        """Set the input of the script. Its files are read now; it runs when a job with this operator runs."""
+        ops = self._inputs(ops, "one StreamOperator")
         values = self._values_of_all()
         self._link(ops, lambda table_env: prepare_for_stream(table_env, values["chunkWait"]))
         return self
 
 
 class TensorFlowStreamOp(StreamParams, _ScriptStreamOp):
-    """Runs a TensorFlow 1 style script on a stream; what it writes is a stream.
+    """Runs a TensorFlow 1 style script on a stream; the result is a stream of the rows that it writes.
 
-    `pythonEnv` falls back to the variable TF115_PYTHON_ENV_PATH. Else this is `TensorFlow2StreamOp`.
+    Contract, parameters and errors are those of `TensorFlow2StreamOp`. The default of `pythonEnv` is the environment variable
+    TF115_PYTHON_ENV_PATH.
     """
 
     _env_variable = "TF115_PYTHON_ENV_PATH"
 
 
 class TensorFlow2StreamOp(StreamParams, _ScriptStreamOp):
-    """Runs a TensorFlow 2 script on a stream; what it writes is a stream.
+    """Runs a TensorFlow 2 script on a stream; the result is a stream of the rows that it writes.
 
-    The script defines `main(task_config)`, which runs as long as the stream. `task_config.tf_context.batches(n)` gives
-    dicts from column name to a tensor of shape [n]. A batch is given when it is full: take a small n where rows are rare.
-    `dataset_fn()` gives them as a dataset of serialized Examples. `output_writer.write_batch` sends rows on, one array of
-    shape [rows] per column of `outputSchemaStr`. `pythonEnv` falls back to the variable TF231_PYTHON_ENV_PATH.
+    The script defines `main(task_config)`, which runs as long as the stream. `task_config.tf_context.batches(n)` yields
+    dicts from column name to a tensor of shape [n]. A batch is yielded when it is full, so choose a small n if rows are
+    rare. `dataset_fn()` returns the rows as a dataset of serialized Examples. `output_writer.write_batch` sends rows
+    downstream, one array of shape [rows] per column of `outputSchemaStr`. The default of `pythonEnv` is the environment
+    variable TF231_PYTHON_ENV_PATH.
 
     Example:
         op = TensorFlow2StreamOp(userFiles=["score.py"], mainScriptFile="score.py", outputSchemaStr="id BIGINT, score FLOAT",
@@ -243,7 +231,7 @@ class TensorFlow2StreamOp(StreamParams, _ScriptStreamOp):
         StreamOperator.execute()
 
     Raises:
-        ConfigurationError: A parameter is missing or wrong, a file is not there, or the script has no `main`.
+        ConfigurationError: A parameter is missing or wrong, a file does not exist, or the script has no `main`.
         TaskError: The script failed; raised by the call that runs the job, or by `wait()` of its handle.
     """
 

@@ -1,4 +1,4 @@
-"""Sources over Flink's own connectors: CSV files and random numbers."""
+"""Sources: CSV, .ak and Parquet files, and random numbers."""
 
 from __future__ import annotations
 
@@ -6,25 +6,29 @@ import itertools
 import mmap
 import os
 from contextlib import nullcontext
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from akdl.masking import shown
 from akdl.storage.limits import TABLE, LimitError
-from akdl.wire.column_type import parse_type
+from akdl.wire.column_type import Kind, parse_type
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Column, Schema, quoted, split_watermark
+from operators.alink.ak_cells import MOST_DIGITS, digits_of
+from operators.alink.ak_file import read_rows, read_schema
 from operators.alink.random_columns import expression, read_distributions
-from operators.base.job import execution_environment_of
+from operators.base.job import execution_environment_of, session_zone
 from operators.base.source_operator import SourceOperator
 from operators.batch_operator import BatchOperator
 from operators.errors.csv_faults import CsvFiles, remember
-from operators.file_sources import table_of_rows
-from operators.params.accessors import CsvParams, RandomStreamParams, RandomTableParams
+from operators.errors.missing_jars import require_format
+from operators.params.accessors import AkSourceParams, CsvParams, ParquetParams, RandomStreamParams, RandomTableParams
 from operators.prepare.fetched_file import fetched, is_name_of_flink
 from operators.stream_operator import StreamOperator
-from operators.tables.csv_cells import cannot_be_text, cell_sql
-from operators.tables.csv_rows import LINE_ENDS, CsvForm, has_blank_line, not_utf8, read_csv
+from operators.tables.csv_cells import cell_sql, has_no_cast
+from operators.tables.csv_rows import LINE_ENDS, CsvForm, has_blank_line, not_utf8, open_csv, read_csv
+from operators.tables.memory_table import memory_table
 
 if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment, Table
@@ -33,11 +37,7 @@ _numbers = itertools.count()
 
 
 class _CsvSource(CsvParams, SourceOperator):
-    """A CSV file or a folder of them; an empty cell is null.
-
-    Flink reads them. This program reads a file itself, and its rows travel with the job, if the file comes by http, has blank
-    lines or another row delimiter, or is to be read leniently.
-    """
+    """A CSV file or a folder of them; an empty cell is null."""
 
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         from bridge.flink.time_attributes import with_event_time
@@ -45,85 +45,46 @@ class _CsvSource(CsvParams, SourceOperator):
         values = self._values_of_all()
         name, path, lenient = type(self).__name__, values["filePath"], values["lenient"]
         columns, watermark = split_watermark(values["schemaStr"])
-        schema = Schema.parse(columns).all_nullable  # a cell may be empty, and Flink would make a number of it
+        schema = Schema.parse(columns).all_nullable  # a cell may be empty, which Flink would read as a number if NOT NULL
         if "://" not in path:
             path = os.path.abspath(path)
             if not os.path.exists(path):
                 raise ConfigurationError(f"{name}: parameter 'filePath': there is no file {path}")
-        texts = Schema(tuple(c if cannot_be_text(c.type) else Column(c.name, parse_type("STRING")) for c in schema))
         form = _form(values)
-        if _needs_help(path, values):
+        texts = Schema(tuple(c if has_no_cast(c.type) else Column(c.name, parse_type("STRING")) for c in schema))
+        if _flink_reads(path, values):
+            table = _read_by_flink(table_env, path, texts, form)
+            if os.path.exists(path):
+                remember(CsvFiles(name, tuple(_files(path)), schema, form))
+        else:
+            rows: list[tuple[Any, ...]] = []
             with fetched(name, "filePath", path) as found:
-                rows: list[tuple[Any, ...]] = []
                 for file in _files(found):
                     where = f"{name}: {file if os.path.exists(path) else shown(path)}"
-                    rows += read_csv(where, _text(where, file), schema, form, lenient)
-            table = table_of_rows(table_env, texts, rows, name)
-        elif any(cannot_be_text(column.type) for column in schema):
-            table = self._by_format(table_env, path, texts)
-        else:
-            table = self._by_reader(table_env, path, texts)
-        if os.path.exists(path) and not _needs_help(path, values):
-            remember(CsvFiles(name, tuple(_files(path)), schema, form))
+                    rows += _rows(where, file, schema, form, lenient)
+            table = memory_table(table_env, texts, rows, name)
         self._fix()
         cells = ", ".join(f"{cell_sql(c, _or_null(c, form), lenient)} AS {quoted(c.name)}" for c in schema)
         return with_event_time(table_env, table_env.sql_query(f"SELECT {cells} FROM {table}"), watermark)
 
-    def _by_format(self, table_env: StreamTableEnvironment, path: str, schema: Schema) -> Table:
-        """Read with Flink's csv format, which reads types that are no text, and cannot leave out a line."""
-        name, values = type(self).__name__, self._values_of_all()
-        if values["ignoreFirstLine"]:
-            column = next(column for column in schema if cannot_be_text(column.type))
-            raise ConfigurationError(
-                f"{name}: ignoreFirstLine cannot be used with the column {column.name!r} of type {column.type.sql}: read it as "
-                "STRING, or remove the line from the file"
-            )
-        options = {
-            "connector": "filesystem",
-            "path": path,
-            "format": "csv",
-            "csv.field-delimiter": values["fieldDelimiter"],
-            "csv.quote-character": values["quoteChar"],
-            "csv.null-literal": "",
-        }
-        return _table_of(table_env, [f"{quoted(c.name)} {c.type.sql}" for c in schema], options)
-
-    def _by_reader(self, table_env: StreamTableEnvironment, path: str, schema: Schema) -> Table:
-        """Read text with the reader below Flink's csv format."""
-        from pyflink.common import WatermarkStrategy
-        from pyflink.datastream.connectors.file_system import FileSource
-        from pyflink.datastream.formats.csv import CsvReaderFormat, CsvSchema
-
-        reader = CsvSchema.builder()
-        for column in schema:
-            reader.add_string_column(column.name)
-        reader.set_column_separator(self.getFieldDelimiter()).set_quote_char(self.getQuoteChar()).set_null_value("")
-        if self.getIgnoreFirstLine():
-            reader.set_skip_first_data_row()
-        texts = CsvReaderFormat.for_schema(reader.build())
-        source = FileSource.for_record_stream_format(texts, path).build()
-        stream_env, watermarks = execution_environment_of(table_env), WatermarkStrategy.no_watermarks()
-        stream = stream_env.from_source(source, watermarks, f"CSV {shown(path)}")
-        return table_env.from_data_stream(stream)
-
 
 class CsvSourceBatchOp(_CsvSource, BatchOperator):
-    """A CSV file or a folder of them; an empty cell is null.
+    """A CSV file or a folder of them, in UTF-8; an empty cell is null.
 
-    Flink reads them. This program reads a file itself, and its rows travel with the job, if the file comes by http, has blank
-    lines or another row delimiter, or is to be read leniently. Files are UTF-8.
+    Flink reads the files in the job. This program reads them, and ships the rows with the job, if they have an http address,
+    blank lines or another row delimiter, or with `lenient`.
 
     Example:
         trips = CsvSourceBatchOp(filePath="trips.csv", ignoreFirstLine=True, schemaStr="id BIGINT, `start time` TIMESTAMP(3)")
 
     Raises:
-        ConfigurationError: A parameter is wrong, or there is no such file. The call that runs the job names file and line of a
-            cell that does not fit its column's type.
+        ConfigurationError: A parameter is wrong, or the file does not exist. A cell that does not fit the type of its column
+            raises an error with file and line in the call that runs the job.
     """
 
 
 class CsvSourceStreamOp(_CsvSource, StreamOperator):
-    """A CSV file or a folder of them as a stream with an end, see `CsvSourceBatchOp`."""
+    """A CSV file or a folder of them as a bounded stream, see `CsvSourceBatchOp`."""
 
 
 def _form(values: dict[str, Any]) -> CsvForm:
@@ -138,27 +99,52 @@ def _form(values: dict[str, Any]) -> CsvForm:
 
 
 def _or_null(column: Column, form: CsvForm) -> str:
-    """Return the SQL of a cell's text, null for literals of null."""
+    """SQL of a cell's text, null for null literals."""
     name = quoted(column.name)
-    if not form.null_literals or cannot_be_text(column.type):
+    if not form.null_literals or has_no_cast(column.type):
         return name
     literals = ", ".join("'{}'".format(literal.replace("'", "''")) for literal in form.null_literals)
     return f"CASE WHEN {name} IN ({literals}) THEN CAST(NULL AS STRING) ELSE {name} END"
 
 
-def _needs_help(path: str, values: dict[str, Any]) -> bool:
-    """Whether this program has to read files itself."""
+def _flink_reads(path: str, values: dict[str, Any]) -> bool:
+    """Return True if Flink's reader can read the files; it cannot skip blank lines, for one."""
     if path.startswith(("http://", "https://")) or values["lenient"] or values["rowDelimiter"] not in LINE_ENDS:
-        return True
-    if not is_name_of_flink(path):
-        return True
-    if "://" in path or not values["skipBlankLine"]:
         return False
-    return any(_has_blank_line(file) for file in _files(path))
+    if not is_name_of_flink(path):
+        return False
+    if "://" in path or not values["skipBlankLine"]:
+        return True
+    return not any(_has_blank_line(file) for file in _files(path))
+
+
+def _read_by_flink(table_env: StreamTableEnvironment, path: str, schema: Schema, form: CsvForm) -> Table:
+    """Table of texts, and of cells that only Flink reads: ARRAY and BYTES."""
+    from pyflink.common import WatermarkStrategy
+    from pyflink.datastream.connectors.file_system import FileSource
+    from pyflink.datastream.formats.csv import CsvReaderFormat, CsvSchema
+    from pyflink.java_gateway import get_gateway
+
+    from bridge.flink.arrow_operators import logical_type
+
+    columns = CsvSchema.builder()
+    for column in schema:
+        (columns.add_array_column if column.type.is_array else columns.add_string_column)(column.name)
+    columns.set_column_separator(form.field_delimiter).set_quote_char(form.quote_char).set_null_value("")
+    if form.ignore_first_line:
+        columns.set_skip_first_data_row()
+    flink = get_gateway().jvm.org.apache.flink
+    row_type = logical_type("ROW<" + ", ".join(f"{quoted(column.name)} {column.type.sql}" for column in schema) + ">")
+    data_type = flink.table.types.utils.TypeConversions.fromLogicalToDataType(row_type)
+    make_reader = flink.formats.csv.PythonCsvUtils.createCsvReaderFormat  # directly, as PyFlink's schema has no BYTES
+    reader = CsvReaderFormat(make_reader(columns.build()._j_schema, data_type))
+    source = FileSource.for_record_stream_format(reader, path).build()
+    stream_env, watermarks = execution_environment_of(table_env), WatermarkStrategy.no_watermarks()
+    return table_env.from_data_stream(stream_env.from_source(source, watermarks, f"CSV {shown(path)}"))
 
 
 def _files(path: str) -> list[str]:
-    """Return a file, or all files below a folder but hidden ones, as Flink does."""
+    """A file, or all files below a folder except hidden ones, as Flink lists them."""
     if not os.path.isdir(path):
         return [path]
     found = []
@@ -176,20 +162,109 @@ def _has_blank_line(path: str) -> bool:
         return has_blank_line(data)
 
 
-def _text(where: str, file: str) -> str:
+def _rows(where: str, path: str, schema: Schema, form: CsvForm, lenient: bool) -> list[tuple[Any, ...]]:
     try:
-        TABLE.check(os.path.getsize(file))
+        TABLE.check(os.path.getsize(path))
+        with open_csv(path) as file:
+            return list(read_csv(where, file, schema, form, lenient))
     except LimitError as error:
-        raise ConfigurationError(f"{where}: {error}; or let Flink read it, which lenient and rowDelimiter prevent") from None
-    with open(file, encoding="utf-8-sig", newline="") as opened:
-        try:
-            return opened.read()
-        except UnicodeDecodeError as error:
-            raise not_utf8(where, error) from None
+        raise ConfigurationError(f"{where}: {error}; or let Flink read it, without lenient and rowDelimiter") from None
+    except UnicodeDecodeError as error:
+        raise not_utf8(where, error) from None
+
+
+class _AkSource(AkSourceParams, SourceOperator):
+    """An .ak file or a folder of them."""
+
+    def _make(self, table_env: StreamTableEnvironment) -> Table:
+        values = self._values_of_all()
+        with fetched(type(self).__name__, "filePath", values["filePath"]) as path:
+            files = sorted(os.path.join(path, name) for name in os.listdir(path)) if os.path.isdir(path) else [path]
+            if not files:
+                raise ConfigurationError(f"{type(self).__name__}: parameter 'filePath': the folder {path} is empty")
+            schema = read_schema(files[0])
+            for file in files[1:]:
+                if read_schema(file) != schema:
+                    raise ConfigurationError(
+                        f"{type(self).__name__}: parameter 'filePath': {file} and {files[0]} have different columns: use "
+                        "one folder per table"
+                    )
+            zone = session_zone(values["timeZone"], table_env)
+            rows = [row for file in files for row in read_rows(file, zone)]
+            schema = _with_digits(f"{type(self).__name__}: {path}", schema, rows)
+        self._fix()
+        return memory_table(table_env, schema, rows, type(self).__name__)
+
+
+class AkSourceBatchOp(_AkSource, BatchOperator):
+    """An .ak file or a folder of them, read entirely by this program: a path, http(s), or an address for fsspec.
+
+    Example:
+        predict.linkFrom(AkSourceBatchOp(filePath="model.ak"), data)
+
+    Raises:
+        ConfigurationError: The file does not exist or is damaged; raised when the table is first needed.
+    """
+
+
+class AkSourceStreamOp(_AkSource, StreamOperator):
+    """An .ak file or a folder of them as a bounded stream, see `AkSourceBatchOp`."""
+
+
+class _ParquetSource(ParquetParams, SourceOperator):
+    """Parquet files at any address that Flink supports."""
+
+    def _make(self, table_env: StreamTableEnvironment) -> Table:
+        from bridge.flink.time_attributes import with_event_time
+
+        values = self._values_of_all()
+        require_format(type(self).__name__, "parquet")
+        path = values["filePath"] if "://" in values["filePath"] else os.path.abspath(values["filePath"])
+        if not is_name_of_flink(path):
+            raise ConfigurationError(
+                f"{type(self).__name__}: parameter 'filePath': {path}: Flink does not support backslashes and colons in file "
+                "names: rename the file"
+            )
+        schema, watermark = split_watermark(values["schemaStr"])
+        columns = [f"{quoted(c.name)} {c.type.sql}" for c in Schema.parse(schema).all_nullable]
+        table = _table_of(table_env, columns, {"connector": "filesystem", "format": "parquet", "path": path})
+        self._fix()
+        return with_event_time(table_env, table, watermark)
+
+
+class ParquetSourceBatchOp(_ParquetSource, BatchOperator):
+    """Parquet files at any address that Flink supports.
+
+    Example:
+        trips = ParquetSourceBatchOp(filePath="trips", schemaStr="id BIGINT, fare DOUBLE")
+
+    Raises:
+        ConfigurationError: Flink's jar for Parquet is missing; the message names the jar and its folder.
+    """
+
+
+class ParquetSourceStreamOp(_ParquetSource, StreamOperator):
+    """Parquet files as a bounded stream, see `ParquetSourceBatchOp`."""
+
+
+def _with_digits(where: str, schema: Schema, rows: list[tuple[Any, ...]]) -> Schema:
+    """Give each DECIMAL column the scale that its cells need, but at least 18 where the digits suffice."""
+    columns = list(schema)
+    for place, column in enumerate(columns):
+        if column.type.kind is Kind.DECIMAL:
+            whole, behind = digits_of(row[place] for row in rows if row[place] is not None)
+            if whole + behind > MOST_DIGITS:
+                raise ConfigurationError(
+                    f"{where}: column {column.name!r} has numbers of {whole} digits before and {behind} after the decimal "
+                    f"point; at most {MOST_DIGITS} in all are supported: write them as text in Alink"
+                )
+            scale = max(behind, min(18, MOST_DIGITS - whole))
+            columns[place] = replace(column, type=parse_type(f"DECIMAL({MOST_DIGITS}, {scale})"))
+    return Schema(tuple(columns))
 
 
 class RandomTableSourceBatchOp(RandomTableParams, SourceOperator, BatchOperator):
-    """A table of random numbers, DOUBLE columns, for trying things out. Each run draws new numbers.
+    """A table of DOUBLE columns with random numbers, for experiments. Each run draws new numbers.
 
     Example:
         points = RandomTableSourceBatchOp(numRows=100, numCols=2, outputCols=["x", "y"], outputColConfs="x:gauss(0,1)")
@@ -203,9 +278,9 @@ class RandomTableSourceBatchOp(RandomTableParams, SourceOperator, BatchOperator)
 
 
 class RandomTableSourceStreamOp(RandomStreamParams, SourceOperator, StreamOperator):
-    """A stream of `maxRows` rows of random numbers, DOUBLE columns, and their number, from 1. Each run draws new numbers.
+    """A stream of `maxRows` rows: a row number from 1, and DOUBLE columns with random numbers, new ones in each run.
 
-    Flink's generator keeps the numbers of all rows to come in memory, about 30 bytes each.
+    Flink's generator keeps the numbers of all remaining rows in memory, about 30 bytes each.
 
     Example:
         points = RandomTableSourceStreamOp(maxRows=1000, numCols=2, timePerSample=0.01)
@@ -224,16 +299,16 @@ class RandomTableSourceStreamOp(RandomStreamParams, SourceOperator, StreamOperat
 def _random_table(
     table_env: StreamTableEnvironment, operator: str, values: dict[str, Any], rows: int, first: int, seconds: Fraction | None
 ) -> Table:
-    """Return rows with ids from `first`, one each so many seconds, or as fast as they are taken."""
+    """Table of rows with ids from `first`, one every `seconds` or as fast as possible."""
     names = values["outputCols"] or [f"col{i}" for i in range(values["numCols"])]
     if len(names) != values["numCols"]:
-        raise ConfigurationError(f"{operator}: outputCols has {len(names)} names, numCols is {values['numCols']}")
+        raise ConfigurationError(f"{operator}: outputCols: expected {values['numCols']} names (numCols), got {len(names)}")
     if values["idCol"] in names:
-        raise ConfigurationError(f"{operator}: idCol {values['idCol']!r} is a name in outputCols too")
+        raise ConfigurationError(f"{operator}: idCol {values['idCol']!r} is also in outputCols: rename one")
     distributions = read_distributions(values["outputColConfs"] or "", names)
     draws: list[str] = []
     columns = [f"{expression(distributions.get(name), draws)} AS {quoted(name)}" for name in names]
-    # Flink's generator counts whole rows per second: slower ones leave rows out.
+    # Flink's generator has integer rates: for slower or fractional ones, only every n-th row is kept.
     rate = (1 / seconds).limit_denominator(1000) if seconds else Fraction(1_000_000_000)
     per_second, every = max(rate.numerator, 1), rate.denominator
     if values["idCol"] is not None:

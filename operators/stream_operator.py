@@ -1,4 +1,4 @@
-"""Stream operators: tables without an end, or with one, that are watched while they grow."""
+"""Stream operators: tables whose rows are printed as they arrive."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import pandas as pd
-
 from bridge.exceptions import ConfigurationError
 from bridge.host.console import say
 from bridge.interrupts import interrupts_later, waited_for
@@ -22,40 +20,25 @@ from bridge.table_env import planning
 from operators.base.job import environment_of, job_named, running
 from operators.base.shaping import ShapingOperator
 from operators.base.source_operator import MemorySource, TableSource
-from operators.errors.exit_warnings import look_at_exit
+from operators.errors.exit_warnings import warn_at_exit
 from operators.flink.env import getMLEnv
 from operators.progress.waiting import tell_late_rows
 
 if TYPE_CHECKING:
-    from pyflink.table import StreamTableEnvironment, Table, TableResult
+    from pyflink.table import StreamTableEnvironment, TableResult
 
-_LOOK_S = 0.2  # how soon Ctrl-C is heard
-_SIGNS = {0: "", 1: "-U ", 2: "+U ", 3: "-D "}  # of updates, as Flink shows them; plain rows need none
+_CTRL_C_S = 0.2  # delay of Ctrl-C
+_SIGNS = {0: "", 1: "-U ", 2: "+U ", 3: "-D "}  # kinds of changes, as Flink prints them
 
 
 class StreamOperator(ShapingOperator["StreamOperator"]):
-    """A stream and the operators that can follow it. Nothing runs before `StreamOperator.execute()`."""
+    """A stream and the operators that can follow it. No job runs until `StreamOperator.execute()`."""
 
     _printed: ClassVar[list[_Printed]] = []
 
     @staticmethod
     def _own_environment() -> StreamTableEnvironment:
         return getMLEnv().stenv
-
-    @staticmethod
-    def fromTable(table: Table) -> TableSourceStreamOp:
-        """Start from a plain PyFlink table, with or without end; what follows runs in that table's environment."""
-        return TableSourceStreamOp(table)
-
-    @staticmethod
-    def fromDataframe(df: pd.DataFrame, schemaStr: str | None = None) -> StreamOperator:
-        """Start from a pandas DataFrame.
-
-        Args:
-            df: Its columns are taken by name. NaN and other missing values are null.
-            schemaStr: "name type, name type"; the types that hold the cells when it is not given.
-        """
-        return MemSourceStreamOp(df, schemaStr)
 
     def print(
         self,
@@ -67,17 +50,17 @@ class StreamOperator(ShapingOperator["StreamOperator"]):
         maxLimit: int = 100,
         port: int = 0,
     ) -> StreamOperator:
-        """Show rows as they come, once `StreamOperator.execute()` is called.
+        """Print rows as they arrive, once `StreamOperator.execute()` is called.
 
-        With Flink's checkpoints on, rows are shown when the checkpoint after them is done.
+        With Flink's checkpoints enabled, rows are printed after the next checkpoint.
 
         Args:
-            n: How many rows to show; 0 and less for all. The job goes on after them. A string is taken for a title.
-            title: What to write in front of each row; useful where several streams are printed.
-            key: The same, if there is no title.
-            refreshInterval: Taken and not used: each row is shown when it comes.
-            maxLimit: Taken and not used.
-            port: Taken and not used: rows come the way that Flink's own results come.
+            n: Number of rows to print; 0 or less for all. The job continues after them. A string is used as the title.
+            title: Prefix of each row, for programs that print several streams.
+            key: Title if `title` is not given.
+            refreshInterval: Ignored: each row is printed when it arrives.
+            maxLimit: Ignored.
+            port: Ignored.
         """
         if isinstance(n, str):
             key, n = n, 0
@@ -88,13 +71,13 @@ class StreamOperator(ShapingOperator["StreamOperator"]):
 
     @staticmethod
     def execute(jobName: str | None = None) -> None:
-        """Run one job with all streams that `print` was called for, until it ends; Ctrl-C cancels it.
+        """Run one job that prints all streams on which `print` was called, until it ends; Ctrl-C cancels it.
 
         Args:
-            jobName: Name of the job, for Flink's web page.
+            jobName: Name of the job in Flink's web UI.
 
         Raises:
-            ConfigurationError: `print` was not called, or for streams of different environments.
+            ConfigurationError: `print` was not called, or on streams of different environments.
             BridgeError: The job failed.
         """
         with interrupts_later():
@@ -106,26 +89,23 @@ class StreamOperator(ShapingOperator["StreamOperator"]):
 
     @staticmethod
     def executeAsync(jobName: str | None = None) -> StreamJob:
-        """Start what `execute` runs and return at once."""
+        """Start the job of `execute` and return at once."""
         printed, StreamOperator._printed = StreamOperator._printed, []
         if not printed:
             raise ConfigurationError(
-                "StreamOperator.execute() has nothing to run: call print() on a stream first. To write a stream into a "
-                'table of Flink, call insertInto("table") on it'
+                "StreamOperator.execute() has nothing to run: first call print() on a stream. To write a stream into a "
+                'Flink table, call insertInto("table") on it'
             )
         return StreamJob(printed, jobName)
 
 
 StreamOperator._family = StreamOperator
-look_at_exit(
-    lambda: (
-        "print() was called on a stream, and StreamOperator.execute() was not: nothing ran" if StreamOperator._printed else ""
-    )
-)
+_NOT_RUN = "print() was called on a stream but StreamOperator.execute() was never called, so nothing ran"
+warn_at_exit(lambda: _NOT_RUN if StreamOperator._printed else "")
 
 
 class TableSourceStreamOp(TableSource, StreamOperator):
-    """A plain PyFlink table, with or without end; what follows runs in that table's environment.
+    """A plain PyFlink table, bounded or not; jobs run in that table's environment.
 
     Example:
         clicks = TableSourceStreamOp(getMLEnv().stenv.from_path("clicks"))
@@ -133,7 +113,10 @@ class TableSourceStreamOp(TableSource, StreamOperator):
 
 
 class MemSourceStreamOp(MemorySource, StreamOperator):
-    """Rows from memory as a stream with an end, see `MemSourceBatchOp`."""
+    """Rows from memory as a bounded stream, see `MemSourceBatchOp`."""
+
+
+StreamOperator._table_source, StreamOperator._memory_source = TableSourceStreamOp, MemSourceStreamOp
 
 
 @dataclass(frozen=True)
@@ -144,12 +127,7 @@ class _Printed:
 
 
 class StreamJob:
-    """A running job whose rows are printed as they come.
-
-    Args:
-        printed: The streams to print, at least one, all of one environment.
-        name: Name of the job; Flink's own if it is None.
-    """
+    """A running job that prints rows as they arrive."""
 
     def __init__(self, printed: Sequence[_Printed], name: str | None = None) -> None:
         self._printed = printed
@@ -159,9 +137,9 @@ class StreamJob:
         self._error: BaseException | None = None
         self._whole = _whole([each.op for each in printed])
         self._result: TableResult | None = None
-        # In place of the thread's own end: CPython 3.10 to 3.12 take a thread whose join was interrupted for ended.
+        # Not the thread's join: CPython 3.10 to 3.12 regard a thread as ended when its join was interrupted.
         self._ended = threading.Event()
-        # In the caller's thread, so that it hears what is wrong with the job; only rows are waited for in the other.
+        # The job starts in the caller's thread, so that its errors are raised there; the other thread only waits for rows.
         try:
             with interrupts_later(), ExitStack() as stack:
                 stack.enter_context(running(self._whole))
@@ -175,29 +153,26 @@ class StreamJob:
             raise
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the job has ended, and return whether it has.
-
-        Args:
-            timeout_s: Seconds to wait at most; None for no limit.
+        """Wait for the end of the job, at most `timeout_s` seconds; return True if it has ended.
 
         Raises:
             BridgeError: The job failed.
         """
         ends = math.inf if timeout_s is None else time.monotonic() + timeout_s
         while not self._ended.is_set() and time.monotonic() < ends:
-            self._ended.wait(_LOOK_S)  # in slices, so that Ctrl-C is heard
+            self._ended.wait(_CTRL_C_S)  # in slices, so that Ctrl-C interrupts it
         if self._error is not None and not self._cancelled:
             raise self._error
         return self._ended.is_set()
 
     def cancel(self) -> None:
-        """Cancel the job, unless it has ended, and wait until it is gone. Safe to call twice."""
+        """Cancel the job, unless it has ended, and wait for its end. Safe to call twice."""
         client = None if self._result is None else self._result.get_job_client()
         if not self._ended.is_set() and client is not None:
             self._cancelled = True
-            with suppress(Exception):  # it may have ended just now
+            with suppress(Exception):  # it may have just ended
                 client.cancel().result()
-        while not self._ended.wait(_LOOK_S):
+        while not self._ended.wait(_CTRL_C_S):
             pass
 
     def _run(self) -> None:
@@ -223,7 +198,6 @@ class StreamJob:
 
 
 def _started(whole: StreamOperator, name: str | None) -> TableResult:
-    """Start the job of a stream, under a name."""
     table = whole.getOutputTable()
     with job_named(environment_of(table), name or whole._job_name(), first=name is not None):
         return table.execute()
@@ -231,7 +205,7 @@ def _started(whole: StreamOperator, name: str | None) -> TableResult:
 
 @planning()
 def _whole(ops: Sequence[StreamOperator]) -> StreamOperator:
-    """Return a stream of (number of the operator, cells as texts) of the rows of all these, to run them in one job."""
+    """Combine streams into one job: rows of (index of the stream, cells as texts)."""
     table_env = environment_of(ops[0].getOutputTable())
     queries = []
     for number, op in enumerate(ops):
@@ -240,12 +214,12 @@ def _whole(ops: Sequence[StreamOperator]) -> StreamOperator:
             raise ConfigurationError("StreamOperator.execute(): all printed streams must belong to one environment")
         view = f"akdl_printed_{secrets.token_hex(4)}"
         table_env.create_temporary_view(view, table)
-        # PyFlink cannot read arrays with nulls in them.
+        # PyFlink cannot read arrays that contain nulls.
         cells = ", ".join(f"COALESCE(CAST({quoted(name)} AS STRING), 'null')" for name in op.getColNames())
         queries.append(f"SELECT {number} AS op, ARRAY[{cells}] AS cells FROM {view}")
     whole = StreamOperator()
     whole._table = table_env.sql_query(" UNION ALL ".join(queries))
-    whole._also_starts_what(*ops)
+    whole._include(*ops)
     return whole
 
 

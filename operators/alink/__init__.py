@@ -1,1 +1,1 @@
-"""Formats, settings and names that exist for programs written for Alink."""
+"""Formats, settings and names for programs written for Alink."""

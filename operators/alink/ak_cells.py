@@ -1,4 +1,4 @@
-"""Cells of .ak files: the bytes that Flink's serializers make of Java's objects, big-endian. Pure."""
+"""Cells of .ak files: Java objects as bytes of Flink's serializers, big-endian. Pure."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ _NUMBERS = {
     Kind.BOOLEAN: "?", Kind.TINYINT: "b", Kind.SMALLINT: "h", Kind.INT: "i", Kind.BIGINT: "q", Kind.FLOAT: "f",
     Kind.DOUBLE: "d",
 }  # fmt: skip
-_SMALL = (None, 0, 1, 10)  # what a length of 0 to 3 stands for where a whole number is expected
-MOST_DIGITS = 38  # of a DECIMAL of Flink
+_SMALL = (None, 0, 1, 10)  # integers that the lengths 0 to 3 stand for
+MOST_DIGITS = 38  # of a Flink DECIMAL
 _MOST_NUMBER_BYTES = 64  # of a decimal; 38 digits take 16
-_DENSE_VECTOR = struct.Struct(">bbi")  # flags of Flink: no subclass, a field that is not null; its length
+_DENSE_VECTOR = struct.Struct(">bbi")  # Flink's flags for no subclass and a non-null field, and the length
 UNREADABLE = (struct.error, IndexError, ValueError, OverflowError)
 
 
 def cell_reader(kind: Kind, clock: JavaClock | None) -> Reader:
-    """Return a function from a record and a place in it to a cell and the place behind it; it raises one of `UNREADABLE`.
+    """Function from a record and an offset to a cell and the offset after it; it raises the errors of `UNREADABLE`.
 
-    Args:
-        clock: That of the time zone in which times were written; None for the form of our own earlier files.
+    Without a clock, the function reads the format of akdl's earlier files.
     """
     if kind in _NUMBERS:
         return _number_reader(struct.Struct(">" + _NUMBERS[kind]))
@@ -50,25 +49,25 @@ def cell_reader(kind: Kind, clock: JavaClock | None) -> Reader:
 
 
 def read_dense_vector(record: Record, place: int) -> tuple[str | None, int]:
-    """Read a DENSE_VECTOR as text, such as "0.5 1.0"."""
+    """Read a DENSE_VECTOR as text such as "0.5 1.0"."""
     if record[place] == 1:  # Flink's flag for null
         return None, place + 1
     flag, absent, length = _DENSE_VECTOR.unpack_from(record, place)
     if (flag, absent) != (2, 0) or not 0 <= length <= len(record) // 8:
-        raise ValueError("these are not the bytes of a dense vector")
+        raise ValueError("the bytes are not a valid dense vector")
     numbers = struct.Struct(f">{length}d")
     place += _DENSE_VECTOR.size
     return " ".join(map(repr, numbers.unpack_from(record, place))), place + numbers.size
 
 
 def cell_writer(kind: Kind, clock: JavaClock) -> Callable[[Any], bytes]:
-    """Return a function from a cell to its bytes, which raises a ValueError for a time that the clock does not show."""
+    """Function from a cell to its bytes; it raises a ValueError for a time that the zone skips."""
     if kind in _NUMBERS:
         return struct.Struct(">" + _NUMBERS[kind]).pack
 
     def write_time(cell: datetime.time) -> bytes:
         if cell.microsecond % 1000:
-            raise ValueError(f"{cell} has microseconds, and .ak files keep milliseconds of a TIME")
+            raise ValueError(f"{cell} has microseconds, but a TIME in an .ak file has milliseconds")
         return _LONG.pack(clock.milliseconds(datetime.datetime.combine(_EPOCH, cell)))
 
     def write_timestamp(cell: datetime.datetime) -> bytes:
@@ -87,7 +86,7 @@ def cell_writer(kind: Kind, clock: JavaClock) -> Callable[[Any], bytes]:
 
 
 def digits_of(numbers: Iterable[decimal.Decimal]) -> tuple[int, int]:
-    """Return how many digits before and behind the point hold all numbers."""
+    """Number of digits before and after the decimal point that all numbers need."""
     whole = behind = 0
     for number in numbers:
         if number:
@@ -110,14 +109,14 @@ def _utc(milliseconds: int) -> datetime.datetime:
 
 def _timestamp(local: Callable[[int], datetime.datetime], milliseconds: int, nanoseconds: int) -> datetime.datetime:
     if not 0 <= nanoseconds < 1_000_000_000 or nanoseconds // 1_000_000 != milliseconds % 1000:
-        raise ValueError("these are not the bytes of a TIMESTAMP")
+        raise ValueError("the bytes are not a valid TIMESTAMP")
     if nanoseconds % 1000:
-        raise ValueError(f"a TIMESTAMP with {nanoseconds} nanoseconds; at most TIMESTAMP(6) can be read")
+        raise ValueError(f"a TIMESTAMP has {nanoseconds} nanoseconds; akdl reads at most TIMESTAMP(6)")
     return local(milliseconds).replace(microsecond=nanoseconds // 1000)
 
 
 def read_string(record: Record, place: int) -> tuple[str | None, int]:
-    """Read UTF-16, each unit and first the number of units in groups of seven bits."""
+    """Read UTF-16: the number of units, and each unit, in groups of seven bits."""
     length, place = _read_varint(record, place)
     if not length:
         return None, place
@@ -151,7 +150,7 @@ def _read_varint(record: Record, place: int) -> tuple[int, int]:
         number |= (record[place] & 0x7F) << shift
         shift, place = shift + 7, place + 1
         if shift > 28:
-            raise ValueError("a number of more than five bytes")
+            raise ValueError("a length has more than five bytes")
     return number | record[place] << shift, place + 1
 
 
@@ -173,7 +172,7 @@ def _read_bytes(record: Record, place: int) -> tuple[bytes, int]:
 
 
 def _read_whole(record: Record, place: int) -> tuple[int | None, int]:
-    """Read a whole number of any size: its bytes with a length that is four too large, or a length that stands for it."""
+    """Read an integer of any size: its number of bytes plus four and the bytes, or one of the lengths that `_SMALL` maps."""
     (length,) = _INT.unpack_from(record, place)
     place += 4
     if 0 <= length < 4:
@@ -182,7 +181,7 @@ def _read_whole(record: Record, place: int) -> tuple[int | None, int]:
     if length < 0 or end > len(record):
         raise ValueError("the record ends inside a DECIMAL")
     if end - place > _MOST_NUMBER_BYTES:
-        raise ValueError(f"a DECIMAL of {end - place} bytes; at most 38 digits can be read")
+        raise ValueError(f"a DECIMAL has {end - place} bytes; akdl reads at most 38 digits")
     return int.from_bytes(record[place:end], "big", signed=True), end
 
 
@@ -203,7 +202,7 @@ def _read_earlier_decimal(record: Record, place: int) -> tuple[decimal.Decimal |
 
 
 def _decimal(number: int, scale: int) -> decimal.Decimal:
-    """Return a number without Python's limit of 28 digits."""
+    """Decimal without Python's default limit of 28 digits."""
     return decimal.Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
 
 

@@ -1,11 +1,13 @@
-"""Alink's .ak files: rows with their schema in one zip file. Pure, but for the file itself.
+"""Alink's .ak files: rows and their schema in one zip file. Pure, apart from the file itself.
 
-`alink_meta.json` holds the schema. The other entry holds "ALK" and then, for each row, its length and the row. A length has
-three bytes, or three of 255 and four more. A row begins with one bit for each column that says whether it is null, most
-significant bit first. The cells that are not null follow, see `operators.alink.ak_cells`.
+    alink_meta.json   the schema
+    data              "ALK", then for each row its length and the row
 
-Files of our earlier versions have two further bits in front of a row, no scale behind the decimals 0, 1 and 10, and times in
-UTC. Spaces in their `alink_meta.json` tell them from Alink's.
+A length has three bytes, or three bytes of 255 and four more. A row begins with one null bit per column, most significant bit
+first; the cells that are not null follow, see `operators.alink.ak_cells`.
+
+Files of earlier akdl versions have two more bits before a row, no scale after the decimals 0, 1 and 10, and times in UTC; they
+are recognized by the spaces in their `alink_meta.json`.
 """
 
 from __future__ import annotations
@@ -29,19 +31,19 @@ META = "alink_meta.json"
 _DATA = "data"
 _MAGIC = b"ALK"
 _BEGIN_OF_EARLIER = '{"fileFormat": "binary", '
-_LONG = 0xFFFFFF  # in place of the length of a row that has so many bytes or more
+_LONG = 0xFFFFFF  # three-byte length of rows that have as many bytes or more
 _MOST_BYTES = 2**31 - 1
 _PIECE_BYTES = 1 << 20
-_FREE_BYTES = 256 << 20  # see `Limits`; rows are kept in memory, where the content of archives is not
-_CELL_BYTES = 40  # of a Python object, about
+_FREE_BYTES = 256 << 20  # see `Limits`; rows are kept in memory, unlike the content of archives
+_CELL_BYTES = 40  # estimate for a Python object
 
-# Alink's names of types, for its readers.
+# Alink's names of types, for its own readers.
 _NAMES = {
     Kind.BOOLEAN: "BOOLEAN", Kind.TINYINT: "TINYINT", Kind.SMALLINT: "SMALLINT", Kind.INT: "INT", Kind.BIGINT: "BIGINT",
     Kind.FLOAT: "FLOAT", Kind.DOUBLE: "DOUBLE", Kind.STRING: "STRING", Kind.BYTES: "VARBINARY", Kind.DECIMAL: "DECIMAL",
     Kind.DATE: "DATE", Kind.TIME: "TIME", Kind.TIMESTAMP: "TIMESTAMP",
 }  # fmt: skip
-_LARGEST = {Kind.DECIMAL: "DECIMAL(38, 18)", Kind.TIME: "TIME(3)", Kind.TIMESTAMP: "TIMESTAMP(6)"}  # files have no digits
+_LARGEST = {Kind.DECIMAL: "DECIMAL(38, 18)", Kind.TIME: "TIME(3)", Kind.TIMESTAMP: "TIMESTAMP(6)"}  # files store no precision
 _DENSE_VECTOR = "DENSE_VECTOR"
 _COMMA = re.compile(r",(?![^<(]*[>)])")
 _UNNAMEABLE = re.compile(r"[\s,()<>`]")
@@ -55,7 +57,7 @@ class _Meta(NamedTuple):
 
 
 def is_ak_file(path: str) -> bool:
-    """Whether a path is that of an .ak file."""
+    """Return True if the path is an .ak file."""
     if not os.path.isfile(path) or not zipfile.is_zipfile(path):
         return False
     try:
@@ -66,22 +68,19 @@ def is_ak_file(path: str) -> bool:
 
 
 def read_schema(path: str) -> Schema:
-    """Return the columns of a file.
+    """Read the columns of a file.
 
     Raises:
-        ConfigurationError: It is no .ak file, or has a column of a type that is not supported.
+        ConfigurationError: The file is not an .ak file, or the type of a column is not supported.
     """
     return _read_meta(path).schema
 
 
 def read_rows(path: str, zone: tzinfo | None = None) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a file.
-
-    Args:
-        zone: The time zone of the program that has written it, for DATE, TIME and TIMESTAMP; None for that of this program.
+    """Yield the rows of a file whose writer had the time zone `zone`, by default that of this program.
 
     Raises:
-        ConfigurationError: It is no .ak file, a damaged one, or one with a cell that cannot be read exactly.
+        ConfigurationError: The file is not an .ak file, is damaged, or has a cell that cannot be read exactly.
     """
     try:
         with damage_is_named():
@@ -91,26 +90,23 @@ def read_rows(path: str, zone: tzinfo | None = None) -> Iterator[tuple[Any, ...]
 
 
 class AkWriter:
-    """Writes rows into a file.
-
-    Args:
-        zone: The time zone of the programs that read it, for DATE, TIME and TIMESTAMP; None for that of this program.
+    """Writes rows into a file for readers in the time zone `zone`, by default that of this program.
 
     Raises:
-        ConfigurationError: A column of a type that such files do not have.
+        ConfigurationError: The type or the name of a column is not supported in .ak files.
     """
 
     def __init__(self, file: IO[bytes], schema: Schema, zone: tzinfo | None = None) -> None:
         for column in schema:
             if column.type.is_array or column.type.kind not in _NAMES:
                 raise ConfigurationError(
-                    f"an .ak file: the column {column.name!r} has the type {column.type.sql}, which is not supported in .ak "
-                    "files: CAST it to STRING, or toVector makes a vector of an ARRAY"
+                    f"an .ak file: column {column.name!r} has the type {column.type.sql}, which .ak files do not support: CAST "
+                    "it to STRING, or convert an ARRAY with toVector"
                 )
             if not column.name or _UNNAMEABLE.search(column.name):
                 raise ConfigurationError(
-                    f"an .ak file: the column {column.name!r}: names have no spaces, commas, brackets and back-quotes in .ak "
-                    "files: alias renames columns"
+                    f"an .ak file: column {column.name!r}: names in .ak files cannot contain spaces, commas, brackets or "
+                    "back-quotes: rename the column with alias"
                 )
         self._schema = schema
         clock = JavaClock(zone)
@@ -127,7 +123,7 @@ class AkWriter:
         """Write a row.
 
         Raises:
-            ConfigurationError: It has more than 2 GB, or a time that the time zone does not have.
+            ConfigurationError: The row has more than 2 GB, or a time that the time zone skips.
         """
         mask = 0
         for cell in row:
@@ -141,18 +137,20 @@ class AkWriter:
                 except ValueError as error:
                     raise ConfigurationError(
                         f"an .ak file: row {self._rows}, column {column.name!r}: {error}: CAST the column to STRING, or set "
-                        "timeZone to one that has no summer time, such as UTC"
+                        "timeZone to a zone without summer time, such as UTC"
                     ) from None
         record = b"".join(parts)
         if len(record) > _MOST_BYTES:
-            raise ConfigurationError(f"a row of {len(record)} bytes; .ak files have rows of at most {_MOST_BYTES} bytes")
+            raise ConfigurationError(
+                f"an .ak file: row {self._rows} has {len(record)} bytes; at most {_MOST_BYTES} are supported"
+            )
         short = len(record) < _LONG
         length = len(record).to_bytes(3, "big") if short else _LONG.to_bytes(3, "big") + len(record).to_bytes(4, "big")
         self._data.write(length + record)
         self._rows += 1
 
     def close(self) -> None:
-        """Write the end of the file."""
+        """Finish the file."""
         self._data.close()
         self._zip.close()
 
@@ -167,13 +165,12 @@ def _read_meta(path: str) -> _Meta:
         vectors = {name for name, type_text in parts if type_text.upper().endswith(_DENSE_VECTOR)}
         return _Meta(Schema(tuple(columns)), frozenset(vectors), meta.startswith(_BEGIN_OF_EARLIER))
     except (OSError, KeyError, ValueError, TypeError) as error:
-        raise ConfigurationError(f"{path} is no .ak file: {error}") from None
+        raise ConfigurationError(f"{path} is not an .ak file: {error}") from None
     except SchemaError as error:
         raise ConfigurationError(f"{path}: {error}") from None
 
 
 def _column(path: str, name: str, text: str) -> Column:
-    """Return a column of a file."""
     family = _FAMILY.search(text.upper())
     if text.upper().endswith(_DENSE_VECTOR):
         return Column(name, parse_type("STRING"))
@@ -183,9 +180,9 @@ def _column(path: str, name: str, text: str) -> Column:
         found = None
     if found is None or found.is_array or found.kind not in _NAMES:
         operator = f"{'MTable' if family[0] == 'MTABLE' else family[0].title()}SerializeBatchOp" if family else ""
-        remedy = f"behind its {operator}, which makes text of the cells" if family else "without the column, or with text in it"
+        remedy = f"after {operator}, which converts the cells to text" if family else "without the column, or as text"
         raise ConfigurationError(
-            f"{path}: the column {name!r} has the type {text}, whose bytes only Java reads: let Alink write the file {remedy}"
+            f"{path}: column {name!r} has the type {text}, which only Java can read: write the file in Alink {remedy}"
         )
     return Column(name, parse_type(_LARGEST.get(found.kind, found.sql)))
 
@@ -201,7 +198,7 @@ def _rows(path: str, meta: _Meta, zone: tzinfo | None) -> Iterator[tuple[Any, ..
         check_directory(file)
         names = [name for name in file.namelist() if name.lower() != META and not name.endswith("/")]
         if not names:
-            raise ConfigurationError(f"{path}: it has no entry with rows")
+            raise ConfigurationError(f"{path}: the file has no entry with rows")
         for name in names:
             with file.open(name) as data:
                 if data.read(len(_MAGIC)) != _MAGIC:
@@ -246,8 +243,8 @@ def _row(where: str, schema: Schema, readers: Sequence[Reader], record: Record, 
         try:
             cell, place = read(record, place)
         except UNREADABLE as error:
-            raise ConfigurationError(f"{where}, column {column.name!r}: it cannot be read: {error}") from None
+            raise ConfigurationError(f"{where}, column {column.name!r}: the cell cannot be read: {error}") from None
         cells.append(cell)
     if place != len(record):
-        raise ConfigurationError(f"{where} is damaged: it has {len(record)} bytes, its cells have {place}")
+        raise ConfigurationError(f"{where} is damaged: expected {place} bytes, got {len(record)}")
     return tuple(cells)

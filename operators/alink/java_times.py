@@ -1,7 +1,7 @@
-"""Local times as Java's classes of SQL keep them: milliseconds since 1970 in UTC, for the clock of one time zone. Pure.
+"""Local times as java.sql stores them: milliseconds since 1970 UTC, on the clock of one time zone. Pure.
 
-Two of Java's rules differ from Python's: dates before 1582-10-15 are dates of the Julian calendar, and zones have their
-standard offset of today before 1900.
+Java's rules differ from Python's in two points: dates before 1582-10-15 belong to the Julian calendar, and before 1900 zones
+have their present standard offset.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _SECOND = datetime.timedelta(seconds=1)
 _DAY_S = 86_400
 _1900 = -2_208_988_800
 _FIRST_GREGORIAN_DAY = datetime.date(1582, 10, 15).toordinal()
-_CYCLE_S = 146_097 * _DAY_S  # 400 years: the calendar, and so the rules of zones, repeat
-_FAR = 8000 * _CYCLE_S // 400  # about the year 9970, where instants of a zone still are ones of Python
+_CYCLE_S = 146_097 * _DAY_S  # 400 years, after which the calendar and the rules of zones repeat
+_FAR = 8000 * _CYCLE_S // 400  # about the year 9970, the end of the instants that Python converts between zones
 _MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}):?(\d{2})?")
 
 
 def zone_of(name: str) -> datetime.tzinfo:
-    """Find a time zone by a name such as "Asia/Shanghai", "UTC" or "GMT+08:00"."""
+    """Look up a time zone such as "Asia/Shanghai", "UTC" or "GMT+08:00"."""
     found = _OFFSET.fullmatch(name)
     try:
         if found is not None:
@@ -34,17 +34,17 @@ def zone_of(name: str) -> datetime.tzinfo:
 
 
 class JavaClock:
-    """The clock of a time zone."""
+    """Clock of a time zone."""
 
     def __init__(self, zone: datetime.tzinfo | None) -> None:
         self._zone = zone
         year = datetime.date.today().year
-        # The standard offset is the smallest one of a year, since clocks are moved forward from it.
+        # The standard offset is the smallest offset of a year, since summer time moves clocks forward.
         days = [datetime.datetime(year, month, day, 12) for month in range(1, 13) for day in (1, 15)]
         self._standard_s = min(self._offset_s(_seconds(day)) for day in days)
 
     def local(self, milliseconds: int) -> datetime.datetime:
-        """Show an instant."""
+        """Local time of an instant."""
         seconds, rest = divmod(milliseconds, 1000)
         try:
             days, second = divmod(seconds + self._offset_of(seconds), _DAY_S)
@@ -57,10 +57,10 @@ class JavaClock:
         return datetime.datetime.combine(date, datetime.time()) + datetime.timedelta(seconds=second, milliseconds=rest)
 
     def milliseconds(self, local: datetime.datetime) -> int:
-        """Find the instant at which the clock shows a time of whole milliseconds.
+        """Instant of a local time in whole milliseconds.
 
         Raises:
-            ValueError: The clock never shows it, as in the hour that is left out in spring.
+            ValueError: The zone skips this time, such as an hour in spring.
         """
         for seconds in self._candidates(local):
             found = seconds * 1000 + local.microsecond // 1000
@@ -69,7 +69,7 @@ class JavaClock:
         raise ValueError(f"{local} does not exist in {self._name}")
 
     def milliseconds_of_date(self, date: datetime.date) -> int:
-        """Find the beginning of a day."""
+        """Instant at which a day begins."""
         for seconds in self._candidates(datetime.datetime.combine(date, datetime.time())):
             if self.local(seconds * 1000).date() == date:
                 return seconds * 1000
@@ -80,7 +80,7 @@ class JavaClock:
         return "the time zone of this program" if self._zone is None else str(self._zone)
 
     def _candidates(self, local: datetime.datetime) -> list[int]:
-        """Return instants that may show a time. Where it is shown twice, Java takes the later one."""
+        """Instants that may have a local time. Of a repeated hour, Java takes the later one."""
         date = local.date()
         days = date.toordinal() if date.toordinal() >= _FIRST_GREGORIAN_DAY else _julian_ordinal(date)
         seconds = (days - _EPOCH.toordinal()) * _DAY_S + local.hour * 3600 + local.minute * 60 + local.second
@@ -107,7 +107,7 @@ def _seconds(local: datetime.datetime) -> int:
 
 
 def _julian_date(ordinal: int) -> datetime.date:
-    """Return the date of the Julian calendar, of a day that Python's calendar counts as so many days since the year 1."""
+    """Julian date of a day, given its ordinal in Python's calendar."""
     cycles, rest = divmod(ordinal + 1, 1461)  # the Julian 0001-01-01 is day -1
     years = min(rest // 365, 3)
     day, month, year = rest - years * 365, 0, cycles * 4 + years + 1

@@ -1,4 +1,4 @@
-"""Random columns: their distributions as `outputColConfs` names them, and SQL that makes them of uniform draws."""
+"""Random columns: the distributions of `outputColConfs`, as SQL over uniform draws."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Distribution = tuple[str, list[float], float]  # name, arguments, share of nulls
 
 
 def read_distributions(text: str, names: list[str]) -> dict[str, Distribution]:
-    """Read "name:dist(args);name:dist(args, nullper=p)"."""
+    """Parse "name:dist(args);name:dist(args, nullper=p)"."""
     result = {}
     for part in filter(str.strip, text.split(";")):
         found = _CONF.fullmatch(part)
         if found is None or found.group(1) not in names:
-            raise _conf_error(part, f"name:distribution(numbers) with one of the columns {', '.join(names)}")
+            raise _conf_error(part, f"name:distribution(numbers) for one of the columns {', '.join(names)}")
         result[found.group(1)] = _distribution(part, found.group(2), found.group(3))
     return result
 
@@ -32,17 +32,17 @@ def _distribution(part: str, name: str, arguments: str) -> Distribution:
             nulls = float(pieces.pop().split("=")[1])
         numbers = [float(piece) for piece in pieces]
     except ValueError:
-        raise _conf_error(part, "numbers in the brackets, and at most nullper=p at their end") from None
+        raise _conf_error(part, "numbers in the parentheses, optionally followed by nullper=p") from None
     if name == "weight_set":
         fits = len(numbers) >= 2 and len(numbers) % 2 == 0 and min(numbers[1::2]) >= 0 < sum(numbers[1::2])
     else:
         fits = len(numbers) == _ARGUMENTS.get(name)
     if name == "poisson" and fits:
-        fits = 0 < numbers[0] <= 100  # beyond, the table of its probabilities would get long
+        fits = 0 < numbers[0] <= 100  # the table of probabilities grows with the mean
     if not fits or not 0 <= nulls <= 1:
         raise _conf_error(
             part,
-            "uniform(low,high), uniform_open(low,high), gauss(mean,sd), poisson(mean to 100) or weight_set(value,weight,...)",
+            "uniform(low,high), uniform_open(low,high), gauss(mean,sd), poisson(mean up to 100) or weight_set(value,weight,..)",
         )
     return name, numbers, nulls
 
@@ -54,7 +54,7 @@ def _conf_error(part: str, expected: str) -> ConfigurationError:
 
 
 def expression(distribution: Distribution | None, draws: list[str]) -> str:
-    """Return SQL for one column over draws from [0, 1), whose names are added to `draws`."""
+    """SQL of one column over uniform draws from [0, 1), whose names are added to `draws`."""
 
     def draw() -> str:
         draws.append(f"u{len(draws)}")
@@ -84,7 +84,7 @@ def _choice(draw: str, weighted: list[tuple[float, float]]) -> str:
 
 
 def poisson(mean: float) -> list[float]:
-    """Return the probabilities of 0, 1, 2 and so on, up to where they no longer matter."""
+    """Probabilities of 0, 1, 2 and so on, until the rest is negligible."""
     probabilities = [math.exp(-mean)]
     while sum(probabilities) < 1 - 1e-12 and len(probabilities) < 1000:
         probabilities.append(probabilities[-1] * mean / len(probabilities))

@@ -1,4 +1,4 @@
-"""Settings of Alink that have no counterpart: taken where a job runs the same without them, and said so in the log."""
+"""Global settings of Alink programs."""
 
 from __future__ import annotations
 
@@ -10,61 +10,45 @@ from bridge.exceptions import ConfigurationError
 
 logger = logging.getLogger(__name__)
 
-_PLUGINS = "there are no plugins: TensorFlow comes from the pythonEnv of an operator, or from the Python of Flink"
+_NO_PLUGINS = "akdl has no plugins: TensorFlow comes from the pythonEnv of an operator, or from the Python of Flink"
+
+
+def _plugin_setting(name: str, default: Any) -> tuple[staticmethod[[Any], None], staticmethod[[], Any]]:
+    """Setter and getter of a setting that has no effect."""
+    values = [default]
+
+    def setter(value: Any) -> None:
+        """Store a value that has no effect: akdl has no plugins."""
+        logger.warning("set%s: %s", name, _NO_PLUGINS)
+        values[0] = value
+
+    def getter() -> Any:
+        """Return the stored value."""
+        return values[0]
+
+    return staticmethod(setter), staticmethod(getter)
 
 
 class AlinkGlobalConfiguration:
     """Settings for all operators of this process."""
 
     _print_process_info = False
-    _plugin_dir = "plugins"
-    _plugin_url = ""
-    _auto_plugin_download = True
+
+    setPluginDir, getPluginDir = _plugin_setting("PluginDir", "plugins")
+    setAutoPluginDownload, getAutoPluginDownload = _plugin_setting("AutoPluginDownload", True)
+    setPluginUrl, getPluginUrl = _plugin_setting("PluginUrl", "")
 
     @classmethod
     def setPrintProcessInfo(cls, value: bool) -> None:
-        """Show on this console what scripts print, each line with role and index in front."""
+        """Show the output of scripts on this console, each line prefixed with role and index."""
         if not isinstance(value, bool):
             raise ConfigurationError(f"setPrintProcessInfo: expected True or False, got {value!r}")
         cls._print_process_info = value
 
     @classmethod
     def isPrintProcessInfo(cls) -> bool:
-        """Whether this console shows what scripts print."""
+        """Return True if this console shows the output of scripts."""
         return cls._print_process_info
-
-    @classmethod
-    def setPluginDir(cls, pluginDir: str) -> None:
-        """Keep the value; it changes nothing, as there are no plugins."""
-        logger.warning("setPluginDir: %s", _PLUGINS)
-        cls._plugin_dir = pluginDir
-
-    @classmethod
-    def getPluginDir(cls) -> str:
-        """Return what was set."""
-        return cls._plugin_dir
-
-    @classmethod
-    def setAutoPluginDownload(cls, autoPluginDownload: bool) -> None:
-        """Keep the value; it changes nothing, as there are no plugins."""
-        logger.warning("setAutoPluginDownload: %s", _PLUGINS)
-        cls._auto_plugin_download = autoPluginDownload
-
-    @classmethod
-    def getAutoPluginDownload(cls) -> bool:
-        """Return what was set."""
-        return cls._auto_plugin_download
-
-    @classmethod
-    def setPluginUrl(cls, url: str) -> None:
-        """Keep the value; it changes nothing, as there are no plugins."""
-        logger.warning("setPluginUrl: %s", _PLUGINS)
-        cls._plugin_url = url
-
-    @classmethod
-    def getPluginUrl(cls) -> str:
-        """Return what was set."""
-        return cls._plugin_url
 
     @classmethod
     def getFlinkVersion(cls) -> str:
@@ -75,48 +59,48 @@ class AlinkGlobalConfiguration:
 
     @classmethod
     def getPluginDownloader(cls) -> PluginDownloader:
-        """Return an object that downloads nothing, as there are no plugins."""
+        """Return a downloader whose methods have no effect."""
         return PluginDownloader()
 
 
 class PluginDownloader:
-    """Takes the calls of Alink's downloader and downloads nothing, as there are no plugins."""
+    """Stand-in for Alink's downloader: akdl has no plugins, so it downloads nothing."""
 
     def loadConfig(self) -> None:
         """Do nothing."""
 
     def listAvailablePlugins(self) -> list[str]:
-        """Return no names."""
+        """Return an empty list."""
         return []
 
     def listAvailablePluginVersions(self, pluginName: str) -> list[str]:
-        """Return no versions."""
+        """Return an empty list."""
         return []
 
     def downloadPlugin(self, pluginName: str, pluginVersion: str | None = None) -> None:
-        """Download nothing."""
-        logger.warning("downloadPlugin(%r): %s", pluginName, _PLUGINS)
+        """Log a warning."""
+        logger.warning("downloadPlugin(%r): %s", pluginName, _NO_PLUGINS)
 
     def downloadAll(self) -> None:
-        """Download nothing."""
-        logger.warning("downloadAll: %s", _PLUGINS)
+        """Log a warning."""
+        logger.warning("downloadAll: %s", _NO_PLUGINS)
 
     def upgrade(self) -> None:
-        """Download nothing."""
-        logger.warning("upgrade: %s", _PLUGINS)
+        """Log a warning."""
+        logger.warning("upgrade: %s", _NO_PLUGINS)
 
 
 def note_flink_home(function: str, flink_home: Any) -> None:
-    """Say that a Flink elsewhere on this machine is not used."""
+    """Warn that another Flink installation on this machine is not used."""
     if flink_home is not None:
         logger.warning(
-            "%s: flinkHome=%r is not used: jobs are built with the Flink of the package apache-flink; the variable FLINK_HOME "
-            "names another one of the same version",
+            "%s: flinkHome=%r is ignored: jobs are built with the Flink of the package apache-flink; to use another "
+            "installation of the same version, set the variable FLINK_HOME",
             function,
             os.fspath(flink_home),
         )
 
 
 def port_of(value: Any) -> Any:
-    """Return a port that may be a string of digits."""
+    """Convert a port given as a string of digits to a number."""
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value

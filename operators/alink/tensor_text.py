@@ -1,4 +1,4 @@
-"""Vectors and tensors as text, and the function on columns that reads them."""
+"""Vectors and tensors as text, and the Flink function that parses columns of them."""
 
 from __future__ import annotations
 
@@ -10,31 +10,28 @@ import pandas as pd
 
 from bridge.exceptions import ConfigurationError
 
-_TENSOR = re.compile(r"\w+#[\d,]*#")  # type and shape in front of the elements of a tensor
-_SIZE = re.compile(r"\$(\d*)\$")  # in front of a sparse vector
+_TENSOR = re.compile(r"\w+#[\d,]*#")  # type and shape before the elements of a tensor
+_SIZE = re.compile(r"\$(\d*)\$")  # before a sparse vector
 _BETWEEN = re.compile(r"[\s,]+")
 
-_MOST_ELEMENTS = 10_000_000  # of a sparse vector whose length nobody but its own text gives
+_MOST_ELEMENTS = 10_000_000  # of a sparse vector whose size is only in the text
 
 _TYPES = {"FLOAT": "float32", "DOUBLE": "float64", "INT": "int32", "LONG": "int64"}
 
 
 def tensor_type(name: str) -> str:
-    """Return a type of elements in upper case."""
+    """Check the element type of a tensor."""
     if str(name).upper() not in _TYPES:
         raise ConfigurationError(f"toTensor: expected one of {', '.join(_TYPES)} as tensorDataType, got {name!r}")
     return name.upper()
 
 
 def read_numbers(text: str, size: int | None = None, dtype: str = "float64") -> np.ndarray[Any, Any]:
-    """Return the elements of a vector or a tensor as text, without its shape.
-
-    Args:
-        text: "0.5 1.0" or "0.5,1.0", a dense vector; "$4$0:0.5 2:1.0" or "0:0.5 2:1.0", a sparse one, of size 4; or
-            "FLOAT#2,1#0.5 1.0", a tensor.
+    """Parse the elements of a dense vector ("0.5 1.0" or "0.5,1.0"), a sparse one ("$4$0:0.5 2:1.0" of size 4, or
+    "0:0.5 2:1.0"), or a tensor ("FLOAT#2,1#0.5 1.0"), which loses its shape.
 
     Raises:
-        ValueError: The text is none of these, or has another size or elements that the type does not hold.
+        ValueError: The text has another format or size, or an element does not fit the type.
     """
     number = float if dtype.startswith("float") else _whole_number
     body, own_size = _TENSOR.sub("", text.strip(), count=1), size
@@ -44,25 +41,25 @@ def read_numbers(text: str, size: int | None = None, dtype: str = "float64") -> 
     words = [word for word in _BETWEEN.split(body) if word]
     if found is not None or ":" in body:
         if own_size is None or own_size < 0:
-            raise ValueError(f"the sparse vector {_shown(text)} does not tell its size: give `size`")
+            raise ValueError(f"the sparse vector {_shown(text)} has no size: pass `size`")
         if own_size > max(_MOST_ELEMENTS, size or 0):
             raise ValueError(
-                f"the sparse vector {_shown(text)} has a size of {own_size}; more than {_MOST_ELEMENTS} need `size` to say so"
+                f"the sparse vector {_shown(text)} has a size of {own_size}: pass `size` if more than {_MOST_ELEMENTS} is right"
             )
         result = np.zeros(own_size, dtype)
         places = [int(word.partition(":")[0]) for word in words]
         if places and not 0 <= min(places) <= max(places) < own_size:
-            raise ValueError(f"the sparse vector {_shown(text)} has an index outside its size of {own_size}")
+            raise ValueError(f"the sparse vector {_shown(text)} has an index beyond its size of {own_size}")
         result[places] = _array([number(word.partition(":")[2]) for word in words], dtype)
     else:
         result = _array(list(map(number, words)), dtype)
     if size is not None and len(result) != size:
-        raise ValueError(f"{_shown(text)} has {len(result)} elements, expected {size}")
+        raise ValueError(f"{_shown(text)}: expected {size} elements, got {len(result)}")
     return result
 
 
 def numbers_of_text(element: str, size: int | None) -> Any:
-    """Return a function of Flink from a column of text to one of ARRAY."""
+    """Flink function from a text column to an ARRAY column."""
     from pyflink.table import DataTypes
     from pyflink.table.udf import udf
 
@@ -76,13 +73,13 @@ def numbers_of_text(element: str, size: int | None) -> Any:
 
 
 def _whole_number(word: str) -> int:
-    """Read "7" or "7.0" without the detour through a double, which holds 53 bits."""
+    """Parse "7" or "7.0"; integers beyond 53 bits stay exact."""
     try:
         return int(word)
     except ValueError:
         number = float(word)
     if not number.is_integer():
-        raise ValueError(f"{word} is no whole number: use FLOAT or DOUBLE as tensorDataType")
+        raise ValueError(f"{word} is not a whole number: set tensorDataType to FLOAT or DOUBLE")
     return int(number)
 
 

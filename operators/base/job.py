@@ -33,10 +33,9 @@ _JOB_NAME = "pipeline.name"
 
 @contextmanager
 def running(op: Operator[Any]) -> Iterator[None]:
-    """Surround the run of an operator's job. Afterwards none of the job's processes is left, even after an error.
+    """Surround the run of an operator's job with its progress display; end all of its processes afterwards.
 
-    Raises:
-        BridgeError: The job failed; the message is written for the user.
+    Errors of the block are raised as `BridgeError` where they can be explained.
     """
     note_run(op._groups)
     with log_handlers_kept():
@@ -59,7 +58,7 @@ def running(op: Operator[Any]) -> Iterator[None]:
 
 
 def _shown(op: Operator[Any]) -> AbstractContextManager[object]:
-    """Surround the run of an operator's job with the progress of its groups, where that can be told."""
+    """Progress display of a job, if its status can be reached."""
     if not op._shown:
         return nullcontext()
     table_env = environment_of(op.getOutputTable())
@@ -71,13 +70,7 @@ def _shown(op: Operator[Any]) -> AbstractContextManager[object]:
 
 @contextmanager
 def job_named(table_env: StreamTableEnvironment, name: str | None, first: bool = False) -> Iterator[None]:
-    """Give a name to jobs that are started in a block.
-
-    Args:
-        table_env: Their environment.
-        name: Name for Flink's web page; None for Flink's own.
-        first: Use it even where the environment has a name for all jobs.
-    """
+    """Name the jobs that a block starts, unless the user has set `pipeline.name`; with `first`, even then."""
     config = table_env.get_config().get_configuration()
     before = config.get_string(_JOB_NAME, "")
     if name is None or before and not first:
@@ -93,19 +86,15 @@ def job_named(table_env: StreamTableEnvironment, name: str | None, first: bool =
 
 
 def parallelism_of(table_env: StreamTableEnvironment) -> int:
-    """Return the parallelism of an environment's jobs."""
+    """Parallelism of an environment's jobs."""
     return int(table_env._j_tenv.execEnv().getParallelism())
 
 
 def schema_of(where: str, table: Table) -> Schema:
-    """Return the columns of a table.
-
-    Args:
-        where: Whose input it is, for the error.
-        table: The table.
+    """Read the columns of a table.
 
     Raises:
-        SchemaError: A column of a type that no script and no model can get.
+        SchemaError: Scripts and models do not support the type of a column; the message begins with `where`.
     """
     try:
         return Schema.of_table(*columns_of(table))
@@ -114,17 +103,17 @@ def schema_of(where: str, table: Table) -> Schema:
 
 
 def execution_environment_of(table_env: StreamTableEnvironment) -> StreamExecutionEnvironment:
-    """Return the environment below a table environment."""
+    """Environment below a table environment."""
     from pyflink.datastream import StreamExecutionEnvironment
 
     return StreamExecutionEnvironment(table_env._j_tenv.execEnv())
 
 
 def session_zone(name: str | None, table_env: StreamTableEnvironment) -> tzinfo:
-    """Return the time zone of that name; None stands for that of the session."""
+    """Look up a time zone, by default that of the session."""
     return zone_of(name or table_env.get_config().get_local_timezone())
 
 
 def environment_of(table: Table) -> StreamTableEnvironment:
-    """Return the environment in which a table was made."""
+    """Environment of a table."""
     return table._t_env

@@ -1,4 +1,4 @@
-"""What all operators share: a table with methods to link and shape it, and what is done around its job."""
+"""Base class of all operators: a table, and methods to link it, query it and insert it into Flink tables."""
 
 from __future__ import annotations
 
@@ -24,50 +24,70 @@ from operators.progress.state import Shown
 from operators.progress.waiting import run_and_wait
 
 if TYPE_CHECKING:
+    import pandas as pd
     from pyflink.table import StreamTableEnvironment, Table, TableResult
 
 _numbers = itertools.count()
-_Family = TypeVar("_Family", bound="Operator[Any]")  # BatchOperator or StreamOperator: what shaping leads to
+_Family = TypeVar("_Family", bound="Operator[Any]")  # BatchOperator or StreamOperator
 _Op = TypeVar("_Op", bound="Operator[Any]")
 
 
 class Operator(Rendered, Generic[_Family]):
-    """A table and the operators that can follow it. Nothing runs before a result is asked for."""
+    """A table and the operators that can follow it. No job runs until a result is requested."""
 
     _family: ClassVar[type[Any]]
+    _table_source: ClassVar[type[Any]]
+    _memory_source: ClassVar[type[Any]]
 
     def __init__(self) -> None:
         self._table: Table | None = None
-        self._groups: dict[str, Need] = {}  # groups of processes that a job with this table starts
-        self._shown: dict[str, Shown] = {}  # those of the groups whose progress is shown
+        self._groups: dict[str, Need] = {}  # groups of processes that a job of this table starts
+        self._shown: dict[str, Shown] = {}  # the groups with a progress display
         self._models: frozenset[str] = frozenset()  # model processes that it starts
 
     def _description(self) -> Description:
         columns = self._known_columns()
-        note = "no table before it is linked or used" if columns is None else "collectToDataframe() or print() gives its rows"
+        note = "no table until it is linked or used" if columns is None else "collectToDataframe() or print() returns its rows"
         return replace(super()._description(), columns=columns, note=note)
 
     def _known_columns(self) -> list[tuple[str, str]] | None:
-        """Return names and types of the columns where they are known without making the table."""
+        """Names and types of the columns, if they are known without creating the table."""
         if self._table is not None:
-            with suppress(Exception):  # such as a JVM that has ended: showing an operator never fails
+            with suppress(Exception):  # the JVM may have ended, and a repr must not fail
                 return list(zip(self.getColNames(), self.getColTypes()))
         return None
 
+    @classmethod
+    def fromTable(cls, table: Table) -> _Family:
+        """Wrap a plain PyFlink table; jobs run in that table's environment."""
+        op: _Family = cls._table_source(table)
+        return op
+
+    @classmethod
+    def fromDataframe(cls, df: pd.DataFrame, schemaStr: str | None = None) -> _Family:
+        """Create a table from a pandas DataFrame.
+
+        Args:
+            df: Columns are matched by name. NaN and other missing values are null.
+            schemaStr: "name type, name type"; by default, the types that fit the cells.
+        """
+        op: _Family = cls._memory_source(df, schemaStr)
+        return op
+
     @staticmethod
     def _own_environment() -> StreamTableEnvironment:
-        """Return the environment in which sources of this family make their tables."""
+        """Environment in which sources of this family create their tables."""
         raise NotImplementedError
 
-    def _also_starts_what(self, *ops: Operator[Any]) -> None:
-        """Note that a job with this table starts all that jobs with those tables start."""
+    def _include(self, *ops: Operator[Any]) -> None:
+        """Register that a job of this table starts the processes of these operators too."""
         for op in ops:
             self._groups.update(op._groups)
             self._shown.update(op._shown)
             self._models |= op._models
 
     def _show(self, operators: dict[str, Shown]) -> None:
-        """Let jobs with this table show what its processes do, also jobs that the program starts by itself."""
+        """Display the progress of this table's jobs, also of jobs that the program starts with plain PyFlink."""
         self._shown = operators
         table_env = environment_of(self.getOutputTable())
         rest = rest_of(table_env.get_config())
@@ -75,22 +95,22 @@ class Operator(Rendered, Generic[_Family]):
             note_linked(operators, rest)
 
     def getOutputTable(self) -> Table:
-        """Return the table as plain PyFlink, to go on in SQL or the Table API."""
+        """Return the plain PyFlink table, for use in SQL or the Table API."""
         if self._table is None:
             raise ConfigurationError(f"{type(self).__name__} has no table yet: link it to its input first")
         return self._table
 
     def insertInto(self: _Op, table: str) -> _Op:
-        """Run the job, write all rows into a table of Flink, and wait until they are written; Ctrl-C cancels the job.
+        """Insert all rows into a Flink table and wait for the job; Ctrl-C cancels it.
 
-        In place of `getOutputTable().execute_insert(table).wait()`, whose errors are those of Java. A stream without end is
-        waited for until it fails or is cancelled.
+        Unlike `getOutputTable().execute_insert(table).wait()`, failures raise akdl's short errors instead of Java's. With an
+        unbounded stream the call returns only when the job fails or is cancelled.
 
         Args:
-            table: Name of the table, with its catalog and database where these are not the current ones.
+            table: Name of the table, with catalog and database unless they are the current ones.
 
         Raises:
-            BridgeError: There is no such table, its columns are others, or the job failed.
+            BridgeError: The table does not exist, its columns differ, or the job failed.
         """
         with interrupts_later(), running(self):
             run_and_wait(lambda: self._insert(table))
@@ -102,7 +122,7 @@ class Operator(Rendered, Generic[_Family]):
             return self.getOutputTable().execute_insert(table)
 
     def _job_name(self, *into: str) -> str | None:
-        """Name of a job with this table: its scripts, and the tables of Flink that it writes; None without any."""
+        """Name of a job of this table: its scripts and the Flink tables that it writes, if any."""
         scripts = ", ".join(dict.fromkeys(each.name for each in self._shown.values()))
         return f"{scripts or 'insert'} into {', '.join(dict.fromkeys(into))}" if into else scripts or None
 
@@ -111,24 +131,24 @@ class Operator(Rendered, Generic[_Family]):
         return column_names(self.getOutputTable())
 
     def getColTypes(self) -> list[str]:
-        """Return the types of the columns as Flink SQL texts."""
+        """Return the types of the columns in Flink SQL."""
         resolved = self.getOutputTable()._j_table.getResolvedSchema()
         return [str(data_type.getLogicalType().asSummaryString()) for data_type in resolved.getColumnDataTypes()]
 
     def select(self, fields: str | Sequence[str]) -> _Family:
-        """Return the columns of a SQL select list, such as "*, a + b AS c", or of a list of column names.
+        """Select the columns of a SQL select list, such as "*, a + b AS c", or of a list of column names.
 
-        Text in back-quotes that is no column is a regular expression, such as "`x.*`" for all columns whose names begin so.
+        A name in back-quotes that is not a column is a regular expression: "`x.*`" selects all columns that begin with x.
         """
         clause = _expanded(fields, self.getColNames()) if isinstance(fields, str) else ", ".join(map(quoted, fields))
         return self._query("select", clause, lambda view: f"SELECT {clause}\nFROM {view}")
 
     def filter(self, predicate: str) -> _Family:
-        """Return the rows for which a SQL condition holds."""
+        """Select the rows that satisfy a SQL condition."""
         return self._query("filter", predicate, lambda view: f"SELECT * FROM {view} WHERE {predicate}")
 
     def where(self, predicate: str) -> _Family:
-        """Return the rows for which a SQL condition holds."""
+        """Select the rows that satisfy a SQL condition."""
         return self.filter(predicate)
 
     def link(self, op: _Op) -> _Op:
@@ -146,13 +166,18 @@ class Operator(Rendered, Generic[_Family]):
         """Feed this operator and return it."""
         raise ConfigurationError(f"{type(self).__name__} takes no input")
 
+    def _inputs(self, ops: tuple[Any, ...], expected: str, least: int = 1, most: float = 1) -> tuple[Any, ...]:
+        """Check the inputs of `linkFrom`, given one by one or as one list."""
+        ops = tuple(ops[0]) if len(ops) == 1 and isinstance(ops[0], (list, tuple)) else ops
+        if not least <= len(ops) <= most or not all(isinstance(op, self._family) for op in ops):
+            got = ", ".join(type(op).__name__ for op in ops) or "none"
+            hint = f"{self._family.__name__}.fromTable(table) wraps a PyFlink Table"
+            raise ConfigurationError(f"{type(self).__name__} takes {expected}, got {got}; {hint}")
+        return ops
+
     @planning()
     def _query(self, method: str, sql: str, query: Callable[..., str], *others: Operator[Any]) -> _Family:
-        """Return what a query makes of this table, and of others of the same environment.
-
-        Raises:
-            ConfigurationError: The SQL is wrong, or another input is no operator of the same family and environment.
-        """
+        """Query this table and others of the same environment."""
         table_env = environment_of(self.getOutputTable())
         views = []
         try:
@@ -164,41 +189,41 @@ class Operator(Rendered, Generic[_Family]):
                 views.append(f"akdl_view_{next(_numbers)}")
                 table_env.create_temporary_view(views[-1], op.getOutputTable())
             result = self._followed_by(table_env.sql_query(query(*views)))
-            result._also_starts_what(*others)
+            result._include(*others)
             return result
         except ConfigurationError:
             raise
         except Exception as error:
-            reason = str(readable(error)).split("\nWas expecting", 1)[0]  # the parser lists all of SQL's words
+            reason = reason_of(error)
             raise ConfigurationError(
-                f"{method}: {sql!r} is no valid SQL for the columns {self.getColNames()}: {reason}"
-                f"{_about_names(sql, reason, self.getColNames())}"
+                f"{method}: {sql!r} is not valid SQL for the columns {self.getColNames()}: {reason}"
+                f"{_quoting_hint(sql, reason, self.getColNames())}"
             ) from None
         finally:
             for view in views:
-                table_env.drop_temporary_view(view)  # the query holds the table itself
+                table_env.drop_temporary_view(view)  # the query keeps the table
 
     def _followed_by(self, table: Table) -> _Family:
         result: _Family = self._family()
         result._table = table
-        result._also_starts_what(self)
+        result._include(self)
         return result
 
 
-def inputs_of(ops: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the inputs that `linkFrom` was given: one by one, or as one list."""
-    return tuple(ops[0]) if len(ops) == 1 and isinstance(ops[0], (list, tuple)) else ops
+def reason_of(error: Exception) -> str:
+    """Message of an error about SQL, without the parser's list of all SQL keywords."""
+    return str(readable(error)).split("\nWas expecting", 1)[0]
 
 
 _IN_QUOTES = re.compile(r"'(?:[^']|'')*'|(\bAS\s+|\.)?`((?:[^`]|``)+)`(?!\s*\.)", re.IGNORECASE)
 
 
 def _expanded(clause: str, columns: Sequence[str]) -> str:
-    """Return a select list with the columns in place of regular expressions in back-quotes, as Alink has them."""
+    """Replace Alink's regular expressions in back-quotes with the columns that match."""
 
     def columns_for(found: re.Match[str]) -> str:
         if found[2] is None or found[1] is not None or found[2].replace("``", "`") in columns:
-            return found[0]  # a string, the name of a result, a field of a ROW, a column
+            return found[0]  # a string, an alias, a field of a ROW or a column
         with suppress(re.error):
             return ", ".join(quoted(name) for name in columns if re.fullmatch(found[2], name)) or found[0]
         return found[0]
@@ -206,10 +231,10 @@ def _expanded(clause: str, columns: Sequence[str]) -> str:
     return _IN_QUOTES.sub(columns_for, clause)
 
 
-def _about_names(sql: str, reason: str, columns: Sequence[str]) -> str:
-    """Return which names in wrong SQL need back-quotes: names that are no plain word, and words of SQL."""
+def _quoting_hint(sql: str, reason: str, columns: Sequence[str]) -> str:
+    """Hint for wrong SQL in which a column is a keyword or not a plain identifier."""
     words = set(re.findall(r"\w+", sql))
     odd = [name for name in columns if not re.fullmatch(r"[A-Za-z_]\w*", name)]
     meant = [name for name in odd if quoted(name) not in sql and words & set(re.findall(r"\w+", name))]
     meant += [word for word in re.findall(r'Encountered "(\w+)"', reason)[:1] if word in words]
-    return f"; as a name, this stands in back-quotes: {', '.join(map(quoted, meant))}" if meant else ""
+    return f"; quote column names such as {', '.join(map(quoted, meant))} with back-quotes" if meant else ""

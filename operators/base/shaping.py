@@ -1,4 +1,4 @@
-"""Methods that shape a table, over Flink's own SQL and Table API; batch and stream operators have them alike."""
+"""Methods of batch and stream operators that derive tables with Flink's SQL and Table API."""
 
 from __future__ import annotations
 
@@ -7,46 +7,45 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
 from akdl.wire.column_type import parse_type
-from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError
 from bridge.schema import quoted, schema_text
 from bridge.table_env import planning
 from operators.alink.tensor_text import numbers_of_text, tensor_type
 from operators.base.job import environment_of
-from operators.base.operator import Operator
+from operators.base.operator import Operator, reason_of
 
 _Family = TypeVar("_Family", bound="Operator[Any]")
 
 
 class ShapingOperator(Operator[_Family]):
-    """A table, and the tables that can be made of it without a script."""
+    """A table, and the tables that can be derived from it without a script."""
 
-    _named: ClassVar[dict[tuple[int, str], Operator[Any]]] = {}  # by environment and name; environments live as long
+    _named: ClassVar[dict[tuple[int, str], Operator[Any]]] = {}  # by environment and name
 
     def getSchemaStr(self) -> str:
-        """Return the columns as "name type, name type", as sources take them: odd names in back-quotes, no NOT NULL."""
+        """Return the columns as "name type, name type", the format of sources: special names in back-quotes, no NOT NULL."""
         return schema_text(self.getColNames(), self.getColTypes())
 
     @planning()
     def alias(self, fields: str | Sequence[str]) -> _Family:
-        """Return the same columns under new names.
+        """Rename columns.
 
         Args:
-            fields: Names for the first columns, in order; a list, or separated by commas. Other columns keep theirs.
+            fields: New names of the first columns, as a list or separated by commas. Further columns keep their names.
         """
         names = [name.strip(" `") for name in fields.split(",")] if isinstance(fields, str) else list(fields)
         if len(names) > len(self.getColNames()):
             raise ConfigurationError(
-                f"alias: {len(names)} names for the {len(self.getColNames())} columns {self.getColNames()}"
+                f"alias: got {len(names)} names for the {len(self.getColNames())} columns {self.getColNames()}"
             )
         return self._followed_by(self.getOutputTable().alias(*names))
 
     def sample(self, ratio: float, withReplacement: bool = False) -> _Family:
-        """Return a random part of the rows, another one in each job.
+        """Draw a random part of the rows, a different one in each job.
 
         Args:
             ratio: Probability of each row, 0 to 1.
-            withReplacement: False; rows are not drawn more than once.
+            withReplacement: Must be False: each row is drawn at most once.
         """
         if isinstance(ratio, bool) or not isinstance(ratio, (int, float)) or not 0 <= ratio <= 1:
             raise ConfigurationError(f"sample: expected a ratio from 0 to 1, got {ratio!r}")
@@ -54,19 +53,19 @@ class ShapingOperator(Operator[_Family]):
         return self.filter(f"RAND() < CAST({float(ratio)!r} AS DOUBLE)")
 
     def unionAll(self, *others: Any) -> _Family:
-        """Return the rows of this table and of others with the same columns."""
+        """Combine the rows of tables with the same columns."""
         return self._query(
             "unionAll", "UNION ALL", lambda *views: " UNION ALL ".join(f"SELECT * FROM {view}" for view in views), *others
         )
 
     def join(self, other: Any, joinPredicate: str, selectClause: str = "*", type: str = "JOIN") -> _Family:
-        """Return the pairs of rows that belong together.
+        """Join two tables.
 
         Args:
-            other: The other table, `b` in SQL; this one is `a`.
+            other: Right table, named `b` in SQL; this table is named `a`.
             joinPredicate: Condition, such as "a.id = b.id".
             selectClause: Columns of the result, such as "a.id, b.score".
-            type: JOIN, LEFT JOIN, RIGHT JOIN or FULL JOIN, also with OUTER in the middle.
+            type: JOIN, LEFT JOIN, RIGHT JOIN or FULL JOIN, optionally with OUTER before JOIN.
         """
         if not re.fullmatch(r"(INNER |(LEFT|RIGHT|FULL)( OUTER)? )?JOIN", type.upper()):
             raise ConfigurationError(f"join: expected type JOIN, LEFT JOIN, RIGHT JOIN or FULL JOIN, got {type!r}")
@@ -81,13 +80,13 @@ class ShapingOperator(Operator[_Family]):
     def udf(
         self, func: Any, selectedCols: str | Sequence[str], outputCol: str, reservedCols: Sequence[str] | None = None
     ) -> _Family:
-        """Return the columns and one more, what a function makes of some of them.
+        """Add a column computed by a function.
 
         Args:
-            func: What `udf(function, result_type=...)` returns.
-            selectedCols: Columns that the function gets.
-            outputCol: Name of its result; a column of this name is replaced.
-            reservedCols: Columns that stay; all when it is not given.
+            func: Result of `udf(function, result_type=...)`.
+            selectedCols: Arguments of the function.
+            outputCol: Name of the result; a column of this name is replaced.
+            reservedCols: Columns to keep; all by default.
         """
         from pyflink.table.expressions import col
 
@@ -95,8 +94,8 @@ class ShapingOperator(Operator[_Family]):
         names = self._reserved("udf", reservedCols)
         if outputCol in (reservedCols or ()):
             raise ConfigurationError(
-                f"udf: reservedCols and outputCol both name {outputCol!r}: take another outputCol, or leave the column out of "
-                "reservedCols, and the result replaces it"
+                f"udf: reservedCols and outputCol both name {outputCol!r}: rename outputCol, or remove the column from "
+                "reservedCols to replace it with the result"
             )
         columns = [called.alias(name) if name == outputCol else col(name) for name in names]
         if outputCol not in names:
@@ -107,19 +106,19 @@ class ShapingOperator(Operator[_Family]):
     def udtf(
         self, func: Any, selectedCols: str | Sequence[str], outputCols: Sequence[str], reservedCols: Sequence[str] | None = None
     ) -> _Family:
-        """Return each row as often as a function yields, with the columns that it yields.
+        """Expand each row to the rows that a function yields for it.
 
         Args:
-            func: What `udtf(function, result_types=...)` returns.
-            selectedCols: Columns that the function gets.
-            outputCols: Names of its results, none of them the name of a column.
-            reservedCols: Columns that stay; all when it is not given.
+            func: Result of `udtf(function, result_types=...)`.
+            selectedCols: Arguments of the function.
+            outputCols: Names of the yielded columns; they must not name existing columns.
+            reservedCols: Columns to keep; all by default.
         """
         from pyflink.table.expressions import col
 
         known = set(outputCols) & set(self.getColNames())
         if known:
-            raise ConfigurationError(f"udtf: outputCols: the input has {', '.join(sorted(known))} too: take other names")
+            raise ConfigurationError(f"udtf: outputCols: the input already has {', '.join(sorted(known))}: choose other names")
         names = [*self._reserved("udtf", reservedCols), *outputCols]
         joined = self.getOutputTable().join_lateral(_called("udtf", func, selectedCols).alias(*outputCols))
         return self._followed_by(joined.select(*map(col, names)))
@@ -127,23 +126,23 @@ class ShapingOperator(Operator[_Family]):
     def toTensor(
         self, selectedCol: str, tensorDataType: str = "FLOAT", outputCol: str | None = None, size: int | None = None
     ) -> _Family:
-        """Return the columns with one of text as an ARRAY, as scripts and models take tensors.
+        """Convert a text column to an ARRAY column, the type of tensors for scripts and models.
 
         Args:
             selectedCol: A column of vectors or tensors as text, such as "0.5 1.0", "$4$0:0.5 2:1.0" or "FLOAT#2,1#0.5 1.0".
             tensorDataType: FLOAT, DOUBLE, INT or LONG.
-            outputCol: Name of the result; `selectedCol` when it is not given.
-            size: Length of each ARRAY; has to be given for sparse vectors that do not tell their own.
+            outputCol: Name of the result; `selectedCol` by default.
+            size: Length of each ARRAY; required for sparse vectors without a size.
         """
         return self.udf(numbers_of_text(tensor_type(tensorDataType), size), [selectedCol], outputCol or selectedCol)
 
     def toVector(self, selectedCol: str, outputCol: str | None = None) -> _Family:
-        """Return the columns with one of ARRAY as a dense vector in text, such as "0.5 1.0"."""
+        """Convert an ARRAY column to dense vectors in text, such as "0.5 1.0"."""
         text = f"ARRAY_JOIN(CAST({quoted(selectedCol)} AS ARRAY<STRING>), ' ')"
         return self._with_cells("toVector", {outputCol or selectedCol: text})
 
     def convertTypes(self, selectedCols: str | Sequence[str], targetType: str) -> _Family:
-        """Return the columns with some of them cast to another type, such as "DOUBLE"."""
+        """Cast some columns to another type, such as "DOUBLE"."""
         names = [selectedCols] if isinstance(selectedCols, str) else list(selectedCols)
         try:
             sql = parse_type(targetType).cast_sql
@@ -152,7 +151,7 @@ class ShapingOperator(Operator[_Family]):
         return self._with_cells("convertTypes", {name: f"CAST({quoted(name)} AS {sql})" for name in names})
 
     def registerTableName(self, name: str) -> None:
-        """Give this table a name for `sqlQuery`; a table that had it before loses it."""
+        """Name this table for `sqlQuery`, replacing an earlier table of that name."""
         table_env = environment_of(self.getOutputTable())
         if name in table_env.list_temporary_views():
             table_env.drop_temporary_view(quoted(name))
@@ -161,22 +160,21 @@ class ShapingOperator(Operator[_Family]):
 
     @classmethod
     def sqlQuery(cls, query: str) -> Any:
-        """Return what a SQL query makes of tables with names, see `registerTableName`."""
+        """Query named tables with SQL, see `registerTableName`."""
         table_env = cls._own_environment()
         result = cls._family()
         try:
             result._table = table_env.sql_query(query)
         except Exception as error:
-            reason = str(readable(error)).split("\nWas expecting", 1)[0]
-            raise ConfigurationError(f"sqlQuery: {query!r} is no valid SQL: {reason}") from None
+            raise ConfigurationError(f"sqlQuery: {query!r} is not valid SQL: {reason_of(error)}") from None
         words = set(re.findall(r"\w+", query))
         named = [op for (env, name), op in cls._named.items() if env == id(table_env) and name in words]
-        result._also_starts_what(*named)
+        result._include(*named)
         return result
 
     @classmethod
     def registerFunction(cls, name: str, func: Any) -> None:
-        """Give a function, what `udf` or `udtf` returns, a name for SQL."""
+        """Name a function, the result of `udf` or `udtf`, for SQL."""
         table_env = cls._own_environment()
         table_env.drop_temporary_function(name)
         table_env.create_temporary_function(name, func)
@@ -196,21 +194,21 @@ class ShapingOperator(Operator[_Family]):
 
 
 def _called(method: str, func: Any, selected_cols: str | Sequence[str]) -> Any:
-    """Return the call of a user's function on columns."""
+    """Expression that calls a user's function on columns."""
     from pyflink.table.expressions import col
     from pyflink.table.udf import UserDefinedFunctionWrapper
 
     if not isinstance(func, UserDefinedFunctionWrapper):
         raise ConfigurationError(
-            f"{method}: expected what {method}(...) returns, got a {type(func).__name__}: wrap it, "
-            f"{method}(function, {'result_type' if method == 'udf' else 'result_types'}=...), to tell the type of its result"
+            f"{method}: expected the result of {method}(...), got a {type(func).__name__}: declare the result type with "
+            f"{method}(function, {'result_type' if method == 'udf' else 'result_types'}=...)"
         )
     return func(*map(col, [selected_cols] if isinstance(selected_cols, str) else selected_cols))
 
 
 def refuse_replacement(method: str, with_replacement: bool) -> None:
-    """Refuse to draw rows more than once."""
+    """Raise an error for sampling with replacement."""
     if with_replacement:
         raise ConfigurationError(
-            f"{method}: withReplacement=True is not supported: collectToDataframe().sample(..., replace=True) draws rows again"
+            f"{method}: withReplacement=True is not supported: use collectToDataframe().sample(..., replace=True)"
         )

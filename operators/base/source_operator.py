@@ -1,4 +1,4 @@
-"""Sources of rows of this program."""
+"""Base classes of sources: tables created on first use, plain PyFlink tables, and rows in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bridge.workarounds.pyflink_defects import know_planner
 from operators.base.job import environment_of
 from operators.base.operator import Operator
 from operators.params.rendering import Description
-from operators.tables.frame_columns import schema_of_frame, tell_of_what_stays
+from operators.tables.frame_columns import schema_of_frame, warn_of_losses
 from operators.tables.memory_table import memory_table
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class SourceOperator(Operator[Any]):
-    """A source makes its table when it is first needed, in the environment of that moment."""
+    """Base of sources that create their table on first use, in the current environment."""
 
     @planning()
     def getOutputTable(self) -> Table:
-        """Return the table as plain PyFlink, to go on in SQL or the Table API."""
+        """Return the plain PyFlink table, for use in SQL or the Table API."""
         if self._table is None:
             try:
                 self._table = self._make(self._own_environment())
@@ -45,14 +45,14 @@ class SourceOperator(Operator[Any]):
 
 
 class TableSource(Operator[Any]):
-    """A plain PyFlink table; what follows runs in that table's environment."""
+    """A plain PyFlink table; its jobs run in that table's environment."""
 
     def __init__(self, table: Table) -> None:
         super().__init__()
         if not hasattr(table, "get_resolved_schema"):
             raise ConfigurationError(f"{type(self).__name__}: expected a PyFlink Table, got a {type(table).__name__}")
         know_planner(environment_of(table))
-        fix_workers()  # the environment may be the user's own
+        fix_workers()  # the user may have created the environment
         close_servers(environment_of(table))
         self._table = table
 
@@ -61,16 +61,16 @@ class MemorySource(SourceOperator):
     """Rows from memory.
 
     Args:
-        data: A list of rows (tuples or lists), or a pandas DataFrame. In a DataFrame NaN, NaT, NA and None are null, and the
-            index is left out, with a warning where it has a name.
-        schemaStr: "name type, name type". Cells of rows stand in its order. Columns of a DataFrame are taken by name, and
-            in order where they are only numbered 0, 1, 2. None, for a DataFrame: the types that hold its cells, see
-            `operators.tables.frame_columns`. At its end, `WATERMARK FOR name AS expression` makes a column the event
-            time of a stream.
+        data: A list of rows (tuples or lists), or a pandas DataFrame. In a DataFrame NaN, NaT, NA and None are null; the
+            index is dropped, with a warning if it has a name.
+        schemaStr: "name type, name type", in the order of the cells. Columns of a DataFrame are matched by name, or by
+            position if they are numbered 0, 1, 2. Without it, the schema of a DataFrame follows from its cells, see
+            `operators.tables.frame_columns`. A `WATERMARK FOR name AS expression` at the end declares the event time of a
+            stream.
 
     Raises:
-        ConfigurationError: The schema is wrong, or is missing where it cannot be found. Rows that do not fit it are refused
-            when the table is first needed.
+        ConfigurationError: The schema is wrong or missing. Rows that do not fit it raise an error when the table is first
+            needed.
     """
 
     def __init__(self, data: Sequence[Sequence[Any]] | pd.DataFrame, schemaStr: str | None = None) -> None:
@@ -79,7 +79,7 @@ class MemorySource(SourceOperator):
         if not isinstance(data, (pd.DataFrame, list, tuple)):
             raise ConfigurationError(f"{name}: expected a list of rows or a pandas DataFrame, got a {type(data).__name__}")
         if isinstance(data, pd.DataFrame):
-            tell_of_what_stays(name, data)
+            warn_of_losses(name, data)
         self._data = data
         self._watermark: tuple[str, str] | None = None
         if schemaStr is None and isinstance(data, pd.DataFrame):
@@ -87,8 +87,8 @@ class MemorySource(SourceOperator):
             return
         if not isinstance(schemaStr, str):
             raise ConfigurationError(
-                f"{name}: parameter 'schemaStr': expected \"name type, name type\", got {schemaStr!r}: types are not guessed "
-                'from the rows, so write them, such as "a DOUBLE, b STRING"'
+                f"{name}: parameter 'schemaStr': expected \"name type, name type\", got {schemaStr!r}: types are not "
+                'guessed from the rows, so write them, such as "a DOUBLE, b STRING"'
             )
         try:
             columns, self._watermark = split_watermark(schemaStr)

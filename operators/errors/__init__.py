@@ -1,1 +1,1 @@
-"""Error messages of programs: missing jars, cells of CSV files, uncaught exceptions, warnings at exit."""
+"""Error messages: missing jars, wrong cells of CSV files, uncaught exceptions, warnings at exit."""

@@ -1,4 +1,4 @@
-"""What a program has forgotten when it ends: results that were never run, and jobs that it has not waited for."""
+"""End-of-program warnings: results that no job computed, and jobs that the program did not wait for."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from bridge.host.console import tell
 from bridge.member import registry
 from bridge.workarounds.beam_workers import end_workers
 
-_looks: list[Callable[[], str]] = []
-_linked: dict[str, str] = {}  # operators of jobs inside this program by the name of their group, until a job runs
+_checks: list[Callable[[], str]] = []
+_linked: dict[str, str] = {}  # group to operator, of jobs inside this program, until a job runs
 
 
-def look_at_exit(look: Callable[[], str]) -> None:
-    """Let a function say at the end of the program what was forgotten; "" for nothing."""
-    _looks.append(look)
+def warn_at_exit(check: Callable[[], str]) -> None:
+    """Print the text that `check` returns when the program ends, unless it is empty."""
+    _checks.append(check)
 
 
 def note_linked(group: str, operator: str) -> None:
-    """Note that a script was linked, whose job would end with this program."""
+    """Register a linked script whose job would end with this program."""
     _linked[group] = operator
 
 
 def note_run(groups: Collection[str]) -> None:
-    """Note that a job with these groups runs, and is waited for."""
+    """Register that the program waits for a job with these groups."""
     for group in groups:
         _linked.pop(group, None)
 
 
-def forgotten() -> list[str]:
-    """Return what is to be told, one sentence each."""
-    result = [text for text in (look() for look in _looks) if text]
+def exit_warnings() -> list[str]:
+    """Return the warnings, one sentence each."""
+    result = [text for text in (check() for check in _checks) if text]
     running = sorted({f"{_linked.get(group, 'an operator')}, {label}" for group, label in registry.running()})
     if running:
         result.append(
-            f"the program has ended while a job ran in it ({'; '.join(running[:3])}), which ends with it: wait for the job, "
-            "with insertInto(...) in place of execute_insert, with waitForJob(result), or with wait() of what executeAsync() "
-            "returned"
+            f"the program ended while a job was running in it ({'; '.join(running[:3])}), which ended the job too: wait for "
+            "the job with insertInto(...) instead of execute_insert, with waitForJob(result), or with wait() of the object "
+            "that executeAsync() returned"
         )
     idle = sorted({name for group, name in _linked.items() if group not in registry.seen()})
     if idle and not running:
@@ -50,8 +50,8 @@ def forgotten() -> list[str]:
 
 
 @atexit.register
-def _tell_and_end() -> None:
-    if not hasattr(sys, "last_value"):  # an error has ended the program, and is told
-        for text in forgotten():
+def _warn_and_end() -> None:
+    if not hasattr(sys, "last_value"):  # an uncaught error is the only message that matters
+        for text in exit_warnings():
             tell(text)
     end_workers()

@@ -1,7 +1,4 @@
-"""Connectors and formats of Flink: which are there, which jar is missing, and where it belongs.
-
-Flink's own exception is a page of Java. `start_java` lets it come as one error of ours.
-"""
+"""Missing jars of Flink connectors and formats: one short error in place of a page of Java."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from bridge.exceptions import ConfigurationError
 
 CONNECTOR, FORMAT, CATALOG = "connector", "format", "catalog"
 
-# Formats have the version of Flink. Connectors have releases of their own, which name the oldest Flink that they are for.
+# Formats share the version of Flink. Connectors have their own releases, named after the oldest Flink that they support.
 _KAFKA = ("org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2",)
 _JARS = {
     (CONNECTOR, "kafka"): _KAFKA,
@@ -27,7 +24,7 @@ _JARS = {
     (FORMAT, "parquet"): ("org.apache.flink:flink-sql-parquet:{flink}",),
     (FORMAT, "protobuf"): ("org.apache.flink:flink-sql-protobuf:{flink}",),
 }
-# By the classes that jars announce.
+# Factory classes that jars register as services.
 _FACTORIES = {
     "AvroFileFormatFactory": (FORMAT, "avro"),
     "AvroFormatFactory": (FORMAT, "avro"),
@@ -61,7 +58,7 @@ _UNKNOWN = re.compile(
 
 
 def missing_jar(text: str) -> ConfigurationError | None:
-    """Return the error to show when an exception of Java says that Flink knows no such connector or format; None else."""
+    """Translate the text of Flink's exception about an unknown connector or format; None for other exceptions."""
     found = _UNKNOWN.search(text)
     if found is None:
         return None
@@ -70,44 +67,36 @@ def missing_jar(text: str) -> ConfigurationError | None:
     known = [each for each in (found["known"] or "").split() if each not in _NOT_FOR_USERS]
     if not known and kind == FORMAT:
         known = [each for what, each in in_folder(lib_folder()) if what == FORMAT]
-    return ConfigurationError(_told(kind, name, sorted(known)))
+    return ConfigurationError(_message(kind, name, sorted(known)))
 
 
 def require_format(operator: str, name: str) -> None:
-    """Refuse to go on without the jar of a format of Flink."""
+    """Raise an error if the jar of a format is missing."""
     from pyflink.java_gateway import get_gateway
 
     loader = get_gateway().jvm.Thread.currentThread().getContextClassLoader()
     if loader.getResource(f"org/apache/flink/formats/{name}") is None:
-        raise ConfigurationError(f"{operator}: {_told(FORMAT, name, [])}")
+        raise ConfigurationError(f"{operator}: {_message(FORMAT, name, [])}")
 
 
 def coordinates(kind: str, name: str) -> Sequence[str]:
-    """Return the Maven coordinates of the jars of a connector or format, for the Flink of this program; none if unknown."""
+    """Return the Maven coordinates of the jars of a connector or format, for the Flink version of this program."""
     from pyflink.version import __version__
 
     return [each.format(flink=__version__) for each in _JARS.get((kind, name), ())]
 
 
 def lib_folder() -> str:
-    """Return the folder from which the Flink of this program loads jars."""
+    """Return the folder from which this program's Flink loads jars."""
     import pyflink
 
     return os.path.join(os.path.dirname(pyflink.__file__), "lib")
 
 
 def in_folder(folder: str) -> list[tuple[str, str]]:
-    """Return the connectors and formats of all jars of a folder, each a kind and a name, sorted.
-
-    Args:
-        folder: Such as that of `lib_folder`. A jar that cannot be read counts as empty.
-    """
-    found = set()
-    for jar in glob.glob(os.path.join(glob.escape(folder), "*.jar")):
-        for factory in _factories(jar):
-            if factory in _FACTORIES:
-                found.add(_FACTORIES[factory])
-    return sorted(found)
+    """Return the kinds and names of connectors and formats in the readable jars of a folder, sorted."""
+    jars = glob.glob(os.path.join(glob.escape(folder), "*.jar"))
+    return sorted({_FACTORIES[factory] for jar in jars for factory in _factories(jar) if factory in _FACTORIES})
 
 
 def _factories(jar: str) -> list[str]:
@@ -119,20 +108,20 @@ def _factories(jar: str) -> list[str]:
     return [line.partition("#")[0].strip().rpartition(".")[2] for line in lines]
 
 
-def _told(kind: str, name: str, known: Sequence[str]) -> str:
+def _message(kind: str, name: str, known: Sequence[str]) -> str:
     jars = coordinates(kind, name)
-    has = f" It has {', '.join(known)}." if known else ""
+    available = f" Available: {', '.join(known)}." if known else ""
     file = "-".join(jars[0].split(":")[1:]) if jars else "NAME"
     if jars:
-        first = f"Flink has no {kind} '{name}': its jar is missing.{has}"
+        first = f"Flink has no {kind} '{name}': its jar is missing.{available}"
         second = f"Get {' and '.join(jars)} from a Maven repository."
     else:
         hint = did_you_mean(name, [*known, *(each for what, each in _JARS if what == kind)])
-        first = f"Flink has no {kind} '{name}'{hint}.{has}"
-        second = f"A {kind} that is no part of Flink comes as a jar, for Flink 2."
+        first = f"Flink has no {kind} '{name}'{hint}.{available}"
+        second = f"A {kind} that is not part of Flink needs a jar built for Flink 2."
     return "\n".join([
         first,
         second,
         f"Put the jar into {lib_folder()}, and into the lib folder of a cluster;",
-        f"or let it travel with jobs: useLocalEnv(2, config={{'pipeline.jars': 'file:///path/to/{file}.jar'}}).",
+        f"or ship it with jobs: useLocalEnv(2, config={{'pipeline.jars': 'file:///path/to/{file}.jar'}}).",
     ])  # fmt: skip

@@ -1,4 +1,4 @@
-"""Whether the packages that this one needs are ours: a file of the user's may have their name and come first on the path."""
+"""Check that a user's file does not shadow the packages that operators needs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import importlib.util
 _NEEDED = {"akdl": "akdl.wire", "bridge": "bridge.exceptions"}
 
 
-def check_neighbours() -> None:
-    """Refuse to start with somebody else's `akdl` or `bridge`.
+def check_shadowing() -> None:
+    """Refuse to start with a foreign `akdl` or `bridge`.
 
     Raises:
-        ImportError: Names the file that hides ours, and what to do.
+        ImportError: Names the shadowing file and the remedy.
     """
     for package, module in _NEEDED.items():
         try:
@@ -21,12 +21,12 @@ def check_neighbours() -> None:
             pass
         spec = importlib.util.find_spec(package)
         if spec is None:
-            raise ImportError(f"the package {package!r}, which comes with operators, is not installed beside it")
+            raise ImportError(f"the package {package!r}, which is distributed with operators, is not installed: reinstall akdl")
         place = spec.origin or ", ".join(spec.submodule_search_locations or ())
         raise ImportError(
-            f"{place} hides the package {package!r} that operators needs, because its folder comes first on Python's path: "
-            "give it another name, or start the program from another folder"
+            f"{place} shadows the package {package!r} that operators needs, because its folder is first on Python's path: "
+            "rename it, or start the program from another folder"
         )
 
 
-check_neighbours()  # before any of ours is imported
+check_shadowing()  # on import, before anything of ours

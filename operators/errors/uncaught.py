@@ -1,7 +1,7 @@
-"""How errors of ours look that a program does not catch: a few lines, the user's among them, and nothing of Java or libraries.
+"""Short display of uncaught akdl errors: the message and the user's own lines, without frames of Java or libraries.
 
-An interrupt while we wait for a job looks so too. Errors of others are shown as before. An error of Py4J that holds one of ours
-is shown as that one; the exception stays Py4J's.
+An interrupt while akdl waits for a job is displayed the same way, and a Py4J error that wraps an akdl error as the wrapped one.
+Python's own display remains for all other errors.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from bridge.errors.flink_errors import is_a_failed_script, readable, wants_detai
 from bridge.errors.summary import Frame, brief, shortened
 from bridge.exceptions import BridgeError
 
-LINES = 14  # with the last line of the progress above them 15
+LINES = 14  # 15 with the last line of the progress display above them
 _CALLS = 2
-_OF_BEAM = ("read_state", "read_grpc_client_inputs")  # its threads raise when the JVM ends their lines
+_BEAM_THREADS = ("read_state", "read_grpc_client_inputs")  # they raise when the JVM closes their channels
 _PACKAGES = ("akdl", "bridge", "operators")
 
 
 def lines_of(error: BaseException, trace: TracebackType | None) -> list[str] | None:
-    """Return what is shown of an error that nobody caught, at most `LINES` lines; None where Python's own form is right."""
+    """Return the display of an uncaught error, at most `LINES` lines; None to keep Python's own."""
     if wants_details():
         return None
     if is_a_failed_script(error) and isinstance(error, Exception):
@@ -47,7 +47,7 @@ def _called_from(trace: TracebackType | None) -> list[str]:
 
 
 def show_briefly() -> None:
-    """Show errors of ours briefly from now on: in a program, in its threads, and in IPython. Safe to call twice."""
+    """Install the short display for the program, its threads and IPython. Safe to call twice."""
     if getattr(sys.excepthook, "__module__", "") != __name__:
         _hook_program(sys.excepthook)
         _hook_threads(threading.excepthook)
@@ -56,27 +56,27 @@ def show_briefly() -> None:
         shell.set_custom_exc((Exception, KeyboardInterrupt), _show_in_ipython)
 
 
-def _hook_program(others: Any) -> None:
+def _hook_program(previous: Any) -> None:
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         lines = _safely(error, trace)
         if lines is None:
-            others(kind, error, trace)
+            previous(kind, error, trace)
         else:
             _write(lines)
 
     sys.excepthook = hook
 
 
-def _hook_threads(others: Any) -> None:
+def _hook_threads(previous: Any) -> None:
     def hook(arguments: threading.ExceptHookArgs) -> None:
         error = arguments.exc_value
-        if arguments.thread is not None and arguments.thread.name in _OF_BEAM and _is_hung_up(error) and not wants_details():
+        name = arguments.thread.name if arguments.thread is not None else "unknown"
+        if name in _BEAM_THREADS and _is_hung_up(error) and not wants_details():
             return
         lines = None if error is None else _safely(error, arguments.exc_traceback)
         if lines is None:
-            others(arguments)
+            previous(arguments)
         else:
-            name = arguments.thread.name if arguments.thread is not None else "unknown"
             _write([f"Exception in thread {name}:", *lines[: LINES - 1]])
 
     threading.excepthook = hook
@@ -99,7 +99,7 @@ def _show_in_ipython(
 def _safely(error: BaseException, trace: TracebackType | None) -> list[str] | None:
     try:
         return lines_of(error, trace)
-    except Exception:  # in a hook, nobody would hear of the first error
+    except Exception:  # an error in the hook would hide the user's error
         return None
 
 
@@ -112,7 +112,7 @@ def _write(lines: list[str]) -> None:
 
 
 def _ipython() -> Any:
-    """Return the shell of IPython that runs this program; None outside of one."""
+    """Return the IPython shell that runs this program, if any."""
     ipython = sys.modules.get("IPython")
     return None if ipython is None else ipython.get_ipython()
 
@@ -126,7 +126,7 @@ def _ours() -> tuple[str, ...]:
 
 
 def _callers(trace: TracebackType | None) -> list[Frame]:
-    """Return the frames of the user's program, the last one nearest to us."""
+    """Return the frames of the user's program, innermost last."""
     ours = _ours()
     frames = []
     for each in traceback.extract_tb(trace):

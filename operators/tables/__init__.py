@@ -1,1 +1,1 @@
-"""Rows of memory, data frames and CSV text as tables of Flink, and methods that shape tables."""
+"""Rows in memory, DataFrames and CSV text as Flink tables, and statistics of tables."""

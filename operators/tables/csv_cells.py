@@ -1,7 +1,7 @@
-"""Cells of CSV files: which text is a value of a type, and the SQL that makes the value. Pure.
+"""Cells of CSV files: the texts that are values of a type, and the SQL that casts them. Pure.
 
-These rules hold for all readers. A CAST of Flink alone would make 3 of "3.7" for an INT, round a DECIMAL, drop the digits of a
-time and the end of a VARCHAR, and add the offset of a time of day to it. Such cells are no values of their column here.
+All readers follow these rules. Flink's CAST alone would read "3.7" as the INT 3, round a DECIMAL, cut the digits of a time and
+the end of a VARCHAR, and add the offset of a time of day to it. Such cells are errors here.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ _FLOAT = (
 )
 _DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2})?"
 _BEHIND_POINT, _EXPONENT = r"\.([0-9]*?)0*([eE]|$)", "[eE]([+-]?[0-9]+)$"
-USUAL_NULLS = (  # those of pandas.read_csv
+USUAL_NULLS = (  # the default of pandas.read_csv
     "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN",
     "None", "n/a", "nan", "null",
 )  # fmt: skip
-_JAVA_SPACES = "".join(map(chr, range(33)))  # around a number with a point
-_MOST_DIGITS = 1000  # of a whole number; Python takes long for more
+_JAVA_SPACES = "".join(map(chr, range(33)))  # that Java trims around a FLOAT or DOUBLE
+_MOST_DIGITS = 1000  # of an integer; Python is slow beyond
 _BITS = {Kind.TINYINT: 7, Kind.SMALLINT: 15, Kind.INT: 31, Kind.BIGINT: 63}
+WRONG = "not a value: "
 _EXAMPLES = {
     Kind.DATE: "2024-05-31",
     Kind.TIME: "18:00:00",
@@ -40,18 +41,18 @@ _EXAMPLES = {
 
 
 def is_text(column: ColumnType) -> bool:
-    """Whether any text is a cell of a type."""
+    """Return True for STRING, to which every text belongs."""
     return column.kind is Kind.STRING and not column.arguments and not column.is_array
 
 
-def cannot_be_text(column: ColumnType) -> bool:
-    """Whether cells of a type are read by Flink's csv format alone."""
+def has_no_cast(column: ColumnType) -> bool:
+    """Return True for types that only Flink's reader reads: ARRAY and BYTES."""
     return column.is_array or column.kind is Kind.BYTES
 
 
 def fits(column: Column) -> Callable[[str], bool]:
-    """Return a function that tells whether text, which is not empty, is a cell of a column."""
-    if cannot_be_text(column.type) or is_text(column.type):
+    """Return a predicate for texts, other than the empty one, that are values of a column."""
+    if has_no_cast(column.type) or is_text(column.type):
         return lambda text: True
     if column.type.kind is Kind.STRING:
         (most,) = column.type.arguments
@@ -72,62 +73,63 @@ def _in_range(column: ColumnType) -> Callable[[str], bool]:
 
 
 def cell_sql(column: Column, text: str, lenient: bool) -> str:
-    """Return the SQL that makes the value of a cell.
-
-    Args:
-        lenient: Whether text that is no value is null; else it fails the job.
-    """
+    """SQL that casts the text of a cell; a text that is not a value becomes null if `lenient`, else it fails the job."""
     kind, sql = column.type.kind, column.type.cast_sql
-    if cannot_be_text(column.type) or is_text(column.type):
+    if has_no_cast(column.type) or is_text(column.type):
         return text
     cast, trimmed = "TRY_CAST" if lenient else "CAST", f"TRIM({text})"
     if kind in FLOATS or kind is Kind.BOOLEAN:
         return f"{cast}({trimmed} AS {sql})"
-    if kind in INTEGERS:
-        return f"{cast}(REPLACE({text}, '.', '?') AS {sql})"
     if kind is Kind.STRING:
         value, good = text, f"CHAR_LENGTH({text}) <= {column.type.arguments[0]}"
     else:
         value = f"REPLACE({trimmed}, 'T', ' ')" if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ) else trimmed
         good = f"REGEXP({trimmed}, '^({_pattern(column.type)})$')"
-    if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):  # a CAST makes March of February 30
+    if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):  # CAST reads February 30 as a day in March
         good += f" AND TRY_CAST(REGEXP_EXTRACT({trimmed}, '^[0-9-]+', 0) AS DATE) IS NOT NULL"
     if kind is Kind.DECIMAL:
         behind = f"CHAR_LENGTH(REGEXP_EXTRACT({trimmed}, '{_BEHIND_POINT}', 1))"
         exponent = f"TRY_CAST(REGEXP_EXTRACT({trimmed}, '{_EXPONENT}', 1) AS INT)"
         good += f" AND COALESCE({behind}, 0) - COALESCE({exponent}, 0) <= {column.type.arguments[1]}"
-    # CASTs to DECIMAL and VARCHAR take any text, and one to INT does not.
-    told = f"CONCAT('? ', {text})" if kind in _EXAMPLES else f"CAST(CONCAT('? ', {text}) AS INT)"
-    bad = "" if lenient else f" WHEN {text} IS NOT NULL THEN CAST({told} AS {sql})"
+    bad = "" if lenient else f" WHEN {text} IS NOT NULL THEN {_error_sql(column.type, text)}"
     return f"CASE WHEN {good} THEN {cast}({value} AS {sql}){bad} END"
 
 
+def _error_sql(column: ColumnType, text: str) -> str:
+    """SQL that fails the job with an exception that quotes `WRONG` and the text."""
+    # Flink SQL has no function that raises an error. A cast of this message does, except to DECIMAL and VARCHAR.
+    message = f"CONCAT('{WRONG}', {text})"
+    if column.kind in (Kind.DECIMAL, Kind.STRING):
+        message = f"CAST({message} AS INT)"
+    return f"CAST({message} AS {column.cast_sql})"
+
+
 def wrong_cell(where: str, column: Column, text: str) -> ConfigurationError:
-    """Return the error about a cell that is not of its column's type."""
+    """Error about a cell that does not fit the type of its column."""
     return ConfigurationError(
-        f"{where}: the column {column.name!r}: {text!r} is no {column.type.sql}; {_remedy(column, text)}setLenient(True) makes "
-        "it null"
+        f"{where}, column {column.name!r}: expected {column.type.sql}, got {text!r}; {_remedy(column, text)}"
+        "setLenient(True) reads it as null"
     )
 
 
 def _remedy(column: Column, text: str) -> str:
-    """Return what helps where all cells of the column are alike."""
+    """Advice for columns whose cells are all wrong in the same way."""
     sql, name = column.type.sql, quoted(column.name)
     if text.strip() == column.name:
-        return "is it the line with the names of the columns? setIgnoreFirstLine(True) leaves it out; "
+        return "if this is the header line, setIgnoreFirstLine(True) skips it; "
     if text.strip() in USUAL_NULLS:
-        return f"setNullLiteral({text!r}) makes such cells null; "
+        return f"setNullLiteral({text!r}) reads all such cells as null; "
     if column.type.kind in _EXAMPLES:
-        return f"it takes {_EXAMPLES[column.type.kind]}: read another form as STRING, and make a {sql} of it in select; "
+        return f"the format is {_EXAMPLES[column.type.kind]}: read other formats as STRING and convert them in select; "
     if column.type.kind in {*FLOATS, Kind.DECIMAL} and re.fullmatch(r"[-+]?[\d.' ]+,\d+", text.strip()):
-        return f"a decimal comma: read it as STRING, and CAST(REPLACE({name}, ',', '.') AS {sql}) in select; "
+        return f"for decimal commas, read the column as STRING and select CAST(REPLACE({name}, ',', '.') AS {sql}); "
     if column.type.kind is Kind.DECIMAL and re.fullmatch(_DECIMAL, text.strip(" ")):
-        return "it has more digits than the type: read it as DECIMAL(38, 18), and CAST it in select to round it; "
+        return "it has too many digits: to round it, read the column as DECIMAL(38, 18) and CAST it in select; "
     return ""
 
 
 def _pattern(column: ColumnType) -> str:
-    """Return a regular expression, alike in Python and in Java, for text without spaces around it."""
+    """Regular expression, with one meaning in Python and Java, for text without surrounding spaces."""
     kind, digits = column.kind, (column.arguments or (0,))[0]
     behind = rf"(\.[0-9]{{0,{digits}}}0{{0,{9 - digits}}})?" if kind in _EXAMPLES else ""
     if kind in INTEGERS:

@@ -1,4 +1,4 @@
-"""Columns of a pandas DataFrame: their SQL types and their cells. Pure."""
+"""Columns of a pandas DataFrame: SQL types and cells. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TYPES = {
     pa.int16(): "SMALLINT",
     pa.int32(): "INT",
     pa.int64(): "BIGINT",
-    pa.uint8(): "SMALLINT",  # SQL has no unsigned types: the next one that holds all numbers
+    pa.uint8(): "SMALLINT",  # SQL has no unsigned types, so the next larger one
     pa.uint16(): "INT",
     pa.uint32(): "BIGINT",
     pa.uint64(): "BIGINT",
@@ -37,13 +37,13 @@ _TYPES = {
 
 
 def schema_of_frame(where: str, frame: pd.DataFrame) -> Schema:
-    """Return the columns of a DataFrame with the SQL types that hold their cells.
+    """Schema that fits the cells of a DataFrame.
 
-    Numbers keep their size, and unsigned ones get the next larger type. Categories have the type of their labels.
-    `datetime64` is TIMESTAMP(6), with a time zone TIMESTAMP_LTZ(6). Columns of objects have the type of their cells.
+    Numbers keep their size; unsigned numbers get the next larger type. Categories have the type of their labels, columns of
+    objects the type of their cells. `datetime64` is TIMESTAMP(6), with a time zone TIMESTAMP_LTZ(6).
 
     Raises:
-        ConfigurationError: A column with no such type, such as one of nulls alone, or two of one name.
+        ConfigurationError: A column has no such type, for instance because all cells are null, or two columns share a name.
     """
     if not len(frame.columns):
         raise ConfigurationError(f"{where}: the DataFrame has no columns")
@@ -54,17 +54,15 @@ def schema_of_frame(where: str, frame: pd.DataFrame) -> Schema:
 
 
 def columns_of_frame(where: str, schema: Schema, frame: pd.DataFrame) -> list[Any]:
-    """Return the cells of each column of a schema, as `operators.tables.memory_cells` takes them.
+    """Cells of each column of a schema, for `operators.tables.memory_cells`.
 
-    Args:
-        frame: Columns of the same names in any order. Columns that pandas has numbered, as it does with arrays and lists,
-            are taken in their order.
+    Columns are matched by name; columns that pandas has numbered, as in a frame made of an array, by position.
     """
     _check_repeated(where, frame)
     labels: list[Any] = list(frame.columns)
     if labels == list(range(len(labels))):
         if len(frame.columns) != len(schema.columns):
-            raise ConfigurationError(f"{where}: {len(frame.columns)} columns for a schema of {len(schema.columns)}")
+            raise ConfigurationError(f"{where}: expected {len(schema.columns)} columns, got {len(frame.columns)}")
         frame = frame.set_axis(schema.names, axis=1)
     else:
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
@@ -72,25 +70,25 @@ def columns_of_frame(where: str, schema: Schema, frame: pd.DataFrame) -> list[An
     return [_cells(c.type.kind, frame[c.name]) for c in schema]
 
 
-def tell_of_what_stays(where: str, frame: pd.DataFrame) -> None:
-    """Log what of a DataFrame does not come along, where somebody has put something there."""
+def warn_of_losses(where: str, frame: pd.DataFrame) -> None:
+    """Warn of an index, attrs and properties of categories, which are not part of the table."""
     if isinstance(frame.columns, pd.MultiIndex):
         raise ConfigurationError(
-            f"{where}: the DataFrame has columns with names of {frame.columns.nlevels} levels: join them, as with "
+            f"{where}: column names of the DataFrame have {frame.columns.nlevels} levels: join them with "
             "frame.columns = frame.columns.map('_'.join)"
         )
     names = [name for name in frame.index.names if name is not None]
     if names or isinstance(frame.index, pd.MultiIndex):
         logger.warning(
-            "%s: the index of the DataFrame (%s) does not become a column: frame.reset_index() makes it one, and "
+            "%s: the index of the DataFrame (%s) is not part of the table: frame.reset_index() converts it to a column, "
             "frame.reset_index(drop=True) removes it", where, ", ".join(map(str, names)) or f"{frame.index.nlevels} levels",
         )  # fmt: skip
     if frame.attrs:
-        logger.warning("%s: the attrs of the DataFrame (%s) do not travel", where, ", ".join(map(str, frame.attrs)))
+        logger.warning("%s: the attrs of the DataFrame (%s) are not part of the table", where, ", ".join(map(str, frame.attrs)))
     categories = [str(name) for name, cells in frame.items() if _loses_categories(cells)]
     if categories:
         logger.warning(
-            "%s: the order and the unused labels of categories do not travel (%s): cells become their labels",
+            "%s: the order and the unused labels of categories (%s) are not part of the table: cells become their labels",
             where, ", ".join(categories),
         )  # fmt: skip
 
@@ -105,17 +103,17 @@ def _check_repeated(where: str, frame: pd.DataFrame) -> None:
     names = [str(name) for name in frame.columns]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise ConfigurationError(f"{where}: the DataFrame has several columns {', '.join(repeated)}: rename them")
+        raise ConfigurationError(f"{where}: the DataFrame has several columns named {', '.join(repeated)}: rename them")
 
 
 def _check_names(where: str, wanted: list[str], given: list[str]) -> None:
     missing = [name for name in wanted if name not in given]
     unknown = [name for name in given if name not in wanted]
     if missing or unknown:
-        problems = [f"misses {', '.join(missing)}"] if missing else []
-        problems += [f"has {', '.join(unknown)}, which the schema has not"] if unknown else []
+        problems = [f"lacks {', '.join(missing)}"] if missing else []
+        problems += [f"has {', '.join(unknown)}, which the schema lacks"] if unknown else []
         raise ConfigurationError(
-            f"{where}: columns are taken by name; the DataFrame {' and '.join(problems)}: rename or select columns, "
+            f"{where}: columns are matched by name; the DataFrame {' and '.join(problems)}: rename or select columns, "
             f"such as frame[[{', '.join(map(repr, wanted[:2]))}{', ...' if len(wanted) > 2 else ''}]], or change schemaStr"
         )
 
@@ -126,11 +124,11 @@ def _type_of(where: str, cells: Any) -> str:
     try:
         arrow = pa.Array.from_pandas(cells).type
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise ConfigurationError(f"{where} has cells of no common type ({error}): convert it, or give schemaStr") from None
+        raise ConfigurationError(f"{where} has cells without a common type ({error}): convert it, or set schemaStr") from None
     sql = _sql(arrow)
     if sql is None:
-        reason = "no cell that is not null" if pa.types.is_null(arrow) else f"cells of the type {arrow}"
-        raise ConfigurationError(f"{where} has {reason}: give schemaStr with its type, or convert it, as with .astype")
+        reason = "only null cells" if pa.types.is_null(arrow) else f"cells of the type {arrow}"
+        raise ConfigurationError(f"{where} has {reason}: set schemaStr, or convert the column with .astype")
     return sql
 
 
@@ -150,7 +148,7 @@ def _sql(arrow: pa.DataType) -> str | None:
 
 
 def _cells(kind: Kind, cells: Any) -> Any:
-    """Return a column as an array of numpy, or as a list where that cannot hold its nulls. Missing values are nulls."""
+    """Column as a numpy array, or as a list if an array cannot represent its nulls."""
     if isinstance(cells.dtype, pd.DatetimeTZDtype) and kind is Kind.TIMESTAMP_LTZ:
         return cells.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
     missing = cells.isna()

@@ -1,4 +1,4 @@
-"""Cells of this program as Arrow arrays, exact or refused. Pure."""
+"""Exact conversion of Python cells to Arrow arrays. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema
 
 Cells = Any
-"""A list of objects, None for null; or an array of numpy's types, NaT for null."""
+"""A list of objects, None for null; or a numpy array, NaT for null."""
 
 _ROWS_AT_ONCE = 1 << 16
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -36,11 +36,11 @@ _REFUSALS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 class _TooLargeError(Exception):
-    """More bytes than fit into one array."""
+    """An array has more than 2 GB."""
 
 
 def record_batches(where: str, schema: Schema, columns: Sequence[Cells], rows: int, size: int) -> Iterator[pa.RecordBatch]:
-    """Yield rows as batches of the types of `bridge.codec.ipc.arrow_schema`; at least one, which may be empty.
+    """Yield rows as batches with the types of `bridge.codec.ipc.arrow_schema`; at least one, possibly empty.
 
     Raises:
         ConfigurationError: A cell does not fit the type of its column.
@@ -77,10 +77,10 @@ def _column(where: str, column: Any, arrow_type: pa.DataType, cells: Cells, star
 
 
 def cells_to_arrow(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    """Return cells as an array.
+    """Convert cells to an array.
 
     Raises:
-        UnfitError: A cell that the type does not hold exactly, but for digits of a FLOAT or DOUBLE.
+        UnfitError: The type cannot represent a cell exactly, apart from the digits of a FLOAT or DOUBLE.
     """
     array = (_lists if column_type.is_array else _plain)(column_type, arrow_type, cells)
     if array.null_count and not column_type.nullable:
@@ -98,7 +98,7 @@ def _lists(column_type: ColumnType, arrow_type: pa.DataType, cells: Sequence[Any
             continue
         if not isinstance(cell, (list, tuple, np.ndarray)):
             raise UnfitError(row, "a list or an array", shown(cell))
-        part = cell.ravel() if isinstance(cell, np.ndarray) else cell  # a tensor's elements, as Alink's records hold them
+        part = cell.ravel() if isinstance(cell, np.ndarray) else cell  # elements of a tensor, as in Alink's records
         lengths[row] = len(part)
         parts.append(part)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -115,7 +115,7 @@ def _lists(column_type: ColumnType, arrow_type: pa.DataType, cells: Sequence[Any
 
 
 def _joined(parts: list[Any]) -> Cells:
-    """Return the elements of all arrays; NaN is a number in them."""
+    """Elements of all arrays, in which NaN is a number."""
     dtypes = {part.dtype if isinstance(part, np.ndarray) else None for part in parts}
     if len(dtypes) == 1 and next(iter(dtypes)) not in (None, np.dtype(object)):
         return np.concatenate(parts)
@@ -148,7 +148,7 @@ def _values(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> p
 
 def _integers(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
     if not isinstance(cells, np.ndarray) and any(issubclass(type_, (float, np.floating)) for type_ in set(map(type, cells))):
-        # Arrow takes the whole part of 1.5 in a list, but not in an array.
+        # Arrow truncates 1.5 in a list, though not in an array.
         return pa.array([_whole(cell) if isinstance(cell, (float, np.floating)) else cell for cell in cells], arrow_type)
     return pa.array(cells, arrow_type)
 
@@ -179,7 +179,7 @@ def _strings(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> 
         (length,) = column_type.arguments
         text = _refused_where(column_type, pc.greater(pc.utf8_length(text), length), cells, text)
         if column_type.name == "CHAR":
-            text = pc.utf8_rpad(text, length)  # as Flink's CAST does
+            text = pc.utf8_rpad(text, length)  # like Flink's CAST
     return text
 
 
@@ -188,7 +188,7 @@ def _binaries(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) ->
     if column_type.arguments and not isinstance(data, pa.ChunkedArray):
         (length,) = column_type.arguments
         data = _refused_where(column_type, pc.greater(pc.binary_length(data), length), cells, data)
-        if column_type.name == "BINARY":  # with zeros, as Flink's CAST does
+        if column_type.name == "BINARY":  # zeros, like Flink's CAST
             data = pa.array([None if cell is None else cell.ljust(length, b"\0") for cell in data.to_pylist()], arrow_type)
     return data
 
@@ -240,18 +240,18 @@ def _points(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> p
 
 
 def _points_of_array(kind: Kind, cells: Any) -> tuple[Any, Any]:
-    """Return the points of an array of `datetime64`, and which are not null."""
+    """Points in time of a `datetime64` array, and its validity."""
     if cells.dtype.kind != "M" or kind is Kind.TIME:
         raise TypeError(cells.dtype)
     points = cells.astype(f"datetime64[{MEANINGS[kind].unit}]")
     valid = ~np.isnat(cells)
     if (points.astype(cells.dtype) != cells)[valid].any():
-        raise ValueError("finer than the type")
+        raise ValueError("more precise than the type")
     return np.where(valid, points.astype(np.int64), 0), valid
 
 
 def _points_of_objects(kind: Kind, cells: Sequence[Any]) -> tuple[Any, Any]:
-    """Return the points of a list, and which are not null."""
+    """Points in time of a list, and its validity."""
     read = {Kind.DATE: _days, Kind.TIME: _clock, Kind.TIMESTAMP: _local, Kind.TIMESTAMP_LTZ: _instant}[kind]
     numbers = np.array([0 if cell is None else read(cell) for cell in cells], np.int64)
     return numbers, np.array([cell is not None for cell in cells], bool)
@@ -285,7 +285,7 @@ def _instant(cell: Any) -> int:
 
 
 def _datetime(cell: Any) -> Any:
-    """Return a point in time of any library as Python's."""
+    """Convert a point in time of numpy or pandas to Python's."""
     if isinstance(cell, np.datetime64):
         cell = pd.Timestamp(cell)
     if isinstance(cell, pd.Timestamp):
@@ -298,7 +298,7 @@ def _datetime(cell: Any) -> Any:
 
 
 def _refused_where(column_type: ColumnType, bad: pa.Array, cells: Cells, array: Any) -> Any:
-    """Return the array unless some cell is bad."""
+    """Return the array, or raise an error for the first bad cell."""
     if pc.any(bad).as_py():
         position = bad.to_pylist().index(True)
         raise UnfitError(position, _expected(column_type), shown(cells[position]))
@@ -306,12 +306,12 @@ def _refused_where(column_type: ColumnType, bad: pa.Array, cells: Cells, array: 
 
 
 def _expected(column_type: ColumnType) -> str:
-    """Return what a cell should be, for messages."""
+    """Description of valid cells, for messages."""
     kind, arguments = column_type.kind, column_type.arguments
     if kind is Kind.DECIMAL:
-        return f"a decimal.Decimal or int of at most {arguments[0]} digits, {arguments[1]} of them behind the point"
+        return f"a decimal.Decimal or int of at most {arguments[0]} digits, {arguments[1]} of them after the decimal point"
     if kind in POINTS_IN_TIME:
-        digits = "" if kind is Kind.DATE else f" with at most {precision_of(column_type)} digits behind the second"
+        digits = "" if kind is Kind.DATE else f" with at most {precision_of(column_type)} fractional digits"
         return _TIMES[kind] + digits
     if kind in (Kind.STRING, Kind.BYTES):
         unit = "characters" if kind is Kind.STRING else "bytes"
@@ -323,8 +323,8 @@ def _expected(column_type: ColumnType) -> str:
 
 
 _TIMES = {
-    Kind.DATE: "a datetime.date, or a datetime without a time of day and a time zone",
+    Kind.DATE: "a datetime.date, or a datetime at midnight without a time zone",
     Kind.TIME: "a datetime.time without a time zone",
-    Kind.TIMESTAMP: "a datetime without a time zone (TIMESTAMP_LTZ takes one that has it)",
-    Kind.TIMESTAMP_LTZ: "a datetime (without a time zone it is in UTC)",
+    Kind.TIMESTAMP: "a datetime without a time zone (TIMESTAMP_LTZ accepts time zones)",
+    Kind.TIMESTAMP_LTZ: "a datetime (in UTC if it has no time zone)",
 }

@@ -1,4 +1,4 @@
-"""Rows of this program as a table of Flink."""
+"""Rows of this program as a Flink table."""
 
 from __future__ import annotations
 
@@ -20,13 +20,9 @@ if TYPE_CHECKING:
 def memory_table(
     table_env: StreamTableEnvironment, schema: Schema, data: Sequence[Sequence[Any]] | pd.DataFrame, where: str
 ) -> Table:
-    """Return rows of this program as a table.
+    """Send rows, or a DataFrame, to the JVM as Arrow.
 
-    They go to the JVM as Arrow, as the rows of scripts do. PyFlink's own ways there lose microseconds, round decimals and
-    shift instants by the time zone of the process.
-
-    Args:
-        data: Rows in the order of the columns, or a DataFrame, see `operators.tables.frame_columns.columns_of_frame`.
+    PyFlink's own conversions lose microseconds, round decimals and shift instants by the time zone of the process.
     """
     from bridge.flink.arrow_operators import CHUNK_BYTES, logical_types, table_of_own
 
@@ -45,7 +41,7 @@ def _check_widths(where: str, schema: Schema, rows: Sequence[Sequence[Any]]) -> 
         if not isinstance(row, (list, tuple)):
             raise ConfigurationError(f"{where}: row {number}: expected a tuple or a list, got {row!r}")
         if len(row) != width:
-            raise ConfigurationError(f"{where}: row {number} has {len(row)} cells for a schema of {width}: {row}")
+            raise ConfigurationError(f"{where}: row {number}: expected {width} cells, got {len(row)}: {row}")
 
 
 def _null(cell: Any) -> Any:

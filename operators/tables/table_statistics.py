@@ -1,4 +1,4 @@
-"""Statistics of a table's columns: one SQL query, and the rows that are made of its only row. Pure."""
+"""Statistics of a table's columns: a SQL query with one row, and its conversion to a row per column. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 from bridge.schema import quoted
 
 _NUMBER = re.compile("TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DECIMAL")
-# Name of each statistic, and its SQL. As doubles: the sum of a TINYINT column is a TINYINT in Flink.
+# SQL of each statistic, over doubles: in Flink, the sum of a TINYINT column is a TINYINT.
 _OF_ALL = {"count": "COUNT(*)", "missing": "COUNT(*) - COUNT({0})"}
 _OF_NUMBERS = {
     "sum": "SUM({0})",
@@ -24,7 +24,7 @@ _OF_NUMBERS = {
 
 
 def aggregates(names: Sequence[str], types: Sequence[str], view: str) -> str:
-    """Return a query that makes one row of all statistics of all columns."""
+    """Query of one row with all statistics of all columns."""
     cells = []
     for place, (name, type_) in enumerate(zip(names, types)):
         cells += [f"{sql.format(quoted(name))} AS {key}_{place}" for key, sql in _OF_ALL.items()]
@@ -35,7 +35,7 @@ def aggregates(names: Sequence[str], types: Sequence[str], view: str) -> str:
 
 
 def statistics_of(names: Sequence[str], types: Sequence[str], aggregated: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each column, with None where a column has no such statistic."""
+    """Row of statistics per column, None where a statistic does not apply."""
     (row,) = aggregated.to_dict("records")
     keys = [*_OF_ALL, *_OF_NUMBERS]
     cells: list[list[Any]] = [[name, *(row.get(f"{key}_{place}") for key in keys)] for place, name in enumerate(names)]

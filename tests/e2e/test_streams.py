@@ -271,7 +271,7 @@ def test_a_program_that_ends_takes_its_running_stream_along(tmp_path: pathlib.Pa
     )
     assert done.returncode == 0, done.stderr
     (told,) = done.stderr.splitlines()
-    assert told.startswith("akdl: the program has ended while a job ran in it (TensorFlow2StreamOp, chief 0; "), told
+    assert told.startswith("akdl: the program ended while a job was running in it (TensorFlow2StreamOp, chief 0; "), told
     *rows, at_the_end = done.stdout.splitlines()
     assert len(rows) == 10
     assert at_the_end == "at work: []", "Python ends threads that run on, and may abort with them"

@@ -224,7 +224,7 @@ def test_environments(env: operators.MLEnv, caplog: pytest.LogCaptureFixture) ->
         assert list(useLocalEnv(2, None, {"some.option": 1})) and not caplog.records
         assert getMLEnv().btenv.get_config().get("some.option", "") == "1"
         useLocalEnv(2, flinkHome="/opt/flink", config=None)
-        assert "useLocalEnv: flinkHome='/opt/flink' is not used" in caplog.text
+        assert "useLocalEnv: flinkHome='/opt/flink' is ignored" in caplog.text
         useLocalEnv(1, {"some.option": 2})
         assert list(useCustomEnv(None, *env)) == list(env)
         remote = useRemoteEnv("localhost", "8081", 2, None, localIp="127.0.0.1", shipAlinkAlgoJar=False, config={})
@@ -312,10 +312,13 @@ DIFFERENCES: dict[str, tuple[Callable[[Any, pathlib.Path], Any], str]] = {
         lambda p, _: p.sampleWithSize(2, withReplacement=True),
         "withReplacement=True is not supported",
     ),
-    "udf(function, cols, col)": (lambda p, _: p.udf(len, ["name"], "n"), r"wrap it, udf\(function, result_type=...\)"),
+    "udf(function, cols, col)": (
+        lambda p, _: p.udf(len, ["name"], "n"),
+        r"declare the result type with udf\(function, result_type=...\)",
+    ),
     "getSideOutput(i)": (lambda p, _: p.getSideOutput(0), "add a column to outputSchemaStr"),
     "lazyVizStatistics()": (lambda p, _: p.lazyVizStatistics(), r"lazyPrintStatistics\(\) prints"),
-    "lazyVizDive()": (lambda p, _: p.lazyVizDive(), r"lazyCollectToDataframe\(function\) gives"),
+    "lazyVizDive()": (lambda p, _: p.lazyVizDive(), r"lazyCollectToDataframe\(function\) passes"),
     "lazyPrintModelInfo()": (lambda p, _: p.lazyPrintModelInfo(), r"lazyPrint\(\) prints the rows of a model table"),
     "lazyPrintTrainInfo()": (lambda p, _: p.lazyPrintTrainInfo(), r"setPrintProcessInfo\(True\) shows"),
     "collectStatistics()": (lambda p, _: p.collectStatistics, ""),
@@ -331,8 +334,11 @@ DIFFERENCES: dict[str, tuple[Callable[[Any, pathlib.Path], Any], str]] = {
         lambda p, _: _missing("ToTensorBatchOp", "VectorToTensorBatchOp", "ToVectorBatchOp", "TypeConvertBatchOp"),
         "not there",
     ),
-    "setPartitions(text)": (lambda p, _: CsvSourceBatchOp().setPartitions("day=1"), r"filePath may be a folder, and filter\("),
-    "setPartitionCols(cols)": (lambda p, _: CsvSinkBatchOp(partitionCols=["day"]), "a TableSinkBatchOp writes folders"),
+    "setPartitions(text)": (
+        lambda p, _: CsvSourceBatchOp().setPartitions("day=1"),
+        r"set filePath to a folder, and drop rows with filter\(",
+    ),
+    "setPartitionCols(cols)": (lambda p, _: CsvSinkBatchOp(partitionCols=["day"]), "use a TableSinkBatchOp with a table"),
     "setHandleInvalidMethod(method)": (
         lambda p, _: CsvSourceBatchOp().setHandleInvalidMethod("SKIP"),
         "errorCol of predictors",
@@ -361,13 +367,13 @@ DIFFERENCES: dict[str, tuple[Callable[[Any, pathlib.Path], Any], str]] = {
         lambda p, _: TFTableModelPredictor().setOverwriteSink(True),
         r"trainers and sinks have it; PipelineModel.save\(path\) replaces a file",
     ),
-    "Pipeline.load(path)": (lambda p, _: Pipeline.load("x"), r"PipelineModel.load\(path\) reads them"),
+    "Pipeline.load(path)": (lambda p, _: Pipeline.load("x"), r"load them with PipelineModel.load\(path\)"),
     "Pipeline.collectLoad(op), PipelineModel.collectLoad(op)": (
         lambda p, _: PipelineModel.collectLoad(p),
-        r"PipelineModel.load\(path\) reads pipelines from files",
+        r"pipelines are saved in files: load them with PipelineModel.load\(path\)",
     ),
     "Pipeline.save(path)": (lambda p, _: Pipeline().save("x"), r"fit\(data\).save\(path\)"),
-    "PipelineModel.save()": (lambda p, _: PipelineModel().save(None), "models of pipelines do not become tables"),
+    "PipelineModel.save()": (lambda p, _: PipelineModel().save(None), "a pipeline cannot be saved in a table"),
     "PipelineModel.load(path)": (
         lambda p, folder: _alink_pipeline(folder),
         "the stage StandardScalerModel is not supported",

@@ -21,7 +21,7 @@ def numbers(table_env: StreamTableEnvironment, count: int) -> TableSourceBatchOp
 def test_executing_nothing() -> None:
     with suppress(ConfigurationError):  # a job of another test has run
         BatchOperator.execute()
-    with pytest.raises(ConfigurationError, match="nothing to run: call lazyPrint"):
+    with pytest.raises(ConfigurationError, match="nothing to run: first call lazyPrint"):
         BatchOperator.execute()
 
 

@@ -29,7 +29,7 @@ TRAIN = {"tensorCol": "t", "labelCol": "label", "layers": ["Dense(3)"]}
     [
         ({"layers": ["Dense(3)", "__import__('os').remove('x')"]}, "layers: .*expected a name"),
         ({"optimizer": "eval('1')(2)"}, "optimizer: .*expected a name before the brackets"),
-        ({"saveBestOnly": True}, "saveBestOnly needs rows to evaluate on: set validationSplit"),
+        ({"saveBestOnly": True}, "saveBestOnly needs rows for evaluation: set validationSplit"),
         ({"validationSplit": 0.5, "numWorkers": 2}, "validationSplit needs numWorkers=1, got 2"),
     ],
 )
@@ -44,9 +44,11 @@ def test_mistakes_come_to_light_when_it_is_linked(
 @pytest.mark.flink
 def test_types_of_columns(table_env: StreamTableEnvironment) -> None:
     source = source_of(table_env)
-    with pytest.raises(ConfigurationError, match="tensorCol should be an ARRAY column of numbers, s is STRING NOT NULL"):
+    with pytest.raises(ConfigurationError, match="tensorCol: expected an ARRAY column of numbers, got s STRING NOT NULL"):
         source.link(KerasSequentialRegressorTrainBatchOp(**{**TRAIN, "tensorCol": "s"}))
-    with pytest.raises(ConfigurationError, match="labelCol should be one of TINYINT, .*, s is STRING NOT NULL: CAST it in SQL"):
+    with pytest.raises(
+        ConfigurationError, match="labelCol: expected a column of type TINYINT, .*, got s STRING NOT NULL: CAST it in SQL"
+    ):
         source.link(KerasSequentialRegressorTrainBatchOp(**{**TRAIN, "labelCol": "s"}))
     trained = source.link(KerasSequentialClassifierTrainBatchOp(**{**TRAIN, "labelCol": "s"}))
     assert trained.getColNames() == ["model_id", "model_info"]
@@ -79,7 +81,7 @@ def test_the_model_says_how_it_predicts(tmp_path: pathlib.Path) -> None:
     ("facts", "match"),
     [
         (None, "the model was not trained by a KerasSequential operator"),
-        ({"tensorCol": "t", "labels": False, "prediction": "DOUBLE"}, "predictionDetailCol is for classifiers"),
+        ({"tensorCol": "t", "labels": False, "prediction": "DOUBLE"}, "predictionDetailCol requires a classifier"),
     ],
 )
 def test_models_that_do_not_fit(tmp_path: pathlib.Path, facts: dict[str, Any] | None, match: str) -> None:

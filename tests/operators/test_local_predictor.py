@@ -176,7 +176,7 @@ def test_a_saved_pipeline_may_name_an_environment_when_it_is_trusted(tmp_path: p
 )
 def test_what_is_no_saved_pipeline(tmp_path: pathlib.Path, make: Callable[..., Any]) -> None:
     make(tmp_path / "no.zip")
-    with pytest.raises(ConfigurationError, match="no.zip is no saved pipeline model"):
+    with pytest.raises(ConfigurationError, match="no.zip is not a saved pipeline model"):
         read_pipeline(str(tmp_path / "no.zip"), str(tmp_path), trusted=False)
 
 
@@ -193,14 +193,14 @@ def test_a_pipeline_of_zeros_fills_neither_memory_nor_the_disk(tmp_path: pathlib
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
             file.writestr(DESCRIPTION, text)
             file.writestr("model_0.zip", model)
-        with pytest.raises(ConfigurationError, match=f"bomb is no saved pipeline model: .*{words}"):
+        with pytest.raises(ConfigurationError, match=f"bomb is not a saved pipeline model: .*{words}"):
             read_pipeline(str(path), str(tmp_path), trusted=False)
     assert sum(each.stat().st_size for each in tmp_path.iterdir()) < 3 << 20
 
 
 def test_a_pipeline_of_a_later_version(tmp_path: pathlib.Path) -> None:
     path = written(tmp_path / "later", '{"version": 2, "stages": []}')
-    with pytest.raises(ConfigurationError, match="later: a pipeline model of version 2, expected 1"):
+    with pytest.raises(ConfigurationError, match="later: expected a pipeline model of version 1, got 2"):
         read_pipeline(path, str(tmp_path), trusted=False)
 
 

@@ -118,7 +118,7 @@ def test_saving_that_fails_leaves_the_file_that_was_there(exported: str, tmp_pat
 
 def test_what_is_no_pipeline_model(tmp_path: pathlib.Path) -> None:
     (tmp_path / "no.zip").write_bytes(b"PK nothing")
-    with pytest.raises(ConfigurationError, match="no.zip is no saved pipeline model"):
+    with pytest.raises(ConfigurationError, match="no.zip is not a saved pipeline model"):
         PipelineModel.load(str(tmp_path / "no.zip"))
 
 

@@ -70,21 +70,26 @@ def test_the_first_model_is_a_batch_operator(data: TableSourceStreamOp, given: s
 
 def test_the_first_model_is_a_model_table(env: MLEnv, data: TableSourceStreamOp) -> None:
     other = BatchOperator.fromTable(env.btenv.sql_query("SELECT 1 AS a"))
-    with pytest.raises(ConfigurationError, match="TFTableModelPredictStreamOp: the model has the columns a, but a model table"):
+    with pytest.raises(
+        ConfigurationError,
+        match="TFTableModelPredictStreamOp: the model: expected a model table with the columns model_id, model_info, got a",
+    ):
         TFTableModelPredictStreamOp(other, outputSchemaStr="p DOUBLE").linkFrom(data)
 
 
 def test_mistakes_come_to_light_before_the_model_is_trained(data: TableSourceStreamOp, model_table: TableSourceBatchOp) -> None:
-    with pytest.raises(ConfigurationError, match="linkFrom takes the stream to predict, and perhaps .*got TableSourceBatchOp"):
+    with pytest.raises(ConfigurationError, match="takes the stream to predict, and optionally .*got TableSourceBatchOp"):
         TFTableModelPredictStreamOp(model_table, outputSchemaStr="p DOUBLE").linkFrom(model_table)
     with pytest.raises(ConfigurationError, match="set 'outputSchemaStr' before"):
         TFTableModelPredictStreamOp(model_table).linkFrom(data)
 
 
 def test_numbers_of_inputs(data: TableSourceStreamOp, op: TFSavedModelPredictStreamOp) -> None:
-    with pytest.raises(ConfigurationError, match="linkFrom takes .*, got none"):
+    with pytest.raises(ConfigurationError, match="PredictStreamOp takes .*, got none"):
         op.linkFrom()
-    with pytest.raises(ConfigurationError, match="linkFrom takes .*, got TableSourceStreamOp, TableSourceStreamOp, Table"):
+    with pytest.raises(
+        ConfigurationError, match="PredictStreamOp takes .*, got TableSourceStreamOp, TableSourceStreamOp, Table"
+    ):
         op.linkFrom(data, data, data)
 
 
@@ -109,5 +114,5 @@ def test_an_environment_in_batch_mode(env: MLEnv, op: TFSavedModelPredictStreamO
 def test_where_newer_models_appear(data: TableSourceStreamOp, op: TFSavedModelPredictStreamOp) -> None:
     with pytest.raises(ConfigurationError, match="'modelStreamStartTime': expected a date and time"):
         op.setModelStreamStartTime("yesterday")
-    with pytest.raises(ConfigurationError, match="modelStreamFilePath 's3://b/m': only folders"):
+    with pytest.raises(ConfigurationError, match="modelStreamFilePath 's3://b/m': expected a path that all hosts can read"):
         op.setModelStreamFilePath("s3://b/m").linkFrom(data)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import io
 import pathlib
 import re
+import zipfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,8 +16,11 @@ import pandas as pd
 import pytest
 
 from bridge.exceptions import ConfigurationError
+from bridge.schema import Schema
 from operators import (
     USUAL_NULLS,
+    AkSourceBatchOp,
+    AkSourceStreamOp,
     BatchOperator,
     CsvSourceBatchOp,
     CsvSourceStreamOp,
@@ -27,6 +32,7 @@ from operators import (
     resetEnv,
     useLocalEnv,
 )
+from operators.alink.ak_file import AkWriter
 from tests.support.http import served
 
 
@@ -78,9 +84,9 @@ def test_parameters_are_fixed_once_there_is_a_table(env: MLEnv) -> None:
 
 @pytest.mark.flink
 def test_names_that_do_not_fit_the_number_of_columns(env: MLEnv) -> None:
-    with pytest.raises(ConfigurationError, match="outputCols has 2 names, numCols is 3"):
+    with pytest.raises(ConfigurationError, match="outputCols: expected 3 names \\(numCols\\), got 2"):
         RandomTableSourceBatchOp(numRows=1, numCols=3, outputCols=["a", "b"]).getColNames()
-    with pytest.raises(ConfigurationError, match="idCol 'a' is a name in outputCols too"):
+    with pytest.raises(ConfigurationError, match="idCol 'a' is also in outputCols"):
         RandomTableSourceBatchOp(numRows=1, numCols=1, outputCols=["a"], idCol="a").getColNames()
 
 
@@ -104,11 +110,17 @@ def test_csv(env: MLEnv, tmp_path: pathlib.Path, header: str) -> None:
 
 
 @pytest.mark.flink
-def test_csv_that_cannot_be(env: MLEnv, tmp_path: pathlib.Path) -> None:
+def test_csv_that_cannot_be(env: MLEnv) -> None:
     with pytest.raises(ConfigurationError, match="'filePath': there is no file /nowhere/at.csv"):
         CsvSourceBatchOp(filePath="/nowhere/at.csv", schemaStr="a INT").getColNames()
-    with pytest.raises(ConfigurationError, match="ignoreFirstLine cannot be used with the column 'a' of type ARRAY<INT>"):
-        CsvSourceBatchOp(filePath=str(tmp_path), schemaStr="a ARRAY<INT>", ignoreFirstLine=True).getColNames()
+
+
+@pytest.mark.flink
+def test_csv_with_arrays_and_bytes(env: MLEnv, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "arrays.csv").write_text("a,b,c\n1;2,aGk=,3\n,,\n")
+    csv = {"filePath": str(tmp_path), "schemaStr": "a ARRAY<INT>, b BYTES, c INT", "ignoreFirstLine": True}
+    frame = CsvSourceBatchOp(**csv).collectToDataframe()
+    assert list(frame.a[0]) == [1, 2] and frame.b.tolist() == [b"hi", None] and frame.c.dropna().tolist() == [3]
 
 
 @pytest.mark.flink
@@ -127,8 +139,8 @@ def test_csv_with_wrong_cells(env: MLEnv, tmp_path: pathlib.Path) -> None:
     ):
         with pytest.raises(ConfigurationError) as raised:
             read(f"1,\n2,{cell}\n", f"a INT, b {kind}", header)
-        told = f"CsvSourceBatchOp: {path}, line {2 + header}: the column 'b': {cell!r} is no {kind}; "
-        assert str(raised.value).startswith(told) and str(raised.value).endswith("; setLenient(True) makes it null")
+        told = f"CsvSourceBatchOp: {path}, line {2 + header}, column 'b': expected {kind}, got {cell!r}; "
+        assert str(raised.value).startswith(told) and str(raised.value).endswith("; setLenient(True) reads it as null")
     with pytest.raises(ConfigurationError, match="own.csv, line 3: expected 2 cells, got 1; setLenient"):
         read("1,2\n3\n", "a INT, b INT", True)
     path.write_bytes(b"a,b\n1,K\xf6ln\n")
@@ -171,10 +183,10 @@ READ: dict[str, tuple[dict[str, Any], list[list[Any]], str]] = {
                     [["1.0 2.0 3.0", "$4$0:0.5 2:1.0", "FLOAT#2,1#0.5 1.0 ", "0.5", "1.0"],
                      ["0.1 0.2 -3.0", "1:2", "DOUBLE#2#0.1 0.2 ", "1.5", "2.0"]], ""),
     "del.txt": ({"schemaStr": "a INT, b INT", "fieldDelimiter": ";", "rowDelimiter": "|"}, [["1", "2"], ["3", "4"]], ""),
-    "num.csv": ({"schemaStr": "a INT, b INT"}, [[None, "2"], [None, "3"], ["4", "5"]], "line 1: the column 'a': '1.0' is no INT"),
+    "num.csv": ({"schemaStr": "a INT, b INT"}, [[None, "2"], [None, "3"], ["4", "5"]], "line 1, column 'a': expected INT, got '1.0'"),
     "q.csv": ({"schemaStr": "id INT, name STRING, x DOUBLE", "ignoreFirstLine": True},
               [["1", "a,b", "1.5"], ["2", None, None], ["3", 'say "hi"', None], ["4", "  sp ", "2500.0"], ["5", "two\nlines", "1.0"]],
-              "line 5: the column 'x': 'abc' is no DOUBLE"),
+              "line 5, column 'x': expected DOUBLE, got 'abc'"),
     "ragged.csv": ({"schemaStr": "a INT, b INT"}, [["1", "2"], ["3", None], ["4", "5"]], "line 2: expected 2 cells, got 1"),
     "single.csv": ({"schemaStr": "a INT, b STRING", "quoteChar": "'"}, [["1", "a,b"], ["2", "it's"]], ""),
     "t.csv": ({"schemaStr": "a INT, b DOUBLE, c BOOLEAN, d TIMESTAMP(3), e DATE, f DECIMAL(38, 2), g STRING", "nullLiteral": "a"},
@@ -211,7 +223,9 @@ def test_cells_that_are_null_by_their_text(env: MLEnv, tmp_path: pathlib.Path) -
     for lenient in (False, True):
         frame = CsvSourceBatchOp(**csv, nullLiteral=[*USUAL_NULLS, "-"], lenient=lenient).collectToDataframe()
         assert frame.sex.tolist() == ["MALE", None, None] and frame.mass.dropna().tolist() == [3750]
-    with pytest.raises(ConfigurationError, match=r"line 4: the column 'mass': 'n/a' is no INT; setNullLiteral\('n/a'\) makes"):
+    with pytest.raises(
+        ConfigurationError, match=r"line 4, column 'mass': expected INT, got 'n/a'; setNullLiteral\('n/a'\) reads"
+    ):
         CsvSourceBatchOp(**csv).setNullLiteral("NA").collectToDataframe()
 
 
@@ -241,7 +255,10 @@ def test_a_folder_with_an_odd_file(env: MLEnv, tmp_path: pathlib.Path) -> None:
     for lenient in (False, True):
         assert CsvSourceBatchOp(**csv, lenient=lenient).collectToDataframe().values.tolist() == [[1, 2]]
     odd = tmp_path / "odd.csv"
-    for text, words in (("1,2,3\n", "line 1: expected 2 cells, got 3"), ("\nx,1\n", "line 2: the column 'a': 'x' is no INT")):
+    for text, words in (
+        ("1,2,3\n", "line 1: expected 2 cells, got 3"),
+        ("\nx,1\n", "line 2, column 'a': expected INT, got 'x'"),
+    ):
         odd.write_text(text)
         with pytest.raises(ConfigurationError, match=re.escape(f"CsvSourceBatchOp: {odd}, {words}")):
             CsvSourceBatchOp(**csv).collectToDataframe()
@@ -276,3 +293,86 @@ def test_a_source_declares_an_event_time(env: MLEnv, tmp_path: pathlib.Path) -> 
             assert sorted(tuple(row) for row in found) == [(1, 2), (3, 4)]
     for batch in (CsvSourceBatchOp(**csv), MemSourceBatchOp(rows, schema)):  # which has no watermarks
         assert batch.getColTypes() == ["TIMESTAMP(3)", "INT"]
+
+
+SCHEMA = Schema.parse("id BIGINT, name STRING, day DATE, at TIMESTAMP(3), x DOUBLE")
+ROWS = [
+    (2**60 + 1, "żółć", datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 1, 2, 3, 4000), 0.1),
+    (None,) * 5,
+]
+
+
+def ak_bytes(rows: list[tuple[Any, ...]]) -> bytes:
+    file = io.BytesIO()
+    writer = AkWriter(file, SCHEMA)
+    for row in rows:
+        writer.write(row)
+    writer.close()
+    return file.getvalue()
+
+
+@pytest.mark.flink
+def test_ak_from_a_folder_and_from_http(env: MLEnv, tmp_path: pathlib.Path) -> None:
+    for name in "12":
+        (tmp_path / name).write_bytes(ak_bytes(ROWS))
+    with served(files={"/t.ak": ak_bytes(ROWS)}) as site:
+        single = AkSourceBatchOp().setFilePath(f"{site.url}/t.ak")
+        assert single.getSchemaStr() == "id BIGINT, name STRING, day DATE, at TIMESTAMP(6), x DOUBLE"
+    both = AkSourceBatchOp(filePath=str(tmp_path)).unionAll(single)
+    frame = both.collectToDataframe()
+    assert len(frame) == 6 and set(frame.id.dropna()) == {2**60 + 1} and frame.name.isna().sum() == 3
+    assert set(frame["at"].dropna()) == {datetime.datetime(2024, 2, 29, 1, 2, 3, 4000)}
+    stream = AkSourceStreamOp(filePath=str(tmp_path / "1"))
+    assert stream.getColNames() == SCHEMA.names
+
+
+@pytest.mark.flink
+def test_files_of_alink_as_tables(env: MLEnv) -> None:
+    folder = pathlib.Path(__file__).parents[1] / "data" / "alink"
+    shanghai = AkSourceBatchOp(filePath=str(folder / "tz_Asia_Shanghai.ak"), timeZone="Asia/Shanghai").collectToDataframe()
+    assert shanghai.astype(str).values.tolist() == [
+        ["1", "2020-02-03", "10:11:12", "2020-02-03 10:11:12.345", "2020-07-03 10:11:12.000"]
+    ]
+    config, before = env.btenv.get_config(), env.btenv.get_config().get_local_timezone()
+    config.set_local_timezone("America/New_York")
+    try:
+        source = AkSourceBatchOp(filePath=str(folder / "tz_America_New_York.ak"))
+        assert source.collectToDataframe().d.tolist() == [datetime.date(2020, 2, 3)]
+    finally:
+        config.set_local_timezone(before)
+    large = AkSourceBatchOp(filePath=str(folder / "dec38.ak"))
+    assert large.getSchemaStr() == "k INT, x DECIMAL(38, 8), y DECIMAL(38, 18), z DECIMAL(38, 18)"
+    assert large.collectToDataframe().x.tolist() == [123456789012345678901234567890]
+    assert str(AkSourceBatchOp(filePath=str(folder / "tms.ak"), timeZone="UTC").collectToDataframe().x[0]) == "10:11:12.345000"
+
+
+@pytest.mark.flink
+@pytest.mark.fault("data", "An .ak file with decimals of more than 38 digits is refused")
+def test_decimals_and_folders_that_are_refused(env: MLEnv, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "1").write_bytes(ak_bytes(ROWS))
+    with zipfile.ZipFile(tmp_path / "2", "w") as file:
+        file.writestr("alink_meta.json", '{"schemaStr":"x DECIMAL"}')
+        file.writestr("data", b"ALK\0\0\x0a\0\0\0\0\5\7\x7f\xff\xff\xff")
+    with pytest.raises(
+        ConfigurationError, match="column 'x' has numbers of .* 2147483647 after the decimal point; at most 38 in all"
+    ):
+        AkSourceBatchOp(filePath=str(tmp_path / "2")).getColNames()
+    with pytest.raises(
+        ConfigurationError, match="AkSourceBatchOp: .* .*/2 and .*/1 have different columns: use one folder per table"
+    ):
+        AkSourceBatchOp(filePath=str(tmp_path)).getColNames()
+
+
+@pytest.mark.flink
+def test_what_is_no_ak_file(env: MLEnv, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ConfigurationError, match="AkSourceBatchOp: parameter 'filePath': there is no file /nowhere"):
+        AkSourceBatchOp(filePath="/nowhere").getColNames()
+    with pytest.raises(ConfigurationError, match="AkSourceBatchOp: parameter 'filePath': the folder .* is empty"):
+        AkSourceBatchOp(filePath=str(tmp_path)).getColNames()
+
+
+@pytest.mark.flink
+def test_nan_in_an_ak_file_is_a_number(env: MLEnv, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "t.ak").write_bytes(ak_bytes([(1, None, None, None, float("nan"))]))
+    frame = AkSourceBatchOp(filePath=str(tmp_path / "t.ak")).select("x IS NULL AS is_null").collectToDataframe()
+    assert frame.is_null.tolist() == [False]

@@ -29,11 +29,11 @@ def test_reading(text: str, size: int | None, expected: list[float]) -> None:
 @pytest.mark.parametrize(
     ("text", "size", "words"),
     [
-        ("1:2", None, "does not tell its size: give `size`"),
-        ("$2$2:1", None, "index outside its size of 2"),
-        ("1 2 3", 2, "has 3 elements, expected 2"),
+        ("1:2", None, "has no size: pass `size`"),
+        ("$2$2:1", None, "index beyond its size of 2"),
+        ("1 2 3", 2, "expected 2 elements, got 3"),
         ("1 x", None, "could not convert"),
-        ("$200000000$0:1", None, "has a size of 200000000; more than 10000000 need `size` to say so"),
+        ("$200000000$0:1", None, "has a size of 200000000: pass `size` if more than 10000000 is right"),
         ("$200000000$0:1", 3, "has a size of 200000000"),
     ],
 )
@@ -48,9 +48,9 @@ def test_whole_numbers_are_exact() -> None:
     assert read_numbers(f"LONG#2#{2**53 + 1} 7.0", None, "int64").tolist() == [2**53 + 1, 7]
     assert read_numbers(f"$2$1:{2**53 + 1}", None, "int64").tolist() == [0, 2**53 + 1]
     for text, dtype, words in (
-        ("1.7", "int32", "1.7 is no whole number: use FLOAT"),
+        ("1.7", "int32", "1.7 is not a whole number: set tensorDataType to FLOAT"),
         (str(2**31), "int32", "2147483648 does not fit int32"),
-        ("nan", "int64", "nan is no whole number"),
+        ("nan", "int64", "nan is not a whole number"),
     ):
         with pytest.raises(ValueError, match=words):
             read_numbers(text, None, dtype)

@@ -12,7 +12,7 @@ from pyflink.table import StreamTableEnvironment
 
 from bridge.exceptions import ConfigurationError
 from operators import BatchOperator, RandomTableSourceBatchOp, TableSourceBatchOp, TensorFlow2BatchOp
-from operators.base.operator import _about_names
+from operators.base.operator import _quoting_hint
 from operators.progress.state import Shown
 
 
@@ -48,9 +48,9 @@ def test_wrong_sql(people: TableSourceBatchOp) -> None:
     with pytest.raises(ConfigurationError) as raised:
         people.select("id, nome")
     message = str(raised.value)
-    assert message.startswith("select: 'id, nome' is no valid SQL for the columns ['id', 'name', 'score']: ")
+    assert message.startswith("select: 'id, nome' is not valid SQL for the columns ['id', 'name', 'score']: ")
     assert "Column 'nome' not found" in message
-    with pytest.raises(ConfigurationError, match="filter: 'id >' is no valid SQL") as raised:
+    with pytest.raises(ConfigurationError, match="filter: 'id >' is not valid SQL") as raised:
         people.filter("id >")
     assert len(str(raised.value)) < 300
     with pytest.raises(ConfigurationError, match="'sco`re'"):
@@ -117,8 +117,8 @@ def test_operators_show_themselves_without_java() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=100)
     assert done.stdout.splitlines() == [
-        "MemSourceBatchOp(rows=1): a BIGINT, b STRING; collectToDataframe() or print() gives its rows",
-        "TensorFlow2BatchOp(numWorkers=2): no table before it is linked or used",
+        "MemSourceBatchOp(rows=1): a BIGINT, b STRING; collectToDataframe() or print() returns its rows",
+        "TensorFlow2BatchOp(numWorkers=2): no table until it is linked or used",
         "MLEnv(mini cluster in this program, parallelism 2)",
         "Pipeline(0=TF2TableModelTrainer)",
         "False",
@@ -135,11 +135,11 @@ def test_jobs_are_named_by_their_scripts_and_tables() -> None:
 @pytest.mark.parametrize(
     ("sql", "reason", "told"),
     [
-        ("order date, b", "Column 'order' not found", "; as a name, this stands in back-quotes: `order date`"),
-        ("HOUR(`order date`) AS hour", 'Encountered "hour" at', "; as a name, this stands in back-quotes: `hour`"),
+        ("order date, b", "Column 'order' not found", "; quote column names such as `order date` with back-quotes"),
+        ("HOUR(`order date`) AS hour", 'Encountered "hour" at', "; quote column names such as `hour` with back-quotes"),
         ("b >", 'Encountered "FROM" at', ""),
         ("nope", "Column 'nope' not found", ""),
     ],
 )
-def test_names_that_need_back_quotes_are_told(sql: str, reason: str, told: str) -> None:
-    assert _about_names(sql, reason, ["order date", "b"]) == told
+def test_a_hint_names_columns_that_need_back_quotes(sql: str, reason: str, told: str) -> None:
+    assert _quoting_hint(sql, reason, ["order date", "b"]) == told

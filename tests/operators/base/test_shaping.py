@@ -16,25 +16,25 @@ pytestmark = pytest.mark.flink
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda p: p.alias("a, b, c, d"), "alias: 4 names for the 3 columns"),
+        (lambda p: p.alias("a, b, c, d"), "alias: got 4 names for the 3 columns"),
         (lambda p: p.sample(1.5), "sample: expected a ratio from 0 to 1, got 1.5"),
         (lambda p: p.unionAll("p"), "unionAll: expected a BatchOperator, got a str"),
-        (lambda p: p.unionAll(p.select("id")), "unionAll: .* is no valid SQL"),
+        (lambda p: p.unionAll(p.select("id")), "unionAll: .* is not valid SQL"),
         (lambda p: p.join(p, "a.id = b.id", type="CROSS"), "join: expected type JOIN, LEFT JOIN"),
-        (lambda p: p.join(p, "a.id = b.nope"), "join: .* ON a.id = b.nope.* is no valid SQL"),
+        (lambda p: p.join(p, "a.id = b.nope"), "join: .* ON a.id = b.nope.* is not valid SQL"),
         (lambda p: p.udf(udf(abs, result_type="INT"), "id", "id", ["id"]), "udf: reservedCols and outputCol both name 'id'"),
         (lambda p: p.udf(udf(abs, result_type="INT"), "id", "x", ["nope"]), "udf: reservedCols names nope; the input has id"),
-        (lambda p: p.udtf(udtf(abs, result_types=["INT"]), "id", ["name"]), "udtf: outputCols: the input has name too"),
+        (lambda p: p.udtf(udtf(abs, result_types=["INT"]), "id", ["name"]), "udtf: outputCols: the input already has name"),
         (lambda p: p.toTensor("name", "STRING"), "toTensor: expected one of FLOAT"),
-        (lambda p: p.toVector("id"), "toVector: 'id' is no valid SQL"),
+        (lambda p: p.toVector("id"), "toVector: 'id' is not valid SQL"),
         (lambda p: p.convertTypes("id", "FOO"), "convertTypes: targetType is the unknown type 'FOO'"),
         (lambda p: p.orderBy("id", order="up"), "orderBy: expected order 'asc' or 'desc', got 'up'"),
         (
             lambda p: p.orderBy("id, name DESC", order="asc"),
-            "orderBy: field 'id, name DESC' says the order already: leave out order",
+            "orderBy: field 'id, name DESC' already contains the order: remove order",
         ),
         (lambda p: p.firstN(0), "firstN: expected a number of rows of at least 1, got 0"),
-        (lambda p: BatchOperator.sqlQuery("SELECT * FROM nowhere"), "sqlQuery: .*nowhere.* is no valid SQL: .*nowhere"),
+        (lambda p: BatchOperator.sqlQuery("SELECT * FROM nowhere"), "sqlQuery: .*nowhere.* is not valid SQL: .*nowhere"),
     ],
 )
 def test_mistakes(people: TableSourceBatchOp, call: Callable[..., Any], words: str) -> None:

@@ -1,4 +1,4 @@
-"""What a program is told at its end."""
+"""Warnings at the end of a program."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from collections.abc import Iterator
 import pytest
 
 from bridge.member import registry
-from operators.errors import exit_warnings as forgotten
+from operators.errors import exit_warnings
 
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(forgotten, "_looks", [])
-    monkeypatch.setattr(forgotten, "_linked", {})
+    monkeypatch.setattr(exit_warnings, "_checks", [])
+    monkeypatch.setattr(exit_warnings, "_linked", {})
     yield
 
 
 def test_nothing_is_told_of_a_program_that_has_run_all() -> None:
-    forgotten.note_linked("g1", "TensorFlow2BatchOp")
-    forgotten.note_run(["g1"])
-    forgotten.look_at_exit(lambda: "")
-    assert forgotten.forgotten() == []
+    exit_warnings.note_linked("g1", "TensorFlow2BatchOp")
+    exit_warnings.note_run(["g1"])
+    exit_warnings.warn_at_exit(lambda: "")
+    assert exit_warnings.exit_warnings() == []
 
 
 def test_a_script_without_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    forgotten.note_linked("g1", "TensorFlow2BatchOp")
-    forgotten.look_at_exit(lambda: "print() was called")
-    assert forgotten.forgotten() == [
+    exit_warnings.note_linked("g1", "TensorFlow2BatchOp")
+    exit_warnings.warn_at_exit(lambda: "print() was called")
+    assert exit_warnings.exit_warnings() == [
         "print() was called",
         "no job has run TensorFlow2BatchOp: call print(), collectToDataframe() or insertInto(...), or wait for the job with "
         "waitForJob(result)",
     ]
     monkeypatch.setattr(registry, "seen", lambda: {"g1"})
-    assert forgotten.forgotten() == ["print() was called"], "plain PyFlink has run it"
+    assert exit_warnings.exit_warnings() == ["print() was called"], "plain PyFlink has run it"
 
 
 def test_a_job_that_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    forgotten.note_linked("g1", "TensorFlow2StreamOp")
+    exit_warnings.note_linked("g1", "TensorFlow2StreamOp")
     monkeypatch.setattr(registry, "running", lambda: [("g1", "chief 0")])
-    (said,) = forgotten.forgotten()
+    (said,) = exit_warnings.exit_warnings()
     assert said.startswith(
-        "the program has ended while a job ran in it (TensorFlow2StreamOp, chief 0), which ends with it: wait"
+        "the program ended while a job was running in it (TensorFlow2StreamOp, chief 0), which ended the job too: wait"
     )
 
 

@@ -33,7 +33,7 @@ python-arrow-source
 
 def test_the_jar_of_a_connector() -> None:
     first, maven, place, travels = str(missing_jar(KAFKA)).splitlines()
-    assert first == "Flink has no connector 'kafka': its jar is missing. It has blackhole, datagen."
+    assert first == "Flink has no connector 'kafka': its jar is missing. Available: blackhole, datagen."
     assert maven == "Get org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2 from a Maven repository."
     assert place == f"Put the jar into {lib_folder()}, and into the lib folder of a cluster;"
     assert "config={'pipeline.jars': 'file:///path/to/flink-sql-connector-kafka-5.0.0-2.2.jar'}" in travels
@@ -42,16 +42,16 @@ def test_the_jar_of_a_connector() -> None:
 def test_a_format_has_the_version_of_flink() -> None:
     text = "Could not find any format factory for identifier 'parquet' in the classpath.\n\tat org.apache"
     told = str(missing_jar(text))
-    assert told.startswith("Flink has no format 'parquet': its jar is missing. It has canal-json, csv, ")
+    assert told.startswith("Flink has no format 'parquet': its jar is missing. Available: canal-json, csv, ")
     assert f"org.apache.flink:flink-sql-parquet:{flink}" in told and f"/flink-sql-parquet-{flink}.jar" in told
     assert coordinates("format", "nothing") == []
 
 
 def test_a_wrong_name() -> None:
     told = str(missing_jar(KAFKA.replace("'kafka'", "'datagne'")))
-    assert told.startswith("Flink has no connector 'datagne' (did you mean 'datagen'?). It has blackhole, datagen.\n")
+    assert told.startswith("Flink has no connector 'datagne' (did you mean 'datagen'?). Available: blackhole, datagen.\n")
     told = str(missing_jar(KAFKA.replace("'kafka'", "'hive'").replace("DynamicTableFactory", "CatalogFactory")))
-    assert told.startswith("Flink has no catalog 'hive'. It has blackhole, datagen.\nA catalog that is no part of Flink")
+    assert told.startswith("Flink has no catalog 'hive'. Available: blackhole, datagen.\nA catalog that is not part of Flink")
 
 
 @pytest.mark.parametrize("text", ["", "Could not find any file", "java.lang.ArithmeticException: / by zero"])

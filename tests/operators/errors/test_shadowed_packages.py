@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from operators.errors.shadowed_packages import check_neighbours
+from operators.errors.shadowed_packages import check_shadowing
 from tests.support.installs import ROOT
 
 
 def test_ours_are_found() -> None:
-    check_neighbours()
+    check_shadowing()
 
 
 @pytest.mark.process
@@ -37,5 +37,5 @@ def test_a_file_that_hides_ours(tmp_path: pathlib.Path, name: str, on_the_path: 
     if package == "operators":
         assert lines[-1] == f"ImportError: cannot import name 'useLocalEnv' from 'operators' ({folder / name})"
     else:
-        assert lines[-1].startswith(f"ImportError: {folder / name} hides the package {package!r} that operators needs")
-        assert "give it another name" in lines[-1]
+        assert lines[-1].startswith(f"ImportError: {folder / name} shadows the package {package!r} that operators needs")
+        assert "rename it, or start" in lines[-1]

@@ -93,7 +93,7 @@ def test_a_table_that_is_no_model(table_env: StreamTableEnvironment) -> None:
     )
     with pytest.raises(
         ConfigurationError,
-        match="the model table that TableSourceBatchOp makes: the rows of the model are incomplete: 1 of 3 are missing",
+        match="model table of TableSourceBatchOp: the rows of the model are incomplete: 1 of 3 are missing",
     ):
         pack_model_table(BatchOperator.fromTable(table))
     assert sorted(os.listdir(program_folder())) == before

@@ -53,12 +53,12 @@ def test_types_hold_the_cells(cells: Any, sql: str) -> None:
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (pd.DataFrame({"a": [None]}), "op: column 'a' has no cell that is not null: give schemaStr"),
-        (pd.DataFrame({"a": []}, dtype=object), "no cell that is not null"),
-        (pd.DataFrame({"a": [1, "x"]}), "op: column 'a' has cells of no common type"),
+        (pd.DataFrame({"a": [None]}), "op: column 'a' has only null cells: set schemaStr"),
+        (pd.DataFrame({"a": []}, dtype=object), "only null cells"),
+        (pd.DataFrame({"a": [1, "x"]}), "op: column 'a' has cells without a common type"),
         (pd.DataFrame({"a": pd.to_timedelta(["1s"])}), "op: column 'a' has cells of the type duration"),
         (pd.DataFrame({"a": [[[1]]]}), "cells of the type list"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "several columns a"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "several columns named a"),
         (pd.DataFrame(), "has no columns"),
     ],
 )
@@ -71,7 +71,7 @@ def test_columns_are_taken_by_name_and_numbered_ones_in_order() -> None:
     schema = Schema.parse("a BIGINT, b STRING")
     for frame in (pd.DataFrame({"b": ["x"], "a": [1]}), pd.DataFrame([[1, "x"]])):
         assert [list(cells) for cells in columns_of_frame("op", schema, frame)] == [[1], ["x"]]
-    with pytest.raises(ConfigurationError, match="misses a, b and has 1, 0"):
+    with pytest.raises(ConfigurationError, match="lacks a, b and has 1, 0"):
         columns_of_frame("op", schema, pd.DataFrame([[1, "x"]])[[1, 0]])
 
 
@@ -100,9 +100,9 @@ def test_only_dataframes_need_no_schema() -> None:
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (pd.DataFrame({"city": ["Rome"], "n": [1]}).groupby("city").sum(), "index of the DataFrame (city) does not become"),
-        (pd.DataFrame({"a": [1], "b": [2], "n": [1]}).set_index(["a", "b"]), "index of the DataFrame (a, b) does not become"),
-        (pd.DataFrame({"n": [1]}, index=pd.MultiIndex.from_tuples([(1, 2)])), "index of the DataFrame (2 levels) does not"),
+        (pd.DataFrame({"city": ["Rome"], "n": [1]}).groupby("city").sum(), "index of the DataFrame (city) is not part of"),
+        (pd.DataFrame({"a": [1], "b": [2], "n": [1]}).set_index(["a", "b"]), "index of the DataFrame (a, b) is not part of"),
+        (pd.DataFrame({"n": [1]}, index=pd.MultiIndex.from_tuples([(1, 2)])), "index of the DataFrame (2 levels) is not"),
         (pd.DataFrame({"n": [1]}, index=[7]), ""),
         (pd.DataFrame({"n": [1]}), ""),
     ],
@@ -125,13 +125,13 @@ def test_what_does_not_come_along_is_told(frame: pd.DataFrame, message: str, cap
 )
 def test_what_categories_lose_is_told(cells: Any, is_told: bool, caplog: pytest.LogCaptureFixture) -> None:
     MemSourceBatchOp(pd.DataFrame({"size": cells, "n": 1}))
-    assert ("the order and the unused labels of categories do not travel (size)" in caplog.text) is is_told
+    assert ("the order and the unused labels of categories (size) are not part of the table" in caplog.text) is is_told
 
 
 def test_attrs_are_told_and_columns_of_several_levels_refused(caplog: pytest.LogCaptureFixture) -> None:
     frame = pd.DataFrame({"n": [1]})
     frame.attrs["unit"] = "km"
     MemSourceBatchOp(frame)
-    assert "the attrs of the DataFrame (unit) do not travel" in caplog.text
-    with pytest.raises(ConfigurationError, match="names of 2 levels: join them"):
+    assert "the attrs of the DataFrame (unit) are not part of the table" in caplog.text
+    with pytest.raises(ConfigurationError, match="have 2 levels: join them"):
         MemSourceBatchOp(pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "b")])))

@@ -95,14 +95,14 @@ def test_columns_of_a_dataframe_are_taken_by_their_names(env: MLEnv, columns: li
     [
         (
             pd.DataFrame({"b": ["x"], "c": [2]}),
-            "DataFrame misses a and has c, which the schema has not: .*frame\\[\\['a', 'b'\\]\\]",
+            "DataFrame lacks a and has c, which the schema lacks: .*frame\\[\\['a', 'b'\\]\\]",
         ),
-        (pd.DataFrame({"a": [1], "b": ["x"], "c": [2]}), "DataFrame has c, which the schema has not"),
-        ([(1, "a"), (2,)], r"row 1 has 1 cells for a schema of 2"),
+        (pd.DataFrame({"a": [1], "b": ["x"], "c": [2]}), "DataFrame has c, which the schema lacks"),
+        ([(1, "a"), (2,)], r"row 1: expected 2 cells, got 1"),
         ([(1, "a"), 5], r"row 1"),
         ([("x", "a")], r"MemSourceBatchOp: .*a"),
-        (pd.DataFrame({"a": [1]}), "MemSourceBatchOp: .*misses b: "),
-        (pd.DataFrame([[1]]), "1 columns for a schema of 2"),
+        (pd.DataFrame({"a": [1]}), "MemSourceBatchOp: .*lacks b: "),
+        (pd.DataFrame([[1]]), "expected 2 columns, got 1"),
         (pd.DataFrame({"a": ["x"], "b": ["y"]}), "MemSourceBatchOp: column 'a' does not fit BIGINT: "),
     ],
 )
