@@ -126,7 +126,7 @@ class TableSinkBatchOp(TableSinkParams, _SinkOp, BatchOperator):
 
 
 class _CsvWriter:
-    """Writes rows, whose last cells are those that `_with_local_times` adds for columns of instants."""
+    """Writes rows that end with the cells that `_with_local_times` adds for columns of instants."""
 
     def __init__(self, file: IO[bytes], form: CsvForm, width: int, instants: Sequence[str]) -> None:
         self._text = open(file.fileno(), "w", encoding="utf-8", newline="", closefd=False)
