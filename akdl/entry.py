@@ -1,18 +1,18 @@
 """`python -m akdl.entry`: the start of a TensorFlow process.
 
-It connects to its bridge, waits for the cluster, calls the user's `main` with a task config, and reports how that ended.
+It connects to its bridge, waits for the cluster, calls the user's `main` with a task config, and reports the outcome.
 
-There are five ways in which the process ends:
+The process can end in five ways:
 - `main` returned or called `sys.exit(0)`: the process flushes its output and reports success. Threads that the script left
-  running get `LEFT_THREADS_GRACE_S`, then the process exits. When one of them, or an exit handler, wanted to write rows, which
-  are refused then, the status is `REFUSED_ROWS`, and the parent makes that an error.
+  running get `LEFT_THREADS_GRACE_S`, then the process exits. If one of them, or an exit handler, tried to write rows, which are
+  rejected by then, the status is `REFUSED_ROWS`, which the parent reports as an error.
 - `main` raised or called `sys.exit(n)`: the process reports the traceback and exits with status 1.
-- The parent has ended, even by SIGKILL: its end of the pipe closes. A thread then kills this process and all that the script
-  has started. It has to be a thread, because the script may block indefinitely.
-- The connection to the parent is lost: the process exits with status `ORPHANED`, or with `LINE_CLOSED` where the script has
-  closed it.
+- The parent has ended, even by SIGKILL: its end of the pipe closes, and a thread kills this process and its children. A thread,
+  because the script may block indefinitely.
+- The channel to the parent broke: the process exits with status `ORPHANED`.
+- The script has closed the channel: the process exits with status `CHANNEL_CLOSED`.
 
-Other processes remove the work folder when this process has ended.
+Other processes remove the work folder afterwards.
 """
 
 import atexit
@@ -28,12 +28,13 @@ import signal
 import sys
 import threading
 import traceback
+from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
 from akdl.errors.failure import failure_of
 from akdl.errors.remedies import missing_column, missing_export, no_group
-from akdl.errors.script_warnings import Oversights
+from akdl.errors.script_warnings import ScriptWarnings
 from akdl.folders.private_file import private
 from akdl.process.abandoned import abort_collectives
 from akdl.process.channel import Channel, ChannelError
@@ -45,7 +46,7 @@ from akdl.rows.once_rows import OnceRows
 from akdl.rows.stream_rows import StreamRows
 from akdl.runner.config import BatchTaskConfig, StreamTaskConfig, TaskConfig, TrainTaskConfig
 from akdl.runner.context import Share, TFContext
-from akdl.runner.extra_inputs import open_extra_inputs, text_path, write_text
+from akdl.runner.extra_inputs import ExtraInput, text_path, write_text
 from akdl.runner.output_writer import OutputWriter
 from akdl.runner.reports import Reports
 from akdl.runner.tensor_shapes import write_tensor_shapes
@@ -72,12 +73,12 @@ from akdl.wire.service import PROTOCOL
 ORPHANED = 86
 LEFT_THREADS_GRACE_S = 5.0
 PROGRESS_S = 0.5
-STACKS_FILE = "stacks.txt"  # in the private folder: where the threads are, written when SIGUSR2 asks for it
+STACKS_FILE = "stacks.txt"  # in the private folder: stacks of the threads, written on SIGUSR2
 SAVED_MODEL, LATEST_CHECKPOINT = "savedmodel", "latest_ckpt"  # in the work folder
 PRIVATE_FOLDER = ".akdl"  # inside the work folder; the rest of it belongs to the script
 
-# Thresholds of the garbage collector while a script is imported. Nearly all objects that imports make stay: to look through
-# those of TensorFlow again and again took a sixth of its start.
+# Thresholds of the garbage collector while a script is imported. Nearly all objects that imports create are permanent, and
+# scanning TensorFlow's objects repeatedly took a sixth of its start.
 _LOADING = (50_000, 20, 20)
 
 logger = logging.getLogger(__name__)
@@ -86,7 +87,22 @@ AnyRows = Union[FileRows, StreamRows]
 
 
 class ScriptError(Exception):
-    """The script cannot be run as a script of ours; the message says what to change."""
+    """The script cannot be run; the message says what to change."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Everything that one run of the script gets from the process around it."""
+
+    task: Task
+    cluster: Cluster
+    rows: AnyRows
+    writer: OutputWriter
+    channel: Channel
+    reports: Reports
+    warnings: ScriptWarnings
+    attempt: int
+    log_dir: Optional[str]
 
 
 def main() -> int:
@@ -97,11 +113,10 @@ def main() -> int:
         kill_stopped_parent(os.getppid(), float(settings["AKDL_STOPPED_S"]))
     try:
         with open(os.path.join(settings["AKDL_WORK_DIR"], PRIVATE_FOLDER, STACKS_FILE), "w", opener=private) as stacks:
-            faulthandler.register(signal.SIGUSR2, stacks)  # works even where a thread never gives up the interpreter lock
+            faulthandler.register(signal.SIGUSR2, stacks)  # works even where a thread never releases the interpreter lock
             return _run_task(settings)
     except ChannelError:
-        # Nobody is left to report to, and perhaps nobody to read what is printed.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the reader of this output may have ended too
             traceback.print_exc()
         return ORPHANED
 
@@ -111,40 +126,44 @@ def _run_task(settings: Mapping[str, str]) -> int:
     attempt, python = int(settings["AKDL_ATTEMPT"]), platform.python_version()
     task = channel.connect(Hello(pid=os.getpid(), python_version=python, attempt=attempt, protocol=PROTOCOL))
     folder = os.path.join(task.work_dir, PRIVATE_FOLDER)
-    if task.kind == "stream" or task.read_once:
-        of_kind = OnceRows if task.read_once else StreamRows
-        rows: AnyRows = of_kind(folder, channel.read(), task.input_columns, task.exact_doubles)
-    else:
-        extra_columns = [each.columns for each in task.extra_inputs]
-        rows = FileRows(folder, channel.read(), task.input_columns, task.exact_doubles, extra_columns)
+    rows = _rows_of(task, folder, channel)
     writer = OutputWriter(channel, task.output_columns, task.chunk_wait_ms / 1000 or None)
     if isinstance(rows, StreamRows) and task.tells_passed:
         rows.tell = writer.pass_rows
-    atexit.register(_exit_with_refused_rows, writer)  # before the script's own handlers, and so called after them
+    # Registered before the script registers its own handlers, so it is called after them.
+    atexit.register(_exit_with_refused_rows, writer)
     cluster = channel.wait_for_cluster()
     reports = Reports()
     over = _report_progress(channel, rows, reports)
-    surroundings: Dict[str, Any] = {"attempt": attempt, "reports": reports}
     logs = LogFolder(task.log_dir, folder) if task.log_dir else None
-    surroundings["log_dir"] = logs and logs.path
-    oversights = Oversights(task.work_dir)
-    columns = [column.name for column in task.input_columns]
-    with logs.kept() if logs is not None else contextlib.nullcontext():
-        failure = _failure_of(lambda: _run_script(task, cluster, rows, writer, channel, surroundings, oversights), columns)
+    warnings = ScriptWarnings(task.work_dir)
+    log_dir = None if logs is None else logs.path
+    surroundings = Surroundings(task, cluster, rows, writer, channel, reports, warnings, attempt, log_dir)
+    with contextlib.nullcontext() if logs is None else logs.kept():
+        failure = _failure_of(surroundings)
     over.set()
-    if reports.latest().number:  # what the thread has not sent yet
+    if reports.latest().number:  # values that the thread has not sent yet
         channel.report(_progress(rows, reports))
     if failure is not None:
         channel.finish(Outcome(failure=failure))
         return 1
-    success = Success(rows_read=rows.progress().rows_read, rows_written=writer.rows_written, oversights=oversights.told())
+    success = Success(rows_read=rows.progress().rows_read, rows_written=writer.rows_written, warnings=warnings.sentences())
     channel.finish(Outcome(success=success))
     _leave_threads_behind(writer)
     return 0
 
 
+def _rows_of(task: Task, folder: str, channel: Channel) -> AnyRows:
+    if task.read_once:
+        return OnceRows(folder, channel.read(), task.input_columns, task.exact_doubles)
+    if task.kind == "stream":
+        return StreamRows(folder, channel.read(), task.input_columns, task.exact_doubles)
+    extra_columns = [each.columns for each in task.extra_inputs]
+    return FileRows(folder, channel.read(), task.input_columns, task.exact_doubles, extra_columns)
+
+
 def _report_progress(channel: Channel, rows: AnyRows, reports: Reports) -> threading.Event:
-    """Report how far the script has come, from a thread, until the returned event is set."""
+    """Report the script's progress, from a thread, until the returned event is set."""
     over = threading.Event()
 
     def report() -> None:
@@ -154,7 +173,7 @@ def _report_progress(channel: Channel, rows: AnyRows, reports: Reports) -> threa
             try:
                 wishes = channel.report(_progress(rows, reports))
             except ChannelError:
-                return  # whoever waits for the line hears of it
+                return  # the script's thread gets the error from its own calls
             if wishes.dataset_file and isinstance(rows, FileRows):
                 rows.make_file()
             if wishes.returned and not is_aborted:
@@ -171,22 +190,15 @@ def _progress(rows: AnyRows, reports: Reports) -> Progress:
     return progress
 
 
-def _run_script(
-    task: Task,
-    cluster: Cluster,
-    rows: AnyRows,
-    writer: OutputWriter,
-    channel: Channel,
-    surroundings: Mapping[str, Any],
-    oversights: Oversights,
-) -> None:
-    # TF_CONFIG has to be there before the script's first line: a strategy built at module level reads it.
+def _run_script(surroundings: Surroundings) -> None:
+    task, cluster = surroundings.task, surroundings.cluster
+    # TF_CONFIG is needed before the script's first line: a strategy created at module level reads it.
     os.environ["TF_CONFIG"] = cluster.tf_config
     bypass_proxies(os.environ, cluster.tf_config)
     user_main = find_main(task.main_script, task.work_dir, json.loads(task.user_params).get("runner"))
-    task_config = _task_config(task, cluster, rows, writer, channel, surroundings)
-    if not isinstance(user_main, functools.partial):  # runners keep files of their own there
-        oversights.watch_files([SAVED_MODEL, LATEST_CHECKPOINT])
+    task_config = _task_config(surroundings)
+    if not isinstance(user_main, functools.partial):  # runners keep their own files in the work folder
+        surroundings.warnings.watch_files([SAVED_MODEL, LATEST_CHECKPOINT])
     if isinstance(task_config, TrainTaskConfig):
         prepare_saving(task.main_script, task_config.saved_model_dir, keras_3(installed("keras"), os.environ))
     try:
@@ -195,36 +207,31 @@ def _run_script(
         if leaving.code not in (None, 0):
             raise
     if isinstance(task_config, TrainTaskConfig) and task_config.task_type == "chief":
-        missing = missing_export(task_config.saved_model_dir, task.work_dir)
-        if missing:
-            raise ScriptError(missing)
-        task_config.reports.is_exporting = True
-        left = find_keras_file(task_config.saved_model_dir)
-        if left is not None:
-            from akdl.keras.saving import export_file
-
-            export_file(left)
-        checkpoint, model_dir = _latest_checkpoint(task_config), task.model_dir or None
-        write_checked_model(task_config.saved_model_dir, writer, checkpoint=checkpoint, model_dir=model_dir)
-    writer.close()
+        _send_model(task_config, surroundings)
+    surroundings.writer.close()
 
 
-def _latest_checkpoint(task_config: TrainTaskConfig) -> Optional[str]:
-    """Return the folder with the checkpoint that is to come with the model; None without one."""
-    folder = task_config.latest_ckpt_dir
-    if folder is not None and not os.listdir(folder):
-        logger.warning("the script has left no checkpoint in latest_ckpt_dir, so the model comes without one")
-        return None
-    return folder
+def _send_model(task_config: TrainTaskConfig, surroundings: Surroundings) -> None:
+    folder, checkpoint = task_config.saved_model_dir, task_config.latest_ckpt_dir
+    missing = missing_export(folder, task_config.work_dir)
+    if missing:
+        raise ScriptError(missing)
+    task_config.reports.is_exporting = True
+    keras_file = find_keras_file(folder)
+    if keras_file is not None:
+        from akdl.keras.saving import export_file
+
+        export_file(keras_file)
+    if checkpoint is not None and not os.listdir(checkpoint):
+        logger.warning("the script wrote no checkpoint to latest_ckpt_dir, so the model is stored without one")
+        checkpoint = None
+    write_checked_model(folder, surroundings.writer, checkpoint=checkpoint, model_dir=surroundings.task.model_dir or None)
 
 
 def find_main(path: str, work_dir: str, runner: Optional[str]) -> Callable[[TaskConfig], Any]:
-    """Import the main script under its own name, with its folder first on the path, and return what is to be called.
+    """Import the main script, with its folder first on the path, and return the function to call.
 
-    A script in a package is imported as a part of it, so that its relative imports work.
-
-    Args:
-        runner: "main", "keras" or "estimator", where a script holds functions of several kinds; by default `main` comes first.
+    A script with functions of several kinds is run by its `main`, unless `runner` is "keras" or "estimator".
     """
     usual = gc.get_threshold()
     gc.set_threshold(*_LOADING)
@@ -251,7 +258,7 @@ def _main_of(module: ModuleType, runner: Optional[str]) -> Callable[[TaskConfig]
     if kind == MAIN:
         user_main: Callable[[TaskConfig], Any] = module.main
         return user_main
-    # A script with a `main` loads neither of the runners.
+    # Imported late: a script with a `main` needs neither runner.
     if kind == KERAS:
         from akdl.keras import operator as keras_runner
 
@@ -261,49 +268,32 @@ def _main_of(module: ModuleType, runner: Optional[str]) -> Callable[[TaskConfig]
     return functools.partial(estimator_runner.main, module=module)
 
 
-def _task_config(
-    task: Task,
-    cluster: Cluster,
-    rows: AnyRows,
-    writer: OutputWriter,
-    channel: Channel,
-    surroundings: Mapping[str, Any],
-) -> TaskConfig:
-    def shares() -> List[Share]:
-        return [Share(share.path, share.rows) for share in channel.wait_for_shares().shares]
-
-    tf_config = json.loads(cluster.tf_config)
+def _task_config(surroundings: Surroundings) -> TaskConfig:
+    task, rows = surroundings.task, surroundings.rows
+    tf_config = json.loads(surroundings.cluster.tf_config)
+    cluster, role = tf_config["cluster"], tf_config["task"]
     _make_checkpoint_dir(task.checkpoint_dir)
     user_params = with_text(json.loads(task.user_params))
-    # Scripts find the path of an extra input in their parameters and read it at once, so all rows are waited for.
-    columns = [each.columns for each in task.extra_inputs]
-    extra_inputs = []
-    if columns and isinstance(rows, FileRows):
-        files = rows.extra_files(write_text, cluster.extra_folder, cluster.waits_for_files)
-        extra_inputs = open_extra_inputs([file.path for file in files], columns, task.exact_doubles)
-        for number, file in enumerate(files, 1):
-            os.symlink(file.text, text_path(task.work_dir, number))
-    if isinstance(rows, (FileRows, OnceRows)) and tf_config["task"]["type"] != "ps":
-        write_tensor_shapes(rows, task.input_columns, task.work_dir)
-    for number in range(1, len(columns) + 1):
+    extra_inputs = _extra_inputs(surroundings)
+    for number in range(1, len(task.extra_inputs) + 1):
         user_params[f"ALINK:bc_{number}"] = text_path(task.work_dir, number)
+    if isinstance(rows, (FileRows, OnceRows)) and role["type"] != "ps":
+        write_tensor_shapes(rows, task.input_columns, task.work_dir)
+    shares = functools.partial(_shares, surroundings.channel) if isinstance(rows, FileRows) else None
+    is_alone = sum(map(len, cluster.values())) == 1
     common: Dict[str, Any] = {
         "extra_inputs": extra_inputs,
-        "tf_context": TFContext(
-            rows,
-            task.input_columns,
-            task.exact_doubles,
-            shares if isinstance(rows, FileRows) else None,
-            is_alone=sum(map(len, tf_config["cluster"].values())) == 1,
-        ),
+        "tf_context": TFContext(rows, task.input_columns, task.exact_doubles, shares, is_alone),
         "num_workers": task.num_workers,
-        "cluster": tf_config["cluster"],
-        "task_type": tf_config["task"]["type"],
-        "task_index": tf_config["task"]["index"],
+        "cluster": cluster,
+        "task_type": role["type"],
+        "task_index": role["index"],
         "work_dir": task.work_dir,
         "user_params": user_params,
         "checkpoint_dir": task.checkpoint_dir or None,
-        **surroundings,
+        "log_dir": surroundings.log_dir,
+        "attempt": surroundings.attempt,
+        "reports": surroundings.reports,
     }
     if task.kind == "train":
         checkpoint = None
@@ -312,39 +302,52 @@ def _task_config(
             os.makedirs(checkpoint, exist_ok=True)
         return TrainTaskConfig(saved_model_dir=os.path.join(task.work_dir, SAVED_MODEL), latest_ckpt_dir=checkpoint, **common)
     if isinstance(rows, StreamRows) and not rows.is_once:
-        return StreamTaskConfig(output_writer=writer, rows=rows if task.commits else None, **common)
-    return BatchTaskConfig(output_writer=writer, **common)
+        return StreamTaskConfig(output_writer=surroundings.writer, rows=rows if task.commits else None, **common)
+    return BatchTaskConfig(output_writer=surroundings.writer, **common)
+
+
+def _shares(channel: Channel) -> List[Share]:
+    return [Share(share.path, share.rows) for share in channel.wait_for_shares().shares]
+
+
+def _extra_inputs(surroundings: Surroundings) -> List[ExtraInput]:
+    """Wait for all rows of the extra inputs: scripts find their paths in the parameters and read the files at once."""
+    task, cluster, rows = surroundings.task, surroundings.cluster, surroundings.rows
+    if not task.extra_inputs or not isinstance(rows, FileRows):
+        return []
+    files = rows.extra_files(write_text, cluster.extra_folder, cluster.waits_for_files)
+    for number, file in enumerate(files, 1):
+        os.symlink(file.text, text_path(task.work_dir, number))
+    return [ExtraInput(file.path, each.columns, task.exact_doubles) for file, each in zip(files, task.extra_inputs)]
 
 
 def _make_checkpoint_dir(address: str) -> None:
-    """Make a local folder of checkpoints, so that one that cannot be written is told before hours of training."""
+    """Create a local folder of checkpoints, so that a wrong path fails before hours of training."""
     if not address or is_remote(address):
         return
     try:
         os.makedirs(address, exist_ok=True)
     except OSError as error:
-        raise ScriptError(f"checkpointDir {address}: the folder cannot be made on this host: {error.strerror}") from None
+        raise ScriptError(f"checkpointDir {address}: the folder cannot be created on this host: {error.strerror}") from None
     if not os.access(address, os.W_OK | os.X_OK):
-        raise ScriptError(f"checkpointDir {address}: this host's user may not write into the folder")
+        raise ScriptError(f"checkpointDir {address}: the user of this process may not write to the folder")
 
 
-def _failure_of(run: Callable[[], None], columns: Sequence[str]) -> Optional[Failure]:
-    """Run the script and return what it raised, as data, with our own frames cut off the traceback."""
+def _failure_of(surroundings: Surroundings) -> Optional[Failure]:
+    """Run the script and return its exception as data, without akdl's own frames in the traceback."""
     try:
-        run()
+        _run_script(surroundings)
     except (ScriptError, ModelError, LostModel) as error:
         return Failure(type="ScriptError", message=str(error))
     except SystemExit as leaving:
-        return _as_failure(leaving, f"the script called sys.exit({_shown_code(leaving)})")
+        code = repr(leaving.code) if isinstance(leaving.code, (int, str)) else f"a {type(leaving.code).__name__}"
+        return _as_failure(leaving, f"the script called sys.exit({code})")
     except BaseException as error:  # KeyboardInterrupt too: any way out of the script has to be reported
         failure = _as_failure(error)
+        columns = [column.name for column in surroundings.task.input_columns]
         failure.message = no_group(error) + failure.message + missing_column(error, columns)
         return failure
     return None
-
-
-def _shown_code(leaving: SystemExit) -> str:
-    return repr(leaving.code) if isinstance(leaving.code, (int, str)) else f"a {type(leaving.code).__name__}"
 
 
 def _as_failure(error: BaseException, message: Optional[str] = None) -> Failure:
@@ -359,13 +362,12 @@ def _is_ours(file_name: str) -> bool:
 
 
 def _kill_group() -> None:
-    """Kill this process and all that the script has started."""
-    if os.getpgrp() == os.getpid():  # else somebody tries it by hand
+    if os.getpgrp() == os.getpid():  # not when started by hand from a shell
         os.killpg(0, signal.SIGKILL)
 
 
 def _leave_threads_behind(writer: OutputWriter) -> None:
-    """Let the interpreter exit by itself, but limit its wait for threads that the script left running."""
+    """Let the interpreter exit normally, but limit its wait for threads that the script left running."""
     _flush_streams()
 
     def exit_anyway() -> None:

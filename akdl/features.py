@@ -55,7 +55,9 @@ def feature_spec(
         dtype = tf.string if exact else tf.as_dtype(column_type.feature)
         if column_type.is_array:
             if column.name in defaults:
-                raise ValueError(f"a default for the ARRAY column {column.name!r}: a null ARRAY is an empty one")
+                raise ValueError(
+                    f"defaults names the ARRAY column {column.name!r}, whose nulls are read as empty arrays: remove it"
+                )
             spec[column.name] = tf.io.FixedLenFeature([], dtype, b"") if exact else tf.io.VarLenFeature(dtype)
         elif column.name in defaults:
             spec[column.name] = tf.io.FixedLenFeature([], dtype, _default(defaults[column.name], column_type, exact))
@@ -153,7 +155,7 @@ def _decode_scalars(tf: Any, cells: Any) -> Any:
 
 
 def _decode_arrays(tf: Any, cells: Any) -> Any:
-    # decode_raw wants strings of one length, so all elements are decoded as one string and then dealt to their rows.
+    # decode_raw needs strings of equal length, so all elements are decoded as one string and then split into rows.
     elements = tf.io.decode_raw(tf.strings.reduce_join(cells), tf.float64)
     lengths = tf.cast(tf.strings.length(cells), tf.int64) // 8
     return tf.RaggedTensor.from_row_lengths(elements, lengths).to_sparse()

@@ -15,8 +15,8 @@ _CHAIN = re.compile(rf"::(?={_SCHEME}:(?://|:))")  # between the links of an add
 _HOST = re.compile(r"(\[[\w:.%]*\]|[^:@\[\]]*)(:\d{0,5})?")
 _ADDRESS = re.compile(rf"(?<![\w+.-]){_SCHEME}://[^\s\"'`<>|]+")
 _AZURE = {"abfs", "abfss", "wasb", "wasbs"}  # abfss://container@account/path has no login
-_AFTER = ".,:;!)]}"  # what may follow an address in a sentence
-# A name, what stands between, and a value: name=value, 'name': 'value', --name value. Not ":" and a bare word, as in prose.
+_AFTER = ".,:;!)]}"  # punctuation that may follow an address
+# A name, a separator, and a value: name=value, 'name': 'value', --name value. Not ":" and a bare word, as in prose.
 _PAIR = re.compile(
     r"(?<![\w.-])(?P<name>-{0,2}[A-Za-z_][\w.-]*)"
     r"(?P<between>[\"']?\s*(?:=(?!=)|:(?=\s*[\"']))\s*|(?<=[\w.-])[ ]+(?=[^\s-]))"
@@ -57,11 +57,11 @@ def masked_value(name: str, value: Any) -> Any:
         return value if value is None or value == "" or isinstance(value, bool) else HIDDEN
     if isinstance(value, dict):
         found = {key: masked_value(str(key), each) for key, each in value.items()}
-        named = value.get("name", value.get("key"))  # as lists of variables are written: {"name": ..., "value": ...}
+        named = value.get("name", value.get("key"))  # lists of variables: {"name": ..., "value": ...}
         return {**found, "value": HIDDEN} if isinstance(named, str) and is_secret(named) and "value" in value else found
     if isinstance(value, (list, tuple)):
         return [
-            # As in arguments of a program: ["--password", "..."]
+            # Arguments of a program: ["--password", "..."]
             HIDDEN if isinstance(before, str) and re.match("-[^=]*$", before) and is_secret(before) else masked_value("", each)
             for before, each in zip(["", *value], value)
         ]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from akdl.rows.file_rows import FileRows
     from akdl.runner.output_writer import OutputWriter
 
-Cells = Union[Mapping[str, Sequence[Any]], Sequence[bytes]]
+InputRows = Union[Mapping[str, Sequence[Any]], Sequence[bytes]]
 
 FILE_NAME = "dataset.tfrecords"
 
@@ -72,7 +72,7 @@ class CollectingWriter:
         """Keep many rows, see `akdl.runner.output_writer.OutputWriter.write_batch`."""
         columns = {name: _plain(cells) for name, cells in values.items()}
         if self._columns is not None:
-            encode_columns(values, self._columns)  # for its errors
+            encode_columns(values, self._columns)  # raises the same errors as a job
             size = len(next(iter(columns.values())))
             columns = {column.name: columns.get(column.name, [None] * size) for column in self._columns}
         lengths = {name: len(cells) for name, cells in columns.items()}
@@ -176,101 +176,90 @@ def encode_rows(cells: Mapping[str, Sequence[Any]], types: Mapping[str, str], ex
 
 
 def batch_task_config(
-    rows: Cells,
+    rows: InputRows,
     types: Mapping[str, str],
     work_dir: str,
     user_params: Optional[Mapping[str, Any]] = None,
     output_types: Optional[Mapping[str, str]] = None,
-    exact_doubles: bool = False,
-    shares: Optional[Sequence[Share]] = None,
-    **task: Any,
+    **options: Any,
 ) -> BatchTaskConfig:
-    """Return the task config of a batch operator.
+    """Return the task config of a batch operator, whose `output_writer` is a `CollectingWriter`.
 
     Args:
         rows: Column name to one value per row, see `encode_rows`; or serialized tf.train.Examples.
         types: Column name to Flink SQL type, such as {"x": "DOUBLE", "words": "ARRAY<STRING>"}.
-        work_dir: An existing folder; the rows are written there.
-        user_params: What the script finds in `task_config.user_params`.
+        work_dir: An existing folder, to which the rows are written.
+        user_params: The script's `task_config.user_params`.
         output_types: The columns of `outputSchemaStr`, see `CollectingWriter`.
-        exact_doubles: See `akdl.features.feature_spec`.
-        shares: What `task_config.tf_context.shares()` gives; None for the file with these rows.
-        task: `num_workers`, `cluster`, `task_type`, `task_index` where it is not a chief alone; `checkpoint_dir`, `log_dir` and
-            `attempt`.
-
-    Returns:
-        A config whose `output_writer` is a `CollectingWriter`.
+        options: `exact_doubles`, see `akdl.features.feature_spec`; `shares`, the result of `task_config.tf_context.shares()`,
+            by default the file with these rows; `num_workers`, `cluster`, `task_type` and `task_index` of a process that is
+            not a chief alone; `checkpoint_dir`, `log_dir` and `attempt`.
     """
-    common = _common(rows, types, work_dir, user_params, exact_doubles, shares, task)
+    common = task_config(rows, types, work_dir, user_params, **options)
     return BatchTaskConfig(output_writer=cast("OutputWriter", CollectingWriter(output_types)), **common)
 
 
 def stream_task_config(
-    rows: Cells,
+    rows: InputRows,
     types: Mapping[str, str],
     work_dir: str,
     user_params: Optional[Mapping[str, Any]] = None,
     output_types: Optional[Mapping[str, str]] = None,
-    exact_doubles: bool = False,
-    shares: Optional[Sequence[Share]] = None,
-    **task: Any,
+    **options: Any,
 ) -> StreamTaskConfig:
     """Return the task config of a stream operator, see `batch_task_config`; the stream ends after the rows."""
-    common = _common(rows, types, work_dir, user_params, exact_doubles, shares, task)
+    common = task_config(rows, types, work_dir, user_params, **options)
     return StreamTaskConfig(output_writer=cast("OutputWriter", CollectingWriter(output_types)), **common)
 
 
 def train_task_config(
-    rows: Cells,
-    types: Mapping[str, str],
-    work_dir: str,
-    user_params: Optional[Mapping[str, Any]] = None,
-    exact_doubles: bool = False,
-    shares: Optional[Sequence[Share]] = None,
-    **task: Any,
+    rows: InputRows, types: Mapping[str, str], work_dir: str, user_params: Optional[Mapping[str, Any]] = None, **options: Any
 ) -> TrainTaskConfig:
     """Return the task config of an operator that trains a model, see `batch_task_config`.
 
     `saved_model_dir` is a folder in `work_dir` that does not exist yet.
     """
-    common = _common(rows, types, work_dir, user_params, exact_doubles, shares, task)
+    common = task_config(rows, types, work_dir, user_params, **options)
     return TrainTaskConfig(saved_model_dir=os.path.join(work_dir, "savedmodel"), **common)
 
 
-def _common(
-    rows: Cells,
+def task_config(
+    rows: InputRows,
     types: Mapping[str, str],
     work_dir: str,
     user_params: Optional[Mapping[str, Any]],
-    exact_doubles: bool,
-    shares: Optional[Sequence[Share]],
-    task: Mapping[str, Any],
+    exact_doubles: bool = False,
+    shares: Optional[Sequence[Share]] = None,
+    *,
+    cluster: Optional[Mapping[str, List[str]]] = None,
+    num_workers: int = 1,
+    task_type: str = "chief",
+    task_index: int = 0,
+    checkpoint_dir: Optional[str] = None,
+    log_dir: Optional[str] = None,
+    attempt: int = 0,
 ) -> Dict[str, Any]:
-    """Write the rows and return the arguments that all task configs take."""
+    """Write the rows to a file and return the arguments that all task configs take, see `batch_task_config`."""
     serialized = encode_rows(rows, types, exact_doubles) if isinstance(rows, Mapping) else list(rows)
     path = os.path.join(work_dir, FILE_NAME)
     _write_records(path, serialized)
     columns = table_columns(types)
     stored = cast("FileRows", StoredRows(path, len(serialized), columns))
-    cluster = task.get("cluster", {"chief": ["localhost:0"]})
+    cluster = {"chief": ["localhost:0"]} if cluster is None else cluster
     all_shares = None if shares is None else lambda: list(shares)
-    context = TFContext(stored, columns, exact_doubles, all_shares, is_alone=sum(map(len, cluster.values())) == 1)
-    common: Dict[str, Any] = {
-        "tf_context": context,
+    is_alone = sum(map(len, cluster.values())) == 1
+    return {
+        "tf_context": TFContext(stored, columns, exact_doubles, all_shares, is_alone),
         "work_dir": work_dir,
         "user_params": with_text(user_params or {}),
-        "num_workers": 1,
+        "num_workers": num_workers,
         "cluster": cluster,
-        "task_type": "chief",
-        "task_index": 0,
-        "checkpoint_dir": None,
-        "log_dir": None,
-        "attempt": 0,
+        "task_type": task_type,
+        "task_index": task_index,
+        "checkpoint_dir": checkpoint_dir,
+        "log_dir": log_dir,
+        "attempt": attempt,
     }
-    unknown = sorted(set(task) - set(common))
-    if unknown:
-        raise TypeError(f"unknown argument {', '.join(unknown)}")
-    return dict(common, **task)
 
 
 def _write_records(path: str, serialized: Sequence[bytes]) -> None:
@@ -285,7 +274,7 @@ def _fill(feature: Any, values: List[Any], column_type: ColumnType, exact_double
     if exact_doubles and column_type.kind is Kind.DOUBLE:
         feature.bytes_list.value.append(struct.pack(f"<{len(values)}d", *values))
     elif column_type.feature == INT64:
-        # Later versions of protobuf take no booleans for integers.
+        # Newer versions of protobuf reject booleans as integers.
         feature.int64_list.value.extend(int(value) if isinstance(value, bool) else value for value in values)
     elif column_type.feature == FLOAT32:
         feature.float_list.value.extend(values)

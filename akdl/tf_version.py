@@ -23,7 +23,7 @@ def parse_version(text: str) -> Tuple[int, ...]:
     """Leading numbers of a version: "2.16.0-rc1" gives (2, 16, 0)."""
     found = re.match(r"\d+(?:\.\d+)*", text)
     if found is None:
-        raise ValueError(f"{text!r} is no version")
+        raise ValueError(f"expected a version number, got {text!r}")
     return tuple(int(number) for number in found.group().split("."))
 
 

@@ -10,7 +10,7 @@ from akdl.wire import Failure
 
 MESSAGE_CHARACTERS = 8_000
 TRACEBACK_CHARACTERS = 20_000
-_NODE = re.compile(r"\{\{function_node [^{}]*\}\} *")  # where in its graph TensorFlow was, before what it says
+_NODE = re.compile(r"\{\{function_node [^{}]*\}\} *")  # TensorFlow's prefix: the node of its graph
 _OWN_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
@@ -43,7 +43,7 @@ def _end_in_the_script(stack: traceback.StackSummary) -> None:
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except BaseException as inner:  # code of the user
+    except BaseException as inner:  # user code
         return f"(its text cannot be shown: __str__ raised {type(inner).__name__})"
 
 

@@ -22,7 +22,7 @@ def missing_column(error: BaseException, columns: Sequence[str]) -> str:
         name = error.args[0]
         found = near(name, columns)
         if name in columns or not found:
-            return ""  # a key of something else
+            return ""  # not a column's key
         close = found[0]
     elif type(error).__name__ == "InvalidArgumentError":
         feature = _MISSING_FEATURE.search(str(error))
@@ -38,7 +38,7 @@ def no_group(error: BaseException) -> str:
     """Sentence in front of an error of Keras 3 in a group, whose own text is about tensor types; "" for other errors."""
     keras = sys.modules.get("keras")
     is_keras_3 = str(getattr(keras, "__version__", "")).startswith("3.")
-    return f"{NO_GROUP_OF_KERAS_3}. Keras itself says: " if is_keras_3 and _IN_A_GROUP.search(str(error)) else ""
+    return f"{NO_GROUP_OF_KERAS_3}. Keras reports: " if is_keras_3 and _IN_A_GROUP.search(str(error)) else ""
 
 
 def missing_export(folder: str, work_dir: str) -> str:
@@ -49,9 +49,9 @@ def missing_export(folder: str, work_dir: str) -> str:
     for place, folders, names in os.walk(work_dir):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         if _OF_A_SAVED_MODEL & set(names):
-            elsewhere = f"; there is one in {os.path.relpath(place, work_dir)}, which nobody gets"
+            elsewhere = f"; the one in {os.path.relpath(place, work_dir)} is ignored"
             break
     return (
-        "the script has left no SavedModel in task_config.saved_model_dir: export the trained model there, as with "
+        "the script exported no SavedModel to task_config.saved_model_dir: export the trained model, for example with "
         f"model.export(task_config.saved_model_dir){elsewhere}"
     )

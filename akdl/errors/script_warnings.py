@@ -9,7 +9,7 @@ _SHOWN = 5
 _LOOKED_AT = 100  # source files
 
 
-class Oversights:
+class ScriptWarnings:
     """Records errors of the script's threads from now on, and new files after `watch_files`."""
 
     def __init__(self, folder: str) -> None:
@@ -30,16 +30,16 @@ class Oversights:
         """Treat further files in the work folder, except `kept`, as the script's."""
         self._known = {*os.listdir(self._folder), *kept}
 
-    def told(self) -> List[str]:
-        result = [f"a thread of the script has raised, and main did not hear of it: {text}" for text in self._raised[:_SHOWN]]
+    def sentences(self) -> List[str]:
+        result = [f"an error in a thread of the script did not reach main: {text}" for text in self._raised[:_SHOWN]]
         if len(self._raised) > _SHOWN:
-            result.append(f"{len(self._raised) - _SHOWN} more threads of the script have raised")
+            result.append(f"{len(self._raised) - _SHOWN} more threads of the script failed")
         left = self._left()
         if left:
             more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
             result.append(
-                f"the script has written {', '.join(left[:_SHOWN])}{more} to a relative path, in its work folder, which is "
-                "removed now: write to an absolute path to keep it, and models to saved_model_dir"
+                f"the script wrote {', '.join(left[:_SHOWN])}{more} to a relative path in its work folder, which is removed "
+                "now: use an absolute path to keep files, and saved_model_dir for models"
             )
         return result
 

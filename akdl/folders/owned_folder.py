@@ -26,23 +26,11 @@ class OwnedFolder:
     """
 
     def __init__(self, prefix: str, place: Optional[str] = None) -> None:
-        while True:
-            self.path = os.path.join(place or tempfile.gettempdir(), f"{prefix}{uuid.uuid4().hex[:12]}")
-            os.mkdir(self.path, 0o700)
-            try:
-                self.fd = os.open(os.path.join(self.path, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            except FileNotFoundError:  # somebody cleans up there
-                continue
-            except OSError:
-                os.rmdir(self.path)
-                raise
-            if try_lock(self.fd) and is_linked(self.fd):
-                break
-            os.close(self.fd)  # a sweeper was faster
+        self.path = os.path.join(place or tempfile.gettempdir(), f"{prefix}{uuid.uuid4().hex[:12]}")
         try:
-            os.write(self.fd, socket.gethostname().encode())
-        except OSError:
-            self.remove()
+            self.fd = hold(self.path, shared=False)
+        except BaseException:
+            shutil.rmtree(self.path, ignore_errors=True)
             raise
 
     def remove_at_exit(self) -> None:
@@ -50,7 +38,7 @@ class OwnedFolder:
         atexit.register(self._remove_in, os.getpid())
 
     def _remove_in(self, pid: int) -> None:
-        if os.getpid() == pid:  # a forked process ends earlier
+        if os.getpid() == pid:  # a forked process may end earlier
             self.remove()
 
     def remove(self) -> None:
@@ -62,10 +50,14 @@ class OwnedFolder:
             self.fd = -1
 
 
-def hold(folder: str) -> int:
-    """Create a folder shared by processes of this host if needed, and hold it until the returned descriptor is closed."""
-    lock = lock_of(folder, LOCK, shared=True)
-    os.pwrite(lock, socket.gethostname().encode(), 0)
+def hold(folder: str, shared: bool = True) -> int:
+    """Create a folder if needed, and hold it until the returned descriptor is closed; `shared` with other processes."""
+    lock = lock_of(folder, LOCK, shared)
+    try:
+        os.pwrite(lock, socket.gethostname().encode(), 0)
+    except BaseException:
+        os.close(lock)
+        raise
     return lock
 
 
@@ -82,7 +74,7 @@ def remove_unused(folder: str) -> None:
     with contextlib.ExitStack() as closing:
         try:
             lock = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:  # of another user, of another kind, or gone
+        except OSError:  # another user's, not a folder, or removed
             return
         closing.callback(os.close, lock)
         is_own = os.fstat(lock).st_uid == os.geteuid() and os.read(lock, 1000) == socket.gethostname().encode()

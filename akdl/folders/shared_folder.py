@@ -22,10 +22,10 @@ def lock_of(folder: str, name: str = _LOCK, shared: bool = False) -> int:
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700)
         try:
-            if not is_private_folder(folder):  # before anything is made in it
+            if not is_private_folder(folder):  # before creating anything in it
                 raise PermissionError(f"{folder} {not_private(folder)}")
             lock = os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:  # it was removed just now
+        except FileNotFoundError:  # removed meanwhile
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
@@ -51,7 +51,7 @@ def try_locked(folder: str) -> Iterator[bool]:
     """Yield True while holding the lock of an existing folder; False if the lock is taken or the folder is missing."""
     try:
         lock = os.open(os.path.join(folder, _LOCK), os.O_RDWR | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):  # it has been made, or removed, just now
+    except (FileNotFoundError, NotADirectoryError):  # not yet created, or just removed
         yield False
         return
     try:
@@ -70,10 +70,10 @@ def remove(folder: str) -> None:
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path, ignore_errors=True)
         elif name != _LOCK:
-            with contextlib.suppress(FileNotFoundError):  # a process that ends removes its socket
+            with contextlib.suppress(FileNotFoundError):  # an ending process removes its socket
                 os.remove(path)
     os.remove(os.path.join(folder, _LOCK))
-    with contextlib.suppress(OSError):  # not empty: somebody has begun anew
+    with contextlib.suppress(OSError):  # not empty: another process uses it again
         os.rmdir(folder)
 
 

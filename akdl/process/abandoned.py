@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-UNAVAILABLE = 14  # as when TensorFlow itself loses a worker
+UNAVAILABLE = 14  # TensorFlow's own code for a lost worker
 
 
 def abort_collectives(returned: str) -> bool:
@@ -16,5 +16,5 @@ def abort_collectives(returned: str) -> bool:
     abort = getattr(context, "abort_collective_ops", None)  # since TensorFlow 2.2
     if abort is None or getattr(context, "_collective_ops_server_def", None) is None:
         return False
-    abort(UNAVAILABLE, f"{returned} has returned and takes part in no further operation")
+    abort(UNAVAILABLE, f"{returned} has returned and does not take part in further operations")
     return True

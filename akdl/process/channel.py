@@ -2,15 +2,16 @@
 
 import contextlib
 import sys
-from typing import Any, Callable, Iterable, Iterator, List, Tuple, TypeVar
+from typing import Any, Iterable, Iterator, List, Tuple, Type, TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
 from akdl.wire import Chunk, Cluster, Empty, Hello, Outcome, Output, Progress, Shares, Task, Wishes
 from akdl.wire.service import SERVICE
 from akdl.wire.token import TOKEN
 
-Answer = TypeVar("Answer")
+Answer = TypeVar("Answer", bound=Message)
 
 
 class ChannelError(RuntimeError):
@@ -21,7 +22,7 @@ class Channel:
     """Calls to the bridge."""
 
     def __init__(self, address: str, token: str) -> None:
-        # A proxy variable must not catch the loopback connection; messages are as large as one row may be.
+        # Without a proxy for the loopback connection, and without a limit on a row.
         options = [
             ("grpc.max_send_message_length", -1),
             ("grpc.max_receive_message_length", -1),
@@ -31,65 +32,54 @@ class Channel:
         self._metadata: List[Tuple[str, str]] = [(TOKEN, token)]
 
     def connect(self, hello: Hello) -> Task:
-        return self._call("Connect", hello, Task.FromString)
+        return self._call("Connect", hello, Task)
 
     def wait_for_cluster(self) -> Cluster:
-        return self._call("WaitForCluster", Empty(), Cluster.FromString)
+        return self._call("WaitForCluster", Empty(), Cluster)
 
     def read(self) -> Iterator[Chunk]:
         """Yield chunks of rows; the last one has `end` set."""
-        method = self._channel.unary_stream(
-            _path("Read"), request_serializer=_serialize, response_deserializer=Chunk.FromString
-        )
-        try:
+        method = self._channel.unary_stream(_path("Read"), Empty.SerializeToString, Chunk.FromString)
+        with _errors_of("Read"):
             yield from method(Empty(), metadata=self._metadata)
-        except grpc.RpcError as error:
-            raise _channel_error("Read", error) from error
 
     def write(self, messages: Iterable[Output]) -> None:
         """Send rows and commits until `messages` ends; return when the bridge has received all of them."""
-        method = self._channel.stream_unary(
-            _path("Write"), request_serializer=_serialize, response_deserializer=Empty.FromString
-        )
-        try:
+        method = self._channel.stream_unary(_path("Write"), Output.SerializeToString, Empty.FromString)
+        with _errors_of("Write"):
             method(iter(messages), metadata=self._metadata)
-        except grpc.RpcError as error:
-            raise _channel_error("Write", error) from error
 
     def report(self, progress: Progress) -> Wishes:
         """Send the script's progress and receive requests to this process."""
-        return self._call("Report", progress, Wishes.FromString)
+        return self._call("Report", progress, Wishes)
 
     def wait_for_shares(self) -> Shares:
         """Wait until the rows of all workers are in files."""
-        return self._call("WaitForShares", Empty(), Shares.FromString)
+        return self._call("WaitForShares", Empty(), Shares)
 
     def finish(self, outcome: Outcome) -> None:
-        self._call("Finish", outcome, Empty.FromString)
+        self._call("Finish", outcome, Empty)
 
     def close(self) -> None:
         self._channel.close()
 
-    def _call(self, name: str, request: Any, deserialize: Callable[[bytes], Answer]) -> Answer:
-        method = self._channel.unary_unary(_path(name), request_serializer=_serialize, response_deserializer=deserialize)
-        try:
-            answer: Answer = method(request, metadata=self._metadata, wait_for_ready=True)
-        except grpc.RpcError as error:
-            raise _channel_error(name, error) from error
-        return answer
+    def _call(self, name: str, request: Any, answer: Type[Answer]) -> Answer:
+        method = self._channel.unary_unary(_path(name), type(request).SerializeToString, answer.FromString)
+        with _errors_of(name):
+            received: Answer = method(request, metadata=self._metadata, wait_for_ready=True)
+        return received
 
 
 def _path(name: str) -> str:
     return f"/{SERVICE}/{name}"
 
 
-def _serialize(message: Any) -> bytes:
-    serialized: bytes = message.SerializeToString()
-    return serialized
-
-
-def _channel_error(name: str, error: grpc.RpcError) -> ChannelError:
-    code, details = error.code(), error.details()
-    with contextlib.suppress(OSError):  # the line often breaks because the parent is gone, and with it who reads this
-        print(f"akdl: call {name} failed: {code} {details}", file=sys.stderr)
-    return ChannelError(f"the line to the Flink task broke in {name}: {details} ({code.name})")
+@contextlib.contextmanager
+def _errors_of(name: str) -> Iterator[None]:
+    try:
+        yield
+    except grpc.RpcError as error:
+        code, details = error.code(), error.details()
+        with contextlib.suppress(OSError):  # the parent, which reads this output, may have ended
+            print(f"akdl: call {name} failed: {code} {details}", file=sys.stderr)
+        raise ChannelError(f"the channel to the Flink task broke in {name}: {details} ({code.name})") from error

@@ -9,10 +9,10 @@ import threading
 import time
 from typing import Callable, Mapping
 
-# Exit statuses that the parent tells in words, see bridge/errors/process_failures.py.
-REFUSED_ROWS = 88  # the script's main has returned, and something else of it wanted to write rows
-LINE_CLOSED = 89  # the script has closed its process's end of the pipe, and with it perhaps the line
-STOPPED_S = 60.0  # the others of a group have said who is silent before
+# Exit statuses that the parent explains, see bridge/errors/process_failures.py.
+REFUSED_ROWS = 88  # another thread of the script tried to write rows after main had returned
+CHANNEL_CLOSED = 89  # the script has closed this end of the pipe, and perhaps the channel
+STOPPED_S = 60.0  # by then the group has reported its silent member
 _LOOK_S = 0.5
 
 
@@ -26,13 +26,13 @@ def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> No
     """Watch a pipe from a thread, and clean up and exit as soon as the parent has closed its end or died.
 
     A script that closes descriptors which are not its own, as daemons do, closes the pipe and the channel to the parent. Calls
-    on the channel would then wait indefinitely, so the process reports this and exits with `LINE_CLOSED`.
+    on the channel would then wait indefinitely, so the process reports this and exits with `CHANNEL_CLOSED`.
     """
     own = os.fstat(pipe)
 
     def is_open() -> bool:
         try:
-            return os.path.samestat(os.fstat(pipe), own)  # another file may have got the number
+            return os.path.samestat(os.fstat(pipe), own)  # the number may be reused for another file
         except OSError:
             return False
 
@@ -46,9 +46,9 @@ def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> No
                 finally:
                     os._exit(status)
         with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write("akdl: the script has closed file descriptors that it did not open, with them the line to Flink\n")
+            sys.stderr.write("akdl: the script closed file descriptors that it did not open, among them the channel to Flink\n")
             sys.stderr.flush()
-        os._exit(LINE_CLOSED)
+        os._exit(CHANNEL_CLOSED)
 
     os.set_inheritable(pipe, False)
     threading.Thread(target=watch, name="akdl-parent", daemon=True).start()

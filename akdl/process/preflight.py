@@ -15,7 +15,7 @@ UNUSABLE = 87  # exit status of a process whose Python environment cannot run it
 TF1_OPERATOR = "AKDL_TF1_OPERATOR"  # variable with the name of an operator that is meant for TensorFlow 1
 OLDEST_PYTHON = (3, 7)
 
-# Module, names of the packages that may bring it, oldest version.
+# Module, packages that may contain it, oldest version.
 _NEEDED: Tuple[Tuple[str, Tuple[str, ...], Tuple[int, ...]], ...] = (
     (
         "tensorflow",
@@ -30,7 +30,7 @@ _NEEDED: Tuple[Tuple[str, Tuple[str, ...], Tuple[int, ...]], ...] = (
     ("google.protobuf", ("protobuf",), (3, 20)),
 )  # fmt: skip
 
-# Releases that can deadlock, from the first to before the last: grpc/grpc#36265 and grpc/grpc#37710. Beam excludes them too.
+# Ranges of releases that can deadlock, without their ends: grpc/grpc#36265 and grpc/grpc#37710. Beam excludes them too.
 _DEADLOCKING_GRPCIO = (((1, 48), (1, 48, 1)), ((1, 59), (1, 62, 2)), ((1, 66), (1, 71)))
 GRPCIO = "grpcio>=1.62.3,!=1.66.*,!=1.67.*,!=1.68.*,!=1.69.*,!=1.70.*"  # as in setup.py
 
@@ -71,7 +71,7 @@ def deadlocks(grpcio: str) -> bool:
 
 def main() -> None:
     if sys.version_info < OLDEST_PYTHON:
-        _refuse(_unusable("it is Python {}.{}, and 3.7 is the oldest that works".format(*sys.version_info), "take a newer one"))
+        _refuse(_unusable("it is Python {}.{}, and akdl needs 3.7 or newer".format(*sys.version_info), "choose a newer one"))
     found = versions()
     _refuse(reason(found))
     operator = os.environ.pop(TF1_OPERATOR, "")
@@ -96,7 +96,7 @@ def _version(module: str, packages: Tuple[str, ...]) -> Optional[str]:
             return version
     try:
         return None if importlib.util.find_spec(module) is None else ""
-    except ImportError:  # of the package around it
+    except ImportError:  # of the parent package
         return None
 
 

@@ -3,7 +3,7 @@
 import json
 from typing import Dict, List, MutableMapping
 
-# Programs read the first of these that is set. gRPC knows the lower case alone, Python prefers it, Java reads neither.
+# Programs read the first of these that is set. gRPC reads only the lower case, Python prefers it, Java reads neither.
 _READ = {
     "no_proxy": ("no_proxy", "NO_PROXY"),
     "NO_PROXY": ("NO_PROXY", "no_proxy"),
@@ -23,7 +23,7 @@ def bypass_proxies(environment: MutableMapping[str, str], tf_config: str) -> Non
     for name, read in _READ.items():
         value = next((environment[each] for each in read if each in environment), "")
         known = [entry.strip() for entry in value.split(",") if entry.strip()]
-        if name != "no_grpc_proxy" and known == ["*"]:  # Python takes it for all hosts where it stands alone, gRPC never does
+        if name != "no_grpc_proxy" and known == ["*"]:  # all hosts for Python, if alone; not for gRPC
             values[name] = value
         else:
             values[name] = ",".join(dict.fromkeys([*known, *hosts]))

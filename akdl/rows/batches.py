@@ -52,23 +52,23 @@ class RowBatches:
         random = np.random.RandomState(None if seeds[0] is None else [seed % 2**32 for seed in seeds])
 
         def one_pass() -> Iterator[Table]:
-            # A batch that is not full holds rows of the chunks before.
+            # A chunk is not finished when the next one is requested: an incomplete batch still holds its rows.
             tables = self.tables(rows.columns(finishes=False) if isinstance(rows, StreamRows) else rows.columns())
             return shuffled(tables, shuffle_rows, random) if shuffle_rows > 1 else tables
 
         def generate() -> Iterator[List[List[bytes]]]:
             for batches in batched(_repeated(one_pass, num_epochs), batch_size):
                 count = sum(batch.rows for batch in batches)
-                yield [self._serialized(batches.pop(0)) for _ in range(len(batches))]  # held by nobody else
-                if isinstance(rows, StreamRows) and shuffle_rows <= 1:  # else others of these chunks wait in the buffer
+                yield [self._serialized(batches.pop(0)) for _ in range(len(batches))]  # the only reference
+                if isinstance(rows, StreamRows) and shuffle_rows <= 1:  # else the buffer holds rows of these chunks
                     rows.finish(count)
 
         def parse(serialized: Any) -> Any:
             tensors = iter(tf.unstack(serialized))
             return {column.name: column.parsed(tensors) for column in self._columns}
 
-        # Some batches in one call of Python, which costs TensorFlow about as much as all else that it does for a batch; and one
-        # tensor of all columns: each further one costs as much again.
+        # Several batches per call of Python, which costs TensorFlow about as much as the rest of its work for a batch, and one
+        # tensor for all columns, as each further tensor costs the same again.
         shape = [None, sum(column.tensors for column in self._columns)]
         return unsharded(dataset_of_strings(generate, shape)).unbatch().map(parse)
 
@@ -100,10 +100,10 @@ class RowBatches:
                 nulls.append((int(np.argmin(cells.valid)), column.name))
         if nulls:
             row, name = min(nulls, key=lambda null: null[0])
-            # An error of any other kind than ValueError is of an unknown kind for TensorFlow.
+            # TensorFlow passes on a ValueError; it converts other kinds to an unknown error.
             raise ValueError(
-                f"row {before + row} of this process: column {name!r} is null; give nulls a value, with "
-                "`defaults` of `batches`, or with COALESCE in the query before; `columns` of `batches` leaves columns out"
+                f"row {before + row} of this process: column {name!r}: expected a value, got null. Replace nulls with "
+                "`defaults` of `batches` or with COALESCE in the query, or leave the column out with `columns` of `batches`"
             )
 
 
@@ -111,7 +111,7 @@ def dataset_of_strings(generate: Callable[[], Iterator[Any]], shape: Sequence[Op
     """`tf.data.Dataset` of string tensors of this shape."""
     import tensorflow as tf
 
-    if tf_version() >= (2, 4):  # the older arguments are deprecated from there on
+    if tf_version() >= (2, 4):  # which deprecated the older arguments
         return tf.data.Dataset.from_generator(generate, output_signature=tf.TensorSpec(shape, tf.string))
     return tf.data.Dataset.from_generator(generate, tf.string, tf.TensorShape(shape))
 
@@ -195,19 +195,19 @@ class _TensorColumn:
         """Convert cells to the tensor's type and replace nulls; a null ARRAY is empty."""
         values, valid, cell_offsets, value_offsets = cells
         if (value_offsets is None) is (self._dtype == STRING) or (cell_offsets is None) is self._is_array:
-            raise ValueError(f"the cells of the column {self.name!r} are not of its type")
+            raise ValueError(f"the cells of the column {self.name!r} do not have its type")
         if value_offsets is None:
-            # Beyond float32 is infinity, as in any conversion to float32; a signaling NaN is invalid.
+            # Values beyond float32 become infinity, as in any conversion; a signaling NaN raises `invalid`.
             with np.errstate(over="ignore", invalid="ignore"):
                 values = values.astype(self._dtype, copy=False)
         ready = Cells(values, None, cell_offsets, value_offsets)
         if cell_offsets is not None or valid is None or valid.all():
             return ready
-        assert self.default is not None  # `_refuse_nulls` came first
+        assert self.default is not None  # see `_refuse_nulls`
         if value_offsets is None:
             return Cells(np.where(valid, values, self.default.values))
         if not len(self.default.values):
-            return ready  # as null strings have no bytes
+            return ready  # null strings have no bytes, like the default
         rows = len(valid)
         return chosen(concatenated([ready, self.default]), np.where(valid, np.arange(rows), rows))
 

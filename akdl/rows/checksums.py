@@ -18,11 +18,11 @@ import numpy as np
 
 Array = Any
 
-BLOCK = 64  # bytes of a record that are looked up together; this many must stand before the first record
+BLOCK = 64  # bytes of a record that are looked up together
 
 _POLYNOMIAL = 0x82F63B78  # Castagnoli, reversed
-_AT_ONCE = 1 << 13  # blocks: half a megabyte, which the cache of a processor holds
-_DIGIT = 6  # bits; lengths are taken apart into digits of so many
+_AT_ONCE = 1 << 13  # blocks: half a megabyte, which fits the processor's cache
+_DIGIT = 6  # bits of a length that one look-up in `_shifts` handles
 
 
 def masked(crc: Array) -> Array:
@@ -36,10 +36,11 @@ def crc_of_each(data: Array, starts: Array, lengths: Array) -> Array:
     ones = np.uint32(0xFFFFFFFF)
     if not len(lengths):
         return np.empty(0, np.uint32)
-    # Blocks of a record are counted from its end, so that all but the first are whole.
+    # Blocks are counted from the end of a record, so that only the first one can be incomplete. It is read with bytes in front
+    # of the record, which `_masks` clears.
     counts = np.maximum(1, -(-lengths // BLOCK))
     firsts = np.cumsum(counts) - counts
-    after = np.repeat(firsts + counts, counts) - np.arange(int(counts.sum())) - 1  # blocks after each block of its record
+    after = np.repeat(firsts + counts, counts) - np.arange(int(counts.sum())) - 1  # number of blocks behind each block
     begins = np.repeat(starts + lengths, counts) - BLOCK * (after + 1)
     crc = np.empty(len(after), np.uint32)
     for start in range(0, len(after), _AT_ONCE):
@@ -99,11 +100,11 @@ def _terms_of_pairs() -> List[Array]:
     """Contribution of two bytes to the CRC of a block, for each of their positions: 256 KB each."""
     terms = _terms(BLOCK)
     places = range(0, BLOCK, 2)
-    # The first byte is the lower one of the two in an index.
+    # The first byte of a pair is the lower one of the index.
     return [(terms[BLOCK - 2 - place][:, np.newaxis] ^ terms[BLOCK - 1 - place]).reshape(-1) for place in places]
 
 
-@functools.lru_cache(maxsize=None)  # lengths are powers of two: few entries, all together twice the largest
+@functools.lru_cache(maxsize=None)  # lengths are powers of two, so all tables take twice the largest
 def _terms(length: int) -> Array:
     """Contribution of a byte to the CRC, shape [length, 256]: by the number of bytes behind it, and its value."""
     result = np.empty((length, 256), np.uint32)

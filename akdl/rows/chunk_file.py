@@ -23,9 +23,9 @@ class ChunkFile:
         self._columns_path = os.path.join(folder, f"{name}.columns")
         self._making = threading.Lock()
         self._is_begun = False
-        self._ends = array("Q", [0])  # where each chunk ends
-        self._rows = array("Q", [0])  # rows up to the end of each chunk
-        self._frame_ends = array("Q", [0])  # where its frames end
+        self._ends = array("Q", [0])  # end of each chunk
+        self._rows = array("Q", [0])  # rows up to there
+        self._frame_ends = array("Q", [0])  # end of its frames
 
     def make_file_in(self, folder: str) -> None:
         """Place the TFRecord file in another folder; only before it is begun."""
@@ -90,7 +90,7 @@ class ChunkFile:
         made = len(self._frame_ends) - 1
         if made >= chunks:
             return
-        wanted = self._ends[chunks] - self._ends[made]  # an Example has more bytes than its cells
+        wanted = self._ends[chunks] - self._ends[made]  # a lower bound: an Example has more bytes than its cells
         if made:
             wanted = wanted * self._frame_ends[-1] // self._ends[made]
         folder = os.path.dirname(self.path)

@@ -43,7 +43,7 @@ class ExampleRows:
         cells: List[Any] = []
         known = 0
         for column, name, usual_values, is_array in self._readers:  # the inner loop of a script: 1 µs for each column
-            if name not in features:  # asking for a feature that is not there would add it
+            if name not in features:  # `features[name]` would add the feature
                 column.check_null(row)
                 cells.append(None)
                 continue
@@ -90,13 +90,13 @@ class ExampleRows:
         message.rows = len(self)
         for column, cells in zip(self._columns, self._cells):
             present = [cell for cell in cells if cell is not None] if None in cells else cells
-            if present:  # a column that is missing is null
+            if present:  # a missing column is null
                 valid = None if present is cells else np.array([cell is not None for cell in cells])
                 column.fill(message.columns.add(), present, valid)
         self._clear()
 
     def _clear(self) -> None:
-        # By column: a list for each row would keep Python's garbage collector busy, 3 µs for each row beside TensorFlow.
+        # By column: a list per row would cost 3 µs of garbage collection next to TensorFlow's objects.
         self._cells: List[List[Any]] = [[] for _ in self._columns]
         self._appends = [cells.append for cells in self._cells]
         self._forms: Dict[int, type] = {}

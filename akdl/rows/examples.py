@@ -39,8 +39,8 @@ TAIL = 4  # bytes after it, the masked CRC-32C of the record
 
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3  # numbers of the fields of tf.train.Feature
 _NUMBERS = {INT64: _INT64_LIST, FLOAT32: _FLOAT_LIST}
-_MOST_TEMPLATES = 1000  # of one column
-_WIDE = 4096  # bytes of a record from which on its checksum is not made of its columns
+_MOST_TEMPLATES = 1000  # per column
+_WIDE = 4096  # longer records: checksum from their bytes, not from their columns
 
 
 class ExampleEncoder:
@@ -87,7 +87,7 @@ class _Bodies(NamedTuple):
 class _Varying(NamedTuple):
     """Features of some rows, or of various widths: a head for each row number in `rows` (None: all), and a range behind it."""
 
-    rows: Optional[Array]  # their numbers, None for all
+    rows: Optional[Array]  # None for all
     heads: Array
     bodies: Optional[_Bodies]
 
@@ -134,7 +134,7 @@ class _Field:
         if self._list == _INT64_LIST:
             unsigned = values.astype(np.int64).view(np.uint64)
             return padded(unsigned, width_of(unsigned))
-        # Beyond float32 is infinity, as in any conversion to float32; a signaling NaN is invalid.
+        # Values beyond float32 become infinity, as in any conversion; a signaling NaN raises `invalid`.
         with np.errstate(over="ignore", invalid="ignore"):
             plain = np.ascontiguousarray(values, "<f8" if self._is_exact else "<f4")
         return plain.view(np.uint8).reshape(len(plain), plain.itemsize)
@@ -180,7 +180,7 @@ class _Field:
 def _alike_frames(parts: Sequence[_Alike], rows: int) -> memoryview:
     body = sum(len(part.template) + part.values.shape[1] for part in parts)
     common = b"\x0a" + varint(body)
-    places = []  # of the values, in a record
+    places = []  # positions of the values in a record
     for part in parts:
         common += part.template
         places.append(len(common))
@@ -196,7 +196,7 @@ def _alike_frames(parts: Sequence[_Alike], rows: int) -> memoryview:
         for part, place in zip(parts, places):
             add_to_crc(crc, part.values, place, length)
     else:
-        # The frame before stands before each record, but nothing before the first one.
+        # `crc_of_each` reads in front of each record: the former frame, or here BLOCK further bytes.
         data = np.concatenate([np.empty(BLOCK, np.uint8), frames.reshape(-1)])
         starts = BLOCK + HEAD + np.arange(rows) * frames.shape[1]
         crc = crc_of_each(data, starts, np.full(rows, length))
@@ -223,7 +223,7 @@ def _joined_frames(parts: Sequence[_Part], rows: int) -> memoryview:
     lengths = bodies + starts_of_records.itemsize
     ends = BLOCK + packed_offsets(HEAD + lengths + TAIL)
     data = np.empty(ends[-1] + SPILL, np.uint8)
-    begins = ends[:-1] + HEAD  # of records
+    begins = ends[:-1] + HEAD  # starts of the records
     places = begins + starts_of_records.itemsize
     for part in parts:
         if isinstance(part, _Alike):
@@ -232,7 +232,7 @@ def _joined_frames(parts: Sequence[_Part], rows: int) -> memoryview:
         else:
             _put(part, data, places if part.rows is None else places[part.rows])
         _add(places, part)
-    # Bodies may have been written over the end of a frame and the beginning of the next one, see `copy_ranges`.
+    # Written last: `copy_ranges` may have spilled over the end of a frame and the start of the next one.
     windows(data, starts_of_records.itemsize)[begins] = starts_of_records
     windows(data, HEAD)[ends[:-1]] = _by_length(_heads_of_frames, lengths)
     crc = masked(crc_of_each(data, begins, lengths)).astype("<u4")
@@ -273,7 +273,7 @@ def _put(part: _Varying, data: Array, places: Array) -> None:
     width = part.heads.itemsize
     if part.bodies is not None:
         copy_ranges(part.bodies.data, part.bodies.starts, part.bodies.lengths, data, places + width)
-    windows(data, width)[places] = part.heads  # afterwards, see `copy_ranges`
+    windows(data, width)[places] = part.heads  # last, over the spill of `copy_ranges`
 
 
 # Ranges and tables of bytes.

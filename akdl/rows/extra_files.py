@@ -56,7 +56,7 @@ class ExtraFiles:
         files = [ExtraFile(each.path, os.path.join(folder, f"text-{n}")) for n, each in enumerate(self._inputs, 1)]
         done = os.path.join(folder, _COMPLETE)
         if waits:
-            while not os.path.exists(done):  # this process is ended where that cannot come any more
+            while not os.path.exists(done):  # the bridge ends this process if the writer fails
                 time.sleep(_LOOK_S)
             return files
         for each, file, columns in zip(self._inputs, files, self._columns):

@@ -8,23 +8,22 @@ Examples are made on request, and kept in the TFRecord file when a script asks f
 import os
 import threading
 import time
-import zlib
 from contextlib import contextmanager
 from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from akdl.folders.disk_room import write_all
 from akdl.folders.private_file import private
-from akdl.process.channel import ChannelError
+from akdl.rows.arriving_rows import ArrivingRows
 from akdl.rows.chunk_file import ChunkFile
 from akdl.rows.examples import ExampleEncoder
 from akdl.rows.extra_files import ExtraFile, ExtraFiles, WriteText
 from akdl.wire import Chunk, Progress, Rows, TableColumn
 
-AWAITED_BYTES = 16 << 20  # of columns: so large a share is waited for, where its length is asked for beforehand
-SEGMENT_BYTES = 2 << 20  # of columns. Chunks that are there share a segment: opening one costs about 0.1 ms
+AWAITED_BYTES = 16 << 20  # of columns: the largest share that is waited for when its length is needed beforehand
+SEGMENT_BYTES = 2 << 20  # of columns. Available chunks share a segment, as opening one costs about 0.1 ms
 
 
-class FileRows:
+class FileRows(ArrivingRows):
     """This worker's rows, written to files by a separate thread."""
 
     is_stream = False
@@ -41,15 +40,9 @@ class FileRows:
         self._folder = folder
         self._input = ChunkFile(folder, "dataset", ExampleEncoder(columns, exact_doubles))
         self._extra = ExtraFiles(folder, extra_columns, exact_doubles)
-        self._changed = threading.Condition()
-        self._count = 0
-        self._taken = 0  # rows that the script has got, or is about to read from a file that it has got
-        self._waiting = 0  # readers that wait for rows
-        self._complete = False
-        self._error: Optional[Exception] = None
         self._readers = 0
         self._makes_file = False
-        threading.Thread(target=self._fill, args=(chunks,), name="akdl-rows", daemon=True).start()
+        super().__init__(chunks)
 
     @property
     def count(self) -> int:
@@ -70,7 +63,7 @@ class FileRows:
         """Wait for the last row and return the path of the TFRecord file, which is written while the rows arrive."""
         for _, end in self._ranges():
             self._input.make_frames(end)
-        self._input.make_frames(0)  # where there are no rows
+        self._input.make_frames(0)  # creates the file when there are no rows
         return self._input.path
 
     def make_file(self) -> None:
@@ -94,17 +87,9 @@ class FileRows:
 
     def length_beforehand(self) -> Optional[int]:
         """Number of rows, if all have arrived or the share is small enough to wait for; else None."""
-        with self._changed, self._noted_as_waiting():
-            self._changed.wait_for(lambda: self._complete or self._error is not None or self._input.size() > AWAITED_BYTES)
-            return self._count if self._complete and self._error is None else None
-
-    def is_empty(self) -> bool:
-        """Wait for the first row or the end, and test if there are no rows."""
         with self._changed:
-            with self._noted_as_waiting():
-                self._changed.wait_for(lambda: self._count or self._complete or self._error is not None)
-            check_unbroken(self._error)
-            return not self._count
+            self._wait_for(lambda: self._input.size() > AWAITED_BYTES)
+            return self._count if self._complete and self._error is None else None
 
     def segments(self) -> Iterator[str]:
         """Yield paths of TFRecord files that together hold each row once; a path is valid until the next one."""
@@ -116,9 +101,9 @@ class FileRows:
             yield self._input.path
             return
         with self._segment() as segment:
-            keep = self._readers > 1  # who reads once leaves nothing that is only of use for a second time
+            keep = self._readers > 1  # a single reading leaves nothing on disk that only a second one would use
             for start, end in self._ranges():
-                _write_anew(segment, self._input.frames(start, end, keep))
+                _write_new(segment, self._input.frames(start, end, keep))
                 yield segment
 
     def columns(self) -> Iterator[Rows]:
@@ -127,45 +112,22 @@ class FileRows:
             for chunk in range(start, end):
                 yield self._input.columns(chunk)
 
-    def _fill(self, chunks: Iterable[Chunk]) -> None:
-        try:
-            self._append(chunks)
-        except Exception as error:  # any error has to reach the reader of the rows
-            self._fail(error)
-
-    def _append(self, chunks: Iterable[Chunk]) -> None:
-        checksum = 0
-        for chunk in chunks:
-            if chunk.HasField("end"):
-                check_end(chunk, self._count, checksum)
-                with self._changed:
-                    self._complete = True
-                    self._changed.notify_all()
-                return
-            columns = chunk.columns  # asked for once: protobuf copies it each time
-            checksum = zlib.crc32(columns, checksum)
-            if chunk.input:
-                self._extra.append(chunk.input, chunk.rows, columns)
-            else:
-                self._input.append(chunk.rows, columns)
-                with self._changed:
-                    self._count += chunk.rows
-                    self._changed.notify_all()
-            del chunk, columns  # a row may have a hundred megabytes, and the next one may take its time
-        raise ChannelError(f"the rows of this worker stopped after {self._count} without an end mark")
+    def _store(self, chunk: Chunk, columns: bytes) -> None:
+        if chunk.input:
+            self._extra.append(chunk.input, chunk.rows, columns)
+            return
+        self._input.append(chunk.rows, columns)
+        with self._changed:
+            self._count += chunk.rows
+            self._changed.notify_all()
 
     def _make_file(self) -> None:
         try:
             for _, end in self._ranges(for_script=False):
                 self._input.make_frames(end)
             self._input.make_frames(0)
-        except Exception as error:  # that of `_fill`, or of writing the file: others wait for it
+        except Exception as error:  # from `_receive` or from writing the file, for which other processes wait
             self._fail(error)
-
-    def _fail(self, error: Exception) -> None:
-        with self._changed:
-            self._error = self._error or error
-            self._changed.notify_all()
 
     def _has_file(self) -> bool:
         """Test if the TFRecord file has all rows; the caller holds the lock."""
@@ -173,18 +135,9 @@ class FileRows:
 
     def _wait_complete(self) -> None:
         with self._changed:
-            with self._noted_as_waiting():
-                self._changed.wait_for(lambda: self._complete or self._error is not None)
-            check_unbroken(self._error)
+            self._wait_for(lambda: False)
+            self._check_unbroken()
             self._taken = self._count
-
-    @contextmanager
-    def _noted_as_waiting(self) -> Iterator[None]:
-        self._waiting += 1
-        try:
-            yield
-        finally:
-            self._waiting -= 1
 
     @contextmanager
     def _segment(self) -> Iterator[str]:
@@ -203,13 +156,8 @@ class FileRows:
         taken = 0
         while True:
             with self._changed:
-                self._waiting += for_script
-                try:
-                    while len(self._input) == taken and not self._complete and self._error is None:
-                        self._changed.wait()
-                finally:
-                    self._waiting -= for_script
-                check_unbroken(self._error)
+                self._wait_for(lambda: len(self._input) > taken, for_script)  # noqa: B023
+                self._check_unbroken()
                 if len(self._input) == taken:
                     return
                 start, taken = taken, self._input.some(taken, SEGMENT_BYTES)
@@ -218,23 +166,8 @@ class FileRows:
             yield start, taken
 
 
-def check_unbroken(error: Optional[Exception]) -> None:
-    """Raise the error that interrupted the rows, if any."""
-    if error is not None:
-        raise ChannelError(f"the rows of this worker did not arrive completely: {error}") from error
-
-
-def check_end(chunk: Chunk, count: int, checksum: int) -> None:
-    """Compare the received rows with the end mark."""
-    if (chunk.end.rows, chunk.end.checksum) != (count, checksum):
-        raise ChannelError(
-            f"the end mark announces {chunk.end.rows} rows with checksum {chunk.end.checksum:08x}, "
-            f"{count} rows with {checksum:08x} arrived"
-        )
-
-
-def _write_anew(path: str, data: bytes) -> None:
-    # A new file each time: TensorFlow may still hold the former one open, and must not see it change.
+def _write_new(path: str, data: bytes) -> None:
+    # A new file each time: TensorFlow may still have the former one open, and must not see it change.
     if os.path.exists(path):
         os.remove(path)
     with open(path, "wb", buffering=0, opener=private) as file:

@@ -30,7 +30,7 @@ class OnceRows(StreamRows):
         if self._first is None and not self.is_empty():
             with self._changed:
                 if self._taken:
-                    raise RuntimeError(f"with readOnce the first rows are gone once they are read: {_REMEDY}")
+                    raise RuntimeError(f"with readOnce the first rows are not available after they are read: {_REMEDY}")
                 self._first = Rows.FromString(self._held[0].columns)
         return self._first
 
@@ -40,6 +40,6 @@ class OnceRows(StreamRows):
 
 def second_pass(num_epochs: Optional[int] = 1) -> ValueError:
     """Error for a script that reads its rows again."""
-    # An error of any other kind than ValueError is of an unknown kind for TensorFlow.
+    # TensorFlow passes on a ValueError; it converts other kinds to an unknown error.
     what = "this is a second pass" if num_epochs == 1 else f"num_epochs is {num_epochs}"
     return ValueError(f"with readOnce the rows can be read once, and {what}: {_REMEDY}")

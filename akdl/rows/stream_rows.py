@@ -6,21 +6,18 @@ after reading, so that no row is touched in Python and memory stays constant for
 
 import logging
 import os
-import threading
-import zlib
 from contextlib import contextmanager
 from typing import Callable, Iterable, Iterator, List, NamedTuple, Optional, Sequence
 
 from akdl.folders.disk_room import write_all
 from akdl.folders.private_file import private
-from akdl.process.channel import ChannelError
+from akdl.rows.arriving_rows import ArrivingRows
 from akdl.rows.examples import ExampleEncoder
-from akdl.rows.file_rows import check_end, check_unbroken
 from akdl.wire import Chunk, Progress, Rows, TableColumn
 
 logger = logging.getLogger(__name__)
 
-HELD_BYTES = 4 << 20  # rows that wait here for the script; one chunk always may. About 15 % faster than 1 MB
+HELD_BYTES = 4 << 20  # rows that wait here for the script, or a single larger chunk. About 15 % faster than 1 MB
 
 
 class Held(NamedTuple):
@@ -30,7 +27,7 @@ class Held(NamedTuple):
     columns: bytes
 
 
-class StreamRows:
+class StreamRows(ArrivingRows):
     """This worker's rows, read from the channel by a separate thread at the script's pace.
 
     `tell`, if set, gets the number of rows that the script received before it requested more. Rows of `segments` are not
@@ -47,19 +44,14 @@ class StreamRows:
         self.tell: Optional[Callable[[int], None]] = None
         self._folder = folder
         self._encoder = ExampleEncoder(columns, exact_doubles)
-        self._changed = threading.Condition()
         self._held: List[Held] = []
         self._held_bytes = 0
-        self._taken = 0
         self._passed = 0
         self._finished = 0
         self._reported = 0
-        self._waiting = 0
         self._scanned = False
         self._warned = False
-        self._complete = False
-        self._error: Optional[Exception] = None
-        threading.Thread(target=self._fill, args=(chunks,), name="akdl-rows", daemon=True).start()
+        super().__init__(chunks)
 
     @property
     def taken(self) -> int:
@@ -90,15 +82,6 @@ class StreamRows:
 
     def length(self) -> int:
         raise RuntimeError("the number of rows in a stream is not known: read them from dataset_fn()")
-
-    def is_empty(self) -> bool:
-        """Wait for the first row or the end, and test if there are no rows."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._taken or self._held or self._complete or self._error is not None)
-            if self._taken or self._held:
-                return False
-            check_unbroken(self._error)
-            return True
 
     def segments(self) -> Iterator[str]:
         """Yield paths of TFRecord files that together hold each row once; a path is valid until the next one."""
@@ -141,14 +124,14 @@ class StreamRows:
         if not self._warned:
             self._warned = True
             logger.warning(
-                "the rows of a stream can be scanned once, and a further scan gives none: take one iterator and go on "
+                "a stream can be read once, and this second pass yields no rows: keep one iterator and go on "
                 "with it, `rows = iter(dataset)`"
             )
         return iter(())
 
     @contextmanager
     def _file(self, number: int, chunks: Iterable[Held]) -> Iterator[str]:
-        # A new file each time: TensorFlow may still hold the former one open.
+        # A new file each time: TensorFlow may still have the former one open.
         path = os.path.join(self._folder, f"rows-{number}.tfrecords")
         try:
             with open(path, "wb", buffering=0, opener=private) as file:
@@ -163,40 +146,18 @@ class StreamRows:
         """Wait for chunks and take all that have arrived; an empty list at the end."""
         with self._changed:
             self._passed = self._taken
-            self._waiting += 1
-            self._changed.wait_for(lambda: self._held or self._complete or self._error is not None)
-            self._waiting -= 1
+            self._wait_for(lambda: self._held)
             chunks, self._held, self._held_bytes = self._held, [], 0
             if not chunks:
-                check_unbroken(self._error)
+                self._check_unbroken()
             self._taken += sum(chunk.rows for chunk in chunks)
             self._changed.notify_all()
             return chunks
 
-    def _fill(self, chunks: Iterable[Chunk]) -> None:
-        try:
-            self._read(chunks)
-        except Exception as error:  # any error has to reach the reader of the rows
-            with self._changed:
-                self._error = error
-                self._changed.notify_all()
-
-    def _read(self, chunks: Iterable[Chunk]) -> None:
-        count, checksum = 0, 0
-        for chunk in chunks:
-            if chunk.HasField("end"):
-                check_end(chunk, count, checksum)
-                with self._changed:
-                    self._complete = True
-                    self._changed.notify_all()
-                return
-            count += chunk.rows
-            columns = chunk.columns  # asked for once: protobuf copies it each time
-            checksum = zlib.crc32(columns, checksum)
-            with self._changed:
-                self._changed.wait_for(lambda: not self._held or self._held_bytes < HELD_BYTES)
-                self._held.append(Held(chunk.rows, columns))
-                self._held_bytes += len(columns)
-                self._changed.notify_all()
-            del chunk, columns  # a row may have a hundred megabytes, and the next one may take its time
-        raise ChannelError(f"the rows of this worker stopped after {count} without an end mark")
+    def _store(self, chunk: Chunk, columns: bytes) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._held or self._held_bytes < HELD_BYTES)
+            self._held.append(Held(chunk.rows, columns))
+            self._held_bytes += len(columns)
+            self._count += chunk.rows
+            self._changed.notify_all()

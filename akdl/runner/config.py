@@ -196,9 +196,9 @@ class StreamTaskConfig(TaskConfig):
         done = self._rows.passed if rows is None else self._committed + rows
         if done > self._rows.taken or done < self._committed:
             if rows is None:
-                return  # the chunks left behind were committed by number already
+                return  # these chunks were already committed by number
             raise ValueError(
-                f"commit({rows}): {self._committed} rows were committed before, and the dataset has given {self._rows.taken}"
+                f"commit({rows}): {self._committed} rows were committed before, and the dataset has yielded {self._rows.taken}"
             )
         if done > self._committed:
             self._committed = done

@@ -73,10 +73,10 @@ class TFContext:
         Raises:
             akdl.process.channel.ChannelError: While iterating, when the rows did not arrive completely.
         """
-        import tensorflow as tf  # late: a script may do without TensorFlow, and must set it up before it is imported
+        import tensorflow as tf  # late: some scripts do not use TensorFlow, or configure it first
 
         paths = dataset_of_strings(self.rows.segments, [])
-        # Not `paths.flat_map(tf.data.TFRecordDataset)`, where each record passes one more dataset: a sixth slower.
+        # `paths.flat_map(tf.data.TFRecordDataset)` is a sixth slower, since each record passes one more dataset.
         return self._in_step(with_length(unsharded(tf.data.TFRecordDataset(paths)), self._length(1)))
 
     def batches(
@@ -122,9 +122,9 @@ class TFContext:
         names = known if columns is None else list(columns)
         unknown = [name for name in names if name not in known]
         if unknown:
-            raise ValueError(f"there is no column {unknown[0]!r}; the columns are {', '.join(map(repr, known))}")
+            raise ValueError(f"unknown column {unknown[0]!r}; the columns are {', '.join(map(repr, known))}")
         wanted = [column for column in self.columns if column.name in names]
-        feature_spec(wanted, self.exact_doubles, defaults)  # refuses defaults that cannot be
+        feature_spec(wanted, self.exact_doubles, defaults)  # checks the defaults
         batches_of = RowBatches(wanted, self.exact_doubles, defaults)
         dataset = batches_of.dataset(self.rows, batch_size, shuffle_rows, num_epochs, seed)
         rows = self._length(num_epochs)

@@ -44,14 +44,9 @@ class ExtraInput:
 
     def batches(self, batch_size: int, defaults: Optional[Mapping[str, Any]] = None) -> Any:
         """Return a `tf.data.Dataset` of batches, see `akdl.features.batches`."""
-        import tensorflow as tf  # late: a script may do without TensorFlow, and must set it up before it is imported
+        import tensorflow as tf  # late: some scripts do not use TensorFlow, or configure it first
 
         return batches(tf.data.TFRecordDataset(self.path), batch_size, self.columns, self._exact_doubles, defaults)
-
-
-def open_extra_inputs(paths: Sequence[str], columns: Sequence[Sequence[TableColumn]], exact_doubles: bool) -> List[ExtraInput]:
-    """Return the extra inputs in their order."""
-    return [ExtraInput(path, each, exact_doubles) for path, each in zip(paths, columns)]
 
 
 def write_text(path: str, rows: Iterable[Rows], columns: Sequence[TableColumn]) -> None:
@@ -122,5 +117,5 @@ def _text(cell: Any, column_type: ColumnType) -> str:
         return str((_EPOCH + datetime.timedelta(milliseconds=cell)).time())
     if column_type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
         return str(_EPOCH + datetime.timedelta(microseconds=cell))
-    # The shortest text that gives the number again, as Java has it too.
+    # The shortest text with the same value, like Java's.
     return str(np.float32(cell)) if column_type.kind is Kind.FLOAT else str(cell)

@@ -130,12 +130,12 @@ def file_io_copy_fix(src: str, dst: str, overwrite: bool = False) -> None:
         ValueError: `dst` exists, and `overwrite` is not set.
     """
     if not overwrite and tf.io.gfile.exists(dst):
-        raise ValueError(f"{dst} exists: set overwrite to replace it")
+        raise ValueError(f"{dst} exists: set overwrite=True to replace it")
     _replace(src, dst)
 
 
 def _replace(source: str, target: str) -> None:
-    # Not gfile.copy: for object stores that cannot rename, only reading and writing work everywhere.
+    # gfile.copy fails for object stores that cannot rename; reading and writing work everywhere.
     with tf.io.gfile.GFile(source, "rb") as read, tf.io.gfile.GFile(target, "wb") as written:
-        written.write(b"")  # else an empty file would not be made
+        written.write(b"")  # creates the file even if it is empty
         shutil.copyfileobj(read, written)

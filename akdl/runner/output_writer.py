@@ -18,8 +18,8 @@ from akdl.wire import Output, TableColumn
 from akdl.wire.columns import fill_rows
 
 MESSAGE_BYTES = 1 << 20
-BATCH_BYTES = 2 << 20  # of a message with a part of a batch: larger ones are no faster
-KEPT_BYTES = 16 << 20  # of messages with parts of one batch; what comes after them is made twice, and so takes no memory
+BATCH_BYTES = 2 << 20  # of a message with a part of a batch; larger messages do not gain speed
+KEPT_BYTES = 16 << 20  # of messages of one batch; further ones are made twice and do not take memory
 _SAMPLED_ROWS = 16
 WAITING_MESSAGES = 8
 
@@ -29,7 +29,7 @@ def check_example(example: Any) -> None:
     if not hasattr(example, "features"):
         raise TypeError(
             f"output_writer.write: expected a tf.train.Example, got {type(example).__name__}; "
-            "lists and arrays, column by column, are written by output_writer.write_batch({'column': values})"
+            "write lists and arrays with output_writer.write_batch({'column': values})"
         )
 
 
@@ -57,7 +57,7 @@ def _parts(values: Mapping[str, Any], columns: Sequence[TableColumn], start: int
     can_be_cut = all(isinstance(cells, (list, tuple)) or getattr(cells, "ndim", 0) for cells in values.values())
     sizes = {len(cells) for cells in values.values()} if can_be_cut else set()
     rows = max(sizes) if len(sizes) == 1 else 0
-    if rows == 0:  # or something is wrong with the batch
+    if rows == 0:  # or an invalid batch, for the error
         yield 0, _output(values, columns)
         return
 
@@ -70,7 +70,7 @@ def _parts(values: Mapping[str, Any], columns: Sequence[TableColumn], start: int
     while start < rows:
         end = min(start + step, rows)
         output = part(start, end)
-        if output.ByteSize() > 2 * BATCH_BYTES and end - start > 1:  # later rows are larger
+        if output.ByteSize() > 2 * BATCH_BYTES and end - start > 1:  # these rows are larger than the sample
             step = max(1, step // 2)
             continue
         yield start, output
@@ -167,10 +167,10 @@ class OutputWriter:
             RuntimeError: `main` has returned.
             ChannelError: The Flink side has ended.
         """
-        outputs = _outputs(values, self._columns)  # all of them first: a batch is written as a whole or not at all
+        outputs = _outputs(values, self._columns)  # before the first is sent: all or nothing
         with self._lock:
             self._check_open()
-            self._flush()  # rows keep the order in which they were written
+            self._flush()  # keeps the order of the rows
             for output in outputs:
                 self._rows += output.rows.rows
                 self._send(output)
@@ -220,7 +220,7 @@ class OutputWriter:
         if self._closed:
             self.has_refused = True
             raise RuntimeError(
-                "output_writer: the script's main has returned, and rows written now would be lost: main has to wait for its "
+                "output_writer: the script's main has returned, so rows written now would be lost: let main wait for its "
                 "threads, for example with thread.join()"
             )
 
@@ -244,7 +244,7 @@ class OutputWriter:
                 raise self._error
             try:
                 return self._messages.put(message, timeout=0.5)
-            except queue.Full:  # look again whether the line still stands
+            except queue.Full:  # check for an error of the sender
                 continue
 
     def _drain(self) -> None:
@@ -267,7 +267,7 @@ class OutputWriter:
 
     def _waited(self) -> Optional[Output]:
         """Message with the collected rows; None if it would be empty, or another message is queued."""
-        if not self._lock.acquire(blocking=False):  # its holder may wait for this thread to make room
+        if not self._lock.acquire(blocking=False):  # the holder may wait for room in the queue
             return None
         try:
             if not (self._examples or self._passed > self._told_passed) or not self._messages.empty():

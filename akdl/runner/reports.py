@@ -40,6 +40,6 @@ class Reports:
 def _number(name: str, value: Any) -> float:
     if isinstance(value, numbers.Real):
         return float(value)
-    if isinstance(value, (str, bytes)) or getattr(value, "shape", None) != ():  # an array of no dimension is a number
+    if isinstance(value, (str, bytes)) or getattr(value, "shape", None) != ():  # a 0-d array is a number
         raise TypeError(f"report({name}=...): expected a number, got {value!r} of type {type(value).__name__}")
     return float(value)

@@ -31,7 +31,7 @@ class _WithText:
         return json.dumps(_plain_value(self))
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # numpy and copy look for such attributes, and must find those of a number
+        if name.startswith("_"):  # numpy and copy probe for such attributes of a number
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(str(self), name)
 
@@ -51,7 +51,7 @@ class Flag(_WithText, int):
         return repr(bool(self))
 
     def __tf_tensor__(self, dtype: Any = None, name: Optional[str] = None) -> Any:
-        import tensorflow as tf  # it asks for this method where it makes a tensor, so it is there
+        import tensorflow as tf  # TensorFlow calls this method, so it is installed
 
         return tf.constant(bool(self), dtype, name=name)
 

@@ -15,13 +15,13 @@ import sys
 from typing import Any, Dict, List, Optional, Sequence
 
 from akdl.serving.prediction_errors import ServingError
-from akdl.serving.runners import FunctionRunner, SessionRunner, runs_eagerly
+from akdl.serving.runners import Runner
 from akdl.serving.signature import Signature, TensorDescription, read_signatures
 from akdl.serving.tensorflow_import import import_tensorflow
 from akdl.storage.model_archive import ModelError, find_saved_model, write_model
 from akdl.storage.model_place import put_model
 
-TIMEOUT_S = 600.0  # TensorFlow's start and a model of some GB from a slow disk
+TIMEOUT_S = 600.0  # for TensorFlow's start and several GB from a slow disk
 _LAST_LINES = 20
 
 
@@ -39,15 +39,11 @@ def describe(folder: str) -> Dict[str, Any]:
     if not served:
         found = "; ".join(repr(",".join(tags)) for tags in graphs)
         raise ModelError(
-            f"the SavedModel in {model} has no signature to predict with, in its graphs {found}: export it with `signatures`"
+            f"the SavedModel in {model} has no signature for prediction in its graphs {found}: export it with `signatures`"
         )
-    runner: Any = FunctionRunner if runs_eagerly() else SessionRunner
     for tags, signatures in served.items():
-        signature = next(iter(signatures.values()))  # the others are in the same graph
-        try:
-            runner(model, tags, signature, signature.outputs, None).close()
-        except Exception as error:  # TensorFlow raises a great many types here
-            raise ModelError(f"the SavedModel in {model} cannot be loaded: {type(error).__name__}: {error}") from error
+        signature = next(iter(signatures.values()))  # all signatures share the graph
+        Runner(model, tags, signature, signature.outputs).close()
     return {
         "tensorflow_version": tf.__version__,
         "graphs": [
@@ -59,7 +55,7 @@ def describe(folder: str) -> Dict[str, Any]:
 
 def describe_in_clean_process(folder: str, timeout_s: float = TIMEOUT_S) -> Dict[str, Any]:
     """Result of `describe` from a new process, whose crash or timeout is a ModelError as well."""
-    find_saved_model(folder)  # what can be said without a process is said at once
+    find_saved_model(folder)  # fails early, without a process
     command = [sys.executable, "-m", "akdl.serving.check", os.path.abspath(folder)]
     try:
         ended = subprocess.run(
@@ -79,7 +75,7 @@ def describe_in_clean_process(folder: str, timeout_s: float = TIMEOUT_S) -> Dict
         raise ModelError(said["error"])
     errors = ended.stderr.decode("utf-8", "replace").splitlines()[-_LAST_LINES:]
     raise ModelError(
-        "the SavedModel in {} could not be loaded: the process that tried ended with status {}, its last lines: {}".format(
+        "the SavedModel in {} could not be loaded: the loading process ended with status {}, its last lines: {}".format(
             folder, ended.returncode, "\n".join(errors) or "none"
         )
     )
@@ -128,7 +124,7 @@ def _clean_environment() -> Dict[str, str]:
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     path: List[str] = [package, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     kept = {name: value for name, value in os.environ.items() if name != "TF_CONFIG" and not name.startswith("AKDL_")}
-    # The GPU's memory belongs to the script that has trained.
+    # The training script still holds the GPU's memory.
     return {**kept, "PYTHONPATH": os.pathsep.join(path), "CUDA_VISIBLE_DEVICES": "-1", "PYTHONIOENCODING": "utf-8"}
 
 

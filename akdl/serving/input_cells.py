@@ -40,7 +40,7 @@ class Converted(NamedTuple):
         """Stack the values of some rows, which have equal shapes."""
         if isinstance(self.values, list):
             return np.stack([self.values[row] for row in rows])
-        if isinstance(rows, range):  # consecutive ones: a view, where picking took 60 % of a small model's time
+        if isinstance(rows, range):  # a view; indexing took 60 % of a small model's time
             return self.values[rows.start : rows.stop]
         return self.values[list(rows)]
 
@@ -125,7 +125,7 @@ class InputConverter:
         if isinstance(cell, np.ma.MaskedArray) and np.ma.is_masked(cell):  # type: ignore[no-untyped-call]
             raise CellError("expected values, got an array with null elements")
         row = self._shape.given_to(self._cells.single(cell)[np.newaxis])
-        return row.reshape(row.shape[1:])  # unlike an index, this leaves an array where a row is one object
+        return row.reshape(row.shape[1:])  # `row[0]` would not be an array for a single object
 
 
 class _CellShape:
@@ -147,7 +147,7 @@ class _CellShape:
         is_flat, count = len(own) <= 1, _product(own)
         if is_flat and self._holds(count):
             return array.reshape(len(array), *(size if size >= 0 else count // self._known for size in self.sizes))
-        hint = "; several dimensions are open, so give the value its shape" if is_flat and self._open > 1 else ""
+        hint = "; several dimensions are variable, so give the value its shape" if is_flat and self._open > 1 else ""
         raise CellError(f"expected the shape {shape_text(self.sizes)}, got {shape_text(own)}{hint}")
 
     def _is_of(self, own: Tuple[int, ...]) -> bool:
@@ -163,7 +163,7 @@ class _CellShape:
 
 def _check(tensor: TensorDescription, cells_hold_batches: bool) -> None:
     if not tensor.tensor:
-        raise SignatureError(f"the input {tensor} is no plain tensor; sparse and ragged inputs cannot be fed from a column")
+        raise SignatureError(f"the input {tensor} is not a dense tensor; sparse and ragged inputs cannot be fed from a column")
     if tensor.dtype not in NUMBERS and tensor.dtype != "string":
         raise SignatureError(f"the input {tensor} has a type that cannot be fed from a column")
     if tensor.shape == () and not cells_hold_batches:

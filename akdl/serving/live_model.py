@@ -9,8 +9,8 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 
 from akdl.serving.folder import ModelFolder
 from akdl.serving.model import ServedModel
-from akdl.serving.output_cells import Cells
 from akdl.serving.prediction_errors import BadRow, ServingError
+from akdl.wire.columns import Values
 
 _TRIAL_ROWS = 256
 
@@ -26,7 +26,7 @@ class LiveModel:
     def __init__(self, path: str, load: Callable[[str], ServedModel]) -> None:
         self._load = load
         self._condition = threading.Condition()
-        self._offers = threading.Lock()  # one after the other
+        self._offers = threading.Lock()  # serializes offers
         self._sample: Optional[_Sample] = None
         self._current = self._loaded(path, os.path.basename(os.path.normpath(path)))
 
@@ -35,7 +35,7 @@ class LiveModel:
         """The current model, for inspection."""
         return self._current.model
 
-    def predict_collecting(self, columns: Mapping[str, Any], rows: int) -> Tuple[Dict[str, Cells], List[BadRow]]:
+    def predict_collecting(self, columns: Mapping[str, Any], rows: int) -> Tuple[Dict[str, Values], List[BadRow]]:
         """Predict rows, see `ServedModel.predict_collecting`."""
         with self._in_use() as model:
             results, bad = model.predict_collecting(columns, rows)
@@ -64,7 +64,7 @@ class LiveModel:
                 old, self._current = self._current, new
                 self._condition.wait_for(lambda: not old.calls)
             old.close()
-            gc.collect()  # a loaded model has references to itself; its memory is not to wait for chance
+            gc.collect()  # a loaded model is a reference cycle; free its memory now
             return f"the model {new.name} took over from the model {old.name}, after {seconds:.1f} s of loading"
 
     def remove_files(self) -> None:
@@ -86,7 +86,7 @@ class LiveModel:
         _, bad = model.predict_collecting(sample.columns, sample.rows)
         for row, message in bad:
             if row not in sample.bad:
-                raise ServingError(f"it cannot predict a row that the model before it could: {message}")
+                raise ServingError(f"it cannot predict a row that the current model can: {message}")
 
     @contextlib.contextmanager
     def _in_use(self) -> Iterator[ServedModel]:

@@ -12,11 +12,12 @@ import numpy as np
 
 from akdl.serving.input_cells import Converted, InputConverter
 from akdl.serving.number_cells import Array
-from akdl.serving.output_cells import Cells, OutputColumn, OutputConverter
+from akdl.serving.output_cells import OutputColumn, OutputConverter
 from akdl.serving.prediction_errors import BadRow, RowsError, ServingError, SignatureError
-from akdl.serving.runners import FunctionRunner, SessionRunner, refusals, runs_eagerly
+from akdl.serving.runners import Runner, refusals
 from akdl.serving.signature import TensorDescription, find_tensor, resolve, tensors_text
-from akdl.storage.model_archive import ModelError, find_saved_model
+from akdl.storage.model_archive import find_saved_model
+from akdl.wire.columns import Values
 
 
 class ServedModel:
@@ -27,7 +28,7 @@ class ServedModel:
             default
             by the columns of their names.
         outputs: The result columns; a plain name is an output returned as an array. By default all outputs.
-        cells_hold_batches: Cells are whole tensors with the batch dimension, as in Alink's SavedModel operators, and the
+        cells_hold_batches: Values are whole tensors with the batch dimension, as in Alink's SavedModel operators, and the
             model is
             called for each row alone. Otherwise a cell is one element of a batch.
         batch_size: Largest number of rows in one call, unless the signature has a fixed batch dimension.
@@ -55,7 +56,7 @@ class ServedModel:
         defaults: Optional[Mapping[str, Any]] = None,
     ) -> None:
         if batch_size < 1:
-            raise ServingError(f"inferBatchSize is {batch_size}; it must be at least 1")
+            raise ServingError(f"inferBatchSize: expected at least 1, got {batch_size}")
         folder = find_saved_model(folder)
         tags, self.signature = resolve(folder, tag, signature)
         self._cells_hold_batches = cells_hold_batches
@@ -64,11 +65,9 @@ class ServedModel:
         self._outputs = self._output_converters(outputs)
         self._fixed_batch = self._one_fixed_batch()
         self._batch_size = self._fixed_batch or batch_size
-        runner = FunctionRunner if runs_eagerly() else SessionRunner
-        try:
-            self._runner: Any = runner(folder, tags, self.signature, self._outputs_used(), intra_op_parallelism)
-        except Exception as error:  # TensorFlow raises a great many types here
-            raise ModelError(f"the SavedModel in {folder} cannot be loaded: {type(error).__name__}: {error}") from error
+        keys = {converter.key for converter in self._outputs}
+        used = [tensor for tensor in self.signature.outputs if tensor.key in keys]
+        self._runner = Runner(folder, tags, self.signature, used, intra_op_parallelism)
 
     @property
     def inputs(self) -> Dict[str, TensorDescription]:
@@ -82,7 +81,7 @@ class ServedModel:
         by_key = {tensor.key: tensor for tensor in self.signature.outputs}
         return {converter.name: by_key[converter.key] for converter in self._outputs}
 
-    def predict(self, columns: Mapping[str, Any], rows: Optional[int] = None) -> Dict[str, Cells]:
+    def predict(self, columns: Mapping[str, Any], rows: Optional[int] = None) -> Dict[str, Values]:
         """Predict rows, or raise an error for the bad ones.
 
         Args:
@@ -100,7 +99,7 @@ class ServedModel:
 
     def predict_collecting(
         self, columns: Mapping[str, Any], rows: Optional[int] = None
-    ) -> Tuple[Dict[str, Cells], List[BadRow]]:
+    ) -> Tuple[Dict[str, Values], List[BadRow]]:
         """Predict rows; return the result columns, with None in the cells of bad rows, and the bad rows' errors."""
         count = self._count(columns, rows)
         errors: Dict[int, str] = {}
@@ -151,7 +150,7 @@ class ServedModel:
         if column not in self._defaults:
             return cells
         if isinstance(cells, np.ndarray) and cells.dtype != object and not isinstance(cells, np.ma.MaskedArray):
-            return cells  # of numbers, so there is no null
+            return cells  # numbers, without nulls
         default = self._defaults[column]
         return [default if cell is None or cell is np.ma.masked else cell for cell in cells]
 
@@ -167,8 +166,8 @@ class ServedModel:
         missing = [tensor for tensor in known if tensor.key not in keys]
         if missing or len(set(keys)) != len(keys) or not known:
             raise SignatureError(
-                "each input of the model must be fed by one column (selectedCols, inputSignatureDefs); fed are "
-                "{}, the signature is {}".format(", ".join(map(repr, keys)) or "none", self.signature)
+                "expected one column for each input of the model (selectedCols, inputSignatureDefs), got columns for "
+                "{}; the signature is {}".format(", ".join(map(repr, keys)) or "none", self.signature)
             )
         return [
             InputConverter(tensor, column, self._cells_hold_batches, column in utf8_columns)
@@ -202,16 +201,12 @@ class ServedModel:
             )
         return sizes.pop() if sizes else None
 
-    def _outputs_used(self) -> List[TensorDescription]:
-        keys = {converter.key for converter in self._outputs}
-        return [tensor for tensor in self.signature.outputs if tensor.key in keys]
-
     def _count(self, columns: Mapping[str, Any], rows: Optional[int]) -> int:
         counts = {}
         for converter in self._inputs:
             if converter.column not in columns:
                 raise ServingError(
-                    f"there is no column {converter.column!r} for the input {converter.key!r}; the columns are "
+                    f"missing the column {converter.column!r} for the input {converter.key!r}; the columns are "
                     + ", ".join(map(repr, columns))
                 )
             counts[converter.column] = len(columns[converter.column])
@@ -238,7 +233,7 @@ class ServedModel:
             fetched = self._call(feeds, len(rows))
         except refusals() as error:
             if len(rows) == 1:
-                errors[rows[0]] = f"the model refuses it: {getattr(error, 'message', error)}"
+                errors[rows[0]] = f"the model rejects it: {getattr(error, 'message', error)}"
                 return
             middle = len(rows) // 2
             for half in (rows[:middle], rows[middle:]):
@@ -272,11 +267,11 @@ class ServedModel:
 
 class _Part(NamedTuple):
     rows: Sequence[int]
-    cells: List[Cells]
+    cells: List[Values]
 
 
-def _gathered(parts: Sequence[Tuple[Sequence[int], Cells]], count: int) -> Cells:
-    """Cells of all parts in the order of their rows."""
+def _gathered(parts: Sequence[Tuple[Sequence[int], Values]], count: int) -> Values:
+    """Values of all parts in the order of their rows."""
     in_order = sum(len(rows) for rows, _ in parts) == count and all(isinstance(rows, range) for rows, _ in parts)
     arrays = [cells for _, cells in parts if not isinstance(cells, list)]
     if in_order and len(arrays) == len(parts) and len({array.shape[1:] for array in arrays}) == 1:
@@ -290,6 +285,6 @@ def _gathered(parts: Sequence[Tuple[Sequence[int], Cells]], count: int) -> Cells
     return cells
 
 
-def _without(cells: Cells, errors: Mapping[int, str]) -> List[Any]:
-    """Cells with None for bad rows: one output may have succeeded where another failed."""
+def _without(cells: Values, errors: Mapping[int, str]) -> List[Any]:
+    """Values with None for bad rows: one output may have succeeded where another failed."""
     return [None if row in errors else cell for row, cell in enumerate(cells)]

@@ -55,9 +55,9 @@ logger = logging.getLogger(__name__)
 
 Behaviour = Callable[[Any], Any]
 
-_CALLS_AT_ONCE = 16  # TensorFlow has its own threads; these decode and encode
-_LOOK_AGAIN_S = 0.5  # how soon a waiting call notices that its client has gone
-_MOST_NOTICES = 100  # that wait for a prediction
+_CALLS_AT_ONCE = 16  # for decoding and encoding; TensorFlow has its own threads
+_LOOK_AGAIN_S = 0.5  # delay until a waiting call notices that its client has gone
+_MOST_NOTICES = 100  # queued for the next prediction
 
 
 class ModelServer:
@@ -135,7 +135,7 @@ class ModelServer:
         )
         if serving.model_folder:
             watch = ModelFolderWatch(serving.model_folder, serving.models_from_ms, self._offer, self._report)
-            watch.look()  # a job that was restarted begins with the model that it had
+            watch.look()  # a restarted job starts with its latest model
             threading.Thread(target=self._look, args=(watch,), name="akdl-models", daemon=True).start()
 
     def _served(self, folder: str) -> ServedModel:
@@ -182,7 +182,7 @@ class ModelServer:
         }
         return {
             name: grpc.unary_unary_rpc_method_handler(
-                self._guarded(behaviour), request_deserializer=request.FromString, response_serializer=_serialize
+                self._guarded(behaviour), request.FromString, lambda message: message.SerializeToString()
             )
             for name, (behaviour, request) in behaviours.items()
         }
@@ -210,7 +210,7 @@ class ModelServer:
             if self._notices:
                 prediction.notices.extend(self._taken_notices())
             return prediction
-        except Exception as error:  # the client decides what becomes of it
+        except Exception as error:  # the client decides how to handle it
             return Prediction(failure=_failure(error))
 
     def _replace(self, offer: Offer) -> Notices:
@@ -224,9 +224,9 @@ class ModelServer:
 def main() -> int:
     """Serve the model that the environment names."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # the GPU may be shared: take what the model needs, not all
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # allocate only the model's share of the GPU
     settings = take_settings(os.environ)
-    tempfile.gettempdir()  # keeps to it: later, when the folder has gone because the parent has, it would choose /tmp
+    tempfile.gettempdir()  # cached now; after the parent's end the folder is gone, and Python would choose /tmp
     with open(settings["AKDL_SERVING"], encoding="utf-8") as file:
         serving = json_format.Parse(file.read(), Serving())
     os.remove(settings["AKDL_SERVING"])
@@ -251,16 +251,10 @@ def _tensors(tensors: Any) -> Sequence[ServedTensor]:
 
 
 def _failure(error: Exception) -> Failure:
-    expected = isinstance(error, (ServingError, ModelError))
     failure = failure_of(error)
-    if expected:
+    if isinstance(error, (ServingError, ModelError)):
         failure.traceback = ""
     return failure
-
-
-def _serialize(message: Any) -> bytes:
-    serialized: bytes = message.SerializeToString()
-    return serialized
 
 
 if __name__ == "__main__":

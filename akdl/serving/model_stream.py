@@ -25,8 +25,8 @@ from akdl.storage.model_archive import find_saved_model
 
 _ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
 _UNFINISHED = re.compile(r"[._]|temp-|.*\.(tmp|part|incomplete)$")
-SETTLE_S = 1.0  # files that have changed so recently may be half of a copy that goes on
-_AGAIN_S = 60.0  # how soon a broken model is tried again although none of its files has changed
+SETTLE_S = 1.0  # more recently changed files may be part of an unfinished copy
+_AGAIN_S = 60.0  # until a broken model is tried again with unchanged files
 
 State = Tuple[Tuple[str, int, int], ...]
 
@@ -71,7 +71,7 @@ def publish(saved_model_dir: str, target_folder: str) -> str:
                 os.rename(copy, path)
                 return path
             except OSError:
-                if not os.path.exists(path):  # else somebody else was faster by less than a millisecond
+                if not os.path.exists(path):  # else another process published in the same millisecond
                     raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -91,7 +91,7 @@ def published(folder: str) -> List[PublishedModel]:
             if time_ms is None:
                 try:
                     time_ms = int(os.stat(path).st_mtime * 1000)
-                except OSError:  # it went while we looked
+                except OSError:  # removed meanwhile
                     continue
             found.append(PublishedModel(time_ms, name, path))
     return sorted(found, reverse=True)
@@ -113,7 +113,7 @@ class ModelFolderWatch:
         self, folder: str, start_ms: int, offer: Callable[[str, str], None], report: Callable[[int, str], None]
     ) -> None:
         self._folder = folder
-        self._start_ms = start_ms // 1000 * 1000  # names may have seconds only
+        self._start_ms = start_ms // 1000 * 1000  # names may have whole seconds
         self._offer = offer
         self._report = report
         self._taken: Optional[PublishedModel] = None
@@ -125,7 +125,7 @@ class ModelFolderWatch:
         try:
             models = published(self._folder)
         except OSError as error:
-            self._say(logging.WARNING, self._folder, f"the folder of models {self._folder} cannot be read: {error}")
+            self._say(logging.WARNING, self._folder, f"cannot read the folder of models {self._folder}: {error}")
             return
         for model in models:
             if model.time_ms < self._start_ms or (self._taken is not None and model <= self._taken):
@@ -143,7 +143,7 @@ class ModelFolderWatch:
             return False
         time.sleep(SETTLE_S)
         if _state(model.path) != state:
-            return False  # it is being written
+            return False  # being written
         try:
             self._offer(model.path, model.name)
         except ServingError as error:
@@ -151,7 +151,7 @@ class ModelFolderWatch:
             self._say(logging.ERROR, model.path, f"the model {model.path} is refused: {error}")
         except Exception as error:  # after any error, the model in use stays
             self._refused[model.path] = state, time.monotonic() + _AGAIN_S
-            self._say(logging.WARNING, model.path, f"the model {model.path} cannot be used as it is: {error}")
+            self._say(logging.WARNING, model.path, f"the model {model.path} cannot be used yet: {error}")
         else:
             return True
         return False

@@ -13,12 +13,12 @@ import numpy as np
 from akdl.serving.prediction_errors import CellError
 from akdl.serving.signature import shape_text
 
-Array = Any  # numpy's own generic type is not there in the oldest numpy that we run on
+Array = Any  # the oldest supported numpy has no generic array type
 
 NUMBERS = {
     "bool": "?", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2", "uint32": "u4",
     "uint64": "u8", "float16": "f2", "float32": "f4", "float64": "f8",
-    "bfloat16": "f4",  # numpy has no such type: float32 until the very end
+    "bfloat16": "f4",  # float32 until the model is called, as numpy has no such type
 }  # fmt: skip
 _SHAPE = re.compile(r"\s*\$([^$]*)\$")
 _BOOLEANS = {"true": 1, "false": 0, "1": 1, "0": 0}
@@ -73,7 +73,7 @@ class NumberCells:
             array = np.array(cells)
         except (ValueError, TypeError, OverflowError):  # ragged
             return None
-        # An integer beside a float has become a float, perhaps another number.
+        # An integer next to a float was converted to float, perhaps with rounding.
         is_rounded = array.dtype.kind == "f" and self.dtype.kind in "iu"
         return None if is_rounded else array
 
@@ -84,7 +84,7 @@ class NumberCells:
             shape = tuple(int(size) for size in _words(header.group(1))) if header else None
             parsed = np.array([self._parse(element) for element in elements], self._parsed_type)
         except (ValueError, KeyError, OverflowError):
-            raise CellError(f"cannot be read as {self.dtype} numbers: the string {shown(text)}") from None
+            raise CellError(f"expected {self.dtype} numbers, got the string {shown(text)}") from None
         array = self._cast(parsed)
         if shape is None:
             return array.reshape(()) if array.size == 1 and self._has_open_shape else array
@@ -175,7 +175,7 @@ _PARSERS: Dict[str, Tuple[Callable[[str], Any], str]] = {
 """Kind of a type to how one element of a string is read, and to the type that holds the elements."""
 
 
-# Conversions of numbers to a type: the numbers, and which of them fit; None where all do.
+# Conversions of numbers to a type: the numbers, and a mask of those in range; None if all are.
 
 
 def _to_floats(array: Array, dtype: Any) -> Tuple[Array, Optional[Array]]:

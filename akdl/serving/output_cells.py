@@ -8,7 +8,7 @@
 Floats are not converted to integers: round them in SQL.
 """
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -17,10 +17,9 @@ from akdl.serving.prediction_errors import CellError, SignatureError
 from akdl.serving.signature import TensorDescription
 from akdl.wire.cells import DTYPES
 from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, ColumnType, Kind, parse_type
+from akdl.wire.columns import Values
 
 _KINDS = {Kind.BOOLEAN, Kind.STRING, Kind.BYTES, *INTEGERS, *FLOATS}
-
-Cells = Union[Array, List[Any]]
 
 
 class OutputColumn(NamedTuple):
@@ -44,15 +43,15 @@ class OutputConverter:
         self.key = tensor.key
         self._where = f"output {tensor.key!r} to column {column.name!r} ({column.type})"
         if not tensor.tensor:
-            raise SignatureError(f"the output {tensor} is no plain tensor; sparse and ragged outputs fit no column")
+            raise SignatureError(f"the output {tensor} is not a dense tensor; sparse and ragged outputs do not fit a column")
         if column.type is None:
-            self._convert: Callable[[Array], Cells] = lambda array: array
+            self._convert: Callable[[Array], Values] = lambda array: array
             return
         column_type = _known(column.type)
         source = "text" if tensor.dtype == "string" else np.dtype(NUMBERS.get(tensor.dtype, "V")).kind
         if column_type is None or source == "V":
             raise SignatureError(
-                f"the column {column.name!r} has the type {column.type!r} for the output {tensor}; possible are "
+                f"the column {column.name!r} has the type {column.type!r} for the output {tensor}; supported types are "
                 + ", ".join(sorted(kind.value for kind in _KINDS))
                 + " and ARRAY<...> of them, for outputs of numbers, booleans and strings"
             )
@@ -70,14 +69,14 @@ class OutputConverter:
                 f"the column {column.name!r} has the type {column.type!r}, which cannot hold the output {tensor}"
             )
 
-    def convert(self, array: Array) -> Tuple[Cells, Dict[int, str]]:
-        """Cells of a batch, None for bad rows, and the errors of these rows."""
+    def convert(self, array: Array) -> Tuple[Values, Dict[int, str]]:
+        """Values of a batch, None for bad rows, and the errors of these rows."""
         try:
             return self._convert(array), {}
         except CellError:
             return self._one_by_one(array)
 
-    def _one_by_one(self, array: Array) -> Tuple[Cells, Dict[int, str]]:
+    def _one_by_one(self, array: Array) -> Tuple[Values, Dict[int, str]]:
         cells: List[Any] = []
         errors: Dict[int, str] = {}
         for row in range(len(array)):
@@ -102,7 +101,7 @@ class OutputConverter:
             return source == "b"
         return source != "f" or self._kind in FLOATS
 
-    def _converter(self, source: str) -> Callable[[Array], Cells]:
+    def _converter(self, source: str) -> Callable[[Array], Values]:
         if self._kind is Kind.STRING:
             return self._string_arrays if self._is_array else _joined
         if self._kind is Kind.BYTES and self._is_array:
@@ -123,22 +122,22 @@ class OutputConverter:
             raise CellError(f"expected one value in each row, got {flat.shape[1]}: declare an ARRAY or STRING")
         return flat[:, 0]
 
-    def _booleans(self, array: Array) -> Cells:
+    def _booleans(self, array: Array) -> Values:
         return self._elements(array).astype(bool)
 
-    def _numbers(self, array: Array) -> Cells:
+    def _numbers(self, array: Array) -> Values:
         elements = self._elements(array)
         if elements.dtype == object:
             elements = _parsed(elements, self._target)
         return cast(elements, self._target, self._kind.value)
 
-    def _bytes(self, array: Array) -> Cells:
+    def _bytes(self, array: Array) -> Values:
         return list(map(bytes, self._elements(array).tolist()))
 
-    def _string_arrays(self, array: Array) -> Cells:
+    def _string_arrays(self, array: Array) -> Values:
         return [_words(row) for row in self._elements(array)]
 
-    def _bytes_arrays(self, array: Array) -> Cells:
+    def _bytes_arrays(self, array: Array) -> Values:
         if array.dtype == object:
             return [list(map(bytes, row)) for row in self._elements(array)]
         return [[element.tobytes() for element in row] for row in self._elements(_little(array))]
@@ -158,7 +157,7 @@ def _known(sql_type: str) -> Optional[ColumnType]:
     return column_type if column_type.kind in _KINDS else None
 
 
-def _joined(array: Array) -> Cells:
+def _joined(array: Array) -> Values:
     flat = _flat(array)
     if flat.shape[1] == 1 and flat.dtype == object:
         return _words(flat[:, 0])
@@ -170,13 +169,13 @@ def _words(row: Array) -> List[str]:
         try:
             return list(map(bytes.decode, row.tolist()))
         except UnicodeDecodeError as error:
-            raise CellError(f"the bytes are no UTF-8 text ({error.reason} at byte {error.start}): declare BYTES") from None
+            raise CellError(f"the bytes are not valid UTF-8 ({error.reason} at byte {error.start}): declare BYTES") from None
     if row.dtype == bool:
         return ["true" if element else "false" for element in row]
-    return [str(element) for element in row]  # of numpy's own scalars: the shortest text that gives the same float32
+    return [str(element) for element in row]  # numpy's scalars have the shortest text of the same float32
 
 
-def _raw(array: Array) -> Cells:
+def _raw(array: Array) -> Values:
     return [row.tobytes() for row in _little(array)]
 
 
@@ -190,5 +189,5 @@ def _parsed(flat: Array, target: Any) -> Array:
         try:
             result.flat[place] = int(element) if target.kind == "i" else float(element)
         except (ValueError, OverflowError):
-            raise CellError(f"the string {element!r} is no number of type {target}") from None
+            raise CellError(f"expected a number of type {target}, got the string {element!r}") from None
     return result

@@ -18,7 +18,7 @@ import zipfile
 import zlib
 from typing import IO, Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional, Set
 
-SUFFIXES = (".zip", ".tar.gz", ".tgz")  # of files that are unpacked without being asked for
+SUFFIXES = (".zip", ".tar.gz", ".tgz")  # of files that are unpacked automatically
 
 _COPY_BYTES = 1 << 20
 _NAME_BYTES = 255  # of one part of a path, in all usual file systems
@@ -27,7 +27,7 @@ _END_BYTES = 22 + 65535  # of a zip file: the record at its end, with the longes
 _TARGET_BYTES = 4096  # of a link
 _HEADER_BYTES = 1 << 20  # of a tar file's extended headers, which are read as a whole
 _EXTENDED = {tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE}
-_BROKEN_ARCHIVE = (  # what zipfile and tarfile raise for damaged bytes, and makedirs for a file that is also a folder
+_BROKEN_ARCHIVE = (  # errors of zipfile and tarfile for damaged bytes, and of makedirs for a file that is also a folder
     zipfile.BadZipFile,
     tarfile.TarError,
     getattr(gzip, "BadGzipFile", EOFError),  # new in Python 3.8
@@ -164,7 +164,7 @@ class _TarEntry(tarfile.TarInfo):
             return super().fromtarfile(archive)
         except tarfile.EOFHeaderError:  # type: ignore[attr-defined]  # the mark at the end
             raise
-        except tarfile.HeaderError as error:  # tarfile itself would stop here silently, and lose what follows
+        except tarfile.HeaderError as error:  # tarfile would stop silently and lose the rest
             if archive.offset:
                 raise ArchiveError(f"it is damaged, or cut off: {error} at byte {archive.offset}") from error
             raise
@@ -224,7 +224,7 @@ class _Unpacking:
     def add_hard_link(self, name: str, of: str) -> None:
         self._refuse_links(name)
         if of not in self.files:
-            raise ArchiveError(f"{name!r} is a link to {of!r}, which is no earlier file of the archive")
+            raise ArchiveError(f"{name!r} is a link to {of!r}, which is not an earlier file of the archive")
         os.link(self._path(of), self._made(name))
         self.files[name] = self.files[of]
 
@@ -236,7 +236,7 @@ class _Unpacking:
             os.symlink(target, self._made(name))
         root = os.path.realpath(self._folder)
         for name, target in self._links.items():
-            # Not by the text of the target: a link on the way may lead elsewhere.
+            # realpath, because the target's text may pass through another link.
             if os.path.isabs(target) or not (os.path.realpath(self._path(name)) + os.sep).startswith(root + os.sep):
                 raise ArchiveError(f"the link {name!r} leaves its folder: it leads to {target!r}")
 
@@ -250,7 +250,7 @@ class _Unpacking:
 
     def _refuse_links(self, name: str) -> None:
         if not self._may_link:
-            raise ArchiveError(f"it has an entry that is no plain file: {name!r}")
+            raise ArchiveError(f"it has an entry that is not a regular file: {name!r}")
 
 
 def check_directory(archive: zipfile.ZipFile) -> None:
@@ -262,19 +262,19 @@ def check_directory(archive: zipfile.ZipFile) -> None:
     end = file.read()
     place = end.rfind(b"PK\5\6")
     found = len(archive.infolist())
-    if not found and place != 0:  # an empty zip file is this record alone
-        raise ArchiveError("it is damaged: it lists no entries, and has content")
+    if not found and place != 0:  # an empty zip file has only this record
+        raise ArchiveError("it is damaged: it lists no entries but has content")
     counts = set(struct.unpack_from("<HH", end, place + 8)) if place >= 0 else set()
     if b"PK\6\7" in end:
-        counts.discard(0xFFFF)  # which stands for a number elsewhere, of a large file
+        counts.discard(0xFFFF)  # placeholder in large files
     if counts - {found}:
-        raise ArchiveError(f"it is damaged: it has {found} entries, and should have {max(counts - {found})}")
+        raise ArchiveError(f"it is damaged: it has {found} entries, expected {max(counts - {found})}")
 
 
 def _unpack_zip(archive: zipfile.ZipFile, writing: _Unpacking) -> None:
     check_directory(archive)
     entries = archive.infolist()
-    for entry in entries:  # all of them before anything is written
+    for entry in entries:  # before anything is written
         writing.check(entry.filename)
     for entry in entries:
         mode = entry.external_attr >> 16
@@ -289,7 +289,7 @@ def _unpack_zip(archive: zipfile.ZipFile, writing: _Unpacking) -> None:
         elif kind in (0, stat.S_IFREG):
             writing.add_file(entry.filename, archive.open(entry), mode)
         else:
-            raise ArchiveError(f"it has an entry that is no plain file: {entry.filename!r}")
+            raise ArchiveError(f"it has an entry that is not a regular file: {entry.filename!r}")
 
 
 def _unpack_tar(archive: tarfile.TarFile, writing: _Unpacking) -> None:
@@ -307,9 +307,9 @@ def _unpack_tar(archive: tarfile.TarFile, writing: _Unpacking) -> None:
         else:
             content = archive.extractfile(entry) if entry.isreg() else None
             if content is None:
-                raise ArchiveError(f"it has an entry that is no plain file: {name!r}")
+                raise ArchiveError(f"it has an entry that is not a regular file: {name!r}")
             writing.add_file(name, content, entry.mode)
-    if archive.fileobj is not None:  # the checksum of what is compressed comes last
+    if archive.fileobj is not None:  # read to the end, where the checksum of compressed data is
         rest = writing.counted(archive.fileobj)  # type: ignore[arg-type]
         for data in iter(lambda: rest.read(_COPY_BYTES), b""):
             if data.strip(b"\0"):
@@ -334,7 +334,7 @@ def damage_is_named() -> Iterator[None]:
     except _BROKEN_ARCHIVE as error:
         raise ArchiveError(f"it is damaged: {error}") from error
     except OSError as error:
-        # Of the file system. For damaged bytes bz2 raises one without a number, and zipfile seeks to places before the file.
+        # An error of the file system. For damaged bytes, bz2 raises one without errno, and zipfile one for a negative seek.
         if error.errno not in (None, errno.EINVAL):
             raise
         raise ArchiveError(f"it is damaged: {error}") from error

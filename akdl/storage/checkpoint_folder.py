@@ -10,15 +10,14 @@ again, while the other members and a restart of this job still find it.
 
 import contextlib
 import os
-from typing import Any, Dict, Iterator, Tuple
+from typing import Dict, Tuple
 
-from akdl.storage.files import FileError, is_remote, local_path, opened_with_fsspec
+from akdl.storage.files import UNFINISHED, file_states, is_remote, local_path, names_in, opened_with_fsspec, put_whole
 from akdl.storage.patterns import refuse_pattern
 
 STOP, STOPPED = "STOP", "STOPPED"
 
-_LAST = "checkpoint"  # TensorFlow's name of the file that names the last checkpoint
-_UNFINISHED = ".part"
+_LAST = "checkpoint"  # TensorFlow's file with the name of the last checkpoint
 
 
 def ask_to_stop(address: str) -> None:
@@ -42,24 +41,22 @@ class CheckpointFolder:
         if not self.is_remote:
             return
         with opened_with_fsspec(self.address) as (system, root):
-            for name in _remote_files(system, root):
+            system.invalidate_cache(root)
+            for name in filter(_is_checkpoint, names_in(system, root) if system.exists(root) else ()):
                 path = os.path.join(self.path, *name.split("/"))
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 system.get_file(f"{root}/{name}", path)
-        self._published = dict(_local_files(self.path))
+        self._published = self._files()
 
     def publish(self) -> None:
         """Bring a remote address up to date with the local folder."""
         if not self.is_remote:
             return
-        found = dict(_local_files(self.path))
+        found = self._files()
         changed = [name for name, state in found.items() if self._published.get(name) != state]
         with opened_with_fsspec(self.address) as (system, root):
             for name in sorted(changed, key=lambda name: (os.path.basename(name) == _LAST, name)):
-                target = f"{root}/{name}"
-                system.makedirs(target.rpartition("/")[0], exist_ok=True)
-                system.put_file(os.path.join(self.path, *name.split("/")), target + _UNFINISHED)
-                system.mv(target + _UNFINISHED, target)
+                put_whole(system, os.path.join(self.path, *name.split("/")), f"{root}/{name}")
             for name in set(self._published) - set(found):
                 if system.exists(f"{root}/{name}"):
                     system.rm_file(f"{root}/{name}")
@@ -80,6 +77,13 @@ class CheckpointFolder:
             _write(self.address, STOPPED)
             _remove(self.address, STOP)
 
+    def _files(self) -> Dict[str, Tuple[int, int]]:
+        return {name: state for name, state in file_states(self.path).items() if _is_checkpoint(name)}
+
+
+def _is_checkpoint(name: str) -> bool:
+    return name not in (STOP, STOPPED) and not name.endswith(UNFINISHED)
+
 
 def _exists(address: str, name: str) -> bool:
     if not is_remote(address):
@@ -96,7 +100,7 @@ def _write(address: str, name: str) -> None:
             return
     with opened_with_fsspec(address) as (system, root):
         system.makedirs(root, exist_ok=True)
-        system.pipe_file(f"{root}/{name}", name.encode("ascii"))  # some storages keep no empty files
+        system.pipe_file(f"{root}/{name}", name.encode("ascii"))  # some storages do not keep empty files
 
 
 def _remove(address: str, name: str) -> None:
@@ -107,27 +111,3 @@ def _remove(address: str, name: str) -> None:
     with opened_with_fsspec(address) as (system, root):
         if system.exists(f"{root}/{name}"):
             system.rm_file(f"{root}/{name}")
-
-
-def _local_files(folder: str) -> Iterator[Tuple[str, Tuple[int, int]]]:
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            path = os.path.join(parent, name)
-            relative = os.path.relpath(path, folder).replace(os.sep, "/")
-            if relative not in (STOP, STOPPED) and not name.endswith(_UNFINISHED):
-                with contextlib.suppress(FileNotFoundError):  # a file that a writer has renamed meanwhile
-                    state = os.stat(path)
-                    yield relative, (state.st_size, state.st_mtime_ns)
-
-
-def _remote_files(system: Any, root: str) -> Iterator[str]:
-    """Yield the names of all files at an address, relative to it."""
-    system.invalidate_cache(root)
-    if not system.exists(root):
-        return
-    for path in system.find(root):
-        name = path[len(root) :].lstrip("/") if path.startswith(root) else ""
-        if not name or {"", ".", ".."} & set(name.split("/")):
-            raise FileError(f"the folder lists {path!r}, which is not inside it")
-        if name not in (STOP, STOPPED) and not name.endswith(_UNFINISHED):
-            yield name

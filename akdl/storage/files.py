@@ -23,15 +23,16 @@ from akdl.masking import masked, shown
 from akdl.storage.limits import DOWNLOAD, LimitError
 
 TIMEOUT_S = 30.0  # without a byte
-SLOW_S = 60.0  # in which so few bytes come that the connection is given up:
-LEAST_BYTES = 60 << 10
-ATTEMPTS = 5  # in a row that bring no more than that
+LEAST_BYTES = 60 << 10  # in SLOW_S; a slower connection is given up
+SLOW_S = 60.0
+ATTEMPTS = 5  # in a row that bring at most LEAST_BYTES
 PAUSE_S = 0.2  # after the first of them; doubled after each
+UNFINISHED = ".part"  # ending of a file that is being sent
 
 _CUT = "the connection ended before the file did"
 _CHECKSUM = "#sha256="
 _COPY_BYTES = 1 << 20
-_AGAIN = {408, 429, 500, 502, 503, 504}  # what a server says of its own trouble
+_AGAIN = {408, 429, 500, 502, 503, 504}  # temporary failures of a server
 _REASONS = {401: "it asks for a login", 403: "it refuses access", 404: "it has no such file", 410: "the file no longer exists"}
 _cut = (http.client.HTTPException, urllib.error.URLError, OSError)
 
@@ -52,7 +53,7 @@ def local_path(address: str) -> str:
         if parts.netloc not in ("", "localhost"):
             raise FileError(f"{shown(address)}: file:// needs three slashes before a path, as in file:///{parts.netloc}/...")
         address = address[len("file://") + len(parts.netloc) :].partition(_CHECKSUM)[0]
-        # Alink's users write plain paths behind file://; an escape that names nothing is not one.
+        # Alink's users write plain paths behind file://, where %xx may be a part of the name.
         unquoted = urllib.parse.unquote(address)
         address = unquoted if os.path.exists(unquoted) or not os.path.exists(address) else address
     return os.path.abspath(address)
@@ -65,7 +66,7 @@ def name_of(address: str) -> str:
     try:
         parts = urllib.parse.urlsplit(address.partition(_CHECKSUM)[0])
     except ValueError:
-        raise FileError(f"{shown(address)}: this is no valid address") from None
+        raise FileError(f"{shown(address)}: the address is not valid") from None
     name = os.path.basename(urllib.parse.unquote(parts.path).rstrip("/")) or parts.netloc.rpartition("@")[2]
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise FileError(f"{shown(address)}: expected an address that ends in a file name")
@@ -103,7 +104,7 @@ def sha256_of(path: str) -> str:
 
 def _check(name: str, path: str, expected: str) -> None:
     if not re.fullmatch("[0-9a-fA-F]{64}", expected):
-        raise FileError(f"{name}: #sha256= has to be followed by 64 hex digits")
+        raise FileError(f"{name}: expected 64 hex digits after #sha256=")
     if not os.path.isfile(path):
         raise FileError(f"{name} is a folder: only a file has a checksum")
     found = sha256_of(path)
@@ -124,11 +125,11 @@ class _Download:
         if login:
             self._login = base64.b64encode(urllib.parse.unquote(login).encode("utf-8")).decode("ascii")
         self._size: Optional[int] = None
-        self._version: Optional[str] = None  # of the file, so that the rest of another one is never taken for its own
+        self._version: Optional[str] = None  # of the file, so that a resumed download never mixes two versions
 
     def run(self) -> None:
         failures: List[str] = []
-        most = 0  # bytes so far; what is fetched again after a restart is no progress
+        most = 0  # bytes so far; bytes fetched again after a restart do not count as progress
         with open(self._path, "wb") as target:
             while True:
                 reason = self._attempt(target)
@@ -152,8 +153,8 @@ class _Download:
             raise
         except LimitError as error:
             raise FileError(f"{self._name}: {error}") from None
-        except (http.client.InvalidURL, ValueError):  # their text repeats parts of it
-            raise FileError(f"{self._name}: this is no valid address") from None
+        except (http.client.InvalidURL, ValueError):  # their text repeats parts of the address, which may be secret
+            raise FileError(f"{self._name}: the address is not valid") from None
         except _cut as error:
             reason = _reason(error)
             if isinstance(getattr(error, "reason", error), (ssl.SSLCertVerificationError, socket.gaierror)):
@@ -161,7 +162,7 @@ class _Download:
             return reason
 
     def _refused(self, error: urllib.error.HTTPError, target: IO[bytes]) -> str:
-        if error.code == 416 and target.tell():  # a file that has become shorter
+        if error.code == 416 and target.tell():  # the file became shorter
             self._restart(target)
         elif error.code not in _AGAIN:
             raise self._failure(_REASONS.get(error.code, str(error.reason)), f"HTTP {error.code}") from None
@@ -193,7 +194,9 @@ class _Download:
     def _request(self, start: int) -> urllib.request.Request:
         request = urllib.request.Request(self._url, headers={"Accept-Encoding": "identity", "User-Agent": "akdl"})
         if self._login:
-            request.add_unredirected_header("Authorization", f"Basic {self._login}")  # not for another host
+            request.add_unredirected_header(
+                "Authorization", f"Basic {self._login}"
+            )  # urllib does not repeat it for another host
         if start:
             request.add_header("Range", f"bytes={start}-")
             if self._version is not None:
@@ -228,7 +231,7 @@ def _copy(answer: Any, target: IO[bytes]) -> bool:
     """Append an answer to a file; return False if it is too slow. Raises when a chunked answer is cut."""
     began, before = time.monotonic(), target.tell()
     while True:
-        data = answer.read1(_COPY_BYTES)  # what has come, where read() would wait for all of it
+        data = answer.read1(_COPY_BYTES)  # the available bytes, where read() would wait for all
         if not data:
             return True
         target.write(data)
@@ -289,7 +292,7 @@ def opened_with_fsspec(address: str) -> Iterator[Tuple[Any, str]]:
         raise FileError(f"{name}: there is no such file") from None
     except ImportError as error:
         raise FileError(f"{name}: {scheme}:// needs another package in the Python of this program: {error}") from None
-    except Exception as error:  # every storage has errors of its own
+    except Exception as error:  # each storage has its own errors
         raise FileError(f"{name}: it cannot be reached: {type(error).__name__}: {masked(str(error), address)}") from None
 
 
@@ -302,16 +305,39 @@ def _fetch_with_fsspec(address: str, path: str) -> None:
 
 
 def _fetch_folder(system: Any, folder: str, path: str) -> None:
-    found: Dict[str, Any] = system.find(folder)
-    fetched = 0
-    root = system._strip_protocol(folder).rstrip("/") + "/"
-    for each in found:
-        inside = each[len(root) :] if each.startswith(root) else ""
-        if not inside or {"", ".", ".."} & set(inside.split("/")):
-            raise FileError(f"the folder lists {each!r}, which is not inside it")
+    fetched, root = 0, system._strip_protocol(folder).rstrip("/")
+    for inside in names_in(system, root):
         target = os.path.join(path, *inside.split("/"))
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        fetched += _fetch_one(system, each, target, fetched)
+        fetched += _fetch_one(system, f"{root}/{inside}", target, fetched)
+
+
+def names_in(system: Any, root: str) -> Iterator[str]:
+    """Yield the names of all files in a folder of fsspec, relative to it."""
+    for path in system.find(root):
+        name = path[len(root) + 1 :] if path.startswith(f"{root}/") else ""
+        if not name or {"", ".", ".."} & set(name.split("/")):
+            raise FileError(f"the folder lists {path!r}, which is not inside it")
+        yield name
+
+
+def put_whole(system: Any, path: str, target: str) -> None:
+    """Send a file to fsspec, where it appears once it is complete."""
+    system.makedirs(target.rpartition("/")[0], exist_ok=True)
+    system.put_file(path, target + UNFINISHED)
+    system.mv(target + UNFINISHED, target)
+
+
+def file_states(folder: str) -> Dict[str, Tuple[int, int]]:
+    """Names of all files in a local folder, relative and with slashes, with their sizes and times of change."""
+    states = {}
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(parent, name)
+            with contextlib.suppress(FileNotFoundError):  # renamed or removed by its writer meanwhile
+                state = os.stat(path)
+                states[os.path.relpath(path, folder).replace(os.sep, "/")] = (state.st_size, state.st_mtime_ns)
+    return states
 
 
 def _fetch_one(system: Any, source: str, path: str, before: int = 0) -> int:

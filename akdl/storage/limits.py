@@ -39,5 +39,5 @@ class Limit:
 
 DOWNLOAD = Limit("AKDL_DOWNLOAD_GB", 100, "GB")
 TEXT = Limit("AKDL_TEXT_MB", 64, "MB")  # descriptions of pipelines, manifests of models, statuses, answers of Flink's REST
-TABLE = Limit("AKDL_CSV_MB", 2048, "MB")  # CSV files that the program itself reads
+TABLE = Limit("AKDL_CSV_MB", 2048, "MB")  # CSV files read by the program
 RECORD = Limit("AKDL_RECORD_MB", 1024, "MB")  # records of runs

@@ -11,12 +11,12 @@ import threading
 from typing import Dict, Iterator, Tuple
 
 from akdl.masking import masked, shown
-from akdl.storage.files import FileError, is_remote, opened_with_fsspec
+from akdl.storage.files import FileError, file_states, is_remote, opened_with_fsspec
 
 logger = logging.getLogger(__name__)
 
 COPY_S = 10.0
-_CACHE = "logs"  # in a folder of ours: no file that the script has left behind
+_CACHE = "logs"  # in the private folder, where it does not count as a file of the script
 
 
 class LogFolder:
@@ -27,7 +27,7 @@ class LogFolder:
         self._is_remote = is_remote(address)
         self.path = os.path.join(cache, _CACHE) if self._is_remote else address
         self._copied: Dict[str, Tuple[int, int]] = {}
-        self._is_told = False
+        self._has_warned = False
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
@@ -53,32 +53,24 @@ class LogFolder:
     def copy(self) -> None:
         """Copy files changed since the last call; warn once on failure."""
         try:
-            found = dict(self._states())
+            found = file_states(self.path)
             changed = sorted(name for name, state in found.items() if self._copied.get(name) != state)
             if not changed:
                 return
             with opened_with_fsspec(self._address) as (system, root):
                 for name in changed:
-                    target = f"{root}/{name.replace(os.sep, '/')}"
+                    target = f"{root}/{name}"
                     system.makedirs(target.rpartition("/")[0], exist_ok=True)
                     path = os.path.join(self.path, name)
                     try:
                         system.put_file(path, target)
                     except FileNotFoundError:
-                        if os.path.exists(path):  # it is not the script that has removed it just now
+                        if os.path.exists(path):  # not removed by the script meanwhile
                             raise
                     self._copied[name] = found[name]
         except (OSError, FileError) as error:
-            if not self._is_told:
-                self._is_told = True
+            if not self._has_warned:
+                self._has_warned = True
                 logger.warning(
-                    "cannot copy what the script logs to %s: %s", shown(self._address), masked(str(error), self._address)
+                    "cannot copy the script's logs to %s: %s", shown(self._address), masked(str(error), self._address)
                 )
-
-    def _states(self) -> Iterator[Tuple[str, Tuple[int, int]]]:
-        for folder, _, names in os.walk(self.path):
-            for name in names:
-                path = os.path.join(folder, name)
-                with contextlib.suppress(FileNotFoundError):  # the script has removed it just now
-                    state = os.stat(path)
-                    yield os.path.relpath(path, self.path), (state.st_size, state.st_mtime_ns)

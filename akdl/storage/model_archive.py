@@ -27,14 +27,14 @@ from akdl.storage.archive import ArchiveError, unpack_archive
 from akdl.storage.limits import TEXT
 from akdl.tf_version import KERAS_FILES
 
-CHUNK_BYTES = 1 << 20  # Alink's; a reader of ours relies on it to place a chunk before it has the ones in front
+CHUNK_BYTES = 1 << 20  # fixed by Alink; `unpack` uses it to place chunks in any order
 MANIFEST = "akdl_manifest.json"
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
 
 _ROWS_PER_PIECE = 4  # of `write_model`: 1.4 MB of text each
-_MOST_CHUNKS = 1 << 20  # 1 TiB; a larger id is no chunk number
+_MOST_CHUNKS = 1 << 20  # 1 TiB; larger ids are not chunk numbers
 _COPY_BYTES = 1 << 20
-_EARLIEST = (1980, 1, 1, 0, 0, 0)  # of zip; one date for all files makes equal models equal archives
+_EARLIEST = (1980, 1, 1, 0, 0, 0)  # in zip files; a fixed date makes archives of equal models equal
 
 
 class ModelError(ValueError):
@@ -48,7 +48,7 @@ def find_saved_model(folder: str) -> str:
         ModelError: There is no SavedModel, or several.
     """
     if not os.path.isdir(folder):
-        raise ModelError(f"expected a SavedModel in {folder}, which is no folder")
+        raise ModelError(f"expected a SavedModel in {folder}, which is not a folder")
     if _is_saved_model(folder):
         return folder
     names = sorted(os.listdir(folder))
@@ -202,11 +202,11 @@ def _contents(folder: str) -> Iterator[str]:
         prefix = "" if inside == "." else inside + "/"
         for name in folders:
             if os.path.islink(os.path.join(parent, name)):
-                raise ModelError(f"{prefix}{name} in {folder} is a link to a folder: put the files themselves there")
+                raise ModelError(f"{prefix}{name} in {folder} is a link to a folder: replace it by the files")
         if prefix and not folders and not files:
             yield prefix
         for name in sorted(files):
-            if prefix + name != MANIFEST:  # a leftover: ours is written anew
+            if prefix + name != MANIFEST:  # a new manifest is written
                 yield prefix + name
 
 
@@ -215,7 +215,7 @@ def _entry(name: str, size: int, mode: int) -> zipfile.ZipInfo:
     entry.compress_type = zipfile.ZIP_DEFLATED
     entry.create_system = 3  # Unix, whose modes follow
     entry.external_attr = mode << 16
-    entry.file_size = size  # known beforehand, so that zipfile uses its format for large files where it must
+    entry.file_size = size  # set beforehand, so that zipfile can choose the format for large files
     return entry
 
 
@@ -268,8 +268,8 @@ def _spool(rows: Iterable[Tuple[int, str]], spool: IO[bytes]) -> None:
         raise ModelError(f"the chunk with model_id {min(short)} is shorter than {CHUNK_BYTES} bytes")
     if of_model is not None:
         if not 0 < chunks <= last:
-            raise ModelError(f"the row with model_id 0 speaks of {chunks} chunks of the model, there are {last} in all")
-        spool.truncate(of_model)  # what follows is the checkpoint
+            raise ModelError(f"the row with model_id 0 gives {chunks} as the number of the model's chunks, found {last}")
+        spool.truncate(of_model)  # the rest is the checkpoint
 
 
 def _bytes_of_model(head: Any) -> Optional[int]:
@@ -281,7 +281,7 @@ def _bytes_of_model(head: Any) -> Optional[int]:
     except (ValueError, TypeError, KeyError, IndexError):
         if isinstance(head, str) and "akdl-model-" in head:
             raise ModelError(
-                f"the table names a model that lies in the modelDir of the operator that trained it, {_shown(head)}: predict "
+                f"the table names a model in the modelDir of the operator that trained it, {_shown(head)}: predict "
                 "with that operator as the model, or with the zip file there as modelPath"
             ) from None
         _refuse_other_models(head)
@@ -310,7 +310,7 @@ def _number(row_id: Any, text: Any) -> int:
         number = -1
     if not 0 <= number < _MOST_CHUNKS:
         raise ModelError(
-            "the rows are no model: expected rows of (model_id, model_info) numbered from 0, "
+            "the rows are not a model: expected rows of (model_id, model_info) numbered from 0, "
             f"got {row_id!r} with {_shown(text)}"
         )
     return number

@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Mapping, Optional
 
 from akdl.masking import shown
-from akdl.storage.files import FileError, fetch, is_remote, local_path, opened_with_fsspec, sha256_of
+from akdl.storage.files import UNFINISHED, FileError, fetch, is_remote, local_path, opened_with_fsspec, put_whole, sha256_of
 from akdl.storage.model_archive import ModelError, find_saved_model, write_zip
 
 _KEY = "akdl_model"
 _NAME = re.compile("akdl-model-([0-9a-f]{64})[.]zip")
-_UNFINISHED = ".unfinished"
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def get_model(name: str, model_dir: str, folder: str) -> str:
     try:
         path = fetch(f"{_joined(model_dir, name)}#sha256={match.group(1)}", folder)
     except FileError as error:
-        raise ModelError(f"the model of the table should lie in modelDir {shown(model_dir)}: {error}") from None
+        raise ModelError(f"expected the model of the table in modelDir {shown(model_dir)}: {error}") from None
     if os.path.islink(path):
         raise ModelError(f"the model {path} is a link, which may lead out of modelDir")
     return path
@@ -75,20 +74,14 @@ def _put(folder: str, model_dir: str, details: Optional[Mapping[str, Any]]) -> D
             os.makedirs(target, exist_ok=True)
             return _put_file(folder, target, details, lambda path, name: os.replace(path, os.path.join(target, name)))
         with tempfile.TemporaryDirectory() as work, opened_with_fsspec(model_dir) as (system, root):
-
-            def send(path: str, name: str) -> None:
-                system.makedirs(root, exist_ok=True)
-                system.put_file(path, f"{root}/{name}{_UNFINISHED}")
-                system.mv(f"{root}/{name}{_UNFINISHED}", f"{root}/{name}")
-
-            return _put_file(folder, work, details, send)
+            return _put_file(folder, work, details, lambda path, name: put_whole(system, path, f"{root}/{name}"))
     except OSError as error:
         raise FileError(f"modelDir {shown(model_dir)}: the model cannot be written there: {error.strerror or error}") from None
 
 
 def _put_file(folder: str, work: str, details: Optional[Mapping[str, Any]], send: Callable[[str, str], None]) -> Dict[str, Any]:
     """Write the zip file to the folder `work`, and let `send` give the complete file its name."""
-    path = os.path.join(work, f".akdl-model-{uuid.uuid4().hex}{_UNFINISHED}")
+    path = os.path.join(work, f".akdl-model-{uuid.uuid4().hex}{UNFINISHED}")
     try:
         with open(path, "x+b") as file:
             write_zip(folder, file, details, compress=False)

@@ -3,8 +3,8 @@
 import sys
 from typing import Any
 
-FAILED = 1  # on the way
-WRONG = 2  # arguments, config or module; nothing was started
+FAILED = 1  # while running
+WRONG = 2  # invalid arguments, config or module; nothing was started
 INTERRUPTED = 130  # from the keyboard
 
 

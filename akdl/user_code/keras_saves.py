@@ -39,8 +39,8 @@ def lost_model(source: str, name: str, version: str) -> str:
     if line is None:
         return ""
     return (
-        f"{name}, line {line}: Keras {version} does not save a model into a folder, so this call would fail after training: "
-        "write model.export(task_config.saved_model_dir), which Keras 2.13 and newer take too"
+        f"{name}, line {line}: Keras {version} does not save models to folders, so this call would fail after training: "
+        "write model.export(task_config.saved_model_dir), which works since Keras 2.13"
     )
 
 

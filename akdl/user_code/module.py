@@ -48,7 +48,7 @@ def import_file(path: str, root: str) -> ModuleType:
     above = importlib.import_module(package) if package else None
     spec = importlib.util.spec_from_file_location(package + "." + name if package else name, path)
     if spec is None or spec.loader is None:
-        raise NotPythonError(f"{os.path.basename(path)} is no Python file")
+        raise NotPythonError(f"{os.path.basename(path)} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = sys.modules[name] = module
     spec.loader.exec_module(module)
@@ -86,7 +86,7 @@ def kind_of(module: ModuleType, wanted: Optional[str] = None) -> str:
             + ", ".join(ESTIMATOR_FUNCTIONS)
         )
     if len(found) > 1:
-        raise UserModuleError(f"{where} holds functions of several kinds ({listed}): say which one is meant")
+        raise UserModuleError(f"{where} holds functions of several kinds ({listed}): choose one of them")
     return next(iter(found))
 
 

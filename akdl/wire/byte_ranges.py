@@ -14,7 +14,7 @@ import numpy as np
 
 Array = Any
 
-SPILL = 16  # so many bytes, less one, may be written after a range, and are read after it
+SPILL = 16  # block size of short ranges; up to SPILL - 1 bytes are read and written behind a range
 _LONG = 64
 
 
@@ -41,7 +41,7 @@ def copy_ranges(source: Array, starts: Array, lengths: Array, target: Array, pla
         if longest:
             windows(target, longest)[places] = windows(source, longest)[starts]
         return
-    if shortest < SPILL:  # these first: what they overwrite belongs to later ones of them, or to the longer ones
+    if shortest < SPILL:  # first: their spill is overwritten by later ranges, in order, or by the longer ones
         short = lengths < SPILL
         _copy_items(_padded(source), starts[short], target, places[short], SPILL)
     if longest >= SPILL:
@@ -78,7 +78,7 @@ def _copy_blocks(source: Array, starts: Array, lengths: Array, target: Array, pl
 
 
 def _copy_items(source: Array, starts: Array, target: Array, places: Array, size: int) -> None:
-    # One by one, in order: that items overlap does no harm.
+    # numpy copies the items in order, so overlaps are harmless.
     windows(target, size)[places] = windows(source, size)[starts]
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from akdl.wire import BOOL, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, Column
 from akdl.wire.byte_ranges import packed_offsets
 
-Array = Any  # numpy's own generic type is not there in the oldest numpy that we run on
+Array = Any  # the oldest supported numpy has no generic array type
 
 DTYPES = {INT8: "<i1", INT16: "<i2", INT32: "<i4", INT64: "<i8", FLOAT32: "<f4", FLOAT64: "<f8"}
-# Whole numbers may stand for booleans: 0 and 1.
+# Integers are accepted as booleans: 0 and 1.
 _KINDS = {BOOL: "i", BYTES: "bytes", **{value_type: np.dtype(dtype).kind for value_type, dtype in DTYPES.items()}}
 _TYPES = {np.dtype(dtype): value_type for value_type, dtype in DTYPES.items()}
 
@@ -42,7 +42,7 @@ def read_cells(column: Column, rows: int, sent: Any = None) -> Cells:
     `sent` is the expected type of the values, `INT64` for booleans and all integers, `FLOAT64` for other numbers; None for any.
     """
     if sent is not None and _KINDS.get(sent) != _KINDS.get(column.type):
-        raise ValueError(f"the column {column.name!r} has values of another type ({column.type}) than it should have")
+        raise ValueError(f"the column {column.name!r} has values of an unexpected type ({column.type})")
     valid = unpacked_bits(column.valid, rows) if column.valid else None
     cell_offsets = np.frombuffer(column.cell_offsets, "<i4") if column.cell_offsets else None
     value_offsets = None
@@ -63,7 +63,7 @@ def read_cells(column: Column, rows: int, sent: Any = None) -> Cells:
         raise ValueError(f"the buffers of the column {column.name!r} do not hold {rows} rows of {count} values")
     for offsets in (cell_offsets, value_offsets):
         if offsets is not None and (offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any()):
-            raise ValueError(f"the offsets of the column {column.name!r} do not begin at 0, or go back")
+            raise ValueError(f"the offsets of the column {column.name!r} do not start at 0 or do not ascend")
     return Cells(values, valid, cell_offsets, value_offsets)
 
 
@@ -79,7 +79,7 @@ def fill_column(column: Column, name: str, cells: Cells) -> None:
     if cells.value_offsets is not None:
         column.type = BYTES
         column.value_offsets = np.asarray(cells.value_offsets, "<i4").tobytes()
-        base = cells.values.base  # as `joined` makes them, they are bytes already, perhaps a hundred megabytes
+        base = cells.values.base  # from `joined`: already bytes, perhaps a hundred megabytes
         column.values = base if type(base) is bytes and len(base) == len(cells.values) else cells.values.tobytes()
     elif cells.values.dtype == bool:
         column.type = BOOL
@@ -122,7 +122,7 @@ def packed_bits(booleans: Array) -> bytes:
     """Booleans as bits, the least significant of each byte first."""
     whole = np.zeros(-(-len(booleans) // 8) * 8, bool)
     whole[: len(booleans)] = booleans
-    # numpy's own order is the other one, and its argument for the order came with 1.17.
+    # numpy's default order is the reverse, and its argument for the order is new in 1.17.
     return np.packbits(whole.reshape(-1, 8)[:, ::-1]).tobytes()
 
 

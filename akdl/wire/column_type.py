@@ -37,7 +37,7 @@ class Kind(enum.Enum):
     TIMESTAMP = "TIMESTAMP"
     TIMESTAMP_LTZ = "TIMESTAMP_LTZ"
 
-    __hash__ = object.__hash__  # Enum's own is Python code: too slow for tables that are asked for each value
+    __hash__ = object.__hash__  # Enum's own is Python code, too slow for a look-up per value
 
 
 class Meaning(NamedTuple):
@@ -51,7 +51,7 @@ class Meaning(NamedTuple):
     """
 
     feature: str
-    sent: "ValueType"  # Python 3.7 takes no enum of protobuf here, only its name
+    sent: "ValueType"  # as text: protobuf's enum is not a class in Python 3.7
     names: Mapping[str, Arguments]
     unit: str = ""
     largest_precision: int = 0
@@ -81,7 +81,7 @@ MEANINGS: Dict[Kind, Meaning] = {
     Kind.DECIMAL: Meaning(
         STRING_FEATURE,
         BYTES,
-        # Without digits, as Alink's users write it: SQL's (10, 0) would round all numbers.
+        # Default of Alink's users; SQL's (10, 0) would round all numbers.
         dict.fromkeys(("DECIMAL", "DEC", "NUMERIC", "BIG_DEC", "BIGDECIMAL"), (38, 18)),
     ),
     Kind.DATE: Meaning(INT64_FEATURE, INT32, {"DATE": ()}, "D"),
@@ -92,7 +92,7 @@ MEANINGS: Dict[Kind, Meaning] = {
 
 _KINDS = {name: kind for kind, meaning in MEANINGS.items() for name in meaning.names}
 
-# Alink's names of tensors, whose elements are an ARRAY here.
+# Alink's tensor types become an ARRAY of their elements.
 _TENSORS = {
     "FLOAT_TENSOR": "ARRAY<FLOAT>",
     "DOUBLE_TENSOR": "ARRAY<DOUBLE>",
@@ -164,7 +164,7 @@ def type_of(column: TableColumn) -> ColumnType:
         raise ValueError(f"the column {column.name!r} has {error}") from None
 
 
-@functools.lru_cache(maxsize=1024)  # each batch that a script writes asks again for the types of its columns
+@functools.lru_cache(maxsize=1024)  # every written batch parses the types of its columns
 def parse_type(text: str) -> ColumnType:
     """Parse Flink's SQL types in any case, and Alink's names such as LONG, BYTE, FLOAT_TENSOR and VECTOR."""
     plain, nullable = _without_not_null(text.upper().strip())
@@ -187,7 +187,7 @@ def _parse_plain(text: str) -> Tuple[Kind, str, Arguments]:
     """Kind, Flink's name where it differs from the kind's, and arguments."""
     found = _TYPE.fullmatch(text)
     if found is None or found.group(1) not in _KINDS:
-        raise ValueError(f"the unknown type {text!r}; known are {', '.join(sorted(_KINDS))}, and ARRAY<...> of them")
+        raise ValueError(f"the unknown type {text!r}; known types are {', '.join(sorted(_KINDS))}, and ARRAY<...> of them")
     kind = _KINDS[found.group(1)]
     meaning = MEANINGS[kind]
     name = meaning.fixed if found.group(1) == meaning.fixed else ""
@@ -201,10 +201,10 @@ def _checked(kind: Kind, arguments: Arguments, text: str) -> Arguments:
     if kind is Kind.DECIMAL:
         arguments = (arguments + (0,))[:2]
         if not 1 <= arguments[0] <= 38 or arguments[1] > arguments[0]:
-            raise ValueError(f"the type {text!r}; DECIMAL takes 1 to 38 digits, of them the scale")
+            raise ValueError(f"the type {text!r}; DECIMAL takes 1 to 38 digits, and at most as many behind the point")
     elif len(arguments) != 1 or not (meaning.with_length or meaning.largest_precision):
-        raise ValueError(f"the type {text!r}, which does not take these numbers in brackets")
+        raise ValueError(f"the type {text!r}, which does not accept these arguments")
     elif meaning.largest_precision and arguments[0] > meaning.largest_precision:
         largest = f"{kind.value}({meaning.largest_precision})"
-        raise ValueError(f"the type {text}; at most {largest} can be carried to a script and back: CAST it to {largest}")
+        raise ValueError(f"the type {text}; at most {largest} is supported: CAST it to {largest}")
     return arguments

@@ -89,7 +89,7 @@ def _pieces(cells: Cells, as_bytes: bool) -> List[Any]:
     ends = zip(offsets, offsets[1:])
     if not as_bytes:
         text = data.decode("utf-8")
-        if len(text) == len(data):  # a byte for each character: slices of the text, 3 times as fast as decoding each value
+        if len(text) == len(data):  # ASCII: slicing the text is 3 times as fast as decoding each value
             return [text[start:end] for start, end in ends]
     pieces = [data[start:end] for start, end in ends]
     return pieces if as_bytes else list(map(bytes.decode, pieces))
@@ -245,7 +245,7 @@ def _bytes(values: List[Any], kind: Kind, where: str) -> Tuple[Array, Array]:
     if types == {str}:
         text = "".join(values)
         data = text.encode("utf-8")
-        if len(data) == len(text):  # strings are as long as their bytes
+        if len(data) == len(text):  # ASCII: strings are as long as their bytes
             return np.frombuffer(data, np.uint8), lengths_of(values)
         values = list(map(str.encode, values))
     elif types != {bytes}:

@@ -80,14 +80,14 @@ class Cluster(_message.Message):
     def __init__(self, tf_config: _Optional[str] = ..., extra_folder: _Optional[str] = ..., waits_for_files: bool = ...) -> None: ...
 
 class Success(_message.Message):
-    __slots__ = ["rows_read", "rows_written", "oversights"]
+    __slots__ = ["rows_read", "rows_written", "warnings"]
     ROWS_READ_FIELD_NUMBER: _ClassVar[int]
     ROWS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
-    OVERSIGHTS_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     rows_read: int
     rows_written: int
-    oversights: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, rows_read: _Optional[int] = ..., rows_written: _Optional[int] = ..., oversights: _Optional[_Iterable[str]] = ...) -> None: ...
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, rows_read: _Optional[int] = ..., rows_written: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Failure(_message.Message):
     __slots__ = ["type", "message", "traceback"]

@@ -16,8 +16,8 @@ class RefusesStrangers(grpc.ServerInterceptor):  # type: ignore[misc]
             context.abort(grpc.StatusCode.UNAUTHENTICATED, reason)
 
         self._token = token
-        # Of a call with one message, gRPC takes the message before it calls anybody, and a thread waits for that. Messages of
-        # a stream are asked for, which nobody does here.
+        # A stream handler for every kind of call: for a single message, gRPC would read it before calling the handler; messages
+        # of a stream are read on request, and this handler does not request any.
         self._refusal = grpc.stream_stream_rpc_method_handler(refuse)
 
     def intercept_service(self, continuation: Callable[[Any], Any], handler_call_details: Any) -> Any:

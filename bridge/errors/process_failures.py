@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from akdl.process.parent import LINE_CLOSED, REFUSED_ROWS
+from akdl.process.parent import CHANNEL_CLOSED, REFUSED_ROWS
 from akdl.process.preflight import UNUSABLE
 from akdl.wire import Failure
 from bridge.host.process import describe_exit
@@ -56,7 +56,7 @@ def describe_death(status: int, connected: bool) -> str:
             "the script wrote rows after its main had returned, in a thread or an exit handler: main has to wait for whoever "
             "writes, for example with thread.join()"
         )
-    if status == LINE_CLOSED:
+    if status == CHANNEL_CLOSED:
         return (
             "the script has closed file descriptors that it did not open, and with them the line to Flink: it may close its "
             "own, but not all, as os.closerange(3, n) does"

@@ -19,7 +19,7 @@ def tell_end(name: str, session: Session, settings: GroupSettings, decides: bool
     Args:
         sizes: Rows of each worker, of member 0; nothing of others.
     """
-    for text in session.outcome.success.oversights if session.outcome is not None else ():
+    for text in session.outcome.success.warnings if session.outcome is not None else ():
         warn(f"{name} ({settings.main_script}): {text}")
     if settings.trains_apart and sizes:
         warn(f"{settings.operator}: {trained_apart(sizes)}")

@@ -14,5 +14,5 @@ def test_parse_version(text: str, version: tuple[int, ...]) -> None:
 
 
 def test_no_version() -> None:
-    with pytest.raises(ValueError, match="'unknown' is no version"):
+    with pytest.raises(ValueError, match="expected a version number, got 'unknown'"):
         parse_version("unknown")

@@ -58,6 +58,6 @@ def test_a_worker_that_returns_early_is_named_before_tensorflow_misses_it() -> N
         points(getMLEnv().btenv, 30).link(op).collectToDataframe()
     text = str(caught.value)
     assert "chief 0 (one_returns.py): the script failed: " in text
-    assert "has returned and takes part in no further operation" in text
+    assert "has returned and does not take part in further operations" in text
     assert "Before this error, the script had returned in worker 0 on " in text
     assert "heartbeat" not in text

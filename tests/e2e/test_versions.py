@@ -204,7 +204,7 @@ def test_a_file_of_keras_becomes_a_model() -> None:
 @pytest.mark.parametrize(
     ("script", "workers", "told"),
     [
-        (save_into_a_folder, 1, r"line \d+: Keras 3[\d.]+ does not save a model into a folder.* write model.export"),
+        (save_into_a_folder, 1, r"line \d+: Keras 3[\d.]+ does not save models to folders.* write model.export"),
         (fit_in_step, 2, "Keras 3 does not train with TensorFlow's strategies of several workers: .*TF_USE_LEGACY_KERAS=1"),
     ],
     ids=["folder", "group"],

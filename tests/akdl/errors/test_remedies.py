@@ -44,7 +44,7 @@ def test_of_many_columns_some_are_listed() -> None:
 
 def test_a_missing_export_says_where_it_belongs(tmp_path: pathlib.Path) -> None:
     expected = (
-        "the script has left no SavedModel in task_config.saved_model_dir: export the trained model there, as with "
+        "the script exported no SavedModel to task_config.saved_model_dir: export the trained model, for example with "
         "model.export(task_config.saved_model_dir)"
     )
     folder = tmp_path / "savedmodel"
@@ -52,7 +52,7 @@ def test_a_missing_export_says_where_it_belongs(tmp_path: pathlib.Path) -> None:
     folder.mkdir()
     (tmp_path / "export" / "1").mkdir(parents=True)
     (tmp_path / "export" / "1" / "saved_model.pb").write_text("")
-    assert missing_export(str(folder), str(tmp_path)) == f"{expected}; there is one in export/1, which nobody gets"
+    assert missing_export(str(folder), str(tmp_path)) == f"{expected}; the one in export/1 is ignored"
     (folder / "anything").write_text("")
     assert missing_export(str(folder), str(tmp_path)) == ""
 
@@ -71,4 +71,4 @@ def test_a_group_of_keras_3(version: str | None, text: str, is_told: bool, monke
     keras = None if version is None else types.SimpleNamespace(__version__=version)
     monkeypatch.setitem(sys.modules, "keras", keras)
     told = no_group(ValueError(text))
-    assert ("TF_USE_LEGACY_KERAS=1" in told and told.endswith("Keras itself says: ")) if is_told else told == ""
+    assert ("TF_USE_LEGACY_KERAS=1" in told and told.endswith("Keras reports: ")) if is_told else told == ""

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from akdl.errors.script_warnings import Oversights
+from akdl.errors.script_warnings import ScriptWarnings
 
 
 @pytest.fixture
@@ -20,15 +20,15 @@ def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.P
 
 
 def test_files_in_the_work_folder_are_named(folder: pathlib.Path) -> None:
-    watch, unasked = Oversights(str(folder)), Oversights(str(folder))
+    watch, unasked = ScriptWarnings(str(folder)), ScriptWarnings(str(folder))
     watch.watch_files(["savedmodel"])
-    assert watch.told() == []
+    assert watch.sentences() == []
     for name in ("savedmodel", "__pycache__", "logs", "w1", "w2", "w3", "w4"):
         (folder / name).mkdir()
     (folder / "model.h5").write_text("1")
-    (said,) = watch.told()
-    assert said.startswith("the script has written logs/, model.h5, w1/, w2/, w3/ and 1 more to a relative path")
-    assert unasked.told() == []
+    (said,) = watch.sentences()
+    assert said.startswith("the script wrote logs/, model.h5, w1/, w2/, w3/ and 1 more to a relative path")
+    assert unasked.sentences() == []
 
 
 @pytest.mark.parametrize(
@@ -36,16 +36,16 @@ def test_files_in_the_work_folder_are_named(folder: pathlib.Path) -> None:
 )
 def test_a_script_that_knows_its_folder_knows_its_end(folder: pathlib.Path, script: str) -> None:
     (folder / "main.py").write_text(script)
-    watch = Oversights(str(folder))
+    watch = ScriptWarnings(str(folder))
     watch.watch_files()
     (folder / "x").write_text("1")
-    assert watch.told() == []
+    assert watch.sentences() == []
 
 
 def test_threads_that_raised_are_told(folder: pathlib.Path) -> None:
     heard: list[object] = []
     threading.excepthook = lambda arguments: heard.append(arguments.exc_value)
-    watch = Oversights(str(folder))
+    watch = ScriptWarnings(str(folder))
 
     def fails(error: BaseException) -> None:
         raise error
@@ -54,11 +54,11 @@ def test_threads_that_raised_are_told(folder: pathlib.Path) -> None:
         thread = threading.Thread(target=fails, args=(error,), name="reader")
         thread.start()
         thread.join()
-    said = watch.told()
+    said = watch.sentences()
     line = fails.__code__.co_firstlineno + 1
     assert (
         said[0]
-        == f"a thread of the script has raised, and main did not hear of it: reader: KeyError: 'scor' (test_script_warnings.py, line {line})"
+        == f"an error in a thread of the script did not reach main: reader: KeyError: 'scor' (test_script_warnings.py, line {line})"
     )
-    assert len(said) == 6 and said[-1] == "2 more threads of the script have raised" and max(map(len, said)) < 500
+    assert len(said) == 6 and said[-1] == "2 more threads of the script failed" and max(map(len, said)) < 500
     assert len(heard) == 8, "they are shown as before, too"

@@ -109,7 +109,7 @@ def test_evaluate_no_rows(tmp_path: Path) -> None:
 
 def test_evaluate_no_model(tmp_path: Path) -> None:
     config = evaluate_config(tmp_path, models=[{"name": "m", "path": str(tmp_path / "nothing")}])
-    with pytest.raises(ValueError, match="expected a SavedModel in .*nothing, which is no folder"):
+    with pytest.raises(ValueError, match="expected a SavedModel in .*nothing, which is not a folder"):
         run_evaluate(config, script("mlp"), tmp_path)
 
 

@@ -25,6 +25,6 @@ class Closed:
 def test_a_broken_line(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, output: Closed | None) -> None:
     channel = Channel(f"unix:{tmp_path}/nobody.sock", "token")
     monkeypatch.setattr(sys, "stderr", output or sys.stderr)
-    with pytest.raises(ChannelError, match="the line to the Flink task broke in Read"):
+    with pytest.raises(ChannelError, match="the channel to the Flink task broke in Read"):
         next(channel.read())
     channel.close()

@@ -215,7 +215,7 @@ def test_memory_does_not_grow_with_the_number_of_chunks(tmp_path: pathlib.Path) 
     ("ending", "words"),
     [
         (lambda feed: feed.put(None), "stopped after 1 without an end mark"),
-        (lambda feed: feed.end(rows=2), "the end mark announces 2 rows .* 1 rows"),
+        (lambda feed: feed.end(rows=2), "expected 2 rows .* received 1 rows"),
         (lambda feed: feed.put(ChannelError("cut")), "cut"),
     ],
 )

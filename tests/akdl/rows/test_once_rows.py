@@ -100,7 +100,7 @@ def test_the_first_rows_cannot_be_asked_for_late(feed: Feed, rows: OnceRows) -> 
     feed.chunk(1)
     feed.end()
     assert len(list(rows.columns())) == 1
-    with pytest.raises(RuntimeError, match="the first rows are gone"):
+    with pytest.raises(RuntimeError, match="the first rows are not available"):
         rows.first_columns()
 
 

@@ -86,7 +86,7 @@ def test_a_second_scan_gives_no_rows_and_one_warning(feed: Feed, rows: StreamRow
     assert len(list(rows.segments())) == 1 and not caplog.records
     assert list(rows.segments()) == [] and list(rows.columns()) == []
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "can be scanned once, and a further scan gives none" in caplog.text
+    assert "can be read once, and this second pass yields no rows" in caplog.text
 
 
 @pytest.mark.parametrize("attribute", ["file", "length"])
@@ -107,7 +107,7 @@ def test_a_broken_line_is_an_error_after_the_rows_that_came(feed: Feed, rows: St
 def test_missing_rows_are_an_error(feed: Feed, rows: StreamRows) -> None:
     feed.chunk(1)
     feed.end(rows=2)
-    with pytest.raises(ChannelError, match="the end mark announces 2 rows"):
+    with pytest.raises(ChannelError, match="expected 2 rows"):
         list(rows.segments())
 
 
@@ -148,7 +148,7 @@ def test_commit_counts_chunks_left_behind_or_rows(feed: Feed, rows: StreamRows) 
     config.commit(2)
     config.commit()  # less than was committed by number
     assert config.output_writer.committed == [1, 2, 4]
-    with pytest.raises(ValueError, match="4 rows were committed before, and the dataset has given 5"):
+    with pytest.raises(ValueError, match="4 rows were committed before, and the dataset has yielded 5"):
         config.commit(2)
 
 

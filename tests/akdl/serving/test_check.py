@@ -72,7 +72,7 @@ def test_without_signatures(tmp_path: pathlib.Path) -> None:
     import tensorflow as tf
 
     tf.saved_model.save(tf.Module(), str(tmp_path / "m"))
-    with pytest.raises(ModelError, match="has no signature to predict with, in its graphs 'serve'"):
+    with pytest.raises(ModelError, match="has no signature for prediction in its graphs 'serve'"):
         describe(str(tmp_path / "m"))
 
 

@@ -87,7 +87,7 @@ def test_what_does_not_fit_leaves_the_old_one(tmp_path: Any) -> None:
         live.offer(models.scaled(2.0, output="q"), "other output")
     with pytest.raises(SignatureError, match="no input 'x'"):
         live.offer(models.identity("int64", (None,)), "other inputs")
-    with pytest.raises(ServingError, match=r"cannot predict a row that the model before it could: .*'x'.*\[4\].*\[3\]"):
+    with pytest.raises(ServingError, match=r"cannot predict a row that the current model can: .*'x'.*\[4\].*\[3\]"):
         live.offer(models.scaled(2.0, width=4), "wider")
     broken = shutil.copytree(models.scaled(2.0), tmp_path / "broken")
     (broken / "variables" / "variables.index").unlink()

@@ -14,7 +14,6 @@ import pytest
 from akdl.serving.model import ServedModel
 from akdl.serving.output_cells import OutputColumn
 from akdl.serving.prediction_errors import RowsError, ServingError, SignatureError
-from akdl.serving.runners import SessionRunner
 from akdl.storage.model_archive import ModelError
 from tests.akdl.serving import models
 from tests.akdl.test_imports import in_fresh_interpreter
@@ -47,10 +46,10 @@ def test_every_kind_of_model_same_numbers(make: Any) -> None:
 
 @pytest.mark.parametrize("make", models.ALL)
 def test_every_kind_of_model_same_numbers_in_a_session(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("akdl.serving.model.runs_eagerly", lambda: False)
+    monkeypatch.setattr("akdl.serving.runners.runs_eagerly", lambda: False)
     columns, folder = models.rows(50), make()
     with ServedModel(folder, signature=key_of(make), outputs=["logits"]) as model:
-        assert isinstance(model._runner, SessionRunner)
+        assert type(model._runner.model).__name__ == "Session"
         ours = model.predict(columns)["logits"]
     np.testing.assert_allclose(ours, expected(folder, columns, key_of(make))["logits"], rtol=1e-6)
 
@@ -60,7 +59,7 @@ def test_every_kind_of_model_same_numbers_in_a_session(make: Any, monkeypatch: p
 def test_folders_that_tensorflow_takes_for_a_pattern(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, eagerly: bool
 ) -> None:
-    monkeypatch.setattr("akdl.serving.model.runs_eagerly", lambda: eagerly)
+    monkeypatch.setattr("akdl.serving.runners.runs_eagerly", lambda: eagerly)
     columns, folder = models.rows(5), models.keras_functional()
     shutil.copytree(folder, tmp_path / name)
     with ServedModel(str(tmp_path / name)) as model, ServedModel(folder) as same:
@@ -98,13 +97,13 @@ def test_every_kind_of_model_no_rows() -> None:
     [
         ({"tag": "gpu"}, r"no graph with the tag 'gpu' .* it has: 'serve'"),
         ({"signature": "predict"}, r"it has: 'look_up' \(inputs: 'k' int64 \[-1\]; .*'serving_default'"),
-        ({"inputs": ["x"]}, r"each input .* fed are 'x', .* 'x' float32 \[-1, 3\]"),
+        ({"inputs": ["x"]}, r"one column for each input .* columns for 'x'; .* 'x' float32 \[-1, 3\]"),
         ({"inputs": ["x", "k", "z"]}, r"no input 'z'"),
         ({"outputs": ["y"]}, r"no output 'y'; .*outputs: 'logits' float32 \[-1, 2\], 'p' float32 \[-1\]"),
         ({"outputs": []}, "expected output columns"),
         ({"outputs": [OutputColumn("logits", "DOUBLE")]}, "holds one value, but .* has 2 in each row"),
         ({"outputs": [OutputColumn("p", "BIGINT")]}, "cannot hold the output 'p' float32"),
-        ({"outputs": [OutputColumn("p", "TIMESTAMP(3)")]}, "possible are BIGINT, BOOLEAN"),
+        ({"outputs": [OutputColumn("p", "TIMESTAMP(3)")]}, "supported types are BIGINT, BOOLEAN"),
     ],
 )
 def test_what_the_model_has_not_is_named_beside_what_it_has(arguments: dict[str, Any], message: str) -> None:
@@ -211,7 +210,7 @@ def test_types_strings_in_utf8() -> None:
     assert (result["length"], result["sum"]) == ([2, None, None], [3, None, None])
     assert [message.split(": ", 1)[1] for _, message in bad] == [
         "expected a value, got null",
-        "cannot be read as float32 numbers: the string '\ufffd'",
+        "expected float32 numbers, got the string '\ufffd'",
     ]
     raw = np.array([1, 2], "<f4").tobytes()
     assert ServedModel(models.texts_and_numbers()).predict({"t": [b"a"], "x": [raw]})["sum"].tolist() == [3]
@@ -223,7 +222,7 @@ def test_types_text_elements_as_numbers() -> None:
     )
     result, bad = model.predict_collecting({"a": ["7", "x"]})
     assert result == {"b": [7, None], "c": [7.0, None]}
-    assert bad == [(1, "output 'b' to column 'b' (INT): the string b'x' is no number of type int32")]
+    assert bad == [(1, "output 'b' to column 'b' (INT): expected a number of type int32, got the string b'x'")]
 
 
 def test_types_bytes_that_are_no_text() -> None:
@@ -326,7 +325,7 @@ CELLS = [
     ([1.0, 2.0], r"expected the shape \[3\], got \[2\]"),
     ([1.0, None, 2.0], "null elements"),
     ([[1.0], [1.0, 2.0]], "lists of different length"),
-    ("1 2 x", "cannot be read as float32 numbers: the string '1 2 x'"),
+    ("1 2 x", "expected float32 numbers, got the string '1 2 x'"),
     ("$2$1 2 3", r"has 3 numbers, but its shape is \[2\]"),
     (b"123", "expected 4 bytes for each element, got 3 bytes"),
     ([1e300, 0.0, 0.0], "number 1e.300 does not fit into float32"),
@@ -363,7 +362,7 @@ def test_bad_rows_that_the_model_refuses() -> None:
     result, bad = model.predict_collecting({"k": [0, 1, 99, 3, None, 4, -1]})
     assert result["found"] == [10, 11, None, 13, None, 14, None]
     assert [row for row, _ in bad] == [2, 4, 6]
-    assert "the model refuses it: " in bad[0][1]
+    assert "the model rejects it: " in bad[0][1]
 
 
 def test_bad_rows_one_input_is_bad_and_the_others_are_not() -> None:
@@ -406,7 +405,7 @@ def test_defaults_stand_for_nulls() -> None:
         assert model.predict_collecting({"x": [None, x[0]], "k": [1, None]})[1][0][0] == 0, "x has none"
     with pytest.raises(ServingError, match="defaults names 'z'; the columns that feed the model are 'k', 'x'"):
         ServedModel(models.module(), defaults={"z": 1})
-    with pytest.raises(ServingError, match=r"defaults: input 'k' .* from column 'k': cannot be read as int64 numbers"):
+    with pytest.raises(ServingError, match=r"defaults: input 'k' .* from column 'k': expected int64 numbers"):
         ServedModel(models.module(), defaults={"k": "a lot"})
 
 

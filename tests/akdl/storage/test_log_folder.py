@@ -46,7 +46,7 @@ def test_an_address_that_refuses_is_told_once(tmp_path: pathlib.Path, caplog: py
     folder.copy()
     folder.copy()
     (line,) = caplog.messages
-    assert "cannot copy what the script logs to nosuch://" in line and "secret" not in line
+    assert "cannot copy the script's logs to nosuch://" in line and "secret" not in line
 
 
 def test_a_file_that_goes_meanwhile_stops_no_copy(

@@ -77,7 +77,7 @@ def test_find_saved_model_nothing(tmp_path: Path) -> None:
 
 
 def test_find_saved_model_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="is no folder"):
+    with pytest.raises(ModelError, match="is not a folder"):
         find_saved_model(str(tmp_path / "missing"))
 
 
@@ -236,7 +236,7 @@ def test_unpack_no_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [[("a", "b")], [(1.5, "x")], [(-1, "x")], [(2**60, "YQ==")], [(0, "hello"), (1, "YQ==")]])
 def test_unpack_rows_of_another_table(tmp_path: Path, rows: Any) -> None:
-    check_unpack_refuses(tmp_path, rows, "no model|name of a zip file")
+    check_unpack_refuses(tmp_path, rows, "not a model|name of a zip file")
 
 
 def test_unpack_far_away_id(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_unpack_link(tmp_path: Path) -> None:
     link = zipfile.ZipInfo("variables")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
     rows = rows_of_zip(zip_of(("saved_model.pb", b""), (link, b"/etc")))
-    check_unpack_refuses(tmp_path, rows, "no plain file: 'variables'")
+    check_unpack_refuses(tmp_path, rows, "not a regular file: 'variables'")
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")

@@ -61,7 +61,7 @@ def test_a_table_that_holds_a_model_names_none(text: str | None) -> None:
 def test_a_model_that_is_damaged_missing_or_elsewhere_is_refused(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "models"
     name = named(put_model(str(model), str(folder)))
-    with pytest.raises(ModelError, match="should lie in modelDir .*: there is no file"):
+    with pytest.raises(ModelError, match="of the table in modelDir .*: there is no file"):
         get_model(name, str(tmp_path), str(tmp_path))
     (folder / name).rename(tmp_path / "elsewhere")
     (folder / name).symlink_to(tmp_path / "elsewhere")
@@ -81,5 +81,5 @@ def test_a_folder_that_cannot_be_written_is_told(model: pathlib.Path, tmp_path: 
 
 def test_a_reader_that_is_told_no_folder_says_what_to_do(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
     text = put_model(str(model), str(tmp_path / "models"))
-    with pytest.raises(ModelError, match="lies in the modelDir of the operator that trained it"):
+    with pytest.raises(ModelError, match="in the modelDir of the operator that trained it"):
         unpack([(0, text)], str(tmp_path / "again"))

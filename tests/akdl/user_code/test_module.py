@@ -34,7 +34,7 @@ def test_kind_of_one_kind(kind: str, names: list[str]) -> None:
 
 def test_kind_of_several_kinds_need_a_word() -> None:
     both = module(main=nothing, awf_create_model_fn=nothing)
-    with pytest.raises(UserModuleError, match=r"several kinds \(main: main; keras: awf_create_model_fn\): say which"):
+    with pytest.raises(UserModuleError, match=r"several kinds \(main: main; keras: awf_create_model_fn\): choose one of them"):
         kind_of(both)
     assert kind_of(both, "keras") == "keras"
     with pytest.raises(UserModuleError, match="no functions of the kind estimator"):

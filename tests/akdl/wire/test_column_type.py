@@ -142,7 +142,9 @@ def test_outputs_of_models_become_numbers_and_texts(text: str, sql: str, feature
     column_type = parse_type(text)
     tensor = TensorDescription("y", "int64", (-1, 1), "y:0")
     if column_type.kind in {Kind.DECIMAL, *POINTS_IN_TIME}:
-        with pytest.raises(SignatureError, match="possible are BIGINT, BOOLEAN, BYTES, DOUBLE, FLOAT, INT, SMALLINT, STRING"):
+        with pytest.raises(
+            SignatureError, match="supported types are BIGINT, BOOLEAN, BYTES, DOUBLE, FLOAT, INT, SMALLINT, STRING"
+        ):
             OutputConverter(OutputColumn("x", text), tensor)
     elif column_type.kind is Kind.BOOLEAN:
         with pytest.raises(SignatureError, match="cannot hold the output"):
@@ -158,15 +160,15 @@ def test_outputs_of_models_become_numbers_and_texts(text: str, sql: str, feature
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "the unknown type ''; known are BIGDECIMAL, BIGINT, BIG_DEC, BINARY"),
+        ("", "the unknown type ''; known types are BIGDECIMAL, BIGINT, BIG_DEC, BINARY"),
         ("map<int, int>", "the unknown type 'MAP<INT, INT>'"),
         ("ARRAY<ARRAY<INT>>", "the unknown type 'ARRAY<INT>'"),
         ("INTNOT NULL", "the unknown type 'INTNOT NULL'"),
-        ("INT(3)", "the type 'INT(3)', which does not take these numbers in brackets"),
-        ("VARCHAR(3, 4)", "which does not take these numbers in brackets"),
-        ("DECIMAL(39)", "the type 'DECIMAL(39)'; DECIMAL takes 1 to 38 digits, of them the scale"),
+        ("INT(3)", "the type 'INT(3)', which does not accept these arguments"),
+        ("VARCHAR(3, 4)", "which does not accept these arguments"),
+        ("DECIMAL(39)", "the type 'DECIMAL(39)'; DECIMAL takes 1 to 38 digits, and at most as many behind the point"),
         ("DECIMAL(2, 3)", "DECIMAL takes 1 to 38 digits"),
-        ("TIME(6)", "the type TIME(6); at most TIME(3) can be carried to a script and back: CAST it to TIME(3)"),
+        ("TIME(6)", "the type TIME(6); at most TIME(3) is supported: CAST it to TIME(3)"),
     ],
 )
 def test_texts_that_are_no_type(text: str, words: str) -> None:

@@ -87,6 +87,8 @@ def test_nobody_else_can_read_it(spool: Spool, tmp_path: pathlib.Path) -> None:
 def test_a_full_disk_is_an_error_in_words(tmp_path: pathlib.Path) -> None:
     with small_disk(tmp_path / "small", "size=64k") as folder:
         spool = Spool(os.path.join(folder, "spool"))
-        with pytest.raises(OSError, match=f"No space left on device: {folder} holds .* MB, .* MB are free.*Make room there"):
+        with pytest.raises(
+            OSError, match=f"No space left on device: {folder} holds .* MB, .* MB are free.*Free some space there"
+        ):
             spool.append(1, bytes(1 << 17), 1)
         spool.close()

@@ -30,7 +30,7 @@ def test_what_is_told_once_and_by_the_first_member_alone(
     capsys: pytest.CaptureFixture[str], apart: bool, sizes: tuple[int, ...], lines: int
 ) -> None:
     session = Session(0, 1, "Op, chief 0")
-    session.outcome = Outcome(success=Success(oversights=["it has lost a thread"]))
+    session.outcome = Outcome(success=Success(warnings=["it has lost a thread"]))
     tell_end("Op, chief 0", session, settings(apart), True, sizes)
     told = capsys.readouterr().err.splitlines()
     assert told[0] == "akdl: Op, chief 0 (s.py): it has lost a thread" and len(told) == lines

@@ -57,7 +57,7 @@ def test_a_folder_that_cannot_be_made_is_refused_in_words(
 @pytest.mark.fault("hosts", "A disk that fills up while rows arrive fails the task, with folder and sizes")
 def test_rows_that_find_no_room_fail_the_task(tmp_path: pathlib.Path) -> None:
     with small_disk(tmp_path / "small", "size=1m") as folder:
-        words = rf"No space left on device: {folder}/akdl-\w+/\S+ holds .* MB, .* MB are free, .*Make room there"
+        words = rf"No space left on device: {folder}/akdl-\w+/\S+ holds .* MB, .* MB are free, .*Free some space there"
         with pytest.raises(TaskError, match=words):
             run(COUNT, rows=3000, tmp_dirs=f"{folder},{folder}")
         assert [name for name in os.listdir(folder) if name.startswith("akdl-")] == []

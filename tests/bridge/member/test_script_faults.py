@@ -165,7 +165,5 @@ def test_variables_that_are_too_large(start: Start) -> None:
 def test_what_a_script_has_overlooked_is_told(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
     assert ids(start("overlooks")) == list(range(1000))
     (said,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("akdl: ")]
-    assert said.startswith(
-        "akdl: TestOp, chief 0 (faults.py): a thread of the script has raised, and main did not hear of it: "
-    )
+    assert said.startswith("akdl: TestOp, chief 0 (faults.py): an error in a thread of the script did not reach main: ")
     assert "reader: KeyError: 'scor' (faults.py, line " in said

@@ -109,7 +109,7 @@ def test_a_stopped_process_fails_the_task_and_is_gone() -> None:
 def test_a_placed_model_that_is_gone_is_an_error_of_the_host(tmp_path: pathlib.Path) -> None:
     gone = PlacedModel(f"akdl-model-{'0' * 64}.zip", str(tmp_path))
     with pytest.raises(
-        TaskError, match=rf"TestOp: host .*: the model of the table should lie in modelDir {tmp_path}: .* no file"
+        TaskError, match=rf"TestOp: host .*: expected the model of the table in modelDir {tmp_path}: .* no file"
     ):
         ModelProcess(ModelSettings("TestOp", "gone", "{}", "secret"), gone)
 

@@ -1,0 +1,85 @@
+"""Arrival of this worker's rows from the channel, in a thread, and its end: complete, or an error that every reader gets."""
+
+import threading
+import zlib
+from contextlib import contextmanager
+from typing import Any, Callable, Iterable, Iterator, Optional
+
+from akdl.process.channel import ChannelError
+from akdl.wire import Chunk
+
+
+class ArrivingRows:
+    """Rows that arrive while a script reads them; a subclass stores them in `_store`.
+
+    All attributes are guarded by `_changed`, which is notified of every change.
+    """
+
+    def __init__(self, chunks: Iterable[Chunk]) -> None:
+        self._changed = threading.Condition()
+        self._count = 0  # rows of the input that have arrived
+        self._taken = 0  # rows that the script has received, or is about to read from a file
+        self._waiting = 0  # readers that wait for rows
+        self._complete = False
+        self._error: Optional[Exception] = None
+        threading.Thread(target=self._receive, args=(chunks,), name="akdl-rows", daemon=True).start()
+
+    def is_empty(self) -> bool:
+        """Wait for the first row or the end, and test if there are no rows."""
+        with self._changed:
+            self._wait_for(lambda: self._count)
+            if not self._count:
+                self._check_unbroken()
+            return not self._count
+
+    def _store(self, chunk: Chunk, columns: bytes) -> None:
+        """Keep the columns of a chunk, and add its rows to `_count`."""
+        raise NotImplementedError
+
+    def _receive(self, chunks: Iterable[Chunk]) -> None:
+        checksum = 0
+        try:
+            for chunk in chunks:
+                if chunk.HasField("end"):
+                    self._finish(chunk, checksum)
+                    return
+                columns = chunk.columns  # accessed once: protobuf copies it each time
+                checksum = zlib.crc32(columns, checksum)
+                self._store(chunk, columns)
+                del chunk, columns  # a row may have a hundred megabytes, and the next one may be late
+            raise ChannelError(f"the rows of this worker stopped after {self._count} without an end mark")
+        except Exception as error:  # any error has to reach the reader of the rows
+            self._fail(error)
+
+    def _finish(self, chunk: Chunk, checksum: int) -> None:
+        if (chunk.end.rows, chunk.end.checksum) != (self._count, checksum):
+            raise ChannelError(
+                f"expected {chunk.end.rows} rows with checksum {chunk.end.checksum:08x}, "
+                f"received {self._count} rows with checksum {checksum:08x}"
+            )
+        with self._changed:
+            self._complete = True
+            self._changed.notify_all()
+
+    def _fail(self, error: Exception) -> None:
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
+
+    def _check_unbroken(self) -> None:
+        """Raise the error that interrupted the rows, if any."""
+        if self._error is not None:
+            raise ChannelError(f"the rows of this worker did not arrive completely: {self._error}") from self._error
+
+    def _wait_for(self, is_there: Callable[[], Any], for_script: bool = True) -> None:
+        """Wait for a condition, or the end of the rows; the caller holds the lock."""
+        with self._noted_as_waiting(for_script):
+            self._changed.wait_for(lambda: is_there() or self._complete or self._error is not None)
+
+    @contextmanager
+    def _noted_as_waiting(self, for_script: bool = True) -> Iterator[None]:
+        self._waiting += for_script
+        try:
+            yield
+        finally:
+            self._waiting -= for_script
