@@ -16,10 +16,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from akdl.serving.number_cells import NUMBERS, Array, NumberCells
+from akdl.serving.number_cells import NUMBERS, Array, NumberCells, shown
 from akdl.serving.prediction_errors import CellError, SignatureError
 from akdl.serving.signature import TensorDescription, shape_text
-from akdl.serving.string_cells import StringCells
 
 _NULL = "expected a value, got null"
 
@@ -67,7 +66,9 @@ class InputConverter:
         is_string = tensor.dtype == "string"
         self._decodes = utf8 and not is_string
         self._shape = _CellShape(sizes)
-        self._cells: Union[StringCells, NumberCells] = StringCells() if is_string else NumberCells(tensor.dtype, sizes is None)
+        self._cells: Union[_StringCells, NumberCells] = (
+            _StringCells() if is_string else NumberCells(tensor.dtype, sizes is None)
+        )
         self._where = f"input {tensor.key!r} ({tensor.dtype} {shape_text(sizes)}) from column {column!r}"
 
     def convert(self, cells: Any) -> Converted:
@@ -128,6 +129,29 @@ class InputConverter:
         return row.reshape(row.shape[1:])  # `row[0]` would not be an array for a single object
 
 
+class _StringCells:
+    """Reads cells of strings or bytes, or of lists of them."""
+
+    dtype = np.dtype(object)
+
+    def whole(self, cells: Union[Array, Sequence[Any]]) -> Optional[Array]:
+        """All cells in one array; None if they have to be converted one at a time."""
+        if isinstance(cells, np.ndarray):
+            return _encoded(cells) if cells.dtype.kind in "USO" else None
+        return _encoded(np.array(cells, object)) if {type(cell) for cell in cells} <= {str, bytes} else None
+
+    def single(self, cell: Any) -> Array:
+        if isinstance(cell, (str, bytes)):
+            array = np.empty((), object)
+            array[()] = cell
+            return _encoded(array)
+        try:
+            array = np.array(cell, object)
+        except ValueError:
+            raise CellError(f"expected an array, got lists of different length: {shown(cell)}") from None
+        return _encoded(array)
+
+
 class _CellShape:
     """Shape of a value: the sizes of its dimensions, -1 for a variable one; None for any shape."""
 
@@ -181,3 +205,16 @@ def _unmasked(cells: Any) -> Sequence[Any]:
 
 def _product(sizes: Sequence[int]) -> int:
     return int(np.prod(sizes, dtype=np.int64))
+
+
+def _encoded(array: Array) -> Array:
+    if array.dtype == object and set(map(type, array.reshape(-1).tolist())) <= {bytes}:
+        return array
+    result = np.empty(array.shape, object)
+    for place, element in enumerate(array.flat):
+        if isinstance(element, str):
+            element = element.encode("utf-8")
+        elif not isinstance(element, bytes):
+            raise CellError(f"expected a string or bytes, got {'null' if element is None else type(element).__name__}")
+        result.flat[place] = element
+    return result

@@ -11,6 +11,7 @@ Example of a script that trains indefinitely:
     publish(export, "/shared/models")
 """
 
+import contextlib
 import datetime
 import logging
 import os
@@ -21,6 +22,7 @@ import time
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from akdl.serving.prediction_errors import ServingError
+from akdl.storage.files import file_states
 from akdl.storage.model_archive import find_saved_model
 
 _ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
@@ -28,7 +30,7 @@ _UNFINISHED = re.compile(r"[._]|temp-|.*\.(tmp|part|incomplete)$")
 SETTLE_S = 1.0  # more recently changed files may be part of an unfinished copy
 _AGAIN_S = 60.0  # until a broken model is tried again with unchanged files
 
-State = Tuple[Tuple[str, int, int], ...]
+State = Dict[str, Tuple[int, int]]
 
 
 class PublishedModel(NamedTuple):
@@ -177,14 +179,9 @@ def _time_of_name(stem: str) -> Optional[int]:
 
 def _state(path: str) -> State:
     """Files of a model with sizes and times, which change while the model is written."""
-    files = (
-        [path] if os.path.isfile(path) else [os.path.join(parent, name) for parent, _, names in os.walk(path) for name in names]
-    )
-    found = []
-    for file in sorted(files):
-        try:
-            status = os.stat(file)
-        except OSError:
-            continue
-        found.append((file, status.st_size, status.st_mtime_ns))
-    return tuple(found)
+    if os.path.isdir(path):
+        return file_states(path)
+    with contextlib.suppress(OSError):
+        status = os.stat(path)
+        return {path: (status.st_size, status.st_mtime_ns)}
+    return {}

@@ -54,7 +54,9 @@ def read_signatures(folder: str) -> Dict[Tuple[str, ...], Dict[str, Signature]]:
     saved = _parse(find_saved_model(folder))
     return {
         tuple(sorted(graph.meta_info_def.tags)): {
-            key: _signature(key, definition) for key, definition in sorted(graph.signature_def.items()) if key not in _INTERNAL
+            key: Signature(key, _tensors(definition.inputs), _tensors(definition.outputs))
+            for key, definition in sorted(graph.signature_def.items())
+            if key not in _INTERNAL
         }
         for graph in saved.meta_graphs
     }
@@ -103,10 +105,6 @@ def _parse(folder: str) -> Any:
     if not saved.meta_graphs:
         raise ModelError(f"the SavedModel in {folder} is damaged: there is no graph in it")
     return saved
-
-
-def _signature(key: str, definition: Any) -> Signature:
-    return Signature(key, _tensors(definition.inputs), _tensors(definition.outputs))
 
 
 def _tensors(infos: Any) -> Tuple[TensorDescription, ...]:

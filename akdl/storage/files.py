@@ -334,7 +334,7 @@ def file_states(folder: str) -> Dict[str, Tuple[int, int]]:
     for parent, _, names in os.walk(folder):
         for name in names:
             path = os.path.join(parent, name)
-            with contextlib.suppress(FileNotFoundError):  # renamed or removed by its writer meanwhile
+            with contextlib.suppress(OSError):  # renamed or removed by its writer meanwhile
                 state = os.stat(path)
                 states[os.path.relpath(path, folder).replace(os.sep, "/")] = (state.st_size, state.st_mtime_ns)
     return states

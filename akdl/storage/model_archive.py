@@ -21,7 +21,7 @@ import shutil
 import stat
 import tempfile
 import zipfile
-from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
+from typing import IO, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from akdl.storage.archive import ArchiveError, unpack_archive
 from akdl.storage.limits import TEXT
@@ -110,23 +110,17 @@ def _summary(name: str, size: int) -> Dict[str, Any]:
 
 def unpack(rows: Iterable[Tuple[int, str]], target: str) -> str:
     """Write the model in the rows to the new folder `target`, as a whole or not at all; return its SavedModel directory."""
-
-    def fill(folder: str) -> None:
-        with tempfile.TemporaryFile(dir=os.path.dirname(folder)) as spool:
-            _spool(rows, spool)
-            _extract(spool, folder)
-
-    return _made(target, fill)
+    with _new_folder(target) as folder, tempfile.TemporaryFile(dir=os.path.dirname(folder)) as spool:
+        _spool(rows, spool)
+        _extract(spool, folder)
+    return find_saved_model(os.path.abspath(target))
 
 
 def unpack_file(path: str, target: str) -> str:
     """Like `unpack`, from a zip, tar, tar.gz or tar.bz2 file."""
-
-    def fill(folder: str) -> None:
-        with open(path, "rb") as file:
-            _extract(file, folder, path)
-
-    return _made(target, fill)
+    with _new_folder(target) as folder, open(path, "rb") as file:
+        _extract(file, folder, path)
+    return find_saved_model(os.path.abspath(target))
 
 
 def write_model(
@@ -143,23 +137,22 @@ def write_model(
         _send(piece, output_writer)
 
 
-def _made(target: str, fill: Callable[[str], None]) -> str:
-    """Create `target` from the folder that `fill` writes; return the SavedModel in it."""
+@contextlib.contextmanager
+def _new_folder(target: str) -> Iterator[str]:
+    """Yield an empty folder that becomes `target` once it holds a SavedModel."""
     target = os.path.abspath(target)
     if os.path.exists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise ModelError(f"the model cannot be written to {target}: it exists and is not an empty folder")
-    parent = os.path.dirname(target)
-    os.makedirs(parent, exist_ok=True)
-    work = tempfile.mkdtemp(prefix=".akdl-model-", dir=parent)
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    work = tempfile.mkdtemp(prefix=".akdl-model-", dir=os.path.dirname(target))
     try:
-        inner = os.path.join(work, "model")
-        os.mkdir(inner)
-        fill(inner)
-        found = os.path.relpath(find_saved_model(inner), inner)
-        os.rename(inner, target)
+        folder = os.path.join(work, "model")
+        os.mkdir(folder)
+        yield folder
+        find_saved_model(folder)
+        os.rename(folder, target)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    return os.path.normpath(os.path.join(target, found))
 
 
 def _is_saved_model(folder: str) -> bool:

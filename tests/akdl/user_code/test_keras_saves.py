@@ -50,9 +50,7 @@ def test_a_folder_that_keras_3_does_not_write(lines: str, is_lost: bool) -> None
 
 def test_the_line_is_told() -> None:
     source = "import os\n\ndef main(config):\n    model.fit(x)\n    model.save(config.saved_model_dir)\n"
-    assert lost_model(source, "train.py", "3.0.0").startswith(
-        "train.py, line 5: Keras 3.0.0 does not save models to folders"
-    )
+    assert lost_model(source, "train.py", "3.0.0").startswith("train.py, line 5: Keras 3.0.0 does not save models to folders")
 
 
 @pytest.mark.parametrize(
