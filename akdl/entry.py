@@ -128,8 +128,8 @@ def _run_task(settings: Mapping[str, str]) -> int:
     folder = os.path.join(task.work_dir, PRIVATE_FOLDER)
     rows = _rows_of(task, folder, channel)
     writer = OutputWriter(channel, task.output_columns, task.chunk_wait_ms / 1000 or None)
-    if isinstance(rows, StreamRows) and task.tells_passed:
-        rows.tell = writer.pass_rows
+    if isinstance(rows, StreamRows) and task.reports_passed:
+        rows.on_finished = writer.pass_rows
     # Registered before the script registers its own handlers, so it is called after them.
     atexit.register(_exit_with_refused_rows, writer)
     cluster = channel.wait_for_cluster()

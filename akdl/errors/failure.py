@@ -19,13 +19,13 @@ def failure_of(error: BaseException, message: Optional[str] = None, trace: Optio
 
     The traceback ends in the script's own code and omits TensorFlow's graph nodes. AKDL_TRACEBACK=full keeps everything.
     """
-    told = traceback.TracebackException(type(error), error, trace or error.__traceback__)
+    captured = traceback.TracebackException(type(error), error, trace or error.__traceback__)
     text, trace_text = _text(error) if message is None else message, ""
     if os.environ.get("AKDL_TRACEBACK") == "full":
-        trace_text = "".join(told.format())
+        trace_text = "".join(captured.format())
     else:
-        _end_in_the_script(told.stack)
-        text, trace_text = _NODE.sub("", text), _NODE.sub("", "".join(told.format()))
+        _end_in_the_script(captured.stack)
+        text, trace_text = _NODE.sub("", text), _NODE.sub("", "".join(captured.format()))
     return Failure(
         type=_plain(type(error).__name__),
         message=_limited(text, MESSAGE_CHARACTERS),
@@ -35,9 +35,9 @@ def failure_of(error: BaseException, message: Optional[str] = None, trace: Optio
 
 def _end_in_the_script(stack: traceback.StackSummary) -> None:
     """Remove the frames of akdl below the last frame of other code."""
-    others = [index for index, frame in enumerate(stack) if not frame.filename.startswith(_OWN_FOLDER)]
-    if others:
-        del stack[others[-1] + 1 :]
+    foreign = [index for index, frame in enumerate(stack) if not frame.filename.startswith(_OWN_FOLDER)]
+    if foreign:
+        del stack[foreign[-1] + 1 :]
 
 
 def _text(error: BaseException) -> str:

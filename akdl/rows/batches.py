@@ -120,8 +120,8 @@ def with_length(dataset: Any, length: Optional[int]) -> Any:
     """Set a dataset's cardinality, if the length is known and TensorFlow is 2.2 or newer."""
     import tensorflow as tf
 
-    tell = getattr(tf.data.experimental, "assert_cardinality", None)
-    return dataset if length is None or tell is None else dataset.apply(tell(length))
+    set_length = getattr(tf.data.experimental, "assert_cardinality", None)
+    return dataset if length is None or set_length is None else dataset.apply(set_length(length))
 
 
 def shuffled(tables: Iterable[Table], buffer_rows: int, random: Any) -> Iterator[Table]:

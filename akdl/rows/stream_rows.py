@@ -30,7 +30,7 @@ class Held(NamedTuple):
 class StreamRows(ArrivingRows):
     """This worker's rows, read from the channel by a separate thread at the script's pace.
 
-    `tell`, if set, gets the number of rows that the script received before it requested more. Rows of `segments` are not
+    `on_finished`, if set, gets the number of rows that the script received before it requested more. Rows of `segments` are not
     counted:
     TensorFlow may keep them in an incomplete batch.
     """
@@ -41,7 +41,7 @@ class StreamRows(ArrivingRows):
     def __init__(
         self, folder: str, chunks: Iterable[Chunk], columns: Sequence[TableColumn], exact_doubles: bool = False
     ) -> None:
-        self.tell: Optional[Callable[[int], None]] = None
+        self.on_finished: Optional[Callable[[int], None]] = None
         self._folder = folder
         self._encoder = ExampleEncoder(columns, exact_doubles)
         self._held: List[Held] = []
@@ -104,8 +104,8 @@ class StreamRows(ArrivingRows):
     def finish(self, rows: int) -> None:
         """Record that the script received so many more rows and has requested the next ones."""
         self._finished += rows
-        if self.tell is not None:
-            self.tell(self._finished)
+        if self.on_finished is not None:
+            self.on_finished(self._finished)
 
     def _scan(self) -> Iterator[List[Held]]:
         """Yield all chunks, grouped by their arrival."""

@@ -29,8 +29,8 @@ class _OfRows(Generic[Value]):
         self._read = read
         self.__doc__ = read.__doc__
 
-    def __get__(self, config: "Optional[_FileTaskConfig]", owner: Optional[type] = None) -> Any:
-        return self if config is None else self._read(config)
+    def __get__(self, config: "Optional[_FileTaskConfig]", owner: Optional[type] = None) -> Value:
+        return self if config is None else self._read(config)  # type: ignore[return-value]
 
 
 class TaskConfig:

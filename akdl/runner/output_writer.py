@@ -117,7 +117,7 @@ class OutputWriter:
         self._sender: Optional[threading.Thread] = None
         self._error: Optional[Exception] = None
         self._closed = False
-        self._passed = self._told_passed = 0
+        self._passed = self._sent_passed = 0
         self.has_refused = False
 
     @property
@@ -270,7 +270,7 @@ class OutputWriter:
         if not self._lock.acquire(blocking=False):  # the holder may wait for room in the queue
             return None
         try:
-            if not (self._examples or self._passed > self._told_passed) or not self._messages.empty():
+            if not (self._examples or self._passed > self._sent_passed) or not self._messages.empty():
                 return None
             return self._mark(self._gathered())
         finally:
@@ -278,7 +278,7 @@ class OutputWriter:
 
     def _mark(self, message: Output) -> Output:
         """Add the number of passed input rows, with the lock held: their output is in this message or an earlier one."""
-        message.passed = self._told_passed = self._passed
+        message.passed = self._sent_passed = self._passed
         return message
 
     def _gathered(self) -> Output:

@@ -65,14 +65,14 @@ def describe_in_clean_process(folder: str, timeout_s: float = TIMEOUT_S) -> Dict
         raise ModelError(f"the SavedModel in {folder} could not be loaded within {timeout_s:g} seconds") from None
     lines = ended.stdout.decode("utf-8", "replace").splitlines()
     try:
-        said = json.loads(lines[-1]) if lines else {}
+        result = json.loads(lines[-1]) if lines else {}
     except ValueError:
-        said = {}
-    if ended.returncode == 0 and "graphs" in said:
-        described: Dict[str, Any] = said
+        result = {}
+    if ended.returncode == 0 and "graphs" in result:
+        described: Dict[str, Any] = result
         return described
-    if "error" in said:
-        raise ModelError(said["error"])
+    if "error" in result:
+        raise ModelError(result["error"])
     errors = ended.stderr.decode("utf-8", "replace").splitlines()[-_LAST_LINES:]
     raise ModelError(
         "the SavedModel in {} could not be loaded: the loading process ended with status {}, its last lines: {}".format(
@@ -106,11 +106,11 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     import_tensorflow()
     try:
-        said = describe(arguments[0])
+        result = describe(arguments[0])
     except (ModelError, ServingError) as error:
-        said = {"error": str(error)}
-    print(json.dumps(said, sort_keys=True))
-    return 1 if "error" in said else 0
+        result = {"error": str(error)}
+    print(json.dumps(result, sort_keys=True))
+    return 1 if "error" in result else 0
 
 
 def _as_json(signature: Signature) -> Dict[str, Any]:

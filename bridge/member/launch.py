@@ -40,7 +40,7 @@ def task_of(settings: GroupSettings, folder: WorkFolder) -> Task:
         output_columns=table_columns(settings.output_schema),
         chunk_wait_ms=int(settings.chunk_wait_s * 1000) if settings.kind == "stream" else 0,
         commits=settings.replay == UNCOMMITTED,
-        tells_passed=settings.carries_event_time and settings.replay != UNCOMMITTED,
+        reports_passed=settings.carries_event_time and settings.replay != UNCOMMITTED,
         checkpoint_dir=settings.checkpoint_dir or "",
         log_dir=settings.log_dir or "",
         model_dir=settings.model_dir or "",

@@ -145,7 +145,7 @@ def test_a_null_without_a_default_is_an_error_that_names_row_and_column(tmp_path
 def test_a_column_that_is_missing_is_null_in_every_row() -> None:
     columns = table_columns({"id": "BIGINT", "x": "FLOAT"})
     message = rows_of({"id": [1, 2]}, {"id": "BIGINT"})
-    with pytest.raises(ValueError, match="row 0 of .* column 'x' is null"):
+    with pytest.raises(ValueError, match="row 0 of .* column 'x': expected a value, got null"):
         list(RowBatches(columns).tables([message]))
     ((_, cells),) = (table.columns for table in RowBatches(columns, defaults={"x": 3}).tables([message]))
     assert cells.values.tolist() == [3, 3]
@@ -226,7 +226,7 @@ def test_rows_of_a_batch_that_is_not_full_are_not_finished(tmp_path: pathlib.Pat
     """Nor those of a buffer that shuffles them: the script has got others."""
     feed, found = Feed(), []
     rows = StreamRows(str(tmp_path), feed, COLUMNS)
-    rows.tell = found.append
+    rows.on_finished = found.append
     for first, end in ((0, 15), (15, 25)):
         feed.chunk(*range(first, end))
     feed.end()

@@ -55,7 +55,7 @@ def test_columns_come_as_they_arrive(feed: Feed, rows: StreamRows, tmp_path: pat
 
 def test_rows_are_finished_when_the_script_comes_back_for_more(feed: Feed, rows: StreamRows) -> None:
     told: list[int] = []
-    rows.tell = told.append
+    rows.on_finished = told.append
     columns = rows.columns()
     feed.chunk(1, 2)
     feed.chunk(3)

@@ -66,7 +66,7 @@ def test_the_file_is_a_tfrecord_file_with_good_checksums(context: TFContext) -> 
 def test_a_null_without_a_default_is_an_error_that_names_the_column(context: TFContext) -> None:
     import tensorflow as tf
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match="row 0 of .* column 'word' is null"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="row 0 of .* column 'word': expected a value, got null"):
         list(context.batches(64))
 
 

@@ -129,7 +129,7 @@ def test_what_the_model_has_not_variables_are_missing(tmp_path: Any) -> None:
 
 def test_columns_that_do_not_fit() -> None:
     model = ServedModel(models.module())
-    with pytest.raises(ServingError, match="no column 'k' for the input 'k'; the columns are 'x'"):
+    with pytest.raises(ServingError, match="missing the column 'k' for the input 'k'; the columns are 'x'"):
         model.predict({"x": [[1, 2, 3]]})
     with pytest.raises(ServingError, match="different numbers of rows"):
         model.predict({"x": [[1, 2, 3]], "k": [1, 2]})

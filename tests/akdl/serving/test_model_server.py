@@ -182,7 +182,7 @@ def test_columns_that_are_not_expected() -> None:
     with served() as (_, client):
         other = [*INPUTS[:1], TableColumn(name="z", type="BIGINT")]
         assert "unknown column 'z'; expected 'x', 'k'" in client.predict({"x": [[1, 2, 3]], "z": [1]}, other).failure.message
-        assert "no column 'k'" in client.predict({"x": [[1, 2, 3]]}).failure.message
+        assert "missing the column 'k'" in client.predict({"x": [[1, 2, 3]]}).failure.message
 
 
 @pytest.mark.fault("security", "A call to a model process without its token is refused")

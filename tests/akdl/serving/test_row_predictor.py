@@ -159,7 +159,7 @@ def test_bad_rows() -> None:
         ({"reserved_cols": ["z"]}, "reservedCols names 'z'"),
         ({"input_signature_defs": ["x"]}, "inputSignatureDefs has 1 names, selectedCols has 2"),
         ({"output_signature_defs": ["x"]}, "outputSignatureDefs has 1 names, outputSchemaStr has 2"),
-        ({"infer_batch_size": 0}, "inferBatchSize is 0"),
+        ({"infer_batch_size": 0}, "inferBatchSize: expected at least 1, got 0"),
         ({"selected_cols": None}, "no input 'id'"),
     ],
 )
