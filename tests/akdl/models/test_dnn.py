@@ -176,7 +176,11 @@ def test_it_does_not_wait_for_the_last_row_before_it_trains(tmp_path: Path, monk
 
 @pytest.mark.parametrize(
     ("name", "value", "match"),
-    [("label", 0.5, "is not 0 or 1"), ("label", 2.0, "n_classes|[Ll]abels must"), ("a", None, "column 'a': expected a value, got null")],
+    [
+        ("label", 0.5, "is not 0 or 1"),
+        ("label", 2.0, "n_classes|[Ll]abels must"),
+        ("a", None, "column 'a': expected a value, got null"),
+    ],
 )
 def test_wrong_tasks_cells(tmp_path: Path, name: str, value: Any, match: str) -> None:
     import tensorflow as tf
