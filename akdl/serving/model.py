@@ -109,7 +109,7 @@ class ServedModel:
             for row, message in converted.errors.items():
                 errors.setdefault(row, message)
         good = [row for row in range(count) if row not in errors] if errors else range(count)
-        parts: List[_Part] = []
+        parts: List[_Predicted] = []
         for batch in self._batches(values, good):
             parts.extend(self._predict_batch(values, batch, errors))
         results = {
@@ -227,7 +227,9 @@ class ServedModel:
             for start in range(0, len(group), size):
                 yield group[start : start + size]
 
-    def _predict_batch(self, values: Dict[str, Converted], rows: Sequence[int], errors: Dict[int, str]) -> "Iterator[_Part]":
+    def _predict_batch(
+        self, values: Dict[str, Converted], rows: Sequence[int], errors: Dict[int, str]
+    ) -> "Iterator[_Predicted]":
         feeds = {key: converted.take(rows) for key, converted in values.items()}
         try:
             fetched = self._call(feeds, len(rows))
@@ -245,7 +247,7 @@ class ServedModel:
             for place, message in bad.items():
                 errors.setdefault(rows[place], message)
             cells.append(column)
-        yield _Part(rows, cells)
+        yield _Predicted(rows, cells)
 
     def _call(self, feeds: Dict[str, Array], rows: int) -> Dict[str, Array]:
         """Call the model and return its outputs with rows on the first axis."""
@@ -265,7 +267,7 @@ class ServedModel:
         return {key: array[:rows] for key, array in fetched.items()} if padding else fetched
 
 
-class _Part(NamedTuple):
+class _Predicted(NamedTuple):
     rows: Sequence[int]
     cells: List[Values]
 

@@ -41,7 +41,7 @@ def shown(
         return
     groups = {group: each.size for group, each in operators.items()}
     source: Source = HereSource(groups) if rest is None else RestSource(rest, groups)
-    watch = Watch(operators, source, renders, says=says and rest is not None, elsewhere=rest is not None, told=told)
+    watch = StatusPoller(operators, source, renders, says=says and rest is not None, elsewhere=rest is not None, told=told)
     thread = threading.Thread(target=watch.run, name="akdl-shown", daemon=True)
     thread.start()
     failed = True
@@ -53,7 +53,7 @@ def shown(
         thread.join()
 
 
-class Watch:
+class StatusPoller:
     """Polls the members of some operators until it is stopped."""
 
     def __init__(

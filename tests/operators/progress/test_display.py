@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from bridge.member.status import ENDED, FEEDING, MemberStatus
-from operators.progress.display import Watch
+from operators.progress.display import StatusPoller
 from operators.progress.record import read_record
 from operators.progress.state import Line, Shown
 
@@ -42,14 +42,16 @@ def _status(**known: object) -> MemberStatus:
 def test_the_last_look_is_shown_in_the_end() -> None:
     renders = _Renderer()
     source = _Source([_status(phase=ENDED, rows_in=7), MemberStatus("other", 0, "chief 0", rows_in=99)])
-    watch = Watch({"g": Shown("a.py", trains=True)}, source, renders, says=False, elsewhere=False)
+    watch = StatusPoller({"g": Shown("a.py", trains=True)}, source, renders, says=False, elsewhere=False)
     watch.stop(failed=False)
     watch.run()
     assert renders.ended == ["a.py: 7 rows, 0 s: wait 0"]
 
 
 def test_a_source_that_fails_fails_nothing() -> None:
-    watch = Watch({"g": Shown("a.py")}, _Source(OSError("gone"), [_status(phase=FEEDING)]), None, says=False, elsewhere=True)
+    watch = StatusPoller(
+        {"g": Shown("a.py")}, _Source(OSError("gone"), [_status(phase=FEEDING)]), None, says=False, elsewhere=True
+    )
     watch.look()
     watch.look()
     assert watch.states["g"].line().text == "feeding"
@@ -59,7 +61,7 @@ def test_what_processes_elsewhere_print_is_printed_once(capsys: pytest.CaptureFi
     source = _Source(
         [_status(lines=("a", "b"))], [_status(lines=("b", "c"), lines_before=1)], [_status(lines=("z",), lines_before=9)]
     )
-    watch = Watch({"g": Shown("a.py")}, source, None, says=True, elsewhere=True)
+    watch = StatusPoller({"g": Shown("a.py")}, source, None, says=True, elsewhere=True)
     for _ in range(3):
         watch.look()
     assert capsys.readouterr().out.splitlines() == [
@@ -73,7 +75,7 @@ def test_what_processes_elsewhere_print_is_printed_once(capsys: pytest.CaptureFi
 
 def test_a_record_is_written_whether_the_line_is_shown_or_not(tmp_path: pathlib.Path) -> None:
     renders = _Renderer()
-    watch = Watch(
+    watch = StatusPoller(
         {"g": Shown("a.py", visible=False, log_dir=str(tmp_path))}, _Source([_status(rows_in=7)]), renders,
         says=False, elsewhere=False,
     )  # fmt: skip
@@ -86,7 +88,7 @@ def test_a_record_is_written_whether_the_line_is_shown_or_not(tmp_path: pathlib.
 
 def test_of_a_job_whose_operators_are_not_known_those_that_run_are_shown() -> None:
     source = _Source([], [_status(phase=FEEDING)])
-    watch = Watch({"g": Shown("a.py"), "h": Shown("b.py")}, source, None, says=False, elsewhere=False, told=[])
+    watch = StatusPoller({"g": Shown("a.py"), "h": Shown("b.py")}, source, None, says=False, elsewhere=False, told=[])
     watch.look()
     assert [line.text for line in watch.lines()] == ["no script or model runs yet, 0 s"]
     watch.look()
