@@ -241,14 +241,14 @@ class Deferred:
 
 
 def _run_deferred(deferred: Sequence[Deferred], name: str | None) -> None:
-    whole = BatchOperator()
-    whole._table = deferred[0].op.getOutputTable()
-    whole._include(*(each.op for each in deferred))
+    combined = BatchOperator()
+    combined._table = deferred[0].op.getOutputTable()
+    combined._include(*(each.op for each in deferred))
     received = [(each.op.getOutputTable(), each.receiver) for each in deferred if each.receiver is not None]
     inserted = [(each.op.getOutputTable(), each.into) for each in deferred if each.receiver is None]
-    table_env = environment_of(whole._table)
-    with interrupts_later(), running(whole):
-        run_jointly(table_env, received, inserted, name or whole._job_name(*(into for _, into in inserted)))
+    table_env = environment_of(combined._table)
+    with interrupts_later(), running(combined):
+        run_jointly(table_env, received, inserted, name or combined._job_name(*(into for _, into in inserted)))
     for _, receiver in received:
         receiver.finish()
 

@@ -49,18 +49,18 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
         (op,) = self._inputs(ops, "one BatchOperator")
         values = self._values_of_all()
         self._check_known("tensorCol and labelCol", values["selectedCols"], op.getColNames())
-        fed = op.select(values["selectedCols"])
-        self._check_types(fed)
-        inputs: tuple[Any, ...] = (fed,)
+        selection = op.select(values["selectedCols"])
+        self._check_types(selection)
+        inputs: tuple[Any, ...] = (selection,)
         if self._with_labels:
             label = quoted(values["selectedCols"][1])
-            inputs = (fed, fed.select(f"DISTINCT {label}"))
+            inputs = (selection, selection.select(f"DISTINCT {label}"))
         self._link(inputs, prepare_for_batch)
         return self
 
-    def _check_types(self, fed: BatchOperator) -> None:
+    def _check_types(self, selection: BatchOperator) -> None:
         name = type(self).__name__
-        tensor, label = schema_of(name, fed.getOutputTable())
+        tensor, label = schema_of(name, selection.getOutputTable())
         if not tensor.type.is_array or tensor.type.kind not in _NUMBERS:
             raise ConfigurationError(
                 f"{name}: tensorCol: expected an ARRAY column of numbers, got {tensor.name} {tensor.type.sql}: convert text "

@@ -98,9 +98,9 @@ class PredictOp(WithParams, Operator[Any]):
         self._check_known("reservedCols", values["reservedCols"], columns)
         selected = columns if values["selectedCols"] is None else values["selectedCols"]
         reserved = columns if values["reservedCols"] is None else values["reservedCols"]
-        fed = data if selected == columns else data.select(selected)
+        selection = data if selected == columns else data.select(selected)
         try:
-            input_schema = schema_of(name, fed.getOutputTable())
+            input_schema = schema_of(name, selection.getOutputTable())
         except SchemaError as error:
             raise SchemaError(f"{error}; select the columns that feed the model with selectedCols") from None
         output_schema = Schema.parse(values["outputSchemaStr"])

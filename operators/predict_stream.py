@@ -98,12 +98,6 @@ class TFSavedModelPredictStreamOp(SavedModelPredictStreamParams, _PredictStreamO
     """
 
     def linkFrom(self, *ops: StreamOperator) -> StreamOperator:
-        """Predict the rows of a stream.
-
-        Args:
-            ops: The stream, and optionally a stream of models: rows of model tables, `model_id BIGINT, model_info STRING`,
-                one model after the other; or in any order with Alink's columns `alinkmodelstreamtimestamp` and
-                `alinkmodelstreamcount`. Each model replaces the previous one when it is complete.
-        """
+        """Predict the rows of a stream; takes the inputs of `TFTableModelPredictStreamOp.linkFrom`."""
         self._predict_with_saved_model(*self._prepare(ops))
         return self

@@ -252,13 +252,13 @@ def _with_digits(where: str, schema: Schema, rows: list[tuple[Any, ...]]) -> Sch
     columns = list(schema)
     for place, column in enumerate(columns):
         if column.type.kind is Kind.DECIMAL:
-            whole, behind = digits_of(row[place] for row in rows if row[place] is not None)
-            if whole + behind > MOST_DIGITS:
+            before, after = digits_of(row[place] for row in rows if row[place] is not None)
+            if before + after > MOST_DIGITS:
                 raise ConfigurationError(
-                    f"{where}: column {column.name!r} has numbers of {whole} digits before and {behind} after the decimal "
+                    f"{where}: column {column.name!r} has numbers of {before} digits before and {after} after the decimal "
                     f"point; at most {MOST_DIGITS} in all are supported: write them as text in Alink"
                 )
-            scale = max(behind, min(18, MOST_DIGITS - whole))
+            scale = max(after, min(18, MOST_DIGITS - before))
             columns[place] = replace(column, type=parse_type(f"DECIMAL({MOST_DIGITS}, {scale})"))
     return Schema(tuple(columns))
 

@@ -135,16 +135,16 @@ class StreamJob:
         self._left = [each.rows or sys.maxsize for each in printed]
         self._cancelled = False
         self._error: BaseException | None = None
-        self._whole = _whole([each.op for each in printed])
+        self._combined = _combined([each.op for each in printed])
         self._result: TableResult | None = None
         # Not the thread's join: CPython 3.10 to 3.12 regard a thread as ended when its join was interrupted.
         self._ended = threading.Event()
         # The job starts in the caller's thread, so that its errors are raised there; the other thread only waits for rows.
         try:
             with interrupts_later(), ExitStack() as stack:
-                stack.enter_context(running(self._whole))
+                stack.enter_context(running(self._combined))
                 with planning():
-                    self._result = _started(self._whole, name)
+                    self._result = _started(self._combined, name)
                 self._clean_up = stack.pop_all()
                 threading.Thread(target=self._run, name="akdl-print", daemon=True).start()
         except KeyboardInterrupt:
@@ -197,14 +197,14 @@ class StreamJob:
         tell_late_rows(self._result)
 
 
-def _started(whole: StreamOperator, name: str | None) -> TableResult:
-    table = whole.getOutputTable()
-    with job_named(environment_of(table), name or whole._job_name(), first=name is not None):
+def _started(combined: StreamOperator, name: str | None) -> TableResult:
+    table = combined.getOutputTable()
+    with job_named(environment_of(table), name or combined._job_name(), first=name is not None):
         return table.execute()
 
 
 @planning()
-def _whole(ops: Sequence[StreamOperator]) -> StreamOperator:
+def _combined(ops: Sequence[StreamOperator]) -> StreamOperator:
     """Combine streams into one job: rows of (index of the stream, cells as texts)."""
     table_env = environment_of(ops[0].getOutputTable())
     queries = []
@@ -217,10 +217,10 @@ def _whole(ops: Sequence[StreamOperator]) -> StreamOperator:
         # PyFlink cannot read arrays that contain nulls.
         cells = ", ".join(f"COALESCE(CAST({quoted(name)} AS STRING), 'null')" for name in op.getColNames())
         queries.append(f"SELECT {number} AS op, ARRAY[{cells}] AS cells FROM {view}")
-    whole = StreamOperator()
-    whole._table = table_env.sql_query(" UNION ALL ".join(queries))
-    whole._include(*ops)
-    return whole
+    combined = StreamOperator()
+    combined._table = table_env.sql_query(" UNION ALL ".join(queries))
+    combined._include(*ops)
+    return combined
 
 
 def _say(printed: _Printed, text: str) -> None:

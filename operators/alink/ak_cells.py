@@ -87,13 +87,13 @@ def cell_writer(kind: Kind, clock: JavaClock) -> Callable[[Any], bytes]:
 
 def digits_of(numbers: Iterable[decimal.Decimal]) -> tuple[int, int]:
     """Number of digits before and after the decimal point that all numbers need."""
-    whole = behind = 0
+    before = after = 0
     for number in numbers:
         if number:
             _, digits, exponent = number.as_tuple()
             zeros = next(place for place, digit in enumerate(reversed(digits)) if digit)
-            whole, behind = max(whole, len(digits) + int(exponent)), max(behind, -zeros - int(exponent))
-    return whole, behind
+            before, after = max(before, len(digits) + int(exponent)), max(after, -zeros - int(exponent))
+    return before, after
 
 
 _INT, _LONG, _TIMESTAMP = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">qi")

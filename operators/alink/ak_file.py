@@ -175,16 +175,16 @@ def _column(path: str, name: str, text: str) -> Column:
     if text.upper().endswith(_DENSE_VECTOR):
         return Column(name, parse_type("STRING"))
     try:
-        found = None if family else parse_type(text)
+        parsed = None if family else parse_type(text)
     except ValueError:
-        found = None
-    if found is None or found.is_array or found.kind not in _NAMES:
+        parsed = None
+    if parsed is None or parsed.is_array or parsed.kind not in _NAMES:
         operator = f"{'MTable' if family[0] == 'MTABLE' else family[0].title()}SerializeBatchOp" if family else ""
         remedy = f"after {operator}, which converts the cells to text" if family else "without the column, or as text"
         raise ConfigurationError(
             f"{path}: column {name!r} has the type {text}, which only Java can read: write the file in Alink {remedy}"
         )
-    return Column(name, parse_type(_LARGEST.get(found.kind, found.sql)))
+    return Column(name, parse_type(_LARGEST.get(parsed.kind, parsed.sql)))
 
 
 def _rows(path: str, meta: _Meta, zone: tzinfo | None) -> Iterator[tuple[Any, ...]]:

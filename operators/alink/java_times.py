@@ -23,11 +23,11 @@ _OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}):?(\d{2})?")
 
 def zone_of(name: str) -> datetime.tzinfo:
     """Look up a time zone such as "Asia/Shanghai", "UTC" or "GMT+08:00"."""
-    found = _OFFSET.fullmatch(name)
+    match = _OFFSET.fullmatch(name)
     try:
-        if found is not None:
-            offset = datetime.timedelta(hours=int(found[2]), minutes=int(found[3] or 0))
-            return datetime.timezone(-offset if found[1] == "-" else offset)
+        if match is not None:
+            offset = datetime.timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
+            return datetime.timezone(-offset if match[1] == "-" else offset)
         return zoneinfo.ZoneInfo("UTC" if name == "Z" else name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         raise ValueError(f"a time zone such as Asia/Shanghai or GMT+08:00, {name!r} is unknown") from None
@@ -63,9 +63,9 @@ class JavaClock:
             ValueError: The zone skips this time, such as an hour in spring.
         """
         for seconds in self._candidates(local):
-            found = seconds * 1000 + local.microsecond // 1000
-            if self.local(found) == local:
-                return found
+            instant_ms = seconds * 1000 + local.microsecond // 1000
+            if self.local(instant_ms) == local:
+                return instant_ms
         raise ValueError(f"{local} does not exist in {self._name}")
 
     def milliseconds_of_date(self, date: datetime.date) -> int:

@@ -17,10 +17,10 @@ def read_distributions(text: str, names: list[str]) -> dict[str, Distribution]:
     """Parse "name:dist(args);name:dist(args, nullper=p)"."""
     result = {}
     for part in filter(str.strip, text.split(";")):
-        found = _CONF.fullmatch(part)
-        if found is None or found.group(1) not in names:
+        match = _CONF.fullmatch(part)
+        if match is None or match.group(1) not in names:
             raise _conf_error(part, f"name:distribution(numbers) for one of the columns {', '.join(names)}")
-        result[found.group(1)] = _distribution(part, found.group(2), found.group(3))
+        result[match.group(1)] = _distribution(part, match.group(2), match.group(3))
     return result
 
 

@@ -35,11 +35,11 @@ def read_numbers(text: str, size: int | None = None, dtype: str = "float64") -> 
     """
     number = float if dtype.startswith("float") else _whole_number
     body, own_size = _TENSOR.sub("", text.strip(), count=1), size
-    found = _SIZE.match(body)
-    if found is not None:
-        body, own_size = body[found.end() :], int(found.group(1) or size or -1)
+    sparse = _SIZE.match(body)
+    if sparse is not None:
+        body, own_size = body[sparse.end() :], int(sparse.group(1) or size or -1)
     words = [word for word in _BETWEEN.split(body) if word]
-    if found is not None or ":" in body:
+    if sparse is not None or ":" in body:
         if own_size is None or own_size < 0:
             raise ValueError(f"the sparse vector {_shown(text)} has no size: pass `size`")
         if own_size > max(_MOST_ELEMENTS, size or 0):

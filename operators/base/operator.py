@@ -221,12 +221,12 @@ _IN_QUOTES = re.compile(r"'(?:[^']|'')*'|(\bAS\s+|\.)?`((?:[^`]|``)+)`(?!\s*\.)"
 def _expanded(clause: str, columns: Sequence[str]) -> str:
     """Replace Alink's regular expressions in back-quotes with the columns that match."""
 
-    def columns_for(found: re.Match[str]) -> str:
-        if found[2] is None or found[1] is not None or found[2].replace("``", "`") in columns:
-            return found[0]  # a string, an alias, a field of a ROW or a column
+    def columns_for(match: re.Match[str]) -> str:
+        if match[2] is None or match[1] is not None or match[2].replace("``", "`") in columns:
+            return match[0]  # a string, an alias, a field of a ROW or a column
         with suppress(re.error):
-            return ", ".join(quoted(name) for name in columns if re.fullmatch(found[2], name)) or found[0]
-        return found[0]
+            return ", ".join(quoted(name) for name in columns if re.fullmatch(match[2], name)) or match[0]
+        return match[0]
 
     return _IN_QUOTES.sub(columns_for, clause)
 

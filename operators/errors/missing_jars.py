@@ -59,12 +59,12 @@ _UNKNOWN = re.compile(
 
 def missing_jar(text: str) -> ConfigurationError | None:
     """Translate the text of Flink's exception about an unknown connector or format; None for other exceptions."""
-    found = _UNKNOWN.search(text)
-    if found is None:
+    match = _UNKNOWN.search(text)
+    if match is None:
         return None
-    factory, name = found["factory"] or "", found["name"]
-    kind = FORMAT if found["format"] or "Format" in factory else CATALOG if "Catalog" in factory else CONNECTOR
-    known = [each for each in (found["known"] or "").split() if each not in _NOT_FOR_USERS]
+    factory, name = match["factory"] or "", match["name"]
+    kind = FORMAT if match["format"] or "Format" in factory else CATALOG if "Catalog" in factory else CONNECTOR
+    known = [each for each in (match["known"] or "").split() if each not in _NOT_FOR_USERS]
     if not known and kind == FORMAT:
         known = [each for what, each in in_folder(lib_folder()) if what == FORMAT]
     return ConfigurationError(_message(kind, name, sorted(known)))

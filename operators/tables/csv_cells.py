@@ -23,7 +23,7 @@ _FLOAT = (
     r"|0[xX]([0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?)"
 )
 _DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2})?"
-_BEHIND_POINT, _EXPONENT = r"\.([0-9]*?)0*([eE]|$)", "[eE]([+-]?[0-9]+)$"
+_FRACTION, _EXPONENT = r"\.([0-9]*?)0*([eE]|$)", "[eE]([+-]?[0-9]+)$"
 USUAL_NULLS = (  # the default of pandas.read_csv
     "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN",
     "None", "n/a", "nan", "null",
@@ -88,9 +88,9 @@ def cell_sql(column: Column, text: str, lenient: bool) -> str:
     if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):  # CAST reads February 30 as a day in March
         good += f" AND TRY_CAST(REGEXP_EXTRACT({trimmed}, '^[0-9-]+', 0) AS DATE) IS NOT NULL"
     if kind is Kind.DECIMAL:
-        behind = f"CHAR_LENGTH(REGEXP_EXTRACT({trimmed}, '{_BEHIND_POINT}', 1))"
+        fraction = f"CHAR_LENGTH(REGEXP_EXTRACT({trimmed}, '{_FRACTION}', 1))"
         exponent = f"TRY_CAST(REGEXP_EXTRACT({trimmed}, '{_EXPONENT}', 1) AS INT)"
-        good += f" AND COALESCE({behind}, 0) - COALESCE({exponent}, 0) <= {column.type.arguments[1]}"
+        good += f" AND COALESCE({fraction}, 0) - COALESCE({exponent}, 0) <= {column.type.arguments[1]}"
     bad = "" if lenient else f" WHEN {text} IS NOT NULL THEN {_error_sql(column.type, text)}"
     return f"CASE WHEN {good} THEN {cast}({value} AS {sql}){bad} END"
 
@@ -131,7 +131,7 @@ def _remedy(column: Column, text: str) -> str:
 def _pattern(column: ColumnType) -> str:
     """Regular expression, with one meaning in Python and Java, for text without surrounding spaces."""
     kind, digits = column.kind, (column.arguments or (0,))[0]
-    behind = rf"(\.[0-9]{{0,{digits}}}0{{0,{9 - digits}}})?" if kind in _EXAMPLES else ""
+    fraction = rf"(\.[0-9]{{0,{digits}}}0{{0,{9 - digits}}})?" if kind in _EXAMPLES else ""
     if kind in INTEGERS:
         return "[+-]?[0-9]+"
     if kind in FLOATS:
@@ -140,9 +140,9 @@ def _pattern(column: ColumnType) -> str:
         Kind.BOOLEAN: "(?i)(t|true|y|yes|1|f|false|n|no|0)",
         Kind.DECIMAL: _DECIMAL,
         Kind.DATE: rf"{_DATE}( 00:00:00(\.0{{1,9}})?)?",
-        Kind.TIME: f"{_HOUR}:[0-5]?[0-9](:[0-5]?[0-9]{behind})?",
-        Kind.TIMESTAMP: f"{_DATE}([ T]{_HOUR}:[0-5]?[0-9]:[0-5]?[0-9]{behind})?",
-        Kind.TIMESTAMP_LTZ: f"{_DATE}([ T]{_HOUR}:[0-5]?[0-9]:[0-5]?[0-9]{behind})?",
+        Kind.TIME: f"{_HOUR}:[0-5]?[0-9](:[0-5]?[0-9]{fraction})?",
+        Kind.TIMESTAMP: f"{_DATE}([ T]{_HOUR}:[0-5]?[0-9]:[0-5]?[0-9]{fraction})?",
+        Kind.TIMESTAMP_LTZ: f"{_DATE}([ T]{_HOUR}:[0-5]?[0-9]:[0-5]?[0-9]{fraction})?",
     }[kind]
 
 
@@ -156,7 +156,7 @@ def _is_date(text: str) -> bool:
 
 
 def _fits_decimal(text: str, precision: int, scale: int) -> bool:
-    found, exponent = re.search(_BEHIND_POINT, text), re.search(_EXPONENT, text)
+    found, exponent = re.search(_FRACTION, text), re.search(_EXPONENT, text)
     shift = int(exponent[1]) if exponent else 0
     if (len(found[1]) if found else 0) - shift > scale:
         return False
