@@ -4,12 +4,11 @@ import datetime
 
 import numpy as np
 import tensorflow as tf
+from towers import TwoTowerModel
 
 from akdl.engine.run_config import generate_run_config
 from akdl.estimator.common_estimator import CommonEstimator
-from akdl.estimator.flags import int_list
 from akdl.estimator.head import UserDefineHead
-from akdl.estimator.two_tower import TwoTowerModel
 
 SAVE_CHECKPOINTS_STEPS = 100
 
@@ -50,8 +49,8 @@ def make_estimator(FLAGS, eval_date=None):
     model = TwoTowerModel(
         user_column_features=user_column_features,
         item_column_features=item_column_features,
-        user_hidden_units=int_list(FLAGS.user_hidden_units),
-        item_hidden_units=int_list(FLAGS.item_hidden_units),
+        user_hidden_units=list(map(int, FLAGS.user_hidden_units.split(","))),
+        item_hidden_units=list(map(int, FLAGS.item_hidden_units.split(","))),
         user_activation=tf.nn.selu,  # AlphaDropout needs it
         item_activation=tf.nn.selu,
         user_dropout=FLAGS.user_dropout,

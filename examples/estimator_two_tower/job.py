@@ -17,7 +17,8 @@ import pandas as pd
 from operators import MemSourceBatchOp, TFTableModelPredictBatchOp, TFTableModelTrainBatchOp, useLocalEnv
 
 here = pathlib.Path(__file__).parent
-scripts = [str(here / name) for name in ("on_table.py", "two_tower.py", "click_model.py")]
+names = ["on_table.py", "two_tower.py", "click_model.py", "towers.py", "click_input.py", "click_flags.py"]
+scripts = [str(here / name) for name in names]
 inputs = ["user_keyword", "user_gender", "user_age", "item_keyword", "item_price", "item_published"]
 schema = (
     "user_keyword STRING, user_gender STRING, user_age FLOAT, item_keyword STRING, item_price FLOAT, item_published FLOAT, "

@@ -13,9 +13,8 @@ import sys
 import tempfile
 
 import click_data
+from click_flags import flags_from
 from two_tower import run
-
-from akdl.estimator.flags import flags_from
 
 
 def settings(folder):

@@ -7,12 +7,12 @@
 
 import numpy as np
 import tensorflow as tf
+from click_flags import file_list, flags_of_command
+from click_input import input_fn
 from click_model import make_estimator
 
 from akdl.estimator.exporters import model_best_exporter, model_final_exporter, model_latest_exporter
-from akdl.estimator.flags import file_list, flags_of_command
 from akdl.estimator.group import train_and_evaluate
-from akdl.estimator.tfrecord_input import input_fn
 
 LABEL = {"label": tf.io.FixedLenFeature([1], tf.int64)}
 

@@ -285,46 +285,6 @@ def test_models_what_cannot_be_made_anew(tmp_path: Path) -> None:
         estimator(tmp_path, model="model")
 
 
-def tower_model(**changes: Any) -> Any:
-    import tensorflow as tf
-
-    from akdl.estimator.two_tower import TwoTowerModel
-
-    column = tf.feature_column.numeric_column
-    arguments = {"user_hidden_units": [5, 3], "item_hidden_units": [4, 3], **changes}
-    return TwoTowerModel([column("u", [2])], [column("i")], **arguments)
-
-
-@pytest.mark.parametrize(("dropout", "batch_norm"), [(0.0, False), (0.5, False), (0.0, True), (0.5, True)])
-def test_models_towers(dropout: float, batch_norm: bool) -> None:
-    """Logits are cosines, each of its own row alone; dropout is at work in training only."""
-    import tensorflow as tf
-
-    tf.keras.utils.set_random_seed(3)
-    model = tower_model(user_dropout=dropout, item_dropout=dropout, user_batch_norm=batch_norm, item_batch_norm=batch_norm)
-    random = np.random.default_rng(0)
-    rows = {name: random.normal(size=[6, size]).astype(np.float32) for name, size in (("u", 2), ("i", 1))}
-    logits = model(rows).numpy()
-    assert logits.shape == (6, 1) and np.abs(logits).max() <= 1 + 1e-6
-    single = np.concatenate([model({name: one[n : n + 1] for name, one in rows.items()}) for n in range(6)])
-    np.testing.assert_allclose(single, logits, atol=1e-5)
-    np.testing.assert_array_equal(model(rows).numpy(), logits)
-    if dropout:
-        assert np.abs(model(rows, training=True) - model(rows, training=True)).max() > 1e-3
-    assert len(model.trainable_variables) == 8 + (8 if batch_norm else 0)
-    twin = type(model).from_config(model.get_config())
-    assert twin(rows).shape == (6, 1) and len(twin.trainable_variables) == len(model.trainable_variables)
-
-
-def test_models_towers_that_do_not_meet() -> None:
-    for units in ([], [5, 4]):
-        with pytest.raises(
-            ValueError,
-            match=r"the last layers of both need the same size; got user_hidden_units .* and item_hidden_units \[4, 3\]",
-        ):
-            tower_model(user_hidden_units=units)
-
-
 def _example(x: Any) -> bytes:
     import tensorflow as tf
 

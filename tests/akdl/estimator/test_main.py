@@ -77,7 +77,7 @@ def test_arguments_the_parameters_beside_the_module_are_read(tmp_path: Path, cap
     (tmp_path / "other.json").write_text('{"train_max_step": 5}')
     assert main([*command, "--params", str(tmp_path / "other.json"), "--set", "eval_steps=0"]) == 2
     error = capsys.readouterr().err
-    assert "train_max_step: there is no such parameter; train_max_steps is meant" in error and "eval_steps: expected" in error
+    assert "train_max_step: unknown parameter; did you mean train_max_steps?" in error and "eval_steps: expected" in error
 
 
 def test_arguments_a_syntax_error_in_the_module(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
