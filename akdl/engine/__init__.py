@@ -1,5 +1,5 @@
-"""What training scripts share: input pipelines, run configs, strategies, training and export, early stopping.
+"""Tools for training scripts: input pipelines, run configs, strategies, training and export, early stopping.
 
-Names and config keys are those of Alink's documentation. Importing these modules loads TensorFlow and changes none of its
-settings; in particular eager execution stays on.
+Names and config keys are the same as in Alink's documentation. Importing these modules loads TensorFlow and leaves its
+settings alone; in particular eager execution stays on.
 """

@@ -1,4 +1,4 @@
-"""The best checkpoints of a training by a metric: copies beside the newest ones, which come and go."""
+"""The best checkpoints of a training by a metric, copied to a folder next to the newest ones, which are removed in turn."""
 
 import glob
 import json
@@ -18,15 +18,10 @@ KEYS = {"keep_best_checkpoints", "best_checkpoint_metric", "best_checkpoint_bigg
 
 
 class BestCheckpoints:
-    """Keeps the best checkpoints of a folder in the folder `best` there.
+    """The `count` best checkpoints of a folder, in its subfolder `best`.
 
-    `best/metrics.json` maps the name of each to its value, the best first; `tf.train.latest_checkpoint` finds the best one.
-
-    Args:
-        folder: Where the training keeps its checkpoints.
-        metric: Name of the metric.
-        count: How many to keep.
-        bigger: Whether larger is better.
+    `best/metrics.json` maps the name of each checkpoint to its value, the best first; `tf.train.latest_checkpoint` finds the
+    best one.
     """
 
     def __init__(self, folder: str, metric: str, count: int, bigger: bool = False) -> None:
@@ -34,36 +29,33 @@ class BestCheckpoints:
         self._metric, self._count, self._sign = metric, count, -1.0 if bigger else 1.0
 
     def offer(self, checkpoint: str, metrics: Mapping[str, Any]) -> bool:
-        """Copy a checkpoint when it is among the best ones, and return whether it is.
+        """Copy a checkpoint if it is among the best ones, and return whether it is.
 
         Args:
-            checkpoint: Path of the checkpoint without the endings of its files.
-            metrics: Its metrics by name.
-
-        Raises:
-            ValueError: There is no such metric.
+            checkpoint: Path without the extensions of its files.
         """
         if self._metric not in metrics:
             raise ValueError(
-                f"best_checkpoint_metric: there is no metric {self._metric!r}; the metrics are {', '.join(sorted(metrics))}"
+                f"best_checkpoint_metric: expected one of {', '.join(sorted(metrics))}, got {self._metric!r}: choose one, or "
+                "compile the model with this metric"
             )
+        known = self._known()
         value, name = float(metrics[self._metric]), os.path.basename(checkpoint)
-        ranked = self._ranked({**self._known(), name: value})
+        ranked = self._ranked({**known, name: value})
         if math.isnan(value) or name not in ranked:
             return False
         os.makedirs(self._folder, exist_ok=True)
         for path in glob.glob(glob.escape(checkpoint) + ".*"):
             with open(path, "rb") as file, WholeFile(os.path.join(self._folder, os.path.basename(path))) as copy:
                 shutil.copyfileobj(file, copy)
-        dropped = set(self._known()) - set(ranked)
         self._write(ranked)
-        for name in dropped:
+        for name in set(known) - set(ranked):
             for path in glob.glob(os.path.join(glob.escape(self._folder), glob.escape(name) + ".*")):
                 os.remove(path)
         return True
 
     def _ranked(self, values: Mapping[str, float]) -> Dict[str, float]:
-        """Return the best ones, the best first; of equal ones the earlier is the better."""
+        """Sort by value, the best first; the earlier of two equal ones counts as better."""
         return dict(sorted(values.items(), key=lambda item: self._sign * item[1])[: self._count])
 
     def _known(self) -> Dict[str, float]:
@@ -77,22 +69,12 @@ class BestCheckpoints:
     def _write(self, ranked: Mapping[str, float]) -> None:
         with WholeFile(os.path.join(self._folder, METRICS_FILE)) as file:
             file.write(json.dumps(ranked, indent=1).encode("utf-8"))
-        tf.compat.v1.train.update_checkpoint_state(
-            self._folder, next(iter(ranked)), list(ranked)
-        )  # by names alone, so that the folder can be moved
+        # Names without folders, so that the folder can be moved.
+        tf.compat.v1.train.update_checkpoint_state(self._folder, next(iter(ranked)), list(ranked))
 
 
 def best_checkpoints(train_config: Mapping[str, Any], folder: Optional[str], metric: str) -> Optional[BestCheckpoints]:
-    """Return what keeps the best checkpoints; None where a train config does not ask for any.
-
-    Args:
-        train_config: `keep_best_checkpoints`, how many; `best_checkpoint_metric` and `best_checkpoint_bigger`.
-        folder: Where the checkpoints are; None for nowhere.
-        metric: The metric where the config names none.
-
-    Raises:
-        ValueError: There is no folder, or the number is wrong.
-    """
+    """Read the keys of a train config; None without `keep_best_checkpoints`. `metric` is the default metric."""
     count = train_config.get("keep_best_checkpoints")
     if count is None:
         return None

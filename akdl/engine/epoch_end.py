@@ -1,7 +1,7 @@
-"""The end of an epoch, found before Keras takes a step beyond it.
+"""The end of an epoch, detected before Keras takes a step beyond it.
 
-Keras meets the end of a dataset of unknown length inside a step: no rows are there, and the step counts all the same. The
-optimizer's number of iterations grows, and layers that draw random numbers draw them. So the weights are others from there on.
+Keras finds the end of a dataset of unknown length only inside a step. The step has no rows, but it counts: the optimizer's
+iterations grow and layers draw random numbers, so all later weights differ.
 """
 
 from typing import Any, Callable, List, Optional
@@ -16,14 +16,14 @@ Total = Callable[[List[float]], List[float]]
 class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """Callback that ends a call of `model.fit` at the last step of one pass over the data.
 
-    A dataset whose length is not known runs one batch ahead, so the last batch is known when it is handed out.
+    Data of unknown length are read one batch ahead, so the last batch is recognized when it is handed out.
 
     Args:
         total: Sums numbers over all workers that train in step; None for a process alone.
         single: End the call after this pass even if Keras knows the length of the data.
 
     Attributes:
-        is_over: The pass is complete, and that is why the call ended.
+        is_over: The call ended because the pass is complete.
     """
 
     def __init__(self, data: Any, task_config: TaskConfig, total: Optional[Total] = None, single: bool = False) -> None:
@@ -43,7 +43,6 @@ class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self.data = data if self._is_counted else _one_ahead(data, self._note)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """End the epoch when this was its last step."""
         if self._is_counted:
             return
         if self._steps is None:
@@ -52,7 +51,7 @@ class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self.is_over = self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """End the call here, so that `epochs` can stay the number of the whole training, which Keras prints."""
+        # `epochs` stays the number of the whole training, which Keras prints, so the call is ended here.
         if self._is_single and not self.model.stop_training:
             self.is_over = self.model.stop_training = True
 
@@ -61,17 +60,17 @@ class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
         return batches
 
     def _most_steps(self, total: Total) -> Optional[int]:
-        """Agree on the steps of the worker with the most rows; None as long as one does not know its own. All call it."""
+        """Agree on the steps of the worker with the most rows; None until every worker has found its own. All call it."""
         own = [0.0] * self._workers
         if self._batches is not None:
-            # The strategy cuts each batch into a part per replica, and a step takes one for each replica of this worker.
+            # The strategy cuts each batch into a part per replica, and a step takes one part per replica of this worker.
             own[self._number] = 1.0 + self._batches * self._workers
         of_all = total(own)
         return int(max(of_all)) - 1 if all(of_all) else None
 
 
 def _one_ahead(data: Any, note: Callable[[Any], Any]) -> Any:
-    """Return the dataset, which calls a function with the number of its elements before it hands out the last one."""
+    """Return the dataset, which calls `note` with the number of its elements just before the last one."""
 
     def pair(numbers: Any, elements: Any) -> Any:
         element = elements if isinstance(elements, tf.data.Dataset) else tf.data.Dataset.zip(elements)

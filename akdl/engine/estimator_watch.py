@@ -1,7 +1,7 @@
-"""What surrounds an Estimator's training in an operator: checkpoints in the operator's folder, reports, and requests to stop.
+"""An Estimator's training in an operator: checkpoints in the operator's folder, reports, and requests to stop.
 
-Each process of a group with parameter servers finds a request to stop by itself. Workers in step cannot end before the others,
-and have no line for that: their Estimators do not stop before their last step.
+In a group with parameter servers, each process finds a request to stop on its own. Workers in step have to end at the same step
+and their Estimators have no channel to agree on one, so they ignore requests.
 """
 
 import logging
@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from akdl.engine.best_checkpoints import BestCheckpoints, best_checkpoints
 from akdl.engine.estimator_group import is_chief, is_group
-from akdl.engine.training_watch import Watch
+from akdl.engine.training_watch import TrainingWatch
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.storage.patterns import refuse_pattern
@@ -21,17 +21,13 @@ logger = logging.getLogger(__name__)
 
 
 class EstimatorWatch:
-    """The hooks and listeners of one training; made before it, as it brings former checkpoints.
+    """The hooks and listeners of one training; make it first, as it fetches earlier checkpoints.
 
-    Args:
-        estimator: Where the operator has a folder of checkpoints, its `model_dir` is set to it.
+    Where the operator has a folder of checkpoints, the `model_dir` of the estimator is set to it.
 
     Attributes:
         hooks: Hooks for training, in all processes.
         listeners: Listeners to checkpoints, in the process that writes them.
-
-    Raises:
-        ValueError: The address of the checkpoints, or the config, does not suit the group.
     """
 
     def __init__(
@@ -50,13 +46,13 @@ class EstimatorWatch:
             self._folder = CheckpointFolder(task_config.checkpoint_dir, task_config.work_dir)
             if self._folder.is_remote and config.num_ps_replicas:
                 raise ValueError(
-                    "checkpointDir: parameter servers write their own parts of an Estimator's checkpoints, so it has to be a "
-                    "folder that all hosts share; got a remote address"
+                    "checkpointDir: expected a folder that all hosts share, got a remote address: parameter servers write "
+                    "their own parts of an Estimator's checkpoints"
                 )
             self._folder.fetch()
             if is_chief(config):
                 self._folder.begin(task_config.attempt)
-            # Scripts make their Estimators with a folder that goes with the attempt; TensorFlow has no other way to move one.
+            # Scripts make their Estimators with a folder of this attempt alone; TensorFlow has no other way to move one.
             vars(estimator).update(_model_dir=self._folder.path, _config=config.replace(model_dir=self._folder.path))
         best = best_checkpoints(train_config, estimator.model_dir, "loss")
         if best is not None and (valid_fn is None or in_step):
@@ -64,7 +60,7 @@ class EstimatorWatch:
                 "train_config: keep_best_checkpoints needs "
                 + ("valid_raw_dataset_fn, to evaluate on" if valid_fn is None else "a group that does not train in step")
             )
-        watch = Watch(task_config, None if in_step else self._folder)
+        watch = TrainingWatch(task_config, None if in_step else self._folder)
         watch.total_steps = train_config.get("max_steps")
         self.hooks: List[Any] = [_WatchHook(watch)]
         self.listeners: List[Any] = []
@@ -72,25 +68,25 @@ class EstimatorWatch:
             self.listeners = [_CheckpointListener(estimator, self._folder, best, valid_fn)]
 
     def rest_of(self, input_fn: Callable[[], Any]) -> Callable[[], Any]:
-        """Return the input without the batches that were read before the last checkpoint; for a process alone."""
+        """Skip the batches of the input that were read before the last checkpoint; for a process alone."""
         path = self._estimator.latest_checkpoint() if self._folder is not None else None
         if path is None:
             return input_fn
         strategy = self._estimator.config.train_distribute
         batches = int(tf.train.load_variable(path, "global_step")) * (strategy.num_replicas_in_sync if strategy else 1)
-        logger.info("resuming from %s: the first %d batches are left out", path, batches)
+        logger.info("resuming from %s: the first %d batches are skipped", path, batches)
         return lambda: input_fn().skip(batches)
 
     def end(self) -> None:
-        """Publish what the training has left; for the process that writes checkpoints."""
+        """Publish the last checkpoint; for the process that writes checkpoints."""
         if self._folder is not None:
             self._folder.publish()
 
 
 class _WatchHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    """Reports step and loss, and ends the training when it is asked for."""
+    """Reports step and loss, and ends the training on request."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: TrainingWatch) -> None:
         self._watch = watch
 
     def begin(self) -> None:

@@ -1,4 +1,4 @@
-"""What exporters of Estimators share: which evaluation is the better one, and the default signature."""
+"""The comparison of evaluations and the default signature, for all exporters of Estimators."""
 
 from typing import Any, Callable, Mapping
 
@@ -8,16 +8,14 @@ from akdl.tf_version import require_estimator
 
 
 def improves(metric: str, bigger: bool) -> Callable[..., bool]:
-    """Return the `compare_fn` of a `tf.estimator.BestExporter`: whether an evaluation is better than the best one so far.
-
-    It raises a ValueError where an evaluation does not have the metric.
-    """
+    """Return the `compare_fn` of a `tf.estimator.BestExporter`."""
 
     def compare(best_eval_result: Mapping[str, Any], current_eval_result: Mapping[str, Any]) -> bool:
         for result in (best_eval_result, current_eval_result):
             if metric not in result:
                 raise ValueError(
-                    f"the best export is chosen by {metric!r}, but the evaluation has only {', '.join(sorted(result))}"
+                    f"the best export is chosen by {metric!r}, but the evaluation has only {', '.join(sorted(result))}: choose "
+                    "one of these metrics"
                 )
         best, current = best_eval_result[metric], current_eval_result[metric]
         return bool(current > best if bigger else current < best)
@@ -26,9 +24,10 @@ def improves(metric: str, bigger: bool) -> Callable[..., bool]:
 
 
 def served_by_default(estimator: Any) -> Any:
-    """Return the estimator with its "predict" signature as the default one too.
+    """Return the estimator with its "predict" signature as the default signature too.
 
-    The default of TensorFlow's own estimators takes serialized Examples, and is left out of a model that takes tensors.
+    The default signature of TensorFlow's own estimators takes serialized Examples, and is left out of a model that takes
+    tensors.
     """
     module = require_estimator()
     default = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY

@@ -1,7 +1,7 @@
-"""Rows to batches of (features, label), and the placeholders of a model that is exported.
+"""Rows to batches of (features, label), and the placeholders of an exported model.
 
-Differs from Alink in where rows are parsed: after batching, which is about twenty times faster. Nothing is sharded, as each
-worker holds its own share already.
+Unlike in Alink, rows are parsed after batching, which is about twenty times faster. No dataset is sharded, as each worker holds
+only its own share.
 """
 
 import functools
@@ -33,7 +33,7 @@ ColumnsParser = Callable[[Mapping[str, Any]], Tuple[Any, ...]]
 logger = logging.getLogger(__name__)
 _warned: Set[str] = set()
 
-_CARRIED = (tf.int64, tf.float32, tf.string)  # the dtypes a tf.train.Example can hold; the others are cast
+_IN_EXAMPLES = (tf.int64, tf.float32, tf.string)  # dtypes of a tf.train.Example; other dtypes are cast
 
 
 def parse_feature_specs(example_config: Sequence[Mapping[str, Any]]) -> Dict[str, Any]:
@@ -41,11 +41,11 @@ def parse_feature_specs(example_config: Sequence[Mapping[str, Any]]) -> Dict[str
 
     Args:
         example_config: One mapping per feature: `name`, `dtype` (a key of `dtype_str_map`, or a dtype), `shape` (of one
-            row) and, where it is not "FixedLenFeature", `feature_type` ("FixedLenSequenceFeature" or "VarLenFeature", or
-            the class of this name in `tf.io`).
+            row) and `feature_type`: "FixedLenFeature" (default), "FixedLenSequenceFeature" or "VarLenFeature", or the
+            class of this name in `tf.io`.
 
     Returns:
-        Name to feature, as `get_example_parser` takes it.
+        Name to feature, the argument of `get_example_parser`.
 
     Raises:
         ValueError: A key is missing, or a dtype or feature type is unknown.
@@ -60,19 +60,19 @@ def get_example_parser(feature_specs: Mapping[str, Any], label_col: str, weight_
     shape [n] + the feature's shape. A FixedLenSequenceFeature is padded to the longest row of the batch.
 
     Args:
-        feature_specs: See `parse_feature_specs`; the label is one of them.
+        feature_specs: See `parse_feature_specs`; including the label.
         label_col: Name of the label.
-        weight_col: Name of a feature with one number per row, as Keras takes it: what the row counts. float32, shape [n].
+        weight_col: Name of a feature with one number per row: its weight in the loss of Keras. float32, shape [n].
 
     Raises:
         ValueError: The label or the weight is not among the features.
     """
     _check_roles(feature_specs, label_col, weight_col)
-    carried = {name: _carried(spec) for name, spec in feature_specs.items()}
+    in_examples = {name: _in_example(spec) for name, spec in feature_specs.items()}
 
     def parse(serialized: Any) -> Tuple[Any, ...]:
         parse_all = tf.io.parse_single_example if serialized.shape.ndims == 0 else tf.io.parse_example
-        parsed = parse_all(serialized, carried)
+        parsed = parse_all(serialized, in_examples)
         return _split(parsed, feature_specs, label_col, weight_col, tf.shape(serialized))
 
     return parse
@@ -85,19 +85,17 @@ def get_columns_parser(
     columns: Sequence[TableColumn],
     exact_doubles: bool = False,
 ) -> Optional[ColumnsParser]:
-    """Return a function from columns to what `get_example_parser` makes of the same rows.
-
-    It takes batches of `tf_context.batches`.
+    """Return a function from batches of `tf_context.batches` to the result of `get_example_parser` for the same rows.
 
     Args:
-        feature_specs: See `parse_feature_specs`; the label is one of them.
+        feature_specs: See `parse_feature_specs`; including the label.
         label_col: See `get_example_parser`.
         weight_col: See `get_example_parser`.
         columns: The columns of the table.
         exact_doubles: As in `task_config.tf_context.exact_doubles`.
 
     Returns:
-        The function; None where a feature is anything else than one column of the same type, as a number, string or list.
+        The function; None unless every feature is one column of the same type, a number, a string or a list.
 
     Raises:
         ValueError: See `get_example_parser`.
@@ -108,7 +106,7 @@ def get_columns_parser(
 
     def is_column(name: str, spec: Any) -> bool:
         column = types.get(name)
-        if column is None or column.dtype != _carried(spec).dtype:
+        if column is None or column.dtype != _in_example(spec).dtype:
             return False
         is_list = isinstance(column, tf.io.VarLenFeature)
         if isinstance(spec, tf.io.VarLenFeature):
@@ -128,15 +126,15 @@ def get_columns_parser(
 def get_feature_placeholders(
     placeholders_config: Sequence[Mapping[str, Any]], export_batch_dim: bool = False, **ignored: Any
 ) -> Dict[str, Any]:
-    """Return the placeholders that describe what a served model is fed.
+    """Return the placeholders for the inputs of a served model.
 
-    `tf.estimator.export.build_raw_serving_input_receiver_fn` takes them; it makes their first dimension the batch.
+    They are the argument of `tf.estimator.export.build_raw_serving_input_receiver_fn`; their first dimension is the batch.
 
     Args:
         placeholders_config: One mapping per input: `name`, `dtype` and `shape`, as in `parse_feature_specs`.
-        export_batch_dim: Put a batch dimension of any size before `shape`. Without it the first dimension in `shape` is
-            the batch.
-        ignored: Other keys, so that a whole export config can be given; a warning lists them.
+        export_batch_dim: Add a batch dimension of any size before `shape`. By default the first dimension of `shape` is the
+            batch.
+        ignored: Other keys, so that a whole export config can be passed; a warning lists them.
 
     Raises:
         ValueError: A key is missing, or a dtype is unknown.
@@ -147,7 +145,7 @@ def get_feature_placeholders(
         for entry in placeholders_config
     }
     dtypes = {entry["name"]: _dtype(entry) for entry in placeholders_config}
-    # There are no placeholders in eager execution; a graph of their own keeps a TF2 script free to stay eager.
+    # Eager execution has no placeholders; with a graph of their own a TF2 script can stay eager.
     graph = tf.Graph() if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     with graph.as_default():
         return {
@@ -177,16 +175,17 @@ def get_dataset(
         raw_dataset_fn: Returns a dataset of serialized rows.
         label_col: Name of the label.
         batch_size: Rows in a batch.
-        num_epochs: Passes over the rows; None for no end.
+        num_epochs: Passes over the rows; None to repeat them indefinitely.
         num_parallel_calls: Batches that are parsed at the same time.
         shuffle_factor: Rows are shuffled within a buffer of this many batches; 0 keeps their order.
-        prefetch_buffer_size: Batches that are prepared ahead; None for none.
-        post_process_dataset: From a dataset of single parsed rows, (features, label), to another. Rows then take the
-            slower way through this function one by one.
-        example_parser: From serialized rows, shape [n], to (features, label); in place of `feature_specs` and `label_col`.
+        prefetch_buffer_size: Batches that are prepared in advance; None for no buffer.
+        post_process_dataset: Function from a dataset of single parsed rows, (features, label), to another dataset. It makes
+            the input slower, as rows pass through it one by one.
+        example_parser: Function from serialized rows, shape [n], to (features, label); replaces `feature_specs` and
+            `label_col`.
         weight_col: See `get_example_parser`; batches are (features, label, weight) then.
-        seed: Fixes the order in which rows are shuffled; None for another order each time.
-        ignored: Other keys, so that a whole train config can be given; a warning lists them.
+        seed: Fixes the order of shuffled rows; None for a new order each time.
+        ignored: Other keys, so that a whole train config can be passed; a warning lists them.
 
     Raises:
         ValueError: See `get_example_parser`.
@@ -195,7 +194,7 @@ def get_dataset(
     parse = example_parser
     if parse is None:
         if feature_specs is None or label_col is None:
-            raise ValueError("a dataset needs feature_specs and label_col, or an example_parser")
+            raise ValueError("get_dataset: expected feature_specs and label_col, or an example_parser")
         parse = get_example_parser(feature_specs, label_col, weight_col)
     dataset = raw_dataset_fn()
     if post_process_dataset is not None:
@@ -219,17 +218,12 @@ def get_dataset_of_columns(
     prefetch_buffer_size: Optional[int] = None,
     seed: Optional[int] = None,
 ) -> Any:
-    """Return what `get_dataset` returns, of rows that need no parsing.
+    """Return the dataset of `get_dataset`, from rows that need no parsing.
 
     Args:
         batches_fn: As `tf_context.batches`.
-        columns_parser: From its batches to (features, label).
-        batch_size: See `get_dataset`.
-        num_epochs: See `get_dataset`.
-        num_parallel_calls: Batches that go through `columns_parser` at the same time.
-        shuffle_factor: See `get_dataset`.
-        prefetch_buffer_size: See `get_dataset`.
-        seed: See `get_dataset`.
+        columns_parser: Function from its batches to (features, label).
+        batch_size: See `get_dataset`, as for the other arguments.
     """
     dataset = batches_fn(batch_size, shuffle_rows=batch_size * shuffle_factor, num_epochs=num_epochs, seed=seed)
     dataset = dataset.map(columns_parser, num_parallel_calls=num_parallel_calls)
@@ -237,7 +231,7 @@ def get_dataset_of_columns(
 
 
 def get_dataset_fn(**dataset_args: Any) -> Callable[[], Any]:
-    """Return a function without arguments that calls `get_dataset` with these, as an Estimator's `input_fn`."""
+    """Return a function without arguments that calls `get_dataset` with these arguments: the `input_fn` of an Estimator."""
     return functools.partial(get_dataset, **dataset_args)
 
 
@@ -251,13 +245,13 @@ def _warn_of(ignored: Mapping[str, Any], function: str) -> None:
 def _check_roles(feature_specs: Mapping[str, Any], label_col: str, weight_col: Optional[str]) -> None:
     for what, name in (("label", label_col), ("weight", weight_col)):
         if name is not None and name not in feature_specs:
-            raise ValueError(f"the {what} {name!r} is not among the features: {', '.join(feature_specs)}")
+            raise ValueError(f"the {what} {name!r} is not among the features {', '.join(feature_specs)}: add it to them")
 
 
 def _split(
     tensors: Mapping[str, Any], feature_specs: Mapping[str, Any], label_col: str, weight_col: Optional[str], shape: Any
 ) -> Tuple[Any, ...]:
-    """Return (features, label) or (features, label, weight) of tensors as rows carry them; `shape` is that of the weight."""
+    """Return (features, label) or (features, label, weight) from the tensors of rows; `shape` is the shape of the weight."""
     features = {
         name: tensor if tensor.dtype == feature_specs[name].dtype else tf.cast(tensor, feature_specs[name].dtype)
         for name, tensor in tensors.items()
@@ -269,7 +263,6 @@ def _split(
 
 
 def _shaped(cells: Any, name: str, spec: Any) -> Any:
-    """Return the cells of a column as a feature has them."""
     if isinstance(spec, tf.io.VarLenFeature):
         return cells
     if not isinstance(cells, tf.SparseTensor):
@@ -313,19 +306,18 @@ def _dtype(entry: Mapping[str, Any]) -> Any:
 
 def _required(entry: Mapping[str, Any], key: str) -> Any:
     if key not in entry:
-        raise ValueError(f"a feature needs the keys name, dtype and shape; {key!r} is missing in {dict(entry)}")
+        raise ValueError(f"a feature needs the keys name, dtype and shape, got {dict(entry)}: add {key!r}")
     return entry[key]
 
 
-def _carried(spec: Any) -> Any:
-    """Return the feature with the dtype that a row carries for it."""
-    if spec.dtype in _CARRIED:
+def _in_example(spec: Any) -> Any:
+    """Return the feature with its dtype in a tf.train.Example."""
+    if spec.dtype in _IN_EXAMPLES:
         return spec
     return spec._replace(dtype=tf.float32 if spec.dtype.is_floating else tf.int64)
 
 
 def _operation_name(name: str) -> str:
-    """Return a name that TensorFlow accepts for an operation."""
     return re.sub(r"^[^A-Za-z0-9.]", "x", re.sub(r"[^A-Za-z0-9_.\-/]", "_", name))
 
 

@@ -1,7 +1,7 @@
-"""`model.fit` with checkpoints, reports, and an end when somebody asks for it.
+"""`model.fit` with checkpoints, reports and requests to stop.
 
-A process alone goes on within an epoch, behind the rows that it has trained on. Workers in step and parameter servers go on at
-the start of an epoch: what was done of an unfinished one is done again.
+A process alone resumes inside an epoch, after the rows that it has trained on. Workers in step and parameter servers resume at
+the start of an epoch and repeat an unfinished one.
 """
 
 import json
@@ -15,7 +15,7 @@ import tensorflow as tf
 from akdl.engine.best_checkpoints import BestCheckpoints, best_checkpoints
 from akdl.engine.epoch_end import EpochEnd
 from akdl.engine.strategy import is_parameter_server_strategy, sum_over_workers
-from akdl.engine.training_watch import Watch
+from akdl.engine.training_watch import TrainingWatch
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.tf_version import is_keras_3
@@ -26,16 +26,15 @@ logger = logging.getLogger(__name__)
 
 
 class Plan(NamedTuple):
-    """What `fit` is to do.
+    """The arguments of `fit`.
 
     Args:
-        input_fn: Returns the training data: of one pass over the rows, or without end when `steps` is set. It takes `seed`,
-            that of their order; None for any order.
+        input_fn: Returns the training data: one pass over the rows, or infinitely many if `steps` is set. Its argument `seed`
+            fixes the order of the rows; None for any order.
         valid_fn: Returns the validation data; None for no validation.
-        epochs: Number of epochs.
         steps: Steps of an epoch; None for a pass over the rows.
         train_config: `seed` fixes the order of the rows, and nothing else; `save_checkpoints_steps` and `keep_checkpoint_max`
-            as in `akdl.engine.run_config.generate_run_config`; and see `akdl.engine.best_checkpoints`.
+            as in `akdl.engine.run_config.generate_run_config`; and the keys of `akdl.engine.best_checkpoints`.
     """
 
     input_fn: Callable[..., Any]
@@ -49,16 +48,13 @@ def fit(model: Any, plan: Plan, task_config: TaskConfig) -> Any:
     """Fit a compiled model, from the last checkpoint in `task_config.checkpoint_dir` on.
 
     Returns:
-        A `History` with the metrics of all epochs, those before a resumption included, and of one that was stopped.
-
-    Raises:
-        ValueError: The checkpoint belongs to another model, or workers see different ones.
+        A `History` with the metrics of all epochs, including epochs before a resumption and an epoch that was stopped.
     """
     return _Fit(model, plan, task_config).run()
 
 
 def steps_per_execution(model: Any) -> int:
-    """Return how many steps Keras makes in one call of its function, as the model was compiled."""
+    """Return the `steps_per_execution` that a model was compiled with."""
     steps = getattr(model, "_steps_per_execution", None)  # a variable in Keras 2
     return int(getattr(model, "steps_per_execution", 1) if steps is None else steps.numpy())
 
@@ -89,7 +85,7 @@ class _Fit:
             saved: Optional[_Saved] = None
             progress = _Progress()
         else:
-            # Parameter servers would write their variables on their own hosts.
+            # The chief writes all variables; else each parameter server writes its own part on its own host.
             options = tf.train.CheckpointOptions("/job:chief/task:0") if self._by_servers else None
             keep = self._plan.train_config.get("keep_checkpoint_max", 1)
             saved = _Saved(self._model, self._folder, keep, self._task_config.work_dir, self._is_chief, options)
@@ -99,7 +95,7 @@ class _Fit:
             progress = saved.progress
         if not self._is_alone:
             progress.batch = 0
-        watch = Watch(self._task_config, self._folder, self._is_chief, self._total)
+        watch = TrainingWatch(self._task_config, self._folder, self._is_chief, self._total)
         if self._plan.steps is not None:
             watch.total_steps = self._plan.epochs * self._plan.steps
         every = self._plan.train_config.get("save_checkpoints_steps") if self._is_alone else None
@@ -112,7 +108,7 @@ class _Fit:
             logger.info("nothing is left to train: the checkpoint has %d of %d epochs", progress.epoch, self._plan.epochs)
         while progress.epoch < self._plan.epochs and not watch.stop:
             if progress.batch and self._plan.steps is None and next(iter(self._part(progress).data), None) is None:
-                progress.next_epoch()  # the checkpoint was written at the last batch
+                progress.next_epoch()  # the checkpoint is of the last batch of its epoch
                 continue
             data, last, steps, end = self._part(progress)
             self._model.fit(
@@ -123,10 +119,10 @@ class _Fit:
                 validation_data=None if valid_fn is None else valid_fn(),
                 shuffle=False,  # the dataset does it
                 callbacks=[callback] if end is None else [callback, end],
-                verbose=2,  # a line per epoch: progress bars are no good in logs
+                verbose=2,  # a line per epoch instead of a progress bar, for logs
             )
             if self._model.stop_training and (end is None or not end.is_over):
-                break  # the model itself has set it
+                break  # set by a request to stop, or by the model
         history.history = callback.history()
         history.epoch = list(range(len(next(iter(history.history.values()), []))))
         return history
@@ -139,7 +135,7 @@ class _Fit:
             if self._is_alone:
                 data = data.skip(epoch * steps + batch)
             return _Part(data, epoch + 1, steps - batch, None) if batch else _Part(data, epochs, steps, None)
-        # The order of an epoch depends on the seed and its number alone.
+        # The order of an epoch depends on the seed and its number alone, so a resumed epoch can skip the rows it has seen.
         data = self._plan.input_fn(seed=None if self._seed is None else self._seed + epoch)
         is_single = self._seed is not None or batch > 0
         end = EpochEnd(data.skip(batch) if batch else data, self._task_config, self._total, is_single)
@@ -154,12 +150,7 @@ class _Part(NamedTuple):
 
 
 class _Progress(tf.train.experimental.PythonState):  # type: ignore[misc]
-    """How far the training is; a part of each checkpoint.
-
-    Attributes:
-        batch: Steps of the next one that are done.
-        logs: Metrics of the epochs that are done.
-    """
+    """Progress of the training, a part of each checkpoint: `batch` steps of epoch `epoch`, and the logs of earlier epochs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -185,24 +176,24 @@ class _Saved:
         self.folder, self._is_chief, self._options = folder, is_chief, options
         self.progress = _Progress()
         folder.fetch()
-        if is_keras_3():  # Keras 3 restores no variables that are made later
+        if is_keras_3():  # it restores only variables that exist
             model.optimizer.build(model.trainable_variables)
         self._checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer, progress=self.progress)
-        # Values that the workers hold together are read by all of them, so all write, and the others to no purpose.
+        # All workers have to read variables that are sums over workers, so all write a checkpoint; only the chief's is used.
         path = folder.path if is_chief else tempfile.mkdtemp(dir=work_dir)
         keep = (keep or None) if is_chief else 1
         self._manager = tf.train.CheckpointManager(self._checkpoint, path, keep, checkpoint_name="checkpoint")
 
     def restore(self, total: Optional[Callable[[List[float]], List[float]]]) -> None:
-        """Go on from the last checkpoint, if there is one."""
+        """Restore the last checkpoint, if there is one."""
         path = tf.train.latest_checkpoint(self.folder.path)
         if total is not None:
             number = -1.0 if path is None else float(path.rpartition("-")[2])
             count, numbers = total([1.0, number])
             if numbers != count * number:
                 raise ValueError(
-                    f"the workers see different checkpoints in {self.folder.path}: checkpointDir has to be a folder that all "
-                    "hosts share, or an address of a storage"
+                    f"the workers see different checkpoints in {self.folder.path}: set checkpointDir to a folder that all "
+                    "hosts share, or to an address of a storage"
                 )
         if path is None:
             return
@@ -210,26 +201,26 @@ class _Saved:
             self._checkpoint.restore(path, options=self._options).assert_existing_objects_matched()
         except (AssertionError, ValueError) as error:
             raise ValueError(
-                f"{path} belongs to another model or another optimizer: {str(error).splitlines()[0]}; to train anew, choose "
-                "another checkpointDir"
+                f"{path} belongs to another model or another optimizer: {str(error).splitlines()[0]}; to train from the "
+                "start, choose another checkpointDir"
             ) from error
         progress = self.progress
         logger.info("resumed from %s: %d epochs, %d steps", path, progress.epoch, progress.step)
 
     def save(self) -> Optional[str]:
-        """Write a checkpoint, and return its path on the chief. All workers in step have to call this."""
+        """Write a checkpoint and return its path, on the chief. All workers in step have to call this."""
         self.progress.saves += 1
         path: str = self._manager.save(checkpoint_number=self.progress.saves, options=self._options)
         return path if self._is_chief else None
 
 
 class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """What is done at the end of an epoch."""
+    """Progress, reports and checkpoints at the end of an epoch."""
 
     def __init__(
         self,
         progress: _Progress,
-        watch: Watch,
+        watch: TrainingWatch,
         saved: Optional[_Saved],
         best: Optional[BestCheckpoints],
         every_steps: Optional[int],
@@ -253,7 +244,6 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._save(values)
 
     def history(self) -> Dict[str, List[Any]]:
-        """Return the metrics of all epochs by name."""
         found: Dict[str, List[Any]] = {}
         for logs in [*self._progress.logs, *([] if self._unfinished is None else [self._unfinished])]:
             for name, value in logs.items():
@@ -266,7 +256,7 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self.model.stop_training = self.model.stop_training or self._watch.stop
 
     def _save(self, values: Optional[Mapping[str, Any]] = None) -> None:
-        """Write a checkpoint, with the metrics of its epoch when it ends one."""
+        """Write a checkpoint; `values` are the metrics of an epoch that ends here."""
         if self._saved is None:
             return
         path = self._saved.save()
@@ -278,7 +268,7 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
 
 class _StepCallback(_EpochCallback):
-    """The same, and what is done at the end of a step; Keras does not call it for parameter servers."""
+    """Also progress, reports and checkpoints at the end of a step; Keras makes no such calls for parameter servers."""
 
     _seen = 0  # steps of this call's epoch
 
@@ -302,7 +292,7 @@ class _StepCallback(_EpochCallback):
 
 
 def _values(logs: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
-    """Return what Keras has measured as JSON can hold it: numbers, and lists for metrics with several."""
+    """Return Keras' logs for JSON: numbers, and lists for metrics with several values."""
     return {name: np.asarray(value).tolist() for name, value in (logs or {}).items()}
 
 

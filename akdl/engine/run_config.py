@@ -1,4 +1,4 @@
-"""How an Estimator runs: threads, checkpoints, and the strategy that TF_CONFIG asks for."""
+"""The RunConfig of an Estimator: threads, checkpoints, and the strategy for TF_CONFIG."""
 
 import contextlib
 import json
@@ -25,27 +25,28 @@ def generate_run_config(
 ) -> Any:
     """Return a `tf.estimator.RunConfig` for this process's place in TF_CONFIG.
 
-    With parameter servers: asynchronous training by an Estimator that sees only them and itself. With several workers and
-    no parameter server: `MultiWorkerMirroredStrategy`; it needs graph mode, which this switches on, so call it before
-    anything was computed eagerly. A chief alone, or no TF_CONFIG: plain training of one process.
+    - With parameter servers: asynchronous training; the Estimator sees only the servers and itself.
+    - Several workers without parameter servers: `MultiWorkerMirroredStrategy`. It needs graph mode, which this call switches
+      on, so call it before any eager computation.
+    - A chief alone, or no TF_CONFIG: plain training in one process.
 
     Args:
         intra_op_parallelism_threads: Threads of one operation.
         inter_op_parallelism_threads: Operations that run at the same time.
-        log_device_placement: Log which device each operation runs on.
-        save_checkpoints_steps: Steps from one checkpoint to the next; None where `save_checkpoints_secs` says it, or for none.
-        log_step_count_steps: Steps from one line of the log to the next; None for no lines.
-        keep_checkpoint_max: Checkpoints that are kept; 0 or None for all.
-        device_count: Device type to how many of it may be used, such as {"GPU": 0}.
+        log_device_placement: Log the device of each operation.
+        save_checkpoints_steps: Steps between two checkpoints; None with `save_checkpoints_secs`, or for no checkpoints.
+        log_step_count_steps: Steps between two lines of the log; None for no lines.
+        keep_checkpoint_max: Checkpoints to keep; 0 or None for all.
+        device_count: Device type to the number of devices to use, such as {"GPU": 0}.
         gpu_devices: The GPUs to use in this process alone: numbers, or "0,1". Sets CUDA_VISIBLE_DEVICES and removes
-            TF_CONFIG from the environment; more than one are used with `MirroredStrategy`.
-        save_checkpoints_secs: Seconds from one checkpoint to the next; not together with `save_checkpoints_steps`, and not for
-            workers in step: all of them take part in a checkpoint, and no clock tells all of them the same step.
-        model_dir: Folder of the checkpoints; None where the Estimator is told.
-        ignored: Other keys, so that a whole train config can be given.
+            TF_CONFIG from the environment; several are used with `MirroredStrategy`.
+        save_checkpoints_secs: Seconds between two checkpoints; not together with `save_checkpoints_steps`, and not for workers
+            in step: they write a checkpoint together, and their clocks do not agree on a step.
+        model_dir: Folder of the checkpoints; None if the Estimator gets it.
+        ignored: Other keys, so that a whole train config can be passed.
 
     Raises:
-        ValueError: `save_checkpoints_secs` is given to workers in step.
+        ValueError: `save_checkpoints_secs` is set for workers in step.
         RuntimeError: This TensorFlow has no Estimator.
     """
     estimator = require_estimator("generate_run_config")
@@ -59,7 +60,7 @@ def generate_run_config(
         if in_step and save_checkpoints_secs is not None:
             # TensorFlow would save every 1000 steps instead.
             raise ValueError(
-                f"workers in step save checkpoints by steps: got save_checkpoints_secs {save_checkpoints_secs}, give "
+                f"workers in step save checkpoints by steps, got save_checkpoints_secs {save_checkpoints_secs}: set "
                 "save_checkpoints_steps instead"
             )
         strategy = _multi_worker_strategy() if in_step else None
@@ -71,9 +72,9 @@ def generate_run_config(
         device_count=device_count,
     )
     session_config.gpu_options.allow_growth = True
-    if "ps" in cluster and read_task(os.environ)[0] != "evaluator":  # which is no part of the cluster
+    if "ps" in cluster and read_task(os.environ)[0] != "evaluator":  # not a part of the cluster
         task = json.loads(os.environ["TF_CONFIG"])["task"]
-        # Without the filter a worker waits until all the others are there, and hangs when one has ended already.
+        # Without the filter a worker waits for all other workers, and hangs if one has ended already.
         session_config.device_filters.extend(["/job:ps", "/job:{type}/task:{index}".format(**task)])
     # The Estimator would neither evaluate nor export where TF_CONFIG names a cluster, even a cluster of one.
     with contextlib.ExitStack() as stack:
@@ -93,19 +94,19 @@ def generate_run_config(
 
 
 def read_cluster(environment: Mapping[str, str]) -> Dict[str, List[str]]:
-    """Return the `cluster` entry of TF_CONFIG: role name to "host:port" of each; empty without TF_CONFIG."""
+    """Return the `cluster` of TF_CONFIG: role to the "host:port" of each process; empty without TF_CONFIG."""
     cluster: Dict[str, List[str]] = json.loads(environment.get("TF_CONFIG") or "{}").get("cluster", {})
     return cluster
 
 
 def read_task(environment: Mapping[str, str]) -> Tuple[Optional[str], int]:
-    """Return this process's role and number in TF_CONFIG, such as ("chief", 0); role None where it does not say."""
+    """Return this process's role and number in TF_CONFIG, such as ("chief", 0); the role is None without TF_CONFIG."""
     task = json.loads(environment.get("TF_CONFIG") or "{}").get("task", {})
     return task.get("type"), int(task.get("index", 0))
 
 
 def in_step_workers(environment: Mapping[str, str]) -> int:
-    """Return how many workers train in step, the chief among them; 0 with parameter servers and for a process alone."""
+    """Count the workers that train in step, with the chief; 0 with parameter servers and for a process alone."""
     cluster = read_cluster(environment)
     if "worker" not in cluster or "ps" in cluster:
         return 0
@@ -114,7 +115,7 @@ def in_step_workers(environment: Mapping[str, str]) -> int:
 
 def _multi_worker_strategy() -> Any:
     if is_tensorflow_2():
-        # In eager mode the strategy starts a server at once and the Estimator a second one on the same port.
+        # In eager mode the strategy starts a server at once, and then the Estimator a second one on the same port.
         tf.compat.v1.disable_v2_behavior()
     return tf.distribute.experimental.MultiWorkerMirroredStrategy()
 

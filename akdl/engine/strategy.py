@@ -1,6 +1,6 @@
-"""The distribution strategy that suits this process's place in TF_CONFIG, for Keras models and own training loops.
+"""The distribution strategy for this process's role in TF_CONFIG, for Keras models and your own training loops.
 
-Estimators take theirs from `akdl.engine.run_config`. Only TensorFlow 2 is served here.
+Needs TensorFlow 2. Estimators get their strategy from `akdl.engine.run_config`.
 """
 
 import logging
@@ -17,18 +17,18 @@ logger = logging.getLogger(__name__)
 
 
 def choose_strategy(task_config: TaskConfig) -> Any:
-    """Return the `tf.distribute.Strategy` for this process. Call it before anything else is done with TensorFlow.
+    """Return the `tf.distribute.Strategy` for this process. Call it before any other use of TensorFlow.
 
     - A process alone, or an evaluator, which is never part of the cluster: the default strategy.
-    - Several workers, no parameter servers: `MultiWorkerMirroredStrategy`. All workers, the chief among them, train in step;
-      each has its own share of the rows. The batch size that Keras is given is that of a step of the whole group.
-    - Parameter servers: `ParameterServerStrategy` on the chief, which gives out the work. In the other processes this call
+    - Several workers without parameter servers: `MultiWorkerMirroredStrategy`. All workers, including the chief, train in
+      step; each has its own share of the rows. The batch size for Keras is the size of a step of the whole group.
+    - Parameter servers: `ParameterServerStrategy` on the chief, which hands out the work. In the other processes this call
       starts a server and never returns; they are stopped when the chief has ended. Set the operator's `chiefCoordinates`,
       as the chief trains on no rows.
 
     Raises:
-        ValueError: There are parameter servers and no workers besides the chief.
-        RuntimeError: This TensorFlow is older than the strategy that is needed.
+        ValueError: There are parameter servers, but no workers besides the chief.
+        RuntimeError: This TensorFlow is older than the strategy.
     """
     cluster: Dict[str, List[str]] = task_config.cluster
     if task_config.task_type not in cluster or sum(map(len, cluster.values())) == 1:
@@ -39,11 +39,11 @@ def choose_strategy(task_config: TaskConfig) -> Any:
     if not cluster.get("worker"):
         roles = ", ".join(f"{len(addresses)} {role}" for role, addresses in cluster.items())
         raise ValueError(
-            f"the cluster has {roles}: with ParameterServerStrategy the chief only gives out work, so it needs at least one "
-            "worker besides it; set numWorkers to 2 or more, or numPSs to 0"
+            f"ParameterServerStrategy needs a worker besides the chief, which only hands out work; the cluster has {roles}: "
+            "set numWorkers to 2 or more, or numPSs to 0"
         )
     _require((2, 4), "ParameterServerStrategy")
-    # As TensorFlow's guide advises: calls to a process that has died fail, instead of waiting for it to come back.
+    # From TensorFlow's guide: calls to a process that has died fail, instead of waiting for it to come back.
     os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     if task_config.task_type != "chief":
@@ -52,13 +52,13 @@ def choose_strategy(task_config: TaskConfig) -> Any:
 
 
 def is_parameter_server_strategy(strategy: Any) -> bool:
-    """Return whether a strategy is the one of TensorFlow 2 for parameter servers."""
+    """Test for the strategy of TensorFlow 2 for parameter servers."""
     kind: Optional[type] = None if tf_version() < (2, 4) else _named("ParameterServerStrategy")
     return kind is not None and isinstance(strategy, kind)
 
 
 def require_keras_for(strategy: Any) -> None:
-    """Refuse to train a Keras model under a strategy of several workers, where Keras cannot; its own error speaks of tensors.
+    """Refuse Keras 3 under a strategy of several workers; its own error does not name the reason.
 
     Raises:
         ValueError: `tf.keras` is Keras 3.
@@ -68,10 +68,10 @@ def require_keras_for(strategy: Any) -> None:
 
 
 def sum_over_workers(strategy: Any) -> Optional[Callable[[Sequence[float]], List[float]]]:
-    """Return a function that sums numbers over all workers that train in step, which all have to call it.
+    """Return a function that sums numbers over all workers in step, and that all of them have to call.
 
     Returns:
-        The function; None for a strategy that has no such workers.
+        The function; None for a strategy without workers in step.
     """
     if tf_version() < (2, 0) or not isinstance(strategy, _named("MultiWorkerMirroredStrategy")):
         return None
@@ -80,14 +80,14 @@ def sum_over_workers(strategy: Any) -> Optional[Callable[[Sequence[float]], List
 
 
 def worker_sums(strategy: Any) -> Callable[[Any], Any]:
-    """Return a function that sums arrays over all workers of a strategy as float64; all of them have to call it.
+    """Return a function that sums arrays over all workers as float64, and that all of them have to call.
 
-    An array without numbers kills the process.
+    The array must not be empty: that kills the process.
     """
 
     def all_reduce(values: Any) -> Any:
         def reduce(own: Any) -> Any:
-            # The strategy wants a tensor on the replica's device; an argument has none.
+            # The strategy needs a tensor on the replica's device; an argument is on no device.
             return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(own))
 
         return strategy.run(reduce, args=(values,))
@@ -107,7 +107,7 @@ def _serve(resolver: Any, role: str, num_workers: int) -> None:
     # With fewer threads, functions on a small machine wait for each other indefinitely.
     config.inter_op_parallelism_threads = max(multiprocessing.cpu_count(), num_workers + 1)
     if role == "ps":
-        config.device_count["GPU"] = 0  # it would take the memory of GPUs that workers on the same host need
+        config.device_count["GPU"] = 0  # else it takes GPU memory from workers on the same host
     server = tf.distribute.Server(
         resolver.cluster_spec(),
         job_name=resolver.task_type,
@@ -117,11 +117,11 @@ def _serve(resolver: Any, role: str, num_workers: int) -> None:
     )
     logger.info("%s %d serves at %s", resolver.task_type, resolver.task_id, server.target)
     server.join()
-    raise RuntimeError(f"the server of {resolver.task_type} {resolver.task_id} ended by itself")
+    raise RuntimeError(f"the TensorFlow server of {resolver.task_type} {resolver.task_id} ended before it was stopped")
 
 
 def _named(name: str) -> Any:
-    """Return a strategy class; they left `experimental` with TensorFlow 2.4 and later."""
+    """Return a strategy class, which left `experimental` in TensorFlow 2.4 or later."""
     return getattr(tf.distribute, name, None) or getattr(tf.distribute.experimental, name)
 
 
@@ -129,5 +129,5 @@ def _require(version: Any, strategy: str) -> None:
     if not is_tensorflow_2() or tf_version() < version:
         wanted = ".".join(map(str, version))
         raise RuntimeError(
-            f"{strategy} needs TensorFlow {wanted} or newer, this is {tf.__version__}: choose one with pythonEnv"
+            f"{strategy} needs TensorFlow {wanted} or newer, found {tf.__version__}: choose an environment with pythonEnv"
         )

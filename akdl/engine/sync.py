@@ -10,7 +10,7 @@ from akdl.runner.config import TaskConfig
 
 
 def sync_optimizer(optimizer: Any, task_config: TaskConfig) -> Tuple[Any, Any]:
-    """Return an optimizer that makes one step of the gradients of all workers, and the hook that it needs.
+    """Return an optimizer that makes one step from the gradients of all workers, and its hook.
 
     Give the optimizer to the Estimator and the hook to `akdl.engine.train.train_estimator`, in `hooks` of train_config:
 
@@ -18,12 +18,12 @@ def sync_optimizer(optimizer: Any, task_config: TaskConfig) -> Tuple[Any, Any]:
         estimator = tf.compat.v1.estimator.DNNClassifier(..., optimizer=optimizer)
         train_estimator(estimator, inputs, {"num_epochs": None, "max_steps": 500, "hooks": [hook], ...}, ...)
 
-    Every step takes one batch of each worker, and training ends for all when the first has no more rows. So with shares of
-    different size repeat the rows (`num_epochs` None) and end by `max_steps`.
+    Every step takes one batch of each worker, and training ends for all workers when one has no more rows. If their shares
+    differ in size, repeat the rows (`num_epochs` None) and set `max_steps`.
 
     Args:
-        optimizer: One of `tf.compat.v1.train`; an Estimator of `tf.compat.v1.estimator` takes it, or a model function.
-        task_config: Says how many workers there are and whether this is the chief.
+        optimizer: An optimizer of `tf.compat.v1.train`, for an Estimator of `tf.compat.v1.estimator` or a model function.
+        task_config: The argument of `main`: the number of workers, and the role of this process.
     """
     replicas = task_config.num_workers
     wrapped = tf.compat.v1.train.SyncReplicasOptimizer(optimizer, replicas_to_aggregate=replicas, total_num_replicas=replicas)
@@ -31,10 +31,11 @@ def sync_optimizer(optimizer: Any, task_config: TaskConfig) -> Tuple[Any, Any]:
 
 
 class _SyncHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    """What `SyncReplicasOptimizer.make_session_run_hook` is for, with two differences.
+    """Replaces the hook of `SyncReplicasOptimizer.make_session_run_hook`, with two differences.
 
-    No tokens are given out ahead of the first step: with them a worker stands in for another that is late. And nobody joins
-    the thread that makes the steps, as it waits for gradients when training has ended: TensorFlow would wait for two minutes.
+    It hands out no tokens before the first step: with them, a fast worker takes the place of a late one. And it does not join
+    the thread that makes the steps, which still waits for gradients when the training has ended: TensorFlow's join takes two
+    minutes.
     """
 
     def __init__(self, optimizer: Any, is_chief: bool) -> None:
@@ -50,7 +51,7 @@ class _SyncHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
     def after_create_session(self, session: Any, coord: Any) -> None:
         missing = session.run(self._missing)
         if len(missing):
-            raise RuntimeError(f"variables that were not initialized: {b', '.join(missing).decode()}")
+            raise RuntimeError(f"expected all variables to be initialized, these are not: {b', '.join(missing).decode()}")
         session.run(self._init)
         if self._is_chief:
             threading.Thread(target=self._make_steps, args=(session, coord), name="akdl-sync", daemon=True).start()
@@ -59,16 +60,16 @@ class _SyncHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         self._release(session)
 
     def _make_steps(self, session: Any, coord: Any) -> None:
-        """Apply the mean of the gradients as soon as every worker has given one, until the session is closed."""
+        """Apply the mean of the gradients once every worker has sent one, until the session is closed."""
         try:
             while not coord.should_stop():
                 session.run(self._steps)
-        except Exception as error:  # after any error, because the others must not wait for this thread
+        except Exception as error:  # any error: the other workers must not wait for this thread
             if not coord.should_stop():
                 coord.request_stop(error)
                 self._release(session)
 
     def _release(self, session: Any) -> None:
-        """Let workers that wait for the next step end; those for which a step is ready make it first."""
-        with contextlib.suppress(tf.errors.CancelledError):  # another one was here already
+        """End workers that wait for the next step; a step that is ready is made first."""
+        with contextlib.suppress(tf.errors.CancelledError):  # closed before
             session.run(self._close_tokens)

@@ -4,14 +4,14 @@ The configs are mappings with the keys of Alink's documentation:
 
 - `input_config`: `example_config` (see `akdl.engine.inputs.parse_feature_specs`) and `label_col`; or `example_parser`; or
   `columns_parser` and `columns`. `columns_parser` is a function from batches of `tf_context.batches` to (features, label);
-  `columns` names the columns that it takes. `example_config` and `columns_parser` parse nothing where a feature is a column
-  of its own type. Keras also takes `weight_col`, the column with the weight of each row. An Estimator takes a weight from the
-  features.
-- `train_config`: the arguments of `akdl.engine.inputs.get_dataset` (`raw_dataset_fn` may be left out: the rows of this
-  worker), those of `akdl.engine.run_config.generate_run_config`, and `valid_raw_dataset_fn`, a function that returns a
-  dataset of serialized rows for validation. Without it nothing is evaluated: numbers from the training rows would mislead.
+  `columns` names its columns. With `columns_parser`, and with an `example_config` whose features are columns of the same
+  type, no row is parsed. Keras also takes `weight_col`, the column with the weight of each row. An Estimator takes a weight
+  from the features.
+- `train_config`: the arguments of `akdl.engine.inputs.get_dataset` (`raw_dataset_fn` defaults to the rows of this worker),
+  the arguments of `akdl.engine.run_config.generate_run_config`, and `valid_raw_dataset_fn`, a function that returns a
+  dataset of serialized rows for validation. Without it there is no evaluation: metrics of the training rows would mislead.
 - `export_config`: `placeholders_config` and `export_batch_dim`, see `akdl.engine.inputs.get_feature_placeholders`; and
-  `saved_model_dir`, the folder below which to export when it is not `task_config.saved_model_dir`.
+  `saved_model_dir`, the folder of exports in place of `task_config.saved_model_dir`.
 """
 
 import functools
@@ -27,7 +27,6 @@ import tensorflow as tf
 
 from akdl.engine import best_checkpoints, keras_fit
 from akdl.engine.common_steps import CommonSteps, count_rows
-from akdl.engine.early_stopping import stop_if_no_decrease_hook, stop_if_no_increase_hook
 from akdl.engine.estimator_group import is_group, train_in_group, train_spec
 from akdl.engine.estimator_watch import EstimatorWatch
 from akdl.engine.export import improves, served_by_default
@@ -67,19 +66,19 @@ def train_estimator(
 ) -> Optional[Dict[str, Any]]:
     """Train an Estimator on this worker's rows, alone or in the group of TF_CONFIG, and export it on the chief.
 
-    A parameter server does not come back from this call: it serves until its process is stopped. Without parameter servers
-    the workers of a group make as many steps as the largest share is good for; smaller shares start again.
+    A parameter server does not return from this call: it serves until its process is stopped. Without parameter servers all
+    workers of a group make the number of steps of the largest share; smaller shares start again.
 
     Args:
         estimator: A `tf.estimator.Estimator` whose config is from `generate_run_config`.
         input_config: See above.
-        train_config: See above. `max_steps` ends the training of the whole group at this global step, `hooks` are hooks for
-            training, such as that of `akdl.engine.sync.sync_optimizer`.
+        train_config: See above. `max_steps` ends the training of the whole group at this global step; `hooks` are hooks for
+            training, such as the hook of `akdl.engine.sync.sync_optimizer`.
         export_config: See above.
-        task_config: The SavedModel goes below its `saved_model_dir`, in a folder named by the time.
+        task_config: The SavedModel is written to a folder below its `saved_model_dir` that is named by the time.
 
     Returns:
-        The metrics of the last evaluation; None on other roles than the chief, and without `valid_raw_dataset_fn`.
+        The metrics of the last evaluation; None in other roles than the chief, and without `valid_raw_dataset_fn`.
 
     Raises:
         ValueError: A config is wrong.
@@ -94,7 +93,7 @@ def train_estimator(
     watch = EstimatorWatch(estimator, task_config, train_config, valid_fn)
     hooks, max_steps = [*(train_config.get("hooks") or []), *watch.hooks], train_config.get("max_steps")
     if is_group(estimator.config):
-        # Nobody evaluates while it trains, as there is no evaluator among the roles.
+        # TensorFlow evaluates during the training in a process of the role evaluator only, and operators start none.
         spec = train_spec(input_fn, max_steps, hooks, watch.listeners)
         train_in_group(estimator, spec, module.EvalSpec(valid_fn or input_fn))
     else:
@@ -111,34 +110,34 @@ def train_estimator(
 def train_estimator_one_worker(
     estimator: Any, input_config: Config, train_config: Config, export_config: Config, task_config: TaskConfig
 ) -> Optional[Dict[str, Any]]:
-    """Train an Estimator in this process alone, evaluating at every checkpoint, and export the last or the best one.
+    """Train an Estimator in this process alone, evaluate it at every checkpoint, and export the last or the best one.
 
     Further keys:
 
     - `train_config`: `early_stopping_patience_steps`, to end when the metric has not improved for so many steps.
-    - `export_config`: `exporter_type`, "latest" (default) or "best"; `best_exporter_metric` ("loss"), the metric that
-      early stopping and "best" look at; `metric_bigger` (False), whether larger is better.
+    - `export_config`: `exporter_type`, "latest" (default) or "best"; `best_exporter_metric` ("loss"), the metric for early
+      stopping and "best"; `metric_bigger` (False), True if larger is better.
 
     Args:
         estimator: A `tf.estimator.Estimator` whose config is from `generate_run_config`.
         input_config: See above.
         train_config: See above.
         export_config: See above.
-        task_config: The SavedModel goes below its `saved_model_dir`, in a folder named by the time.
+        task_config: The SavedModel is written to a folder below its `saved_model_dir` that is named by the time.
 
     Returns:
         The metrics of the last evaluation; None without `valid_raw_dataset_fn`.
 
     Raises:
-        ValueError: A config is wrong: early stopping or "best" without `valid_raw_dataset_fn` among others.
+        ValueError: A config is wrong, such as early stopping or "best" without `valid_raw_dataset_fn`.
         RuntimeError: This TensorFlow has no Estimator.
     """
     module = require_estimator("train_estimator_one_worker")
     if estimator.config.cluster_spec.jobs:
         roles = ", ".join(estimator.config.cluster_spec.jobs)
         raise ValueError(
-            f"train_estimator_one_worker trains in one process, the estimator's config has a cluster of {roles}: use "
-            "train_estimator for a group, and generate_run_config for the config of a chief alone"
+            f"train_estimator_one_worker trains in one process, but the estimator's config has a cluster of {roles}: use "
+            "train_estimator for a group, or generate_run_config for the config of a chief alone"
         )
     best = _wants_best(export_config)
     metric, bigger = export_config.get("best_exporter_metric") or "loss", bool(export_config.get("metric_bigger", False))
@@ -149,17 +148,17 @@ def train_estimator_one_worker(
     if valid_fn is None:
         if best or patience is not None:
             what = "early_stopping_patience_steps" if patience is not None else "exporter_type 'best'"
-            raise ValueError(f"{what} needs rows to evaluate on: give valid_raw_dataset_fn in train_config")
+            raise ValueError(f"{what} needs rows to evaluate on: set valid_raw_dataset_fn in train_config")
         estimator.train(watch.rest_of(input_fn), watch.hooks, saving_listeners=watch.listeners)
         watch.end()
         served_by_default(estimator).export_saved_model(export_dir, serving_fn)
         return None
-    hooks = watch.hooks + ([] if patience is None else [_patience_hook(estimator, metric, bigger, int(patience))])
+    hooks = watch.hooks + ([] if patience is None else [_patience_hook(module, estimator, metric, bigger, int(patience))])
     exporter = _exporter(module, best, metric, bigger, serving_fn)
     metrics, _ = module.train_and_evaluate(
         estimator,
         train_spec(watch.rest_of(input_fn), None, hooks, watch.listeners),
-        # All validation rows, at every checkpoint; by default once in ten minutes.
+        # All validation rows, at every checkpoint; TensorFlow's default is 100 batches every ten minutes.
         module.EvalSpec(valid_fn, steps=None, exporters=[exporter], start_delay_secs=0, throttle_secs=0),
     )
     watch.end()
@@ -180,27 +179,27 @@ def train_keras_model(
 
     In a group, build and compile the model under `akdl.engine.strategy.choose_strategy(task_config)`:
 
-    - Workers in step (`MultiWorkerMirroredStrategy`): each worker calls this. `batch_size` rows make a step of all of them
-      together. An epoch ends when the largest share was read; workers that end before join in with empty batches.
-    - Parameter servers (`ParameterServerStrategy`): only the chief gets here. Each worker shuffles and repeats its own share;
-      an epoch is as many steps of `batch_size` rows as there are rows, done by whoever is free.
+    - Workers in step (`MultiWorkerMirroredStrategy`): each worker calls this. `batch_size` is the number of rows in a step of
+      all workers together. An epoch ends with the largest share; workers that end earlier take part with empty batches.
+    - Parameter servers (`ParameterServerStrategy`): only the chief reaches this call. Each worker shuffles and repeats its own
+      share; an epoch is the number of steps of `batch_size` rows in all shares, each made by the next free worker.
 
-    A row of weight 0 (`weight_col`) adds nothing to the loss, but the mean of a batch is still taken over all its rows.
-    Metrics see the weight when the model was compiled with them as `weighted_metrics`.
+    A row of weight 0 (`weight_col`) adds nothing to the loss, but the mean of a batch is still over all its rows. Metrics use
+    the weight if the model was compiled with them as `weighted_metrics`.
 
     Args:
         model: A compiled `tf.keras.Model` that takes the features by name.
         input_config: See above.
-        train_config: See above; `num_epochs` are passes over the rows, with an evaluation after each when there is
-            `valid_raw_dataset_fn`; `steps_per_epoch` makes an epoch so many steps over repeated rows.
-        task_config: The SavedModel goes below its `saved_model_dir`, in a folder named by the time.
-        export_config: Only `saved_model_dir` is read; needed where `task_config` has none.
+        train_config: See above; `num_epochs` are passes over the rows, each followed by an evaluation with
+            `valid_raw_dataset_fn`; `steps_per_epoch` is the number of steps of an epoch over repeated rows.
+        task_config: The SavedModel is written to a folder below its `saved_model_dir` that is named by the time.
+        export_config: Only `saved_model_dir` is read; needed if `task_config` has no such folder.
 
     Returns:
-        What `model.fit` returns.
+        The `History` of `model.fit`.
 
     Raises:
-        ValueError: A config is wrong, a worker without rows is to train with parameter servers, or Keras 3 in a group.
+        ValueError: A config is wrong, a worker with parameter servers has no rows, or Keras 3 trains in a group.
     """
     strategy = getattr(model, "distribute_strategy", None)
     require_keras_for(strategy)
@@ -214,24 +213,24 @@ def train_keras_model(
     else:
         repeat, rows = 1 if steps is None else None, task_config.tf_context.rows
         if steps is None and steps_per_execution(model) != 1 and not (rows.is_once or rows.is_stream):
-            rows.length()  # waits: Keras makes several steps at once only of rows that it can count
+            rows.length()  # waits for the last row: Keras makes several steps in one call only of rows that it can count
         input_fn, valid_fn = _input_fns(input_config, dict(train_config, num_epochs=repeat), task_config)
     history = fit(model, Plan(input_fn, valid_fn, epochs, steps, train_config), task_config)
     if by_servers or _exports(task_config):
         _save_keras(model, os.path.join(export_dir, str(int(time.time()))))
     else:
-        # Saving reads variables that the workers hold together, so all of them have to take part.
+        # Saving reads variables that are sums over workers, so all of them have to take part.
         with tempfile.TemporaryDirectory(dir=task_config.work_dir) as folder:
             _save_keras(model, os.path.join(folder, "model"))
     return history
 
 
 def _input_by_workers(input_config: Config, train_config: Config, task_config: TaskConfig) -> Tuple[Any, int]:
-    """Return what `fit` takes under parameter servers, read on each worker from its own share, and the steps of an epoch."""
+    """Return the data for `fit` under parameter servers, read on each worker from its own share, and the steps of an epoch."""
     if train_config.get("valid_raw_dataset_fn") is not None:
         raise ValueError(
-            "valid_raw_dataset_fn cannot be used with parameter servers: workers would choose the rows to evaluate on. "
-            "Call model.evaluate in a process of its own, on the exported model"
+            "valid_raw_dataset_fn cannot be used with parameter servers, whose workers would each evaluate on other rows: call "
+            "model.evaluate in another process, on the exported model"
         )
     workers, batch_size = len(task_config.cluster["worker"]), int(_required(train_config, "batch_size"))
     steps, raw_dataset_fn = train_config.get("steps_per_epoch"), train_config.get("raw_dataset_fn")
@@ -244,10 +243,10 @@ def _input_by_workers(input_config: Config, train_config: Config, task_config: T
         paths = [share.path for share in shares]
         steps = steps or -(-sum(share.rows for share in shares) // batch_size)
     elif steps is None:
-        raise ValueError("raw_dataset_fn with parameter servers needs the key 'steps_per_epoch' in train_config")
+        raise ValueError("with parameter servers, raw_dataset_fn needs the key 'steps_per_epoch' in train_config")
 
     def own_rows(worker: Any) -> Any:
-        # The function is traced on the chief once, for all workers; so the number of the worker is a tensor.
+        # The chief traces this function once for all workers, so the number of the worker is a tensor.
         files = tf.data.Dataset.from_tensor_slices(paths).shard(workers, worker)
         return files.flat_map(tf.data.TFRecordDataset)
 
@@ -261,29 +260,28 @@ def _input_by_workers(input_config: Config, train_config: Config, task_config: T
 
 
 def _worker_number(input_context: Any) -> Any:
-    """Return the number of the worker that runs a dataset function."""
-    # Later versions say 0 in input_pipeline_id on all workers, as they see one pipeline on each.
+    # In later versions input_pipeline_id is 0 on all workers, as each of them has one pipeline.
     number = getattr(tf.distribute.coordinator, "experimental_get_current_worker_index", None)
     return input_context.input_pipeline_id if number is None else number()
 
 
 def _input_fns(input_config: Config, train_config: Config, task_config: TaskConfig) -> Tuple[InputFn, Optional[InputFn]]:
-    """Return the functions that make the training and the validation input; None for the latter without rows for it."""
+    """Return the functions that make the training input and, with `valid_raw_dataset_fn`, the validation input."""
     unknown = sorted(set(train_config) - _DATASET_KEYS - _RUN_CONFIG_KEYS - _OWN_KEYS)
     if unknown:
-        logger.warning("train_config has keys that nothing reads: %s", ", ".join(unknown))
+        logger.warning("train_config: unknown keys are ignored: %s", ", ".join(unknown))
     for key in ("batch_size", "num_epochs"):
         _required(train_config, key)
     context, arguments = task_config.tf_context, {key: value for key, value in train_config.items() if key in _DATASET_KEYS}
     raw, valid_raw = arguments.pop("raw_dataset_fn", None), train_config.get("valid_raw_dataset_fn")
-    # The first epoch reads rows while they arrive, later ones the file that they have become.
+    # The first epoch reads rows while they arrive, later epochs read the file that holds them by then.
     of_rows = {**arguments, **_row_parsing(input_config, context)}
     input_fn = get_dataset_fn(**of_rows, raw_dataset_fn=raw or context.flink_stream_dataset)
     valid_fn = None
     if valid_raw is not None:
         valid_fn = get_dataset_fn(**dict(of_rows, raw_dataset_fn=valid_raw, num_epochs=1, shuffle_factor=0))
     takes_rows = (input_config.get("example_parser"), arguments.get("example_parser"), arguments.get("post_process_dataset"))
-    if raw is None and all(one is None for one in takes_rows):
+    if raw is None and all(one is None for one in takes_rows):  # columns make batches without parsing any row
         parser, columns = _columns_parsing(input_config, of_rows["feature_specs"], arguments.get("weight_col"), context)
         if parser is not None:
             batches_fn = functools.partial(context.batches, columns=columns)
@@ -293,7 +291,7 @@ def _input_fns(input_config: Config, train_config: Config, task_config: TaskConf
 
 
 def _row_parsing(input_config: Config, context: TFContext) -> Dict[str, Any]:
-    """Return the arguments of `get_dataset` that say how rows are parsed."""
+    """Return the arguments of `get_dataset` for parsing rows."""
     parsing: Dict[str, Any] = {"feature_specs": None, "label_col": input_config.get("label_col")}
     if input_config.get("example_parser") is not None:
         parsing["example_parser"] = input_config["example_parser"]
@@ -309,7 +307,7 @@ def _row_parsing(input_config: Config, context: TFContext) -> Dict[str, Any]:
 def _columns_parsing(
     input_config: Config, specs: Optional[Mapping[str, Any]], weight_col: Optional[str], context: TFContext
 ) -> Tuple[Optional[ColumnsParser], List[str]]:
-    """Return what makes (features, label) of columns, and their names; None where rows have to be parsed."""
+    """Return the function from columns to (features, label), and their names; None if rows have to be parsed."""
     if input_config.get("columns_parser") is not None:
         return input_config["columns_parser"], list(input_config["columns"])
     label = input_config.get("label_col")
@@ -320,19 +318,19 @@ def _columns_parsing(
 
 def _required(train_config: Config, key: str) -> Any:
     if key not in train_config:
-        raise ValueError(f"train_config needs the key {key!r}; it has {', '.join(sorted(train_config)) or 'none'}")
+        raise ValueError(f"train_config needs the key {key!r}, got {', '.join(sorted(train_config)) or 'no keys'}")
     return train_config[key]
 
 
 def _export_dir(export_config: Config, task_config: TaskConfig) -> str:
     folder = export_config.get("saved_model_dir") or getattr(task_config, "saved_model_dir", None)
     if folder is None:
-        raise ValueError(f"a {type(task_config).__name__} has no saved_model_dir: give one in export_config")
+        raise ValueError(f"a {type(task_config).__name__} has no saved_model_dir: set one in export_config")
     return str(folder)
 
 
 def _in_common_steps(train_config: Config, task_config: TaskConfig) -> Config:
-    """Return the config with the same number of steps for all workers; rows of smaller shares come again."""
+    """Return the config with the same number of steps for all workers; smaller shares are repeated."""
     epochs, batch_size = _required(train_config, "num_epochs"), _required(train_config, "batch_size")
     if epochs is None:
         return train_config
@@ -360,9 +358,10 @@ def _wants_best(export_config: Config) -> bool:
     return bool(kind == "best")
 
 
-def _patience_hook(estimator: Any, metric: str, bigger: bool, patience: int) -> Any:
-    make = stop_if_no_increase_hook if bigger else stop_if_no_decrease_hook
-    os.makedirs(estimator.eval_dir(), exist_ok=True)  # the hook lists it, also before the first evaluation
+def _patience_hook(module: Any, estimator: Any, metric: str, bigger: bool, patience: int) -> Any:
+    hooks = module.experimental
+    make = hooks.stop_if_no_increase_hook if bigger else hooks.stop_if_no_decrease_hook
+    os.makedirs(estimator.eval_dir(), exist_ok=True)  # the hook lists it, even before the first evaluation
     every = estimator.config.save_checkpoints_steps or patience
     return make(estimator, metric, patience, run_every_secs=None, run_every_steps=every)
 
@@ -374,19 +373,13 @@ def _exporter(module: Any, best: bool, metric: str, bigger: bool, serving_fn: Ca
         def export(self, estimator: Any, *args: Any, **kwargs: Any) -> Any:
             return super().export(served_by_default(estimator), *args, **kwargs)
 
-    arguments: Dict[str, Any] = {
-        "name": _EXPORTER,
-        "serving_input_receiver_fn": serving_fn,
-        "exports_to_keep": 1,
-    }
-    if best:
-        arguments["compare_fn"] = improves(metric, bigger)
-    return ServedExporter(**arguments)
+    more = {"compare_fn": improves(metric, bigger)} if best else {}
+    return ServedExporter(name=_EXPORTER, serving_input_receiver_fn=serving_fn, exports_to_keep=1, **more)
 
 
 def _serving_fn(module: Any, export_config: Config) -> Callable[[], Any]:
     if "placeholders_config" not in export_config:
-        raise ValueError(f"export_config needs the key 'placeholders_config'; it has {', '.join(export_config) or 'none'}")
+        raise ValueError(f"export_config needs the key 'placeholders_config', got {', '.join(export_config) or 'no keys'}")
     batch_dim = bool(export_config.get("export_batch_dim", False))
     placeholders = get_feature_placeholders(export_config["placeholders_config"], batch_dim)
     serving_fn: Callable[[], Any] = module.export.build_raw_serving_input_receiver_fn(placeholders)
@@ -394,7 +387,7 @@ def _serving_fn(module: Any, export_config: Config) -> Callable[[], Any]:
 
 
 def _save_keras(model: Any, path: str) -> None:
-    if is_keras_3():  # it keeps its models out of tf.saved_model
+    if is_keras_3():  # tf.saved_model.save does not take its models
         model.export(path)
     else:
         tf.saved_model.save(model, path)

@@ -1,4 +1,4 @@
-"""What looks after a training at its steps: it reports how far it is, and hears when somebody wants it to end."""
+"""The hook at each step of a training: it reports progress, and ends the training when a request to stop arrives."""
 
 import logging
 import time
@@ -8,8 +8,8 @@ from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
 from akdl.storage.files import FileError
 
-REPORT_S = 1.0  # from one report to the next: a loss is read from the device for it
-LOOK_S = 1.0  # from one look for a request to stop to the next
+REPORT_S = 1.0  # between two reports: each reads a loss from the device
+LOOK_S = 1.0  # between two looks for a request to stop
 REMOTE_LOOK_S = 10.0  # a look at a storage takes some 50 ms, in which the training waits
 
 _MOST_STEPS = 10_000
@@ -17,17 +17,18 @@ _MOST_STEPS = 10_000
 logger = logging.getLogger(__name__)
 
 
-class Watch:
-    """Looks after one training.
+class TrainingWatch:
+    """Reports and requests to stop of one training.
 
     Args:
-        folder: Where a request to stop lies; None where nobody can ask.
-        total: Returns the sums of numbers over all workers, which train in step and all call it; None where this process
-            ends its training when it finds the request itself.
+        folder: The folder of a request to stop; None to run without requests.
+        looks: This process reads the folder.
+        total: Sums numbers over all workers that train in step, and all of them call it; None where each process ends its
+            training when it finds the request.
 
     Attributes:
-        total_steps: Steps that the training will have made, which each report tells; None where that is not known.
-        stop: Whether the training has to end now; in step, all workers find it at the same step.
+        total_steps: Steps of the whole training, a part of each report; None for an unknown number.
+        stop: The training has to end now; workers in step set it at the same step.
     """
 
     def __init__(
@@ -45,41 +46,35 @@ class Watch:
         self.stop = False
 
     def step_end(self, step: int, metrics: Callable[[], Mapping[str, Any]]) -> None:
-        """Do what is due after a step.
-
-        Args:
-            metrics: Returns numbers by name; called only where a report is due.
-        """
+        """Report and look where it is due; `metrics` is called for a report only, as it reads from the device."""
         if self.is_report_due():
             self.report(step, metrics())
         self.look()
 
     def look(self) -> None:
-        """Look for a request to stop, when it is time; once after each step."""
+        """Look for a request to stop when it is due; call it once after each step."""
         self._steps_since_look += 1
         if self._folder is not None and self._steps_since_look >= self._steps_to_look:
             self._look()
 
     def is_report_due(self) -> bool:
-        """Return whether the last report is so old that another one is worth its cost."""
         return time.monotonic() >= self._report_due
 
     def report(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """Report now."""
         self._report_due = time.monotonic() + REPORT_S
         if self._task_config is not None:
             known = {} if self.total_steps is None else {"total_steps": self.total_steps}
             self._task_config.report(step, **{**metrics, **known})
 
     def _look(self) -> None:
-        """Look for the request, and find the step of the next look: in step, the same for all workers."""
+        """Look for the request, and choose the step of the next look: the same step for all workers in step."""
         now = time.monotonic()
-        found = self._is_asked() if self._looks else False
+        found = self._is_stop_requested() if self._looks else False
         pace = (now - self._looked) / self._steps_since_look
         sums = [float(found), pace]
         if self._total is not None:
             sums = list(self._total(sums))
-        # The sum of the paces makes looks of a group more frequent than need be, never rarer.
+        # The sum of the paces makes looks of a group more frequent than necessary, never rarer.
         self._steps_to_look = int(min(_MOST_STEPS, max(1.0, self._look_s / max(sums[1], 1e-9))))
         self._looked, self._steps_since_look = now, 0
         if sums[0] and not self.stop:
@@ -88,10 +83,10 @@ class Watch:
             if self._looks and self._folder is not None:
                 self._folder.note_stop()
 
-    def _is_asked(self) -> bool:
+    def _is_stop_requested(self) -> bool:
         assert self._folder is not None
         try:
             return self._folder.is_asked_to_stop()
-        except FileError as error:  # the training itself can do without
+        except FileError as error:  # not worth the end of a training
             logger.warning("cannot look for a request to stop: %s", error)
             return False

@@ -1,4 +1,4 @@
-"""Whether a folder can be written: asked before hours of training."""
+"""A test write into a folder, hours before the result of a training goes there."""
 
 import os
 import uuid
@@ -8,11 +8,7 @@ import tensorflow as tf
 
 
 def try_folder(path: str) -> Optional[str]:
-    """Make a folder, at any address that TensorFlow reaches, and write a file in it, which is removed.
-
-    Returns:
-        What prevents it; None when the folder can be written.
-    """
+    """Make a folder, at any address that TensorFlow reaches, and write a file there; return the reason of a failure."""
     tried = os.path.join(path, f".akdl-{uuid.uuid4().hex}")
     try:
         tf.io.gfile.makedirs(path)

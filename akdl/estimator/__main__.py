@@ -1,7 +1,7 @@
 """`akdl-estimator train --module my_code.py --path data/`: training with four functions from the command line.
 
-Exit codes: 0, all went well; 1, it failed on the way, with the traceback; 2, arguments, parameters or functions are wrong and
-nothing was started; 130, interrupted from the keyboard.
+Exit codes: 0, done; 1, failed during the work, with the traceback; 2, arguments, parameters or functions are wrong and nothing
+was started; 130, interrupted from the keyboard.
 """
 
 import argparse
@@ -19,13 +19,12 @@ from akdl.user_code.module import UserModuleError, load_module
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    """Run one task and return the exit status."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    logging.getLogger("tensorflow").setLevel(logging.WARNING)  # it tells the same as we do, in many more lines
+    logging.getLogger("tensorflow").setLevel(logging.WARNING)  # it logs the same progress in many more lines
     try:
         params = _params(options)
-        with_defaults(params)  # what is wrong is told before the user's module loads TensorFlow
+        with_defaults(params)  # reports mistakes before the user's module loads TensorFlow
         require_estimator("akdl.estimator")
         module = load_module(options.module)
     except SyntaxError as error:
@@ -57,8 +56,8 @@ def _say_error(message: str, code: int, cause: Optional[BaseException] = None) -
 
 
 def _params(options: argparse.Namespace) -> Dict[str, Any]:
-    beside = os.path.join(os.path.dirname(os.path.abspath(options.module)), PARAMETERS_FILE)
-    file = options.params or (beside if os.path.isfile(beside) else None)
+    default = os.path.join(os.path.dirname(os.path.abspath(options.module)), PARAMETERS_FILE)
+    file = options.params or (default if os.path.isfile(default) else None)
     params = {} if file is None else read_config(file)
     if options.params is None and file is not None:
         say(f"parameters: {file}")
@@ -74,18 +73,18 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="akdl-estimator",
         description="Train an Estimator from model_fn, train_input_fn, eval_input_fn and serving_input_receiver_fn, evaluate "
-        "it, and export it as a SavedModel. A second run with the same --model-dir goes on from the last checkpoint.",
+        "it, and export it as a SavedModel. A second run with the same --model-dir resumes from the last checkpoint.",
     )
     parser.add_argument("task", choices=["train"])
     parser.add_argument("--module", required=True, metavar="FILE", help="Python file with the four functions")
-    parser.add_argument("--path", required=True, help="what the input functions get as `path`: a file or folder of data")
+    parser.add_argument("--path", required=True, help="the argument `path` of the input functions: a file or folder of data")
     parser.add_argument(
         "--params",
         metavar="FILE",
-        help="JSON file with parameters, which the functions get as `params`; by default `parameters.json` beside the module",
+        help="JSON file with the argument `params` of the functions; by default `parameters.json` next to the module",
     )
     parser.add_argument("--model-dir", required=True, metavar="DIR", help="folder of the checkpoints")
-    parser.add_argument("--export-dir", metavar="DIR", help="folder to export below; by default `export` in the model dir")
+    parser.add_argument("--export-dir", metavar="DIR", help="folder of exports; by default `export` in the model dir")
     parser.add_argument(
         "--set", action="append", default=[], metavar="key=value", help="set a parameter, such as train_max_steps=500"
     )

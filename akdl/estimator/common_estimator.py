@@ -8,15 +8,15 @@
     )
     estimator.train(input_fn)
 
-It is a `tf.estimator.Estimator`, so `train`, `evaluate`, `predict`, `export_saved_model` and `train_and_evaluate` are those of
-TensorFlow; `akdl.estimator.group.train_and_evaluate` also evaluates and exports in a group.
+It is a `tf.estimator.Estimator` with TensorFlow's `train`, `evaluate`, `predict` and `export_saved_model`.
+`akdl.estimator.group.train_and_evaluate` also evaluates and exports in a group.
 """
 
 from typing import Any, Callable, Dict, Mapping, Optional, Union
 
 import tensorflow as tf
 
-from akdl.estimator.optimizers import count_steps_by
+from akdl.estimator.optimizers import is_keras
 from akdl.estimator.optimizers import maker as optimizer_maker
 from akdl.tf_version import require_estimator
 
@@ -24,24 +24,24 @@ _estimator = require_estimator("CommonEstimator")
 
 
 class CommonEstimator(_estimator.Estimator):  # type: ignore[misc, name-defined]
-    """An Estimator whose model is a `tf.keras.Model` that gives logits.
+    """An Estimator whose model is a `tf.keras.Model` that returns logits.
 
-    An Estimator makes a graph to train, one for every evaluation, one to predict and one to export, and Keras layers belong to
-    the graph that they were first called in. So the model and the optimizer are made anew in each graph.
+    An Estimator builds separate graphs for training, for every evaluation, for prediction and for the export, and Keras layers
+    belong to the graph of their first call. So the model and the optimizer are made again in each graph.
 
     Args:
-        model: The model, or a function without arguments that makes it. A model of your own class has to have `get_config` with
-            the arguments of `__init__`, and `from_config`, so that it can be made anew; its weights are not taken over.
+        model: The model, or a function without arguments that makes it. A model of your own class needs `get_config` with the
+            arguments of `__init__`, and `from_config`, so that it can be made again; its weights are not copied.
         head: Loss, metrics, predictions and export: a `akdl.estimator.head.UserDefineHead`, or a head of `tf.estimator`.
-        optimizer: One of `tf.keras.optimizers`, its name, such as "adam", or its config; for `UserDefineHead` also one of
-            `tf.compat.v1.train`.
+        optimizer: An optimizer of `tf.keras.optimizers`, its name, such as "adam", or its config; for `UserDefineHead` also an
+            optimizer of `tf.compat.v1.train`.
         config: A `tf.estimator.RunConfig`, best from `akdl.engine.run_config.generate_run_config`.
-        params: As in `tf.estimator.Estimator`; models and heads don't see them.
+        params: As in `tf.estimator.Estimator`; not passed to models and heads.
         warm_start_from: As in `tf.estimator.Estimator`: a folder with a checkpoint, or `tf.estimator.WarmStartSettings`.
-        model_dir: Folder of the checkpoints, where the config does not say it.
+        model_dir: Folder of the checkpoints, if the config does not set it.
 
     Raises:
-        TypeError: The model is none, or cannot be made anew.
+        TypeError: The model is not a Keras model, or cannot be made again.
         ValueError: The optimizer cannot be used, see `akdl.estimator.optimizers.maker`.
     """
 
@@ -58,14 +58,15 @@ class CommonEstimator(_estimator.Estimator):  # type: ignore[misc, name-defined]
         make_model = _model_maker(model)
         make_optimizer = optimizer_maker(optimizer)
 
-        # `params` are not used, but an Estimator refuses them where they are not in the signature.
+        # `params` are not used, but an Estimator refuses them if they are missing in the signature.
         def model_fn(features: Dict[str, Any], labels: Any, mode: str, params: Any) -> Any:
             network = make_model()
             logits = network(features, training=mode == tf.estimator.ModeKeys.TRAIN)
             own_optimizer = None
             if mode == tf.estimator.ModeKeys.TRAIN:
                 own_optimizer = make_optimizer()
-                count_steps_by(own_optimizer, tf.compat.v1.train.get_or_create_global_step())
+                if is_keras(own_optimizer):  # hooks and checkpoints read the global step
+                    own_optimizer.iterations = tf.compat.v1.train.get_or_create_global_step()
             return head.create_estimator_spec(
                 features=features,
                 mode=mode,
@@ -87,7 +88,7 @@ class CommonEstimator(_estimator.Estimator):  # type: ignore[misc, name-defined]
 
 
 def _model_maker(model: Any) -> Callable[[], Any]:
-    """Return a function that makes a model like the given one."""
+    """Return a function that makes the model again."""
     kind = type(model)
     keras = ("keras", "tensorflow", "tensorflow_core")
     if not isinstance(model, tf.keras.Model):
@@ -97,11 +98,11 @@ def _model_maker(model: Any) -> Callable[[], Any]:
         return make
     if kind.__module__.split(".")[0] in keras:  # functional, or a Sequential
         return lambda: tf.keras.models.clone_model(model)
-    # Keras has a `get_config` for all classes, which leaves arguments out that are no plain values.
+    # Keras has a `get_config` for all classes, but it leaves out arguments that are not plain values.
     if not any("get_config" in vars(each) for each in kind.__mro__ if each.__module__.split(".")[0] not in keras):
         raise TypeError(
-            f"{kind.__name__} has to define get_config with the arguments of __init__, so that an Estimator can make it anew "
-            "in each of its graphs; or give a function that makes the model"
+            f"{kind.__name__} needs get_config with the arguments of __init__, because an Estimator makes the model again in "
+            "each of its graphs: define it, or pass a function that makes the model"
         )
     config = model.get_config()
     return lambda: kind.from_config(config)

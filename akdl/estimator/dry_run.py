@@ -1,6 +1,6 @@
-"""What is tried before training with four functions: folders, the export's graph, the input and the graph of evaluation.
+"""Checks before a training with four functions: folders, the export's graph, the input and the graph of evaluation.
 
-A mistake in any of them would else show after hours of training.
+Without them, a mistake there appears after hours of training.
 """
 
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
@@ -17,11 +17,11 @@ _DEFAULT, _PREDICT = "serving_default", "predict"
 
 
 class Serving(NamedTuple):
-    """What the graph that is exported needs.
+    """Needs of the exported graph.
 
     Attributes:
-        variables: Variables that it reads from the checkpoint: name to shape, None where the shape is open.
-        predict_is_default: Whether the head "predict" has to stand in for a `serving_default` that cannot be exported.
+        variables: Variables that it reads from the checkpoint: name to shape, None for an unknown shape.
+        predict_is_default: The head "predict" replaces a `serving_default` that cannot be exported.
     """
 
     variables: Dict[str, Optional[List[int]]]
@@ -29,7 +29,6 @@ class Serving(NamedTuple):
 
 
 def try_folders(folders: Mapping[str, str]) -> None:
-    """Make folders, and try to write into each."""
     reasons = {purpose: try_folder(folder) for purpose, folder in folders.items()}
     mistakes = [f"{purpose}: cannot write into {folders[purpose]}: {reason}" for purpose, reason in reasons.items() if reason]
     if mistakes:
@@ -37,14 +36,7 @@ def try_folders(folders: Mapping[str, str]) -> None:
 
 
 def try_export(functions: Functions, config: Any, report: Callable[[str], None]) -> Serving:
-    """Make the graph that is exported in the end.
-
-    Args:
-        report: Is told which heads the export leaves out, and why.
-
-    Raises:
-        UserModuleError: The graph cannot be made, or its `serving_default` takes other inputs than the receiver has.
-    """
+    """Build the graph of the export; `report` gets a line for each head that is left out."""
     with tf.Graph().as_default():
         tf.compat.v1.train.create_global_step()
         receiver = functions.receive()
@@ -68,11 +60,7 @@ def try_export(functions: Functions, config: Any, report: Callable[[str], None])
 
 
 def try_evaluation(functions: Functions, input_fn: Callable[[], Any], config: Any) -> None:
-    """Make the graph of evaluation and read one batch.
-
-    Raises:
-        UserModuleError: There is no batch, or the graph cannot be made.
-    """
+    """Build the graph of evaluation and read one batch."""
     with tf.Graph().as_default():
         tf.compat.v1.train.create_global_step()
         found = input_fn()
@@ -82,11 +70,11 @@ def try_evaluation(functions: Functions, input_fn: Callable[[], Any], config: An
             found = iterator.get_next()
         features, labels = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
         functions.checked_model(features, labels, tf.estimator.ModeKeys.EVAL, config)
-        if iterator is None:  # tensors of a tuple may need queues, and have no end
+        if iterator is None:  # tensors may need queues, which are not running here
             return
         session_config = tf.compat.v1.ConfigProto()
         session_config.CopyFrom(config.session_config)
-        del session_config.device_filters[:]  # this session is of this process alone
+        del session_config.device_filters[:]  # the session has no other process
         with tf.compat.v1.Session(config=session_config) as session:
             session.run(tf.compat.v1.tables_initializer())
             session.run(iterator.initializer)
@@ -94,12 +82,12 @@ def try_evaluation(functions: Functions, input_fn: Callable[[], Any], config: An
                 session.run(tf.nest.flatten(found, expand_composites=True))
             except tf.errors.OutOfRangeError:
                 raise UserModuleError(
-                    f"eval_input_fn in {functions.file} gives no batch: there are no data to evaluate on"
+                    f"eval_input_fn in {functions.file} gives no batch: check its path, and its batch size if it drops the last"
                 ) from None
 
 
 def variables_in_checkpoint() -> Dict[str, Optional[List[int]]]:
-    """Return what a checkpoint of the current graph holds: name to shape, None for parts of partitioned variables."""
+    """Return the variables in a checkpoint of the current graph: name to shape, None for parts of partitioned variables."""
     found: Dict[str, Optional[List[int]]] = {}
     for variable in tf.compat.v1.global_variables():
         part = getattr(variable, "_save_slice_info", None)  # saved under the name of the whole
@@ -110,13 +98,13 @@ def variables_in_checkpoint() -> Dict[str, Optional[List[int]]]:
 
 def _heads(spec: Any) -> Dict[str, Any]:
     heads: Dict[str, Any] = dict(spec.export_outputs)
-    if _DEFAULT not in heads:  # TensorFlow takes an only head as the default one
+    if _DEFAULT not in heads:  # TensorFlow takes a single head as the default
         heads[_DEFAULT] = next(iter(heads.values()))
     return heads
 
 
 def _unservable(head: Any, receiver: Any) -> Optional[str]:
-    """Return why TensorFlow leaves a head out of an export, None where it does not."""
+    """Return TensorFlow's reason to leave a head out of an export, or None."""
     if isinstance(head, require_estimator().export.PredictOutput):
         return None
     tensors = list(receiver.receiver_tensors.values())

@@ -1,14 +1,15 @@
 """Training with four functions: train, evaluate, export; alone, or in the group of TF_CONFIG.
 
-In one process, the Estimator trains up to `train_max_steps` from the newest checkpoint in `model_dir`, if there is one, and
-evaluates new checkpoints as `eval_start_delay_secs` and `eval_throttle_secs` say. When it has trained, the last checkpoint is
-evaluated and exported. In a group the chief does these last two; before that, only a process with the role `evaluator`
-evaluates, which needs the same `model_dir`. Without a chief in TF_CONFIG, worker 0 is it.
+In one process, the Estimator trains up to `train_max_steps`, from the newest checkpoint in `model_dir`, and evaluates new
+checkpoints at the times of `eval_start_delay_secs` and `eval_throttle_secs`. After the training, the last checkpoint is
+evaluated and exported. In a group, the chief evaluates and exports at the end (worker 0 if TF_CONFIG has no chief); during the
+training, only a process with the role `evaluator` evaluates, which needs the same `model_dir`.
 
-Before the first step, the folders are tried, the graphs of evaluation and export are made, and one batch of evaluation is read.
+Before the first step, the runner writes to the folders, builds the graphs of evaluation and export, and reads one batch of
+evaluation.
 
-`train_and_evaluate` of TensorFlow does not do for one process: there it leaves `eval_start_delay_secs` out, and it neither
-evaluates nor exports where a second run finds nothing left to train.
+TensorFlow's own `train_and_evaluate` is not enough for one process: there it ignores `eval_start_delay_secs`, and it neither
+evaluates nor exports if a second run has nothing left to train.
 """
 
 import logging
@@ -44,11 +45,11 @@ logger = logging.getLogger(__name__)
 
 
 class Result(NamedTuple):
-    """What came of a training.
+    """Result of a training.
 
     Attributes:
-        global_step: The global step of the last checkpoint; where workers train in step, the steps of each.
-        metrics: The last evaluation: `loss`, `global_step`, and what `model_fn` measures.
+        global_step: The global step of the last checkpoint; for workers in step, the steps of each of them.
+        metrics: The last evaluation: `loss`, `global_step`, and the metrics of `model_fn`.
         exported: Folder of the SavedModel.
     """
 
@@ -70,23 +71,24 @@ def train(
     """Train and evaluate, and export the model with all its heads.
 
     Args:
-        module: Holds the four functions, see `akdl.estimator.four_functions`.
-        path: What `train_input_fn` and `eval_input_fn` are called with.
-        params: See `akdl.estimator.parameters`; what is not here has its default.
-        model_dir: Folder of the checkpoints. Training goes on from what is there.
-        export_dir: The SavedModel goes into a folder named by the time, here; by default into `export` in `model_dir`.
-        report: Takes lines that tell how far it is; they are logged where it is None.
-        own_rows: Whether the data at `path` are rows of this worker alone.
-        task_config: The operator's, for reports and its folder of checkpoints, which then takes the place of `model_dir`.
+        module: The module with the four functions, see `akdl.estimator.four_functions`.
+        path: Argument of `train_input_fn` and `eval_input_fn`.
+        params: See `akdl.estimator.parameters`; other parameters have their defaults.
+        model_dir: Folder of the checkpoints. Training resumes from the newest one.
+        export_dir: Folder of the exports, each in a folder named by the time; by default `export` in `model_dir`.
+        report: Receives lines about the progress; None logs them.
+        own_rows: The data at `path` are rows of this worker alone.
+        task_config: The argument of the operator's `main`, for reports and its folder of checkpoints, which replaces
+            `model_dir`.
 
     Returns:
-        None on other roles than the chief. A parameter server does not come back.
+        The result; None in other roles than the chief. In a parameter server, this call does not return.
 
     Raises:
         akdl.user_code.config_file.ConfigError: Parameters are wrong or a folder cannot be written; nothing was started.
-        akdl.user_code.module.UserModuleError: A function is missing, has a wrong signature or returns something wrong; nothing
+        akdl.user_code.module.UserModuleError: A function is missing, has a wrong signature or returns a wrong value; nothing
             was trained.
-        akdl.engine.estimator_group.TrainingFailed: There is nothing to train on, the loss became NaN, or the model cannot be
+        akdl.engine.estimator_group.TrainingFailed: There are no rows to train on, the loss became NaN, or the model cannot be
             evaluated or exported.
         RuntimeError: This TensorFlow has no Estimator.
     """
@@ -98,7 +100,7 @@ def train(
     estimator = module_of_estimators.Estimator(
         _model_fn(functions, settings["log_step_count_steps"], report),
         config=generate_run_config(
-            # All cores, unless the environment says how many.
+            # All cores, unless the environment sets a number.
             intra_op_parallelism_threads=0,
             inter_op_parallelism_threads=0,
             model_dir=model_dir,
@@ -136,8 +138,8 @@ def train(
     except tf.compat.v1.train.NanLossDuringTrainingError as error:
         kept = estimator.latest_checkpoint()
         raise TrainingFailed(
-            f"the loss became NaN, nothing was exported. The last checkpoint is {kept}; it may hold NaN too. Train from an "
-            "earlier one or from the start, for example with a smaller learning rate"
+            f"the loss became NaN, so nothing was exported. The last checkpoint is {kept}; it may contain NaN too. Train from "
+            "an earlier checkpoint or from the start, for example with a smaller learning rate"
         ) from error
     if not chief:
         return None
@@ -151,13 +153,13 @@ _RUN_CONFIG_KEYS = ("save_checkpoints_steps", "save_checkpoints_secs", "keep_che
 
 
 def _max_steps(train_max_steps: Optional[int], config: Any, workers: int, report: Report) -> Optional[int]:
-    """Return the global step that ends the training: workers in step count one for all of them together."""
-    # An evaluator has no strategy; it takes the workers to have a device each.
+    """Return the global step that ends the training: a step of all workers in step together counts as one."""
+    # An evaluator has no strategy; it assumes a device per worker.
     replicas = getattr(config.train_distribute, "num_replicas_in_sync", workers) or 1
     if train_max_steps is None or replicas == 1:
         return train_max_steps
     steps = math.ceil(train_max_steps / replicas)
-    report(f"{replicas} devices train in step: {train_max_steps} steps are {steps} steps of each")
+    report(f"{replicas} devices train in step: train_max_steps {train_max_steps} is {steps} steps of each")
     return steps
 
 
@@ -168,7 +170,6 @@ def _finish(
     export_dir: str,
     report: Report,
 ) -> Result:
-    """Evaluate and export the last checkpoint."""
     checkpoint = estimator.latest_checkpoint()
     try:
         metrics = evaluations.of_last_checkpoint()
@@ -177,15 +178,15 @@ def _finish(
         raise
     except Exception as error:
         raise TrainingFailed(
-            f"the model is trained, but it cannot be evaluated or exported: {type(error).__name__}: {error}. "
-            f"It is kept as {checkpoint}; to export it, train once more with this model dir, which makes no further step"
+            f"the model is trained, but it cannot be evaluated or exported: {type(error).__name__}: {error}. Its checkpoint is "
+            f"{checkpoint}: fix the cause and run again with this model dir, which exports without further steps"
         ) from error
     report(f"exported to {exported}")
     return Result(int(metrics["global_step"]), metrics, exported)
 
 
 def _model_fn(functions: Functions, every_steps: Optional[int], report: Report) -> Callable[..., Any]:
-    """Return the user's `model_fn` with a hook that tells step and loss."""
+    """Return the user's `model_fn` with a hook that reports step and loss."""
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
         spec = functions.model(features, labels, mode, config)
@@ -197,7 +198,7 @@ def _model_fn(functions: Functions, every_steps: Optional[int], report: Report) 
 
 
 class _Evaluations(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc]
-    """Evaluates checkpoints: new ones while it trains, when it is time, and the last one."""
+    """Evaluates new checkpoints during the training, as often as the spec allows, and the last one."""
 
     def __init__(self, estimator: Any, eval_spec: Any, report: Report) -> None:
         self._estimator = estimator

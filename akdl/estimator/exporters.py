@@ -1,7 +1,7 @@
-"""When an Estimator exports a model: at the end, where it is the best so far, or at each evaluation.
+"""Exporters of Estimators: at the end of the training, for the best model so far, or at each evaluation.
 
-The models take serialized Examples, and are written below `export` and the exporter's name in the Estimator's folder. A
-`feature_spec` describes what a request holds, so it is without the label: who asks does not know it.
+The exported models take serialized Examples, and are written below `export/NAME` in the Estimator's folder. A `feature_spec`
+describes a request, so it does not include the label.
 """
 
 import json
@@ -17,23 +17,23 @@ _estimator = require_estimator("akdl.estimator.exporters")
 
 
 def model_final_exporter(model_name: str, feature_spec: Mapping[str, Any]) -> Any:
-    """Return an exporter that writes one model, when training has ended.
+    """Return an exporter that writes one model, at the end of the training.
 
     Args:
         model_name: Name of the folder.
-        feature_spec: Feature name to `tf.io.FixedLenFeature` or another.
+        feature_spec: Feature name to `tf.io.FixedLenFeature` or another feature.
     """
     return _estimator.FinalExporter(name=model_name, serving_input_receiver_fn=_receiver(feature_spec))
 
 
 def model_best_exporter(model_name: str, feature_spec: Mapping[str, Any], metric: str = "auc", bigger: bool = True) -> Any:
-    """Return an exporter that writes a model when an evaluation is better than all before, those of earlier runs too.
+    """Return an exporter that writes a model if its evaluation is better than all before, including earlier runs.
 
     Args:
         model_name: Name of the folder.
         feature_spec: See `model_final_exporter`.
-        metric: What is compared.
-        bigger: Whether the larger value is the better one.
+        metric: The metric to compare.
+        bigger: Larger values are better.
     """
     return _BestExporter(model_latest_exporter(model_name, feature_spec, exports_to_keep=1), metric, bigger)
 
@@ -44,7 +44,7 @@ def model_latest_exporter(model_name: str, feature_spec: Mapping[str, Any], expo
     Args:
         model_name: Name of the folder.
         feature_spec: See `model_final_exporter`.
-        exports_to_keep: Models that are kept, the newest.
+        exports_to_keep: Number of models to keep, the newest ones.
     """
     return _estimator.LatestExporter(
         name=model_name, serving_input_receiver_fn=_receiver(feature_spec), exports_to_keep=exports_to_keep
@@ -52,10 +52,10 @@ def model_latest_exporter(model_name: str, feature_spec: Mapping[str, Any], expo
 
 
 class _BestExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
-    """Exports a model when it is better than the last exported model.
+    """Exports a model if it is better than the last exported model.
 
-    TensorFlow's own exporter also exports the first model of each run, even if it is worse. To compare across runs, this one
-    keeps the evaluation of the exported model in a file beside it.
+    TensorFlow's own exporter also exports the first model of each run, even if it is worse. To compare across runs, this
+    exporter keeps the evaluation of the exported model in the file `best.json`.
     """
 
     def __init__(self, exporter: Any, metric: str, bigger: bool) -> None:
@@ -71,18 +71,16 @@ class _BestExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
     def export(
         self, estimator: Any, export_path: str, checkpoint_path: str, eval_result: Any, is_the_final_export: bool
     ) -> Any:
-        if self._metric not in eval_result:
-            raise ValueError(
-                f"the best model is chosen by {self._metric!r}, but the evaluation has only {', '.join(eval_result)}"
-            )
-        kept, current = os.path.join(export_path, "best.json"), {self._metric: float(eval_result[self._metric])}
+        kept, best = os.path.join(export_path, "best.json"), None
         if tf.io.gfile.exists(kept):
             with tf.io.gfile.GFile(kept) as file:
-                if not self._improves(json.loads(file.read()), current):
-                    return None
+                best = json.loads(file.read())
+        # The first evaluation is compared with itself, so that a missing metric is an error at once.
+        if not self._improves(best or eval_result, eval_result) and best is not None:
+            return None
         exported = self._exporter.export(estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
         with tf.io.gfile.GFile(kept + ".new", "w") as file:
-            file.write(json.dumps(current))
+            file.write(json.dumps({self._metric: float(eval_result[self._metric])}))
         tf.io.gfile.rename(kept + ".new", kept, overwrite=True)
         return exported
 

@@ -1,4 +1,4 @@
-"""The four functions of a user's module: found by name, and what they return.
+"""The four functions of a user's module, and the checks of their results.
 
 def model_fn(features, labels, mode, params): ...       # returns a tf.estimator.EstimatorSpec; may take `config` too
 def train_input_fn(path, params): ...                   # returns a dataset of (features, labels), or, in one process, a tuple
@@ -23,18 +23,10 @@ ARGUMENTS: Mapping[str, List[str]] = {
 
 
 class Functions:
-    """The four functions, ready to be called.
+    """The four functions with their arguments `path` and `params`, of which each call gets a copy.
 
     Args:
-        module: The user's module; a namespace with the functions does as well.
-        path: Where the data are: what the input functions are called with.
-        params: See `akdl.estimator.parameters`; each call gets a copy.
-
-    Attributes:
-        file: Name of the module's file.
-
-    Raises:
-        UserModuleError: Functions are missing or don't take what they are called with; says which, and what is needed.
+        module: The user's module, or a namespace with the functions.
     """
 
     def __init__(self, module: Any, path: str, params: Mapping[str, Any]) -> None:
@@ -43,7 +35,7 @@ class Functions:
             needed = "\n".join(f"    def {name}({', '.join(names)})" for name, names in ARGUMENTS.items())
             listed = "\n".join(f"- {one}" for one in mistakes)
             raise UserModuleError(
-                f"{file_of(module)} does not hold the four functions of an Estimator:\n{listed}\nneeded are\n{needed}"
+                f"{file_of(module)} does not define the four functions of an Estimator:\n{listed}\nexpected are\n{needed}"
             )
         self._module = module
         self.file = file_of(module)
@@ -51,36 +43,30 @@ class Functions:
         self._params = params
 
     def model(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
-        """Return the EstimatorSpec for a mode."""
         function = self._module.model_fn
         more = {"config": config} if "config" in inspect.signature(function).parameters else {}
         return function(features=features, labels=labels, mode=mode, params=self._copy(), **more)
 
     def checked_model(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
-        """Return the EstimatorSpec for a mode.
-
-        Raises:
-            UserModuleError: `model_fn` fails or returns something else.
-        """
+        """Return the EstimatorSpec for a mode, after a check."""
         try:
             spec = self.model(features, labels, mode, config)
         except Exception as error:
             raise UserModuleError(f"model_fn in {self.file} failed in mode {mode}: {type(error).__name__}: {error}") from error
         if not isinstance(spec, require_estimator("model_fn").EstimatorSpec):
-            raise UserModuleError(f"model_fn in {self.file} returned {_kind(spec)} in mode {mode}, expected an EstimatorSpec")
+            raise UserModuleError(f"model_fn in {self.file}, mode {mode}: expected an EstimatorSpec, got {_kind(spec)}")
         if spec.mode != mode:
-            raise UserModuleError(f"model_fn in {self.file} returned an EstimatorSpec of mode {spec.mode} in mode {mode}")
+            raise UserModuleError(
+                f"model_fn in {self.file}, mode {mode}: got an EstimatorSpec of mode {spec.mode}; pass the argument mode on"
+            )
         return spec
 
     def input_fn(self, name: str, distributed: bool, own_rows: bool) -> Callable[[], Any]:
-        """Return `train_input_fn` or `eval_input_fn` as an Estimator calls it.
+        """Return `train_input_fn` or `eval_input_fn` for an Estimator.
 
         Args:
-            name: Which one.
-            distributed: Whether a group trains: then it has to return a dataset.
-            own_rows: Whether the dataset has rows of this worker only, so that no strategy may give it a part of them.
-
-        Its call raises a UserModuleError where the user's function returns something else.
+            distributed: A group trains, so the function has to return a dataset.
+            own_rows: The dataset has only this worker's rows, so no strategy may shard it.
         """
         function = getattr(self._module, name)
 
@@ -92,24 +78,22 @@ class Functions:
                 return unsharded(found) if own_rows else found
             if not isinstance(found, tuple) or len(found) != 2:
                 raise UserModuleError(
-                    f"{name} in {self.file} returned {_kind(found)}, expected a tf.data.Dataset or (features, labels)"
+                    f"{name} in {self.file}: expected a tf.data.Dataset or (features, labels), got {_kind(found)}"
                 )
             if distributed:
                 raise UserModuleError(
-                    f"{name} in {self.file} returned a tuple; where several processes train it has to return a tf.data.Dataset"
+                    f"{name} in {self.file}: got a tuple; if several processes train it has to return a tf.data.Dataset"
                 )
             return found
 
         return make_input
 
     def receive(self) -> Any:
-        """Return the serving receiver of the user's function, made in the current graph.
+        """Return the serving receiver of the user's function, in the current graph.
 
-        The function may return a `ServingInputReceiver`, a `TensorServingInputReceiver`, or a function that returns one, as
-        `build_parsing_serving_input_receiver_fn` and `build_raw_serving_input_receiver_fn` of `tf.estimator.export` make it.
-
-        Raises:
-            UserModuleError: It fails or returns something else.
+        The function may return a `ServingInputReceiver`, a `TensorServingInputReceiver`, or a function that returns one, such
+        as the result of `build_parsing_serving_input_receiver_fn` or `build_raw_serving_input_receiver_fn` of
+        `tf.estimator.export`.
         """
         export = require_estimator("serving_input_receiver_fn").export
         try:
@@ -123,9 +107,9 @@ class Functions:
         if isinstance(found, (export.ServingInputReceiver, export.TensorServingInputReceiver)):
             return found
         raise UserModuleError(
-            f"serving_input_receiver_fn in {self.file} returned {_kind(found)}, expected a ServingInputReceiver, a "
-            "TensorServingInputReceiver, or what build_parsing_serving_input_receiver_fn or "
-            "build_raw_serving_input_receiver_fn of tf.estimator.export return"
+            f"serving_input_receiver_fn in {self.file}: expected a ServingInputReceiver, a TensorServingInputReceiver, or the "
+            "result of build_parsing_serving_input_receiver_fn or build_raw_serving_input_receiver_fn of tf.estimator.export, "
+            f"got {_kind(found)}"
         )
 
     def _copy(self) -> Dict[str, Any]:
@@ -133,7 +117,7 @@ class Functions:
 
 
 def signature_mistakes(module: Any) -> List[str]:
-    """Return which of the four functions are missing or cannot be called with their arguments."""
+    """List the functions that are missing or cannot be called with their arguments."""
     found = []
     for name, arguments in ARGUMENTS.items():
         function = getattr(module, name, None)

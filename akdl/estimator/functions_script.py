@@ -1,19 +1,19 @@
 """Training with four functions as main script of an operator.
 
-The script with the four functions can be the main script itself. Or it calls
+The script with the four functions can be the main script. Or the main script calls
 
     from akdl.estimator import functions_script
 
     def main(task_config):
         functions_script.main(task_config, "my_functions.py")
 
-User parameters are the parameters of `akdl.estimator.parameters`, and what else the functions look for in `params`; where there
-is a user file `parameters.json`, they are put over it. Three belong to the operator:
+User parameters are the parameters of `akdl.estimator.parameters` and further keys of `params` for the functions. They override
+the user file `parameters.json`. Three belong to the operator:
 
 - `parameters`: the name of another user file than `parameters.json`.
-- `path`: what the input functions get, instead of the TFRecord file with this worker's rows of the table.
-- `model_dir`: the folder of the checkpoints, to go on from in the next job; by default in the work folder, which is removed.
-  The operator's `checkpointDir` takes its place.
+- `path`: the argument of the input functions, instead of the TFRecord file with this worker's rows of the table.
+- `model_dir`: the folder of the checkpoints, from which the next job resumes; by default in the work folder, which is removed.
+  The operator's `checkpointDir` replaces it.
 """
 
 import os
@@ -33,10 +33,11 @@ _OWN_PARAMS = ("parameters", "path", "model_dir", "runner")
 def main(task_config: Any, module: Union[ModuleType, str]) -> None:
     """Train on the rows of this worker; the chief evaluates and exports.
 
-    The SavedModel goes to `saved_model_dir`; where there is none, as in `TensorFlow2BatchOp`, the chief writes it as rows
-    `model_id BIGINT, model_info STRING`.
+    The SavedModel is written to `saved_model_dir`. A `TensorFlow2BatchOp` has no such folder, and the chief writes the model as
+    rows `model_id BIGINT, model_info STRING`.
 
     Args:
+        task_config: The argument of the operator's `main`.
         module: The module with the functions, or the name of its file among the user files.
 
     Raises:
@@ -48,7 +49,7 @@ def main(task_config: Any, module: Union[ModuleType, str]) -> None:
     given = plain(task_config.user_params)
     overrides = {key: value for key, value in given.items() if key not in _OWN_PARAMS}
     params = {**_parameters_file(task_config), **overrides}
-    with_defaults(params)  # what is wrong is told before all rows are waited for
+    with_defaults(params)  # reports mistakes before it waits for all rows
     if isinstance(module, str):
         module = load_module(os.path.join(task_config.work_dir, module))
     own_rows = "path" not in given
@@ -67,7 +68,7 @@ def main(task_config: Any, module: Union[ModuleType, str]) -> None:
 
 
 def _rows(task_config: Any) -> str:
-    """Return the file with the rows of this worker; a parameter server has none and asks for none."""
+    """Return the file with the rows of this worker; a parameter server has no rows."""
     if task_config.task_type == "ps":
         return ""
     if task_config.dataset_length == 0:

@@ -24,21 +24,21 @@ logger = logging.getLogger(__name__)
 
 
 def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> Optional[Dict[str, Any]]:
-    """Train and evaluate as `tf.estimator.train_and_evaluate` does; in a group of TF_CONFIG, evaluate and export on the chief.
+    """Train and evaluate like `tf.estimator.train_and_evaluate`; in a group of TF_CONFIG, evaluate and export on the chief.
 
-    TensorFlow leaves evaluation in a group to a process of the role `evaluator`, and so do exporters. The groups of an operator
-    have none, so here the chief evaluates the last checkpoint when it has trained, and calls the exporters. Where there is an
-    evaluator, it alone calls them; the evaluation of the chief is then in the folder of the evaluation `<name>_chief`.
+    TensorFlow evaluates and exports a group in a process of the role `evaluator` only. The groups of an operator have no such
+    process, so the chief evaluates the last checkpoint after the training and calls the exporters. If there is an evaluator, it
+    alone calls them, and the chief's evaluation has the name `<name>_chief`.
 
-    TensorFlow also does nothing where there is nothing left to train. Here the last checkpoint is evaluated and exported.
+    If nothing is left to train, TensorFlow does nothing; here the last checkpoint is evaluated and exported.
 
     Args:
-        estimator: Its config is from `akdl.engine.run_config.generate_run_config`.
+        estimator: A `tf.estimator.Estimator` whose config is from `akdl.engine.run_config.generate_run_config`.
         train_spec: A `tf.estimator.TrainSpec`.
         eval_spec: A `tf.estimator.EvalSpec`.
 
     Returns:
-        The last evaluation; None on other roles than the chief. A parameter server does not come back.
+        The last evaluation; None in other roles than the chief. In a parameter server, this call does not return.
 
     Raises:
         akdl.engine.estimator_group.TrainingFailed: There are no data to train or to evaluate on, or the loss is NaN.
@@ -66,7 +66,6 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any) -> Optio
 
 
 def _finish(estimator: Any, eval_spec: Any) -> Dict[str, Any]:
-    """Evaluate the last checkpoint, and export it."""
     checkpoint = estimator.latest_checkpoint()
     found: Dict[str, Any] = estimator.evaluate(
         eval_spec.input_fn, eval_spec.steps, eval_spec.hooks, checkpoint, name=eval_spec.name
@@ -78,13 +77,10 @@ def _finish(estimator: Any, eval_spec: Any) -> Dict[str, Any]:
 
 
 class ExportFolders:
-    """Which process of a group writes into the folders of the exporters: the first that claims them.
+    """The right to write into the folders of the exporters, for the first process of a group that claims it.
 
-    The chief cannot know whether there is an evaluator, as that is no part of the cluster. An evaluator claims before each of
-    its exports, and the chief before its only one, after the training. The chief removes an older claim when it starts.
-
-    Args:
-        estimator: Says the role and the folder.
+    The chief cannot detect an evaluator, which is not a part of the cluster. An evaluator claims before each of its exports,
+    and the chief before its only export, after the training. The chief removes an older claim when it starts.
     """
 
     def __init__(self, estimator: Any) -> None:
@@ -92,13 +88,12 @@ class ExportFolders:
         self._file = os.path.join(estimator.model_dir, "export_owner")
 
     def release(self) -> None:
-        """Remove the claim of a run before."""
         if tf.io.gfile.exists(self._file):
             tf.io.gfile.remove(self._file)
 
     def claim(self) -> bool:
-        """Return whether the folders are this process's own."""
-        if "://" in self._file:  # there, TensorFlow has no call that makes a file only where there is none
+        """Claim the folders; False if another process has them."""
+        if "://" in self._file:  # TensorFlow has no call for remote files that fails if the file exists
             if not tf.io.gfile.exists(self._file):
                 with tf.io.gfile.GFile(self._file, "w") as file:
                     file.write(self._role)
@@ -108,12 +103,12 @@ class ExportFolders:
         try:
             with tf.io.gfile.GFile(self._file) as file:
                 return bool(file.read() == self._role)
-        except tf.errors.NotFoundError:  # a chief starts at this moment
+        except tf.errors.NotFoundError:  # a chief that starts has just removed it
             return self.claim()
 
 
 class _CheckedExporter(_estimator.Exporter):  # type: ignore[misc, name-defined]
-    """An exporter that exports no model whose loss is NaN, and does nothing where another process owns its folder."""
+    """Fails for a loss of NaN, and does nothing if another process has claimed the folders."""
 
     def __init__(self, exporter: Any, folders: Optional[ExportFolders]) -> None:
         self._exporter = exporter

@@ -1,4 +1,4 @@
-"""The head of a model with one logit: its loss, metrics, predictions and what it exports.
+"""The head of a model with one logit: its loss, metrics, predictions and exports.
 
 With logits z and labels y, both of shape [n, 1]:
 
@@ -6,7 +6,7 @@ With logits z and labels y, both of shape [n, 1]:
   `tf.nn.sigmoid_cross_entropy_with_logits` does;
 - regression: the loss is the mean of (z - y)^2.
 
-Losses of regularization are added to both.
+Regularization losses are added to both.
 """
 
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
@@ -23,7 +23,7 @@ REGRESSION = "regression"
 
 
 class PredictionKeys:
-    """Keys of what a head predicts: the constants of TensorFlow's own heads, which are not public there."""
+    """Keys of a head's predictions: the constants of TensorFlow's own heads, which are not public there."""
 
     LOGITS = "logits"
     LOGISTIC = "logistic"
@@ -33,19 +33,19 @@ class PredictionKeys:
 
 
 class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
-    """A head for one logit, to be used as it is or to be derived from.
+    """A head for one logit, to use or to derive from.
 
     Args:
         task_type: "classification" or "regression".
-        training_hooks: Hooks of training, besides those of a TrainSpec.
+        training_hooks: Hooks of training, in addition to the hooks of a TrainSpec.
         training_chief_hooks: Hooks of training on the chief alone.
-        evaluation_hooks: Hooks of evaluation, besides those of an EvalSpec.
+        evaluation_hooks: Hooks of evaluation, in addition to the hooks of an EvalSpec.
         prediction_hooks: Hooks of `predict`.
-        scaffold: A `tf.compat.v1.train.Scaffold`: how a training session gets its first values and saves, such as its `init_fn`
-            that fills an embedding, or its `saver`. None for TensorFlow's own.
+        scaffold: A `tf.compat.v1.train.Scaffold` for initialization and saving, such as an `init_fn` that fills an embedding,
+            or a `saver`. None for TensorFlow's own.
 
     Raises:
-        ValueError: Another task type.
+        ValueError: The task type is unknown.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         scaffold: Any = None,
     ) -> None:
         if task_type not in (CLASSIFICATION, REGRESSION):
-            raise ValueError(f"task_type should be {CLASSIFICATION!r} or {REGRESSION!r}, got {task_type!r}")
+            raise ValueError(f"task_type: expected {CLASSIFICATION!r} or {REGRESSION!r}, got {task_type!r}")
         self._task_type = task_type
         self._training_hooks = training_hooks
         self._training_chief_hooks = training_chief_hooks
@@ -68,17 +68,14 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
 
     @property
     def name(self) -> str:
-        """The name of the head."""
         return "UserDefineHead"
 
     @property
     def logits_dimension(self) -> int:
-        """The size of the last dimension of the logits."""
         return 1
 
     @property
     def loss_reduction(self) -> Any:
-        """How the losses of the rows become one number: their mean."""
         return tf.keras.losses.Reduction.SUM_OVER_BATCH_SIZE
 
     def loss(
@@ -89,24 +86,23 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         mode: Optional[str] = None,
         regularization_losses: Optional[Sequence[Any]] = None,
     ) -> Any:
-        """Return the mean loss of the rows plus those of regularization, float32 of shape [].
+        """Return the mean loss of the rows plus the regularization losses, float32 of shape [].
 
         Args:
             labels: Numbers of shape [n] or [n, 1].
             logits: float32 of shape [n, 1].
-            features: Not used.
-            mode: Not used.
+            features: Not used, like `mode`: parameters of `tf.estimator.Head`, for heads that derive from this one.
             regularization_losses: Numbers to add.
         """
         mean = tf.reduce_mean(self._row_losses(_as_column(labels), logits))
         return tf.add_n([mean, *regularization_losses]) if regularization_losses else mean
 
     def predictions(self, logits: Any, keys: Optional[Sequence[str]] = None) -> Dict[str, Any]:
-        """Return what is predicted, by `PredictionKeys`.
+        """Return the predictions by `PredictionKeys`.
 
         Args:
             logits: float32 of shape [n, 1].
-            keys: What to return; None for all.
+            keys: Predictions to return; None for all.
 
         Returns:
             `logits` [n, 1]; for classification `logistic` [n, 1], the probability of class 1, `probabilities` [n, 2],
@@ -125,14 +121,14 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
             found[PredictionKeys.CLASS_IDS] = tf.expand_dims(tf.argmax(two_class_logits, axis=-1), axis=-1)
         unknown = [key for key in keys or () if key not in found]
         if unknown:
-            raise ValueError(f"{self._task_type} predicts {', '.join(found)}; it does not predict {', '.join(unknown)}")
+            raise ValueError(f"keys: expected some of {', '.join(found)} for {self._task_type}, got {', '.join(unknown)}")
         return found if keys is None else {key: found[key] for key in keys}
 
     def metrics(self, regularization_losses: Optional[Sequence[Any]] = None) -> Dict[str, Any]:
-        """Return the metrics of an evaluation by name, without any rows yet.
+        """Return the metrics of an evaluation by name, before the first row.
 
-        `average_loss` is the mean over all rows without regularization; `label/mean` and `prediction/mean` tell whether the
-        model is off as a whole. Classification has `accuracy` and `auc` too.
+        `average_loss` is the mean over all rows without regularization; a difference between `label/mean` and `prediction/mean`
+        is the bias of the model. Classification also has `accuracy` and `auc`.
         """
         keras = tf.keras.metrics
         found = {name: keras.Mean(name=name.replace("/", "_")) for name in ("average_loss", "label/mean", "prediction/mean")}
@@ -155,12 +151,8 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         """Add a batch to the metrics and return them.
 
         Args:
-            eval_metrics: What `metrics` returned.
-            features: Not used.
-            logits: See `loss`.
-            labels: See `loss`.
-            mode: Not used.
-            regularization_losses: See `loss`.
+            eval_metrics: The result of `metrics`.
+            features: See `loss`, as for the other arguments.
         """
         labels = _as_column(labels)
         predictions = self.predictions(logits)
@@ -191,18 +183,18 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
         """Return the `tf.estimator.EstimatorSpec` of a mode.
 
         Args:
-            features: What the model was called with.
+            features: Input of the model.
             mode: One of `tf.estimator.ModeKeys`.
-            logits: What the model returned.
+            logits: Output of the model.
             labels: See `loss`; not for PREDICT.
-            optimizer: What trains, see `akdl.estimator.optimizers.maker`.
-            trainable_variables: What it trains.
-            train_op_fn: From a loss to an operation that trains; instead of an optimizer.
-            update_ops: Operations that belong to a step of training, such as those of batch normalization.
+            optimizer: For TRAIN, see `akdl.estimator.optimizers.maker`.
+            trainable_variables: The variables for the optimizer.
+            train_op_fn: Function from a loss to an operation that trains; instead of an optimizer.
+            update_ops: Further operations of a training step, such as the updates of batch normalization.
             regularization_losses: See `loss`.
 
         Raises:
-            ValueError: To train, neither an optimizer nor a `train_op_fn` is given, or both.
+            ValueError: For TRAIN, neither an optimizer nor a `train_op_fn` is given, or both.
         """
         keys = tf.estimator.ModeKeys
         predictions = self.predictions(logits)
@@ -247,7 +239,7 @@ class UserDefineHead(_estimator.Head):  # type: ignore[misc, name-defined]
             default = export.ClassificationOutput(scores=predictions[PredictionKeys.PROBABILITIES])
         return {
             "predict": export.PredictOutput(dict(predictions)),
-            # Those two take serialized Examples only. In an export that takes tensors, TensorFlow leaves them out.
+            # These two take serialized Examples only. In an export that takes tensors, TensorFlow leaves them out.
             "serving_default": default,
             self._task_type: default,
         }
@@ -265,9 +257,9 @@ def _train_op(
     update_ops: Optional[Sequence[Any]],
 ) -> Any:
     if (optimizer is None) == (train_op_fn is None):
-        raise ValueError("training needs either an optimizer or a train_op_fn")
+        raise ValueError("create_estimator_spec in mode TRAIN: pass either an optimizer or a train_op_fn")
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    if replicas > 1:  # whose gradients are added up
+    if replicas > 1:  # gradients of replicas are added up
         loss = loss / replicas
     if train_op_fn is not None:
         step = train_op_fn(loss)

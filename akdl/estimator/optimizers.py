@@ -1,4 +1,4 @@
-"""Optimizers in the form that an Estimator can use."""
+"""Optimizers in a form for Estimators."""
 
 import inspect
 from typing import Any, Callable, Dict
@@ -7,17 +7,18 @@ import tensorflow as tf
 
 
 def maker(optimizer: Any) -> Callable[[], Any]:
-    """Return a function that gives an optimizer for a graph: one with the settings of the given one and no variables yet.
+    """Return a function that makes an optimizer with the settings of the given one, for another graph.
 
-    A name such as "adam" and a config such as `{"class_name": "Adam", "config": {"learning_rate": 0.1}}`, do as well.
+    The variables of an optimizer belong to one graph, and an Estimator builds several. It only takes the Keras optimizers that
+    TensorFlow 2.11 moved to `tf.keras.optimizers.legacy`; newer ones are translated. Optimizers of `tf.compat.v1.train` stay
+    unchanged.
 
-    Variables of an optimizer belong to one graph, and an Estimator makes several. It also takes only the kind of Keras
-    optimizers that TensorFlow 2.11 moved to `tf.keras.optimizers.legacy`; those of the kind that came then are translated.
-    Optimizers of `tf.compat.v1.train` are taken as they are.
+    Args:
+        optimizer: The optimizer; its name, such as "adam"; or a config: `{"class_name": "Adam", "config": {...}}`.
 
     Raises:
-        ValueError: The optimizer has a setting, or is of a kind or has a name, that the older ones do not know.
-        TypeError: It is none of all this.
+        ValueError: The optimizer, its name or one of its settings has no counterpart among the legacy optimizers.
+        TypeError: The argument is not an optimizer.
     """
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
         return lambda: optimizer
@@ -25,11 +26,13 @@ def maker(optimizer: Any) -> Callable[[], Any]:
     if isinstance(optimizer, (str, dict)):
         return _by_name(optimizer, legacy)
     if not isinstance(optimizer, (tf.keras.optimizers.Optimizer, legacy.Optimizer)):
-        raise TypeError(f"optimizer should be one of Keras, its name, or one of tf.compat.v1.train, got {optimizer!r}")
+        raise TypeError(
+            f"optimizer: expected an optimizer of Keras, its name, or an optimizer of tf.compat.v1.train, got {optimizer!r}"
+        )
     kind = type(optimizer)
     try:
         config = dict(optimizer.get_config())
-    except NotImplementedError as error:  # those of the newer kind have variables from the start, which are eager
+    except NotImplementedError as error:  # the newer optimizers make eager variables in __init__
         raise ValueError(
             f"an Estimator cannot use this {kind.__name__} in graph mode: choose tf.keras.optimizers.legacy.{kind.__name__}"
         ) from error
@@ -43,7 +46,8 @@ def maker(optimizer: Any) -> Callable[[], Any]:
     if left_out:
         names = ", ".join(f"{name}={value!r}" for name, value in left_out.items())
         raise ValueError(
-            f"an Estimator cannot use {kind.__name__} with {names}: tf.keras.optimizers.legacy.{kind.__name__} does not know it"
+            f"an Estimator cannot use {kind.__name__} with {names}: tf.keras.optimizers.legacy.{kind.__name__} has no such "
+            "setting"
         )
     kept = {name: value for name, value in config.items() if name in known and value is not None}
     return lambda: older.from_config(kept)
@@ -61,25 +65,19 @@ def _by_name(optimizer: Any, legacy: Any) -> Callable[[], Any]:
     if not found:
         raise ValueError(f"an Estimator cannot use the optimizer {name!r}; it can use {', '.join(sorted(kinds))}")
     kind = found[0]
-    kind.from_config(dict(config))  # a wrong config is told at once
+    kind.from_config(dict(config))  # a wrong config fails at once
     return lambda: kind.from_config(dict(config))
 
 
 def is_keras(optimizer: Any) -> bool:
-    """Return whether an optimizer is one of Keras, made by `maker`."""
+    """Test for an optimizer of Keras, made by `maker`."""
     return not isinstance(optimizer, tf.compat.v1.train.Optimizer)
 
 
-def count_steps_by(optimizer: Any, global_step: Any) -> None:
-    """Let a Keras optimizer count in the global step, which hooks and checkpoints look at."""
-    if is_keras(optimizer):
-        optimizer.iterations = global_step
-
-
 def _settings(config: Dict[str, Any], kind: Any, known: Any) -> Dict[str, Any]:
-    """Return the settings that are not known and differ from their defaults."""
+    """Return the unknown settings that differ from their defaults."""
     defaults = {name: one.default for name, one in inspect.signature(kind.__init__).parameters.items()}
-    ignored = {"jit_compile", "is_legacy_optimizer"}  # say nothing about the mathematics
+    ignored = {"jit_compile", "is_legacy_optimizer"}  # without effect on the mathematics
     return {
         name: value
         for name, value in config.items()

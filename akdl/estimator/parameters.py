@@ -2,19 +2,19 @@
 
 | parameter | default | |
 |---|---|---|
-| `save_checkpoints_steps` | None | steps from one checkpoint to the next; not together with `save_checkpoints_secs` |
-| `save_checkpoints_secs` | 600 | seconds from one checkpoint to the next; both None: no checkpoint while it trains |
-| `keep_checkpoint_max` | 5 | checkpoints that are kept, the newest; 0 or None for all |
-| `log_step_count_steps` | 100 | steps from one line with step and loss to the next; None for no lines |
+| `save_checkpoints_steps` | None | steps between two checkpoints; not together with `save_checkpoints_secs` |
+| `save_checkpoints_secs` | 600 | seconds between two checkpoints; both None: no checkpoint before the end |
+| `keep_checkpoint_max` | 5 | newest checkpoints to keep; 0 or None for all |
+| `log_step_count_steps` | 100 | steps between two lines with step and loss; None for no lines |
 | `train_max_steps` | 10000 | steps of a device x devices x processes, of all runs together; None: until the rows end |
 | `eval_steps` | 100 | batches of an evaluation; None for all |
 | `eval_start_delay_secs` | 120 | seconds before the first evaluation |
-| `eval_throttle_secs` | 600 | least seconds from one evaluation to the next, which needs a new checkpoint |
+| `eval_throttle_secs` | 600 | minimum seconds between two evaluations, which also need a new checkpoint |
 
-Workers in step save checkpoints together, and clocks do not agree on a step. So there `save_checkpoints_steps` is 1000 by
+Workers in step save checkpoints together, and their clocks do not agree on a step. So there `save_checkpoints_steps` is 1000 by
 default, and `save_checkpoints_secs` is refused.
 
-All other keys belong to the user's functions. A key that is nearly the name of a parameter is refused. A number of steps may be
+All other keys belong to the user's functions. A key that is almost the name of a parameter is refused. A number of steps may be
 written as 1e4.
 """
 
@@ -39,21 +39,14 @@ PARAMETERS_FILE = "parameters.json"
 _STEPS, _SECS = "save_checkpoints_steps", "save_checkpoints_secs"
 _STEPS_IN_STEP = 1000
 _COUNTS = (_STEPS, "keep_checkpoint_max", "log_step_count_steps", "train_max_steps", "eval_steps")
-# How near a key is to a name: `train_max_step` has 0.97; `train_max_epochs`, which means another thing, 0.84.
+# Likeness of a key and a name: `train_max_step` has 0.97; `train_max_epochs`, which means another thing, 0.84.
 _NEAR = 0.87
 
 
 def with_defaults(*layers: Optional[Mapping[str, Any]], in_step: bool = False) -> Dict[str, Any]:
-    """Return the parameters: the defaults, with each layer put over what is before it.
+    """Return the parameters: the defaults, overridden by each layer in turn, such as `parameters.json` and then `--set`.
 
-    Steps between checkpoints, where only they are given, replace the seconds that are their default.
-
-    Args:
-        layers: Such as what `parameters.json` holds, and overrides. A parameter that is None is set to None.
-        in_step: Whether workers train in step.
-
-    Raises:
-        ConfigError: A name or a value is wrong or two contradict each other; with all mistakes.
+    A parameter of None is set to None. `save_checkpoints_steps` alone replaces the default of `save_checkpoints_secs`.
     """
     given: Dict[str, Any] = {}
     for layer in layers:
@@ -64,14 +57,14 @@ def with_defaults(*layers: Optional[Mapping[str, Any]], in_step: bool = False) -
     params = dict(DEFAULTS, **given)
     mistakes = _near_names(given) + _wrong_values(params)
     if in_step and given.get(_SECS) is not None:
-        mistakes.append(f"{_SECS}: workers in step save by steps, got {named(given[_SECS])}; give {_STEPS} instead")
+        mistakes.append(f"{_SECS}: workers in step save by steps, got {named(given[_SECS])}; set {_STEPS} instead")
     elif in_step and _SECS not in given and given.get(_STEPS) is None:
         params.update({_STEPS: _STEPS_IN_STEP, _SECS: None})
     if given.get(_STEPS) is not None:
         if given.get(_SECS) is not None:
             mistakes.append(
-                f"{_STEPS}, {_SECS}: they exclude each other, got {named(params[_STEPS])} and {named(params[_SECS])}; leave "
-                "one out or set it to null"
+                f"{_STEPS}, {_SECS}: expected one of the two, got {named(params[_STEPS])} and {named(params[_SECS])}; remove "
+                "one or set it to null"
             )
         params[_SECS] = None
     if mistakes:
@@ -84,7 +77,7 @@ def _near_names(given: Mapping[str, Any]) -> List[str]:
     for key in given:
         if key not in DEFAULTS:
             meant = near(key, DEFAULTS, likeness=_NEAR)
-            found += [f"{key}: there is no such parameter; {name} is meant? Else choose another name" for name in meant]
+            found += [f"{key}: unknown parameter; did you mean {name}? Otherwise choose another name" for name in meant]
     return found
 
 

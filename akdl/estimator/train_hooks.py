@@ -1,4 +1,4 @@
-"""Hooks of a training with four functions: progress, the last checkpoint, and mistakes that else go unnoticed."""
+"""Hooks of a training with four functions: progress, the last checkpoint, and a check of the graph."""
 
 import os
 import time
@@ -16,11 +16,7 @@ _READS = ("ReadVariableOp", "Identity", "VarIsInitializedOp", "IsVariableInitial
 
 
 class Progress(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    """Tells step, loss and speed; what is slow to read is read only where a line is due.
-
-    Args:
-        loss: Tensor of shape [].
-    """
+    """Reports step, loss and speed; reads the loss only when a line is due, as that takes time."""
 
     def __init__(self, loss: Any, every_steps: int, report: Report) -> None:
         self._loss = loss
@@ -28,18 +24,15 @@ class Progress(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         self._report = report
 
     def begin(self) -> None:
-        """Start counting."""
         self._global_step = tf.compat.v1.train.get_global_step()
         self._own_steps = 0
         self._last = time.monotonic()
 
     def before_run(self, run_context: Any) -> Any:
-        """Ask for the loss where a line is due."""
         due = (self._own_steps + 1) % self._every == 0 or self._own_steps == 0
         return tf.compat.v1.train.SessionRunArgs(self._loss) if due else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Tell step, loss and speed."""
         self._own_steps += 1
         if run_values.results is None:
             return
@@ -49,44 +42,38 @@ class Progress(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         self._report(f"step {step}  loss {run_values.results:.6g}{speed}")
 
     def end(self, session: Any) -> None:
-        """Tell where this process had nothing to do."""
         if not self._own_steps:
-            self._report("this process made no step: its train_input_fn gave no batch, or the others made all steps")
+            self._report("this process made no step: its train_input_fn gives no batch, or other workers made all steps")
 
 
 class SaveAtEnd(tf.compat.v1.train.CheckpointSaverHook):  # type: ignore[misc]
-    """Writes the one checkpoint of a training without any: evaluation and export read it."""
+    """Writes one checkpoint at the end of a training without checkpoints, for evaluation and export."""
 
     def __init__(self, folder: str) -> None:
         super().__init__(folder, save_steps=1)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Do not save yet."""
+        pass
 
     def before_run(self, run_context: Any) -> None:
-        """Do not save yet."""
+        pass
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Do not save yet."""
+        pass
 
 
 class GraphChecks(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    """Looks at the graph of training before the first step."""
+    """Refuses, before the first step, a graph that would train without end or lacks variables of the export."""
 
     def __init__(self, file: str, exported: Mapping[str, Optional[List[int]]]) -> None:
         self._file = file
         self._exported = exported
 
     def begin(self) -> None:
-        """Check.
-
-        Raises:
-            UserModuleError: The global step would stand still, or the export needs variables that are not trained.
-        """
         step = tf.compat.v1.train.get_global_step()
         if not any(_is_changed(one) for one in getattr(step, "values", None) or [step]):
             raise UserModuleError(
-                f"the train_op of model_fn in {self._file} does not count the global step, so training would not end: use "
+                f"the train_op of model_fn in {self._file} does not increment the global step, so training would not end: use "
                 "optimizer.minimize(loss, global_step=tf.compat.v1.train.get_global_step())"
             )
         trained = variables_in_checkpoint()
@@ -94,7 +81,7 @@ class GraphChecks(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         if missing:
             raise UserModuleError(
                 f"model_fn in {self._file} makes variables in mode PREDICT that it does not make in mode TRAIN: "
-                f"{', '.join(missing)}. They would have no values in the export"
+                f"{', '.join(missing)}. The export would have no values for them: create them in all modes"
             )
         for name, shape in self._exported.items():
             if shape is not None and trained[name] not in (None, shape):
@@ -105,20 +92,16 @@ class GraphChecks(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
 
 
 def saving_hooks(config: Any, is_chief: bool, in_step: bool) -> List[Any]:
-    """Return the hook that saves in the end where nothing else saves.
-
-    Args:
-        in_step: Whether workers train in step: then all of them have to take part in saving.
-    """
+    """Return the hook that saves at the end if no other hook saves; all workers in step take part in saving."""
     if config.save_checkpoints_steps is not None or config.save_checkpoints_secs is not None:
         return []
     if is_chief:
         return [SaveAtEnd(config.model_dir)]
-    # Where TensorFlow too lets the others write. The config of workers in step does not know which one this is.
+    # TensorFlow's own folder for workers besides the chief. The config of workers in step does not have their number.
     return [SaveAtEnd(os.path.join(config.model_dir, "tmp_{}_{}".format(*read_task(os.environ))))] if in_step else []
 
 
 def _is_changed(variable: Any) -> bool:
-    """Return whether the graph may change a variable beside giving it its first value."""
+    """Test for operations that change a variable after its initialization."""
     own = variable.op.name + "/"
     return any(op.type not in _READS and not op.name.startswith(own) for op in variable.op.outputs[0].consumers())

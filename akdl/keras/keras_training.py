@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 import numpy as np
 import tensorflow as tf
 
-from akdl.engine.training_watch import Watch
+from akdl.engine.training_watch import TrainingWatch
 from akdl.engine.writable import try_folder
 from akdl.keras import checkpoint
 from akdl.keras.callbacks import (
@@ -109,7 +109,7 @@ class _Trainer:
         self._group = group = Group(devices=config.get("devices"))
         self._report: Report = report if group.is_chief else (lambda line: None)
         self._folder = folder
-        self._watch = Watch(task_config, folder, group.is_chief, group.sum)
+        self._watch = TrainingWatch(task_config, folder, group.is_chief, group.sum)
         if folder is not None:
             folder.fetch()
             if group.is_chief and task_config is not None:

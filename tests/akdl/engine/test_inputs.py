@@ -100,7 +100,7 @@ def test_example_parser_batch_and_single_row(inputs: Any, tf: Any) -> None:
 
 
 def test_example_parser_unknown_label(inputs: Any) -> None:
-    with pytest.raises(ValueError, match="the label 'y' is not among the features: x, flag, label"):
+    with pytest.raises(ValueError, match="the label 'y' is not among the features x, flag, label"):
         inputs.get_example_parser(inputs.parse_feature_specs(CONFIG), "y")
 
 
@@ -118,7 +118,7 @@ def test_example_parser_weight(inputs: Any, tf: Any, shape: list[int]) -> None:
 
 
 def test_example_parser_unknown_weight(inputs: Any, tf: Any) -> None:
-    with pytest.raises(ValueError, match="the weight 'w' is not among the features: label"):
+    with pytest.raises(ValueError, match="the weight 'w' is not among the features label"):
         inputs.get_example_parser({"label": tf.io.FixedLenFeature([], tf.int64)}, "label", "w")
 
 

@@ -58,7 +58,7 @@ def train(task_config: Any, **changes: Any) -> Any:
 
 def killed_after(task_config: Any, step: int, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """Train until the step is done and what is due after it, then fail."""
-    from akdl.engine.training_watch import Watch
+    from akdl.engine.training_watch import TrainingWatch
 
     with monkeypatch.context() as patch:
 
@@ -66,7 +66,7 @@ def killed_after(task_config: Any, step: int, monkeypatch: pytest.MonkeyPatch, *
             if done > step:
                 raise Killed
 
-        patch.setattr(Watch, "step_end", step_end)
+        patch.setattr(TrainingWatch, "step_end", step_end)
         with pytest.raises(Killed):
             train(task_config, **changes)
 
@@ -194,7 +194,7 @@ def test_what_cannot_be(tmp_path: Path) -> None:
     checkpoints = tmp_path / "checkpoints"
     with pytest.raises(ValueError, match="keep_best_checkpoints needs a place for checkpoints: set checkpointDir"):
         train(config(tmp_path / "work"), keep_best_checkpoints=1)
-    with pytest.raises(ValueError, match="there is no metric 'auc'; the metrics are loss"):
+    with pytest.raises(ValueError, match="best_checkpoint_metric: expected one of loss, got 'auc'"):
         train(config(tmp_path / "work", checkpoints), keep_best_checkpoints=1, best_checkpoint_metric="auc")
     import tensorflow as tf
 

@@ -40,5 +40,5 @@ def test_workers_in_step_do_not_save_by_seconds(monkeypatch: pytest.MonkeyPatch)
     from akdl.engine.run_config import generate_run_config
 
     monkeypatch.setenv("TF_CONFIG", json.dumps(IN_STEP))
-    with pytest.raises(ValueError, match="got save_checkpoints_secs 60, give save_checkpoints_steps instead"):
+    with pytest.raises(ValueError, match="got save_checkpoints_secs 60: set save_checkpoints_steps instead"):
         generate_run_config(save_checkpoints_steps=None, save_checkpoints_secs=60)

@@ -193,8 +193,8 @@ def test_train_estimator_a_worker_does_not_export(tf: Any, task_config: Any) -> 
 @pytest.mark.parametrize(
     ("train", "export", "match"),
     [
-        ({"num_epochs": 1}, EXPORT, "train_config needs the key 'batch_size'; it has num_epochs"),
-        (TRAIN, {}, "export_config needs the key 'placeholders_config'; it has none"),
+        ({"num_epochs": 1}, EXPORT, "train_config needs the key 'batch_size', got num_epochs"),
+        (TRAIN, {}, "export_config needs the key 'placeholders_config', got no keys"),
     ],
 )
 def test_train_estimator_wrong_config(tf: Any, task_config: Any, train: Any, export: Any, match: str) -> None:
@@ -211,7 +211,7 @@ def test_train_estimator_unknown_key_is_named(tf: Any, task_config: Any, caplog:
 
     with caplog.at_level(logging.WARNING, "akdl"):
         train_estimator(classifier(tf, task_config), INPUT, dict(TRAIN, batchsize=1, num_epochs=1), EXPORT, task_config)
-    assert "train_config has keys that nothing reads: batchsize" in caplog.text
+    assert "train_config: unknown keys are ignored: batchsize" in caplog.text
 
 
 def test_train_estimator_no_estimator_in_this_tensorflow(tf: Any, task_config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -438,7 +438,7 @@ def test_input_by_workers_steps_and_rows_from_elsewhere(tf: Any, tmp_path: Path)
     [
         ((3, 0), {}, "worker 1 got no rows to train on"),
         ((3, 3), {"valid_raw_dataset_fn": len}, "valid_raw_dataset_fn cannot be used with parameter servers"),
-        ((3, 3), {"raw_dataset_fn": len}, "raw_dataset_fn with parameter servers needs the key 'steps_per_epoch'"),
+        ((3, 3), {"raw_dataset_fn": len}, "with parameter servers, raw_dataset_fn needs the key 'steps_per_epoch'"),
     ],
 )
 def test_input_by_workers_wrong(tf: Any, tmp_path: Path, sizes: Any, options: Any, match: str) -> None:

@@ -9,7 +9,7 @@ import fsspec
 import pytest
 
 from akdl.engine import training_watch as module
-from akdl.engine.training_watch import Watch
+from akdl.engine.training_watch import TrainingWatch
 from akdl.storage.checkpoint_folder import CheckpointFolder, ask_to_stop
 
 
@@ -36,7 +36,7 @@ def test_reports_are_due_once_a_second(clock: Clock, tmp_path: Path) -> None:
         def report(self, step: int, **metrics: float) -> None:
             reported.append((step, metrics))
 
-    watch = Watch(Config(), None)  # type: ignore[arg-type]
+    watch = TrainingWatch(Config(), None)  # type: ignore[arg-type]
     for step in range(1, 51):
         clock.now += 1 / 8
         watch.step_end(step, lambda step=step: {"loss": step})  # type: ignore[misc]
@@ -54,7 +54,7 @@ def test_workers_in_step_look_at_the_same_steps_and_stop_at_the_same_one(clock: 
         return [values[0], 2 * values[1]]  # the other one finds nothing, and is as fast
 
     folder = CheckpointFolder(str(tmp_path), "/nowhere")
-    chief = Watch(None, folder, looks=True, total=total)
+    chief = TrainingWatch(None, folder, looks=True, total=total)
     stopped_at = None
     for step in range(1, 200):
         clock.now += 1 / 128
@@ -67,7 +67,9 @@ def test_workers_in_step_look_at_the_same_steps_and_stop_at_the_same_one(clock: 
             stopped_at = step
             break
     assert looked == [1, 65, 129] and stopped_at == 129
-    other = Watch(None, CheckpointFolder(str(tmp_path / "other"), ""), looks=False, total=lambda values: [1.0, values[1]])
+    other = TrainingWatch(
+        None, CheckpointFolder(str(tmp_path / "other"), ""), looks=False, total=lambda values: [1.0, values[1]]
+    )
     other.step_end(1, dict)
     assert other.stop, "it was told by the sum"
 
@@ -81,6 +83,6 @@ def test_a_storage_that_fails_does_not_end_the_training(
         raise OSError("it is down")
 
     monkeypatch.setattr(type(system), "exists", fails)
-    watch = Watch(None, CheckpointFolder("memory://watch", str(tmp_path)))
+    watch = TrainingWatch(None, CheckpointFolder("memory://watch", str(tmp_path)))
     watch.step_end(1, dict)
     assert not watch.stop and "cannot look for a request to stop: memory://watch: it cannot be reached" in caplog.text

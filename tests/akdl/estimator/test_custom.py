@@ -111,9 +111,9 @@ def test_head_keys() -> None:
 
     head = UserDefineHead("classification")
     assert list(head.predictions(tf.constant([[1.0]]), [PredictionKeys.LOGISTIC])) == ["logistic"]
-    with pytest.raises(ValueError, match="classification predicts logits, .*; it does not predict predictions"):
+    with pytest.raises(ValueError, match="keys: expected some of logits, .* for classification, got predictions"):
         head.predictions(tf.constant([[1.0]]), [PredictionKeys.PREDICTIONS])
-    with pytest.raises(ValueError, match="task_type should be 'classification' or 'regression', got 'ranking'"):
+    with pytest.raises(ValueError, match="task_type: expected 'classification' or 'regression', got 'ranking'"):
         UserDefineHead("ranking")
 
 
@@ -161,7 +161,7 @@ def test_head_a_train_op_of_ones_own() -> None:
         spec = head.create_estimator_spec(
             {}, mode, logits, labels, train_op_fn=lambda loss: train.minimize(loss, step), regularization_losses=[weight]
         )
-        with pytest.raises(ValueError, match="training needs either an optimizer or a train_op_fn"):
+        with pytest.raises(ValueError, match="pass either an optimizer or a train_op_fn"):
             head.create_estimator_spec({}, mode, logits, labels)
         with tf.Session() as session:
             session.run(tf.global_variables_initializer())
@@ -255,7 +255,7 @@ def test_optimizers_names_of_keras(tmp_path: Path) -> None:
     assert made.get_config()["learning_rate"] == pytest.approx(0.5)
     with pytest.raises(ValueError, match=r"cannot use the optimizer 'lion'; it can use Adadelta, .*SGD"):
         maker("lion")
-    with pytest.raises(TypeError, match="optimizer should be one of Keras, its name, .*, got 0.1"):
+    with pytest.raises(TypeError, match="optimizer: expected an optimizer of Keras, its name, .*, got 0.1"):
         maker(0.1)
     trained = estimator(tmp_path, optimizer="adam")
     trained.train(input_fn(CLASSES), max_steps=2)
@@ -279,7 +279,7 @@ def test_models_what_cannot_be_made_anew(tmp_path: Path) -> None:
     class Own(tf.keras.Model):  # type: ignore[misc]
         pass
 
-    with pytest.raises(TypeError, match="Own has to define get_config .* or give a function that makes the model"):
+    with pytest.raises(TypeError, match="Own needs get_config .* or pass a function that makes the model"):
         estimator(tmp_path, model=Own())
     with pytest.raises(TypeError, match="model should be a tf.keras.Model or a function that makes one, got a str"):
         estimator(tmp_path, model="model")

@@ -162,7 +162,7 @@ def test_what_cannot_be_exported_is_kept_and_exported_by_the_next_run(tmp_path: 
             (tmp_path / "export").touch()
         return whole.eval_input_fn(path, params)
 
-    with pytest.raises(TrainingFailed, match=r"the model is trained, but .*It is kept as .*model\.ckpt-5; to export it, train"):
+    with pytest.raises(TrainingFailed, match=r"the model is trained, but .*Its checkpoint is .*model\.ckpt-5: fix the cause"):
         train(linear_module(eval_input_fn=eval_input_fn), tmp_path, train_max_steps=5)
     (tmp_path / "export").unlink()
     result, lines = train(linear_module(), tmp_path, train_max_steps=5)

@@ -39,7 +39,7 @@ def run_main(tmp_path: Path, text: str, *more: str, params: str = "{}") -> int:
 def test_arguments_functions_are_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_main(tmp_path, "def model_fn(features, labels, mode, params): pass\n") == 2
     error = capsys.readouterr().err
-    assert error.startswith("train: user.py does not hold the four functions of an Estimator:\n- train_input_fn is missing\n")
+    assert error.startswith("train: user.py does not define the four functions of an Estimator:\n- train_input_fn is missing\n")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_arguments_functions_are_missing(tmp_path: Path, capsys: pytest.CaptureF
     [
         ('{"eval_steps": 0}', [], "train: the Estimator config has a mistake:\n- eval_steps: expected"),
         ("{", [], "the p.json config has a mistake:\n- line 1"),
-        ('{"save_checkpoints_secs": 5}', ["--set", "save_checkpoints_steps=7"], "exclude each other, got 7 and 5"),
+        ('{"save_checkpoints_secs": 5}', ["--set", "save_checkpoints_steps=7"], "expected one of the two, got 7 and 5"),
         ("{}", ["--set", "eval_steps"], "--set eval_steps: expected key=value"),
         ("{}", ["--module", "missing.py"], "to be a Python file, got"),
     ],
@@ -123,17 +123,25 @@ MISTAKES: list[tuple[dict[str, Any], int, str]] = [
     (
         {"rate": 1e30, "train_max_steps": 100},
         1,
-        r"train: the loss became NaN, nothing was exported\. The last checkpoint is \S+ckpt",
+        r"train: the loss became NaN, so nothing was exported\. The last checkpoint is \S+ckpt",
     ),
     (
         {"rate": float("inf"), "train_max_steps": 1},
         1,
         "train: the loss of the evaluation at step 1 is NaN, so nothing was exported",
     ),
-    ({"rows": 0}, 1, "train: no step was made, the global step is still 0: the input function of training gives no batch"),
-    ({"fault": "no global step"}, 2, "train: the train_op of model_fn in linear.py does not count the global step"),
+    (
+        {"rows": 0},
+        1,
+        "train: the training made no step, the global step is still 0: the input function of training gives no batch",
+    ),
+    ({"fault": "no global step"}, 2, "train: the train_op of model_fn in linear.py does not increment the global step"),
     ({"eval_rows": 0}, 2, "train: eval_input_fn in linear.py gives no batch"),
-    ({"fault": "predict returns nothing"}, 2, "train: model_fn in linear.py returned nothing in mode infer, expected an Estim"),
+    (
+        {"fault": "predict returns nothing"},
+        2,
+        "train: model_fn in linear.py, mode infer: expected an EstimatorSpec, got nothing",
+    ),
     ({"fault": "variable in predict"}, 2, "train: model_fn in linear.py makes variables in mode PREDICT that .*: scale. They"),
     (
         {"fault": "classifies tensors"},
@@ -186,7 +194,7 @@ def test_workers_in_step_without_a_chief(tmp_path: Path, tensorflow: str) -> Non
     command = ["-m", "akdl.estimator", "train", "--module", str(SCRIPTS / "linear.py"), "--path", "data"]
     command += ["--params", str(tmp_path / "params.json"), "--model-dir", str(tmp_path / "out")]
     logs = run_group(tmp_path, command, [("worker", 0), ("worker", 1)], python=python)
-    assert "2 devices train in step: 100 steps are 50 steps of each" in logs["worker-0"]
+    assert "2 devices train in step: train_max_steps 100 is 50 steps of each" in logs["worker-0"]
     assert "evaluation at step 50  " in logs["worker-0"] and "50 steps" in logs["worker-0"].splitlines()
     assert "exported to" not in logs["worker-1"]
     (exported,) = (tmp_path / "out" / "export").iterdir()

@@ -47,7 +47,7 @@ def test_when_checkpoints_are_saved(given: dict[str, Any], steps: int | None, se
 
 
 def test_both_kinds_of_saving_exclude_each_other() -> None:
-    with pytest.raises(ConfigError, match="they exclude each other, got 50 and 60; leave one out or set it to null"):
+    with pytest.raises(ConfigError, match="expected one of the two, got 50 and 60; remove one or set it to null"):
         with_defaults({"save_checkpoints_secs": 60}, {"save_checkpoints_steps": 50})
 
 
@@ -64,7 +64,7 @@ def test_workers_in_step_save_by_steps(given: dict[str, Any], steps: int | None,
     params = with_defaults(given, in_step=True)
     assert (params["save_checkpoints_steps"], params["save_checkpoints_secs"]) == (steps, secs)
     assert with_defaults(params, in_step=True) == params
-    with pytest.raises(ConfigError, match="workers in step save by steps, got 60; give save_checkpoints_steps instead"):
+    with pytest.raises(ConfigError, match="workers in step save by steps, got 60; set save_checkpoints_steps instead"):
         with_defaults({**given, "save_checkpoints_secs": 60}, in_step=True)
 
 
