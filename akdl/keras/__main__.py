@@ -1,7 +1,7 @@
 """`akdl-keras train|evaluate|predict CONFIG --module user.py`: the runner from the command line.
 
-Exit codes: 0, all went well; 1, it failed on the way; 2, arguments, config or callbacks are wrong and nothing was started;
-130, interrupted from the keyboard.
+Exit codes: 0, done; 1, failed during the work; 2, arguments, config or callbacks are wrong and nothing was started; 130,
+interrupted from the keyboard.
 """
 
 import argparse
@@ -18,7 +18,6 @@ from akdl.user_code.module import UserModuleError, load_module
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    """Run one task and return the exit status."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
@@ -46,7 +45,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
 
 
 def _run(task: str, config: Dict[str, Any], module: Any, placeholders: Dict[str, str]) -> None:
-    # TensorFlow is loaded here and not before: a wrong argument is told at once.
+    # TensorFlow is loaded here, so that a wrong argument is an error at once.
     if task == TRAIN:
         from akdl.keras.keras_training import train
 
@@ -64,7 +63,7 @@ def _run(task: str, config: Dict[str, Any], module: Any, placeholders: Dict[str,
 
 
 def _placeholders(options: argparse.Namespace, config: Dict[str, Any]) -> Dict[str, str]:
-    """Return the values of placeholders, and set those of the config."""
+    """Return the values of placeholders; values of the config are set in it."""
     found = {} if options.data_path is None else {"DATA_PATH": os.path.abspath(options.data_path)}
     for setting in options.set:
         key, equals, value = setting.partition("=")
@@ -82,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("config", metavar="CONFIG", help="JSON file with the task config")
     parser.add_argument("--module", required=True, help="Python file with the callbacks")
-    parser.add_argument("--data-path", metavar="DIR", help="what ${DATA_PATH}$ in the config stands for")
+    parser.add_argument("--data-path", metavar="DIR", help="the value of ${DATA_PATH}$ in the config")
     parser.add_argument(
         "--set",
         action="append",

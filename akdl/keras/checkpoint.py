@@ -1,7 +1,7 @@
-"""Checkpoints of the runner: all variables and the place in the data, in one .npz file that needs no TensorFlow to be read.
+"""Checkpoints of the runner: variables and the position in the data in one .npz file, readable without TensorFlow.
 
-One format serves all versions of Keras. The chief writes, by renaming, so a file is whole or not there; every worker
-reads, so with several hosts the folder must be one that all of them see.
+All versions of Keras share the format. The chief writes a file and renames it, so it is whole or missing. Every worker reads
+it, so several hosts have to share the folder.
 """
 
 import json
@@ -17,7 +17,7 @@ _NAME = re.compile(r"checkpoint-(\d+)\.npz")
 
 
 class CheckpointError(ValueError):
-    """A checkpoint does not fit the training that is to go on from it."""
+    """A checkpoint does not fit the training that resumes from it."""
 
 
 def save(folder: str, steps: int, arrays: Mapping[str, Any], progress: Mapping[str, Any], keep: int) -> str:
@@ -35,7 +35,7 @@ def save(folder: str, steps: int, arrays: Mapping[str, Any], progress: Mapping[s
 
 
 def latest(folder: str) -> Optional[str]:
-    """Return the path of the last checkpoint; None when there is none."""
+    """Return the path of the last checkpoint; None for an empty folder."""
     names = _found(folder) if os.path.isdir(folder) else []
     return os.path.join(folder, names[-1]) if names else None
 
@@ -49,23 +49,18 @@ def load(path: str) -> Any:
 
 
 def values_of(prefix: str, variables: Sequence[Any]) -> Dict[str, Any]:
-    """Return the values of variables by numbered names."""
     return {f"{prefix}{number}": variable.numpy() for number, variable in enumerate(variables)}
 
 
 def assign(path: str, prefix: str, variables: Sequence[Any], arrays: Mapping[str, Any]) -> None:
-    """Give variables the values that `values_of` took.
-
-    Raises:
-        CheckpointError: Number or shapes differ.
-    """
+    """Set variables to the values of `values_of`."""
     found = [name for name in arrays if re.fullmatch(re.escape(prefix) + r"\d+", name)]
     wanted: List[Any] = [tuple(variable.shape) for variable in variables]
     got = [arrays[f"{prefix}{number}"].shape for number in range(len(found))]
     if wanted != got:
         raise CheckpointError(
-            f"{path} belongs to another model or another optimizer: {prefix.rstrip('/')} has shapes {wanted}, "
-            f"the checkpoint {got}"
+            f"{path} belongs to another model or another optimizer: {prefix.rstrip('/')} has shapes {wanted}, the checkpoint "
+            f"has {got}; choose another checkpoint path, or the model of the checkpoint"
         )
     for number, variable in enumerate(variables):
         variable.assign(arrays[f"{prefix}{number}"])
@@ -76,7 +71,7 @@ def _found(folder: str) -> List[str]:
 
 
 def split_state(state: Mapping[str, Any], prefix: str, arrays: Dict[str, Any]) -> Mapping[str, Any]:
-    """Return a state for JSON; its lists of arrays go to `arrays`, their lengths stay."""
+    """Return a state for JSON: its lists of arrays move to `arrays`, and their lengths stay."""
     plain = {}
     for key, value in state.items():
         if isinstance(value, list):

@@ -1,10 +1,10 @@
 """The datasets of the user's functions, cut into one batch per replica and step.
 
-By default all workers of a group make the same dataset, and share its rows: each step's rows are consecutive in the dataset,
-cut into one part per replica. So a group sees in each step what one process would see. With datasets of their own (`own`),
-the workers only share the batch size.
+By default all workers of a group make the same dataset and share its rows: the rows of a step are consecutive in the dataset
+and cut into one part per replica. So a group sees in each step the rows that one process would see. If workers have datasets of
+their own (`own`), they only share the batch size.
 
-A function whose signature has `batch_size` batches itself, to the rows of one replica; else the runner batches.
+A function with `batch_size` in its signature makes batches for one replica; else the runner makes the batches.
 """
 
 import itertools
@@ -19,7 +19,7 @@ AUTOTUNE = tf.data.experimental.AUTOTUNE  # its name in all of TensorFlow 2
 
 
 class DataError(ValueError):
-    """A dataset of the user's module is not as it has to be."""
+    """A dataset of the user's module cannot be used."""
 
 
 class Part(NamedTuple):
@@ -32,14 +32,11 @@ class Part(NamedTuple):
 
 
 class DatasetSource:
-    """What one dataset function of the user's module gives, on this worker.
+    """A dataset function of the user's module, on this worker.
 
     Args:
-        exact: Steps must have exactly `batch_size` rows; else it may be rounded up.
+        exact: Steps have exactly `batch_size` rows; else the number may be rounded up.
         labelled: Elements are (features, label) or (features, label, weight); else features alone.
-
-    Raises:
-        DataError: The batch size cannot be divided among the replicas.
     """
 
     def __init__(
@@ -63,15 +60,12 @@ class DatasetSource:
                 f"batch_size {batch_size} cannot be divided among {replicas} replicas: set "
                 + " or ".join(map(str, sorted(set(good))))
             )
+        self.local_replicas = group.local_replicas
         self._batch_size = max(batch_size, replicas)
         self._replica_batch = -(-batch_size // replicas)
 
     def datasets(self) -> Dict[str, Any]:
-        """Call the function and return its datasets by key: "" for a single one, "0", "1", ... for those of a tuple.
-
-        Raises:
-            DataError: It returned something else, or datasets of different structure.
-        """
+        """Call the function and return its datasets by key: "" for a single dataset, "0", "1", ... for a tuple."""
         made = self._user.create(self._callback, self._config, batch_size=self._replica_batch)
         if isinstance(made, Mapping):
             named = {str(key): one for key, one in made.items()}
@@ -88,7 +82,7 @@ class DatasetSource:
         return named
 
     def where(self, key: str = "") -> str:
-        """Return the name of a dataset for messages: its function, and its key where there are several."""
+        """Return the name of a dataset for messages."""
         return f"{self._callback} in {self._user.file}" + (f", dataset {key}" if key else "")
 
     def dataset(self) -> Any:
@@ -99,8 +93,8 @@ class DatasetSource:
         return named[""]
 
     def steps(self, dataset: Any, skip: int = 0) -> Iterator[List[Optional[Part]]]:
-        """Yield for each step one part per replica of this worker; None where there are no rows left for it."""
-        count = self._group.local_replicas
+        """Yield for each step one part per replica of this worker; None for a replica without rows."""
+        count = self.local_replicas
         if self._batched:
             parts: Iterator[Any] = iter(self._own_batches(dataset).skip(skip * count).prefetch(AUTOTUNE))
             parts = (part for part in map(self._part, parts) if part is not None)
@@ -113,14 +107,14 @@ class DatasetSource:
             yield [self._part(one) for one in element]
 
     def sample(self, dataset: Any, key: str = "") -> Part:
-        """Return a part with the first rows, or with one of zeros when only other workers have rows: to build the model on.
+        """Return a part to build the model on: the first rows, or a row of zeros on a worker without rows.
 
         All workers have to call this.
         """
         first = next((part for step in self.steps(dataset) for part in step if part is not None), None)
         if not self._group.sum(0 if first is None else 1):
             raise DataError(
-                f"{self.where(key)}: there are no rows: the dataset is empty, or smaller than a batch that it drops"
+                f"{self.where(key)}: there are no rows: the dataset is empty, or drops its only batch because it is too small"
             )
         if first is not None:
             return first
@@ -134,7 +128,7 @@ class DatasetSource:
             raise DataError(f"{where}: expected elements (features, label) or (features, label, weight), got {spec}")
 
     def _own_batches(self, dataset: Any) -> Any:
-        """Return those batches of a dataset that batches itself which are for this worker."""
+        """Return this worker's batches of a dataset that has batches."""
         group = self._group
         if self._own or group.ranks == 1:
             return dataset
@@ -147,8 +141,8 @@ class DatasetSource:
         return dataset.enumerate().filter(is_ours).map(lambda _, element: element)
 
     def _cut(self, dataset: Any) -> Any:
-        """Return a dataset that has for each step a tuple with the parts of this worker's replicas."""
-        group, per_worker = self._group, self._group.local_replicas
+        """Return a dataset with a tuple for each step: the parts of this worker's replicas."""
+        group, per_worker = self._group, self.local_replicas
         if self._own:
             first = group.rank * per_worker
             bounds = [self._batch_size * number // group.replicas for number in (first, first + per_worker)]
@@ -173,7 +167,7 @@ class DatasetSource:
         return batches.map(cut, num_parallel_calls=AUTOTUNE)
 
     def _part(self, element: Any) -> Optional[Part]:
-        """Return an element as a part; None when it has no rows."""
+        """Return an element as a part; None for an element without rows."""
         if self._labelled:
             features, label, weight = (*element, None)[:3]
         else:
@@ -183,22 +177,43 @@ class DatasetSource:
         return Part(features, label, weight, rows) if rows else None
 
 
-class Place:
-    """How far this worker is in the data: whole passes, and steps in the current one and in the epoch."""
+class Passes:
+    """The steps of all passes over the training data, and this worker's position in them.
 
-    def __init__(self) -> None:
-        self.passes = 0
-        self.steps_in_pass = 0
-        self.steps_in_epoch = 0
+    Args:
+        seed: Makes the order of a pass depend on the seed and the number of the pass alone; None for any order.
+        repeats: Begin the next pass after the last row. By default empty steps follow until `next_pass` is called, so that
+            workers with fewer rows take part in the rest of an epoch.
+    """
+
+    def __init__(self, source: DatasetSource, seed: Optional[int], repeats: bool) -> None:
+        self._source, self.seed, self._repeats = source, seed, repeats
+        self._dataset = source.dataset()
+        self.sample = source.sample(self._dataset)
+        self.number = self.steps_in_pass = self.steps_in_epoch = 0
 
     def next_pass(self) -> None:
-        """Begin the data again."""
-        self.passes += 1
+        self.number += 1
         self.steps_in_pass = 0
+
+    def steps(self) -> Iterator[List[Optional[Part]]]:
+        while True:
+            current, any_rows = self.number, self.steps_in_pass > 0
+            if self.seed is not None:
+                tf.random.set_seed(self.seed + current)
+                self._dataset = self._source.dataset()
+            for parts in self._source.steps(self._dataset, skip=self.steps_in_pass):
+                self.steps_in_pass += 1
+                any_rows = True
+                yield parts
+            if self._repeats and any_rows:
+                self.next_pass()
+            while self.number == current:
+                yield [None] * self._source.local_replicas
 
 
 def without_rows(part: Part) -> Part:
-    """Return one row of a part, to stand in where there are none: some layers cannot take zero rows."""
+    """Return one row of a part, for a replica without rows: some layers cannot take zero rows."""
 
     def cut(one: Any) -> Any:
         return None if one is None else _slice(one, 0, 1)
@@ -208,12 +223,12 @@ def without_rows(part: Part) -> Part:
 
 
 def label_of(name: str, key: str) -> str:
-    """Return the name of a metric on one of the datasets: auc(0)."""
+    """Return the name of a metric on one of several datasets: auc(0)."""
     return f"{name}({key})" if key else name
 
 
 def _packed(element: Tuple[Any, ...]) -> Any:
-    # `map` hands the parts of a tuple over as arguments, anything else as one.
+    # `map` passes the parts of a tuple as arguments, and any other element as one argument.
     return element if len(element) > 1 else element[0]
 
 
@@ -235,14 +250,14 @@ def _zeros(spec: Any) -> Any:
     if not isinstance(spec, tf.TensorSpec):
         if type(spec).__name__ == "NoneTensorSpec":
             return None
-        raise DataError(f"this worker has no rows, and a row of zeros cannot be made for {spec}")
+        raise DataError(f"this worker has no rows, and a row of zeros cannot be made for {spec}: use fewer workers")
     if spec.shape.rank is None:
-        raise DataError(f"this worker has no rows, and the shape of {spec} is not known")
+        raise DataError(f"this worker has no rows, and the shape of {spec} is unknown: set it, or use fewer workers")
     return tf.zeros([size or 1 for size in spec.shape], spec.dtype)
 
 
 def _check_same_structure(datasets: Mapping[str, Any], where: str) -> None:
-    """Compare the structures, and types and shapes as far as they are known, of all datasets with those of the first."""
+    """Compare structures, types and known shapes of all datasets with the first dataset."""
     keys = list(datasets)
     first = datasets[keys[0]].element_spec if keys else None
     for key in keys[1:]:
@@ -255,7 +270,7 @@ def _check_same_structure(datasets: Mapping[str, Any], where: str) -> None:
             same = False
         if not same:
             raise DataError(
-                f"{where}: all datasets must have one structure; dataset {keys[0]} has {first}, dataset {key} has {spec}"
+                f"{where}: expected datasets of one structure; dataset {keys[0]} has {first}, dataset {key} has {spec}"
             )
     if not keys:
         raise DataError(f"{where}: expected one dataset or more, got none")

@@ -16,7 +16,6 @@ from akdl.keras.targets import require_targets, wrong_file
 from akdl.keras.task_configs import EVALUATE, prepare
 from akdl.keras.user_functions import UserModule
 from akdl.keras.workers import Group
-from akdl.user_code.config_file import read_config
 
 logger = logging.getLogger(__name__)
 
@@ -30,26 +29,27 @@ def evaluate(
     report: Optional[Callable[[str], None]] = None,
     worker_datasets: bool = False,
 ) -> List[Dict[str, Any]]:
-    """Return a row per model: its name under "model", and a value per metric and dataset.
+    """Evaluate models on the datasets of `awf_create_test_dataset_fn`.
 
-    With several datasets the metrics are named `auc(0)`, `auc(1)`, or by the keys of a dict of datasets. In a group every
-    worker calls this and gets the same; the chief writes the files.
+    In a group every worker calls this and gets the same result; the chief writes the files.
 
     Args:
-        config: An evaluate config, or the path of one.
+        config: An evaluate config, or the path of its JSON file.
         module: The user's module with the callbacks.
-        placeholders: Values of `${NAME}$` in the config; others are taken from the environment.
-        report: Gets a line per model, on the chief; None logs it.
-        worker_datasets: Each worker's datasets have rows of their own.
+        placeholders: Values of `${NAME}$` in the config; other values come from the environment.
+        report: Receives a line per model, on the chief; None logs it.
+        worker_datasets: The datasets of each worker have its own rows.
+
+    Returns:
+        A row per model: its name under "model", and a value per metric and dataset. With several datasets the metrics are named
+        `auc(0)`, `auc(1)`, or by the keys of a dict of datasets.
 
     Raises:
-        akdl.user_code.config_file.ConfigError: The config is wrong; with all mistakes.
-        ValueError: A model or a dataset does not fit.
+        akdl.user_code.config_file.ConfigError: The config is wrong; lists all mistakes.
+        ValueError: A model and the datasets do not fit together.
     """
     user = UserModule(module)
-    checked = prepare(
-        EVALUATE, read_config(config) if isinstance(config, str) else config, placeholders or {}, user, unknown_names
-    )
+    checked = prepare(EVALUATE, config, placeholders, user, unknown_names)
     group = Group()
     output = checked.get("output", {})
     require_targets(EVALUATE, group, [one for key, path in output.items() for one in wrong_file(f"output.{key}", path)])

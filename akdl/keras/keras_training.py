@@ -1,4 +1,9 @@
-"""Training a Keras model from the callbacks of a user's module, alone or in the group of TF_CONFIG."""
+"""Training a Keras model from the callbacks of a user's module, alone or in the group of TF_CONFIG.
+
+The order of a training: check the config, try all files and folders, make the datasets, the model and the validation and try
+them on a batch; then epochs, each of steps over the rows of all workers; then the export. Methods with a sum over the group
+(`Group.sum`, `Training.weights`, `_save`, `_export`) have to be called by all workers in the same order, or all of them hang.
+"""
 
 import logging
 import os
@@ -19,13 +24,12 @@ from akdl.keras.callbacks import (
     checkpoint_settings,
     make_callbacks,
 )
-from akdl.keras.data import DatasetSource, Part, Place
+from akdl.keras.data import DatasetSource, Part, Passes
 from akdl.keras.loop import LossError, Objective, TrainStep, VariableGroups, require_finite_weights
 from akdl.keras.model_call import call_on_sample
 from akdl.keras.objects import Heads, ObjectError, learning_rate, make_optimizer, set_learning_rate, unknown_names
 from akdl.keras.row_metrics import Metrics
 from akdl.keras.saving import model_to_save, save_model, try_export
-from akdl.keras.seeds import set_seed
 from akdl.keras.targets import require_targets, wrong_train_targets
 from akdl.keras.task_configs import TRAIN, prepare
 from akdl.keras.user_functions import UserModule
@@ -33,27 +37,26 @@ from akdl.keras.validation import Validation
 from akdl.keras.workers import Group
 from akdl.runner.config import TaskConfig
 from akdl.storage.checkpoint_folder import CheckpointFolder
-from akdl.user_code.config_file import read_config
 
 logger = logging.getLogger(__name__)
 
-PROGRESS_S = 10.0  # from one line within an epoch to the next
+PROGRESS_S = 10.0  # between two lines within an epoch
 
 Report = Callable[[str], None]
 
 
 class SaveError(ValueError):
-    """The model was trained and could not be saved; the message names the checkpoint that keeps it."""
+    """A trained model could not be saved; the message names the checkpoint that contains it."""
 
 
 class TrainResult(NamedTuple):
-    """What came of a training.
+    """Result of a training.
 
     Args:
-        model: The trained model, that of `awf_create_model_fn`.
-        history: The metrics of each epoch, those before a resumption included.
-        steps: Steps made in all.
-        saved: The SavedModel; None on workers that are not the chief, and without `save_path`.
+        model: The trained model of `awf_create_model_fn`.
+        history: The metrics of each epoch, including epochs before a resumption.
+        steps: Total number of steps.
+        saved: Folder of the SavedModel; None on workers besides the chief, and without `save_path`.
     """
 
     model: Any
@@ -70,27 +73,28 @@ def train(
     task_config: Optional[TaskConfig] = None,
     folder: Optional[CheckpointFolder] = None,
 ) -> TrainResult:
-    """Train the model of a user's module, and save it where the config says.
+    """Train the model of a user's module and save it to the config's `save_path`.
 
-    In a group every worker calls this. Call it before anything else is done with TensorFlow there.
+    In a group every worker calls this, before any other use of TensorFlow.
 
     Args:
-        config: A train config, or the path of one.
+        config: A train config, or the path of its JSON file.
         module: The user's module with the callbacks.
-        placeholders: Values of `${NAME}$` in the config; others are taken from the environment.
-        report: Gets a line per epoch, on the chief; None logs it.
-        task_config: Gets reports with numbers, in an operator.
-        folder: The operator's folder of checkpoints, where a request to stop may lie.
+        placeholders: Values of `${NAME}$` in the config; other values come from the environment.
+        report: Receives a line per epoch, on the chief; None logs it.
+        task_config: The argument of an operator's `main`; receives reports with numbers.
+        folder: The operator's folder of checkpoints, which may contain a request to stop.
+
+    Returns:
+        The trained model, its metrics by epoch, and the folder of the SavedModel.
 
     Raises:
-        akdl.user_code.config_file.ConfigError: The config is wrong; with all mistakes.
-        ValueError: What the callbacks return does not fit, or the loss became NaN.
-        SaveError: The trained model could not be saved; it is kept.
+        akdl.user_code.config_file.ConfigError: The config is wrong; lists all mistakes.
+        ValueError: Results of the callbacks do not fit together, or the loss became NaN.
+        SaveError: The trained model could not be saved; a checkpoint contains it.
     """
     user = UserModule(module)
-    checked = prepare(
-        TRAIN, read_config(config) if isinstance(config, str) else config, placeholders or {}, user, unknown_names
-    )
+    checked = prepare(TRAIN, config, placeholders, user, unknown_names)
     return _Trainer(checked, user, report or logger.info, task_config, folder).run()
 
 
@@ -104,6 +108,7 @@ class _Trainer:
         folder: Optional[CheckpointFolder],
     ) -> None:
         self._config, self._user = config, user
+        # The group comes first: a strategy for several workers has to exist before the first variable.
         self._settings = checkpoint_settings(config.get("callbacks", []))
         self._callbacks = make_callbacks(config.get("callbacks", []), user.module)
         self._group = group = Group(devices=config.get("devices"))
@@ -117,11 +122,11 @@ class _Trainer:
         require_targets(TRAIN, group, wrong_train_targets(config, self._settings, self._callbacks) if group.is_chief else [])
         self._seed: Optional[int] = config.get("seed")
         if self._seed is None and group.ranks > 1:
-            # All have to shuffle alike.
+            # All workers have to shuffle in the same order.
             self._seed = int(group.sum(random.randrange(1 << 31) if group.is_chief else 0))
         if self._seed is not None:
             set_seed(self._seed)
-        self._source = DatasetSource(
+        source = DatasetSource(
             user,
             "awf_create_train_dataset_fn",
             config,
@@ -130,16 +135,16 @@ class _Trainer:
             own="train" in config.get("worker_datasets", []),
             exact=True,
         )
-        self._dataset = self._source.dataset()
-        sample = self._source.sample(self._dataset)
+        self._passes = Passes(source, self._seed, repeats="steps_per_epoch" in config)
+        sample = self._passes.sample
         self._validation = Validation(user, config, group)
-        if self._seed is not None:
+        if self._seed is not None:  # again, as the datasets may have drawn random numbers: weights depend on the seed alone
             set_seed(self._seed)
         with group.strategy.scope():
             model = user.create("awf_create_model_fn", config)
             if not isinstance(model, tf.keras.Model):
                 raise ObjectError(f"awf_create_model_fn in {user.file}: expected a tf.keras.Model, got {type(model).__name__}")
-        outputs = call_on_sample(group, model, sample, self._source.where())
+        outputs = call_on_sample(group, model, sample, source.where())
         with group.strategy.scope():
             given = config["optimizer"] if isinstance(config["optimizer"], list) else [config["optimizer"]]
             optimizers = [make_optimizer(spec, user.module) for spec in given]
@@ -150,15 +155,14 @@ class _Trainer:
         self._step = TrainStep(group, model, variables, self._objective, self._metrics, sample)
         self._training = Training(group, model, optimizers, user.module, config.get("epochs", 1))
         self._history: List[Dict[str, float]] = []
-        self._place = Place()
         self._rows = 0.0
-        # What would fail after the last step, or after an epoch, fails now.
+        # Mistakes that would otherwise appear after an epoch, or after the last step, are errors now.
         self._validation.prepare(model, self._heads, self._objective)
         self._features = sample.features
         if "save_path" in config:
             try_export(model_to_save(user, model), sample.features, model)
         if "val_data_args" in config and not user.has("awf_create_val_dataset_fn"):
-            self._report(f"no validation: {user.file} does not define awf_create_val_dataset_fn, so val_data_args is not used")
+            self._report(f"no validation: {user.file} does not define awf_create_val_dataset_fn, so val_data_args is ignored")
 
     def run(self) -> TrainResult:
         training, settings = self._training, self._settings
@@ -167,7 +171,7 @@ class _Trainer:
         for callback in self._callbacks:
             callback.begin(training)
         try:
-            batches = self._batches()
+            batches = self._passes.steps()
             while len(self._history) < training.epochs and not training.stop and not self._watch.stop:
                 self._epoch(batches)
                 if settings is not None and (len(self._history) % settings.every_epochs == 0 or self._is_last()):
@@ -178,41 +182,41 @@ class _Trainer:
         return TrainResult(training.model, self._history, training.steps, self._export())
 
     def _epoch(self, batches: Iterator[List[Optional[Part]]]) -> None:
-        training, place, epoch = self._training, self._place, len(self._history)
+        training, passes, epoch = self._training, self._passes, len(self._history)
         steps_per_epoch = self._config.get("steps_per_epoch")
         self._watch.total_steps = training.epochs * steps_per_epoch if steps_per_epoch else None
-        if not place.steps_in_epoch:
+        if not passes.steps_in_epoch:
             for callback in self._callbacks:
                 callback.epoch_begin(training, epoch)
         self._renew_random(epoch)
         start, steps_before = time.monotonic(), training.steps
         shown = start
-        while steps_per_epoch is None or place.steps_in_epoch < steps_per_epoch:
+        while steps_per_epoch is None or passes.steps_in_epoch < steps_per_epoch:
             parts = next(batches)
             stepped = self._step(parts)
             if not stepped.rows:
                 if steps_per_epoch is not None:
-                    raise ObjectError("there are no rows to train on")
+                    raise ObjectError("there are no rows to train on: the training dataset is empty")
                 break
             training.steps += 1
-            place.steps_in_epoch += 1
+            passes.steps_in_epoch += 1
             self._rows += stepped.rows
             for callback in self._callbacks:
                 callback.step_end(training, stepped.loss)
             self._watch.step_end(training.steps, lambda loss=stepped.loss: {"loss": loss})  # type: ignore[misc]
             settings = self._settings
             if settings is not None and settings.every_steps and training.steps % settings.every_steps == 0:
-                self._require_finite_loss()
+                self._require_finite_loss()  # a checkpoint of NaN would replace a good one
                 self._save(settings)
             if time.monotonic() - shown > PROGRESS_S:
                 shown = time.monotonic()
                 self._require_finite_loss()
                 mean = float(self._step.losses.numpy()) / self._rows
-                self._report(f"epoch {epoch + 1}/{training.epochs}  step {place.steps_in_epoch}  loss {mean:.5g}")
+                self._report(f"epoch {epoch + 1}/{training.epochs}  step {passes.steps_in_epoch}  loss {mean:.5g}")
             if self._watch.stop:
-                self._report(f"stopped after step {training.steps}, as it was asked to")
+                self._report(f"stopped on request after step {training.steps}")
                 return
-        if not place.steps_in_epoch:
+        if not passes.steps_in_epoch:
             raise ObjectError(
                 "there are no rows to train on: the training dataset is empty, or smaller than a batch that it drops"
             )
@@ -222,39 +226,17 @@ class _Trainer:
         self._step.losses.assign(0.0)
         self._rows = 0.0
         logs.update(self._validation.run())
-        place.steps_in_epoch = 0
+        passes.steps_in_epoch = 0
         if steps_per_epoch is None:
-            place.next_pass()
+            passes.next_pass()
         self._history.append(logs)
         for callback in self._callbacks:
             callback.epoch_end(training, epoch, logs)
         self._watch.report(training.steps, logs)
         self._report_epoch(logs, (training.steps - steps_before) / max(seconds, 1e-9))
 
-    def _batches(self) -> Iterator[List[Optional[Part]]]:
-        """Yield the steps' parts without end: after the data it begins again, or there are empty steps till the epoch ends."""
-        nothing: List[Optional[Part]] = [None] * self._group.local_replicas
-        place = self._place
-        while True:
-            current, any_rows = place.passes, place.steps_in_pass > 0
-            for parts in self._source.steps(self._dataset_of_pass(current), skip=place.steps_in_pass):
-                place.steps_in_pass += 1
-                any_rows = True
-                yield parts
-            if "steps_per_epoch" in self._config and any_rows:
-                place.next_pass()
-            while place.passes == current:
-                yield nothing
-
-    def _dataset_of_pass(self, number: int) -> Any:
-        """Return the training dataset; with a seed its order in a pass depends on nothing but the seed and the pass."""
-        if self._seed is not None:
-            tf.random.set_seed(self._seed + number)
-            self._dataset = self._source.dataset()
-        return self._dataset
-
     def _renew_random(self, epoch: int) -> None:
-        """Make what is random inside the model depend on seed and epoch, for a training that is resumed."""
+        """Make random numbers in the model depend on seed and epoch alone, so that a resumed training draws the same ones."""
         if self._seed is not None and self._step.has_random_state:
             tf.random.set_seed(self._seed + epoch)
             self._step.renew()
@@ -270,14 +252,14 @@ class _Trainer:
             self._report(f"stopped early after epoch {len(self._history)}; {self._stopped_by()}")
 
     def _stopped_by(self) -> str:
-        return next((callback.stopped for callback in self._callbacks if callback.stopped), "a callback asked for it")
+        return next((callback.stopped for callback in self._callbacks if callback.stopped), "a callback set stop")
 
     def _is_last(self) -> bool:
         return self._training.stop or self._watch.stop or len(self._history) == self._training.epochs
 
     def _save(self, settings: CheckpointSettings) -> None:
-        """Write a checkpoint on the chief; values that the workers hold together are read by all of them."""
-        group, training, place = self._group, self._training, self._place
+        """Write a checkpoint on the chief; all workers take part, as some variables are sums over workers."""
+        group, training, passes = self._group, self._training, self._passes
         arrays: Dict[str, Any] = {}
         states = [
             checkpoint.split_state(callback.state(), f"callback{number}/", arrays)
@@ -287,12 +269,12 @@ class _Trainer:
             for prefix, variables in self._variables():
                 arrays.update(checkpoint.values_of(prefix, variables))
         arrays["metrics"] = group.sum(self._metrics.state())
-        places = np.zeros([group.ranks, 2])
-        places[group.rank] = place.passes, place.steps_in_pass
+        places = np.zeros([group.ranks, 2])  # each worker fills its own row, and the sum has all rows
+        places[group.rank] = passes.number, passes.steps_in_pass
         progress = {
             "history": self._history,
             "steps": training.steps,
-            "steps_in_epoch": place.steps_in_epoch,
+            "steps_in_epoch": passes.steps_in_epoch,
             "places": group.sum(places).astype(int).tolist(),
             "loss": [float(self._step.losses.numpy()), self._rows],
             "seed": self._seed,
@@ -304,38 +286,43 @@ class _Trainer:
             checkpoint.save(settings.path, training.steps, arrays, progress, settings.keep)
             if self._folder is not None:
                 self._folder.publish()
-        group.sum(0)  # nobody goes on before it is there
+        group.sum(0)  # all workers wait for the file
 
     def _kinds(self) -> List[str]:
         return [type(callback).__name__ for callback in self._callbacks]
 
     def _resume(self, settings: CheckpointSettings) -> None:
-        group, training, place = self._group, self._training, self._place
+        group, training, passes = self._group, self._training, self._passes
         path = checkpoint.latest(settings.path)
+        # Hosts with folders of their own would resume from different steps, or only some of them.
         number = -1 if path is None else int("".join(filter(str.isdigit, os.path.basename(path))))
         if group.sum(number) != number * group.ranks:
             raise checkpoint.CheckpointError(
-                f"the workers see different checkpoints in {settings.path}: it has to be a folder that all of them share"
+                f"the workers see different checkpoints in {settings.path}: set the path of the checkpoint callback to a "
+                "folder that all workers share"
             )
         if path is None:
             return
         arrays, progress = checkpoint.load(path)
         if progress.get("kinds") != self._kinds():
-            raise checkpoint.CheckpointError(f"{path} belongs to a training with other callbacks")
+            raise checkpoint.CheckpointError(
+                f"{path} belongs to a training with other callbacks: use the same callbacks, or choose another checkpoint path"
+            )
         self._history = progress["history"]
         training.steps = progress["steps"]
-        self._seed = progress["seed"] if self._config.get("seed") is None else self._seed
+        if self._config.get("seed") is None:
+            self._seed = passes.seed = progress["seed"]
         places = progress["places"]
         if len(places) == group.ranks:
-            place.passes, place.steps_in_pass = places[group.rank]
+            passes.number, passes.steps_in_pass = places[group.rank]
         elif progress["steps_in_epoch"] or "steps_per_epoch" in self._config:
             raise checkpoint.CheckpointError(
-                f"{len(places)} workers wrote {path} within a pass over the data, now there are {group.ranks}: continue with "
-                f"{len(places)} workers, or from a checkpoint at the end of an epoch"
+                f"{len(places)} workers wrote {path} inside a pass over the data, and now there are {group.ranks}: continue "
+                f"with {len(places)} workers, or from a checkpoint at the end of an epoch"
             )
         else:
-            place.passes = places[0][0]
-        place.steps_in_epoch = progress["steps_in_epoch"]
+            passes.number = places[0][0]
+        passes.steps_in_epoch = progress["steps_in_epoch"]
         with group.strategy.scope():
             for prefix, variables in self._variables():
                 checkpoint.assign(path, prefix, variables, arrays)
@@ -344,7 +331,7 @@ class _Trainer:
                     set_learning_rate(optimizer, rate)
         loss, self._rows = progress["loss"]
         self._step.losses.assign(loss)
-        if group.is_chief:  # the sum of all workers
+        if group.is_chief:  # the checkpoint has the sum over all workers, so one of them takes it
             self._metrics.set_state(arrays["metrics"])
         for index, (callback, state) in enumerate(zip(self._callbacks, progress["callbacks"])):
             callback.restore(checkpoint.join_state(state, f"callback{index}/", arrays))
@@ -353,14 +340,14 @@ class _Trainer:
         if training.stop and len(self._history) < training.epochs:
             self._report(
                 f"epochs {len(self._history) + 1} to {training.epochs} are not trained: an earlier run stopped after epoch "
-                f"{len(self._history)} ({self._stopped_by()}); raise its patience to go on, or use another checkpoint path"
+                f"{len(self._history)} ({self._stopped_by()}); raise its patience to continue, or use another checkpoint path"
             )
 
     def _variables(self) -> List[Tuple[str, Any]]:
-        """Return all variables that make up the state of the training, by the prefix of their names in a checkpoint."""
+        """Return all variables of the training, by the prefix of their names in a checkpoint."""
         found = [("model/", list(self._training.model.variables))]
         for number, optimizer in enumerate(self._training.optimizers):
-            own = optimizer.variables
+            own = optimizer.variables  # a method in older versions
             found.append((f"optimizer{number}/", list(own() if callable(own) and not isinstance(own, list) else own)))
         return found
 
@@ -377,16 +364,16 @@ class _Trainer:
             raise
         except Exception as error:
             problem = error
-        if self._group.sum(0 if problem is None else 1):  # nobody ends before it is there
+        if self._group.sum(0 if problem is None else 1):  # all workers wait for the model, and all fail together
             raise SaveError(self._keep(path, problem)) from problem
         if saved is not None:
             self._report(f"saved to {saved}")
         return saved
 
     def _keep(self, path: str, problem: Optional[Exception]) -> str:
-        """Write a checkpoint of the model that could not be saved, where there is none, and return what to say of it."""
+        """Make sure that a checkpoint contains the model that could not be saved, and return the error's text."""
         settings = self._settings
-        if settings is None:  # else the last epoch's checkpoint is there
+        if settings is None:  # else the checkpoint of the last epoch does
             folder = f"{path}.kept"
             if self._group.is_chief and try_folder(folder) is not None:
                 folder = tempfile.mkdtemp(prefix="akdl-kept-")
@@ -394,7 +381,17 @@ class _Trainer:
             self._save(settings)
         reason = "another worker failed" if problem is None else f"{type(problem).__name__}: {problem}"
         return (
-            f"the model is trained, but could not be saved to {path}: {reason}. It is kept in "
-            f"{checkpoint.latest(settings.path)}: to save it without training again, run once more with the checkpoint "
-            f"callback and the path {settings.path}"
+            f"the model is trained, but could not be saved to {path}: {reason}. Its checkpoint is "
+            f"{checkpoint.latest(settings.path)}: to save it without training again, run again with the checkpoint callback "
+            f"and the path {settings.path}"
         )
+
+
+def set_seed(number: int) -> None:
+    """Seed Python, NumPy, TensorFlow and, in newer versions, Keras."""
+    random.seed(number)
+    np.random.seed(number % (1 << 32))
+    if hasattr(tf.keras.utils, "set_random_seed"):
+        tf.keras.utils.set_random_seed(number % (1 << 32))
+    else:
+        tf.random.set_seed(number)

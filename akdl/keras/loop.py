@@ -1,8 +1,8 @@
-"""Steps over parts: the loss over the rows of all workers, and gradients to one optimizer or several.
+"""Training steps: the loss over the rows of all workers, and gradients for one or several optimizers.
 
-The runner has its own loop instead of `Model.fit` for three reasons: a step's loss is the mean over the rows of all workers,
-however unevenly they are shared; several optimizers each move their own variables; and workers without rows take part until
-all have none.
+The runner has its own loop instead of `Model.fit` for three reasons: the loss of a step is the mean over the rows of all
+workers, even if their shares differ; each of several optimizers changes its own variables; and workers without rows take part
+until the last worker has no more rows.
 """
 
 import functools
@@ -18,7 +18,7 @@ from akdl.keras.row_metrics import Metrics, traced_once, with_rank_of
 from akdl.keras.saved_function import describe
 from akdl.keras.workers import Group
 
-# Operations that keep a state of their own, which no checkpoint has.
+# Random operations with a state that is not in checkpoints.
 _STATEFUL_RANDOM = {
     "Multinomial",
     "ParameterizedTruncatedNormal",
@@ -54,7 +54,7 @@ class Objective:
             label, weight = with_rank_of(output, label, weight)
             values = loss(label, output, sample_weight=weight)
             rows = tf.cast(tf.shape(output)[0], values.dtype)
-            if values.shape.rank == 0:  # a function that takes the mean over the part's rows itself
+            if values.shape.rank == 0:  # the function has taken the mean over the part's rows
                 share = values * rows
             else:
                 each = tf.cast(tf.size(values), values.dtype) / rows
@@ -64,11 +64,7 @@ class Objective:
 
 
 class VariableGroups:
-    """The variables that each optimizer moves.
-
-    Raises:
-        ObjectError: A variable is in no group or in several, or is not to be trained, or the numbers differ.
-    """
+    """The variables of each optimizer."""
 
     def __init__(self, model: Any, optimizers: Sequence[Any], group_fn: Optional[Callable[[Any], Any]]) -> None:
         self.variables = list(model.trainable_variables)
@@ -84,7 +80,7 @@ class VariableGroups:
                 optimizer.build(variables)
 
     def apply(self, gradients: Sequence[Any]) -> None:
-        """Move the variables; called in each replica, with its share of the gradients."""
+        """Apply the gradients of a replica, which calls this."""
         for optimizer, group in zip(self.optimizers, self.groups):
             pairs = [(gradients[number], self.variables[number]) for number in group if gradients[number] is not None]
             if pairs:
@@ -93,31 +89,30 @@ class VariableGroups:
     def _checked(self, given: Sequence[Sequence[Any]]) -> List[List[int]]:
         where = "awf_group_trainable_vars_fn"
         if len(given) != len(self.optimizers):
-            raise ObjectError(f"{where} returned {len(given)} groups, the config has {len(self.optimizers)} optimizers")
+            raise ObjectError(
+                f"{where}: expected a group for each of {len(self.optimizers)} optimizers, got {len(given)} groups"
+            )
         numbers = {id(variable): number for number, variable in enumerate(self.variables)}
         foreign = [_path(one) for group in given for one in group if id(one) not in numbers]
         if foreign:
-            raise ObjectError(f"{where} returned a value that is no trainable variable of the model: {', '.join(foreign)}")
+            raise ObjectError(f"{where}: expected trainable variables of the model, got also {', '.join(foreign)}")
         groups = [[numbers[id(one)] for one in group] for group in given]
         flat = [number for group in groups for number in group]
         missing = [_path(one) for number, one in enumerate(self.variables) if number not in flat]
         double = [_path(one) for number, one in enumerate(self.variables) if flat.count(number) > 1]
         if missing or double:
             parts = [f"in no group: {', '.join(missing)}"] * bool(missing) + [f"in several: {', '.join(double)}"] * bool(double)
-            raise ObjectError(f"{where}: every trainable variable has to be in exactly one group; {'; '.join(parts)}")
+            raise ObjectError(f"{where}: expected each trainable variable in exactly one group; {'; '.join(parts)}")
         return groups
 
 
 class TrainStep:
-    """One step of training on all replicas.
-
-    Args:
-        spare: A part that stands in where a replica has no rows.
+    """One step of training on all replicas; `spare` is the part of a replica without rows.
 
     Attributes:
         losses: The sum of the losses, each times the rows of its step.
-        bad_steps: Steps since this sum is not finite any more.
-        has_random_state: Whether the model has random operations whose state is in no checkpoint; known after a step.
+        bad_steps: Steps since this sum is no longer finite.
+        has_random_state: The model has random operations whose state is not in checkpoints; set by the first step.
     """
 
     def __init__(
@@ -132,11 +127,11 @@ class TrainStep:
         self.renew()
 
     def renew(self) -> None:
-        """Trace anew: random operations take new seeds from the one that is set."""
+        """Trace again, so that random operations take new seeds from the current seed."""
         self._run = traced_once(self._step)
 
     def __call__(self, parts: Sequence[Optional[Part]]) -> "Stepped":
-        """Make a step and return what came of it; all workers have to call this."""
+        """Make a step; all workers have to call this."""
         rows = sum(part.rows for part in parts if part is not None)
         total = float(self._group.sum(rows))
         if not total:
@@ -146,7 +141,7 @@ class TrainStep:
         return Stepped(int(total), self._run(self._group.local_values(values), tf.constant(total, tf.float32), present))
 
     def require_finite_loss(self, steps: int, epoch: int) -> None:
-        """Refuse to go on with a loss that is NaN or infinite."""
+        """Fail for a loss that is NaN or infinite."""
         total = float(self.losses.numpy())
         if not math.isfinite(total):
             first = steps - int(self.bad_steps.numpy()) + 1
@@ -156,7 +151,7 @@ class TrainStep:
             )
 
     def _step(self, argument: Any, total: Any, present: Tuple[bool, ...]) -> Any:
-        # All of a step in one function: each more that is called costs a small model a good part of its time.
+        # A step is one function: each further call would take a large part of the time of a small model.
         local = self._group.strategy.experimental_local_results
         losses, outputs = self._group.strategy.run(self._replica_step, args=(argument, total))
         for (_, label, weight, _), output, has_rows in zip(local(argument), local(outputs), present):
@@ -181,11 +176,11 @@ class TrainStep:
 
 
 class LossError(ValueError):
-    """The loss or the weights are not finite any more."""
+    """The loss or the weights are no longer finite."""
 
 
 class Stepped(NamedTuple):
-    """What a step gave: the rows of all workers, 0 when none has any left, and the loss over them."""
+    """Result of a step: the rows of all workers, 0 at the end of the data, and the loss over them."""
 
     rows: int
     loss: Any
@@ -200,7 +195,7 @@ class Evaluation:
         self._loss = None if objective is None else traced_once(self._part_loss)
 
     def run(self, source: DatasetSource, dataset: Any) -> Dict[str, float]:
-        """Return the metrics, and the loss where there is an objective; all workers have to call this."""
+        """Return the metrics, and the loss with an objective; all workers have to call this."""
         self._metrics.reset()
         loss, rows, spare = 0.0, 0, None
         for parts in source.steps(dataset):
@@ -216,7 +211,7 @@ class Evaluation:
         loss, total = self._group.sum([float(loss), rows])
         logs: Dict[str, float] = {}
         if not total:
-            raise ObjectError("there are no rows to evaluate on")
+            raise ObjectError("there are no rows to evaluate on: the dataset is empty")
         if self._objective is not None:
             with self._group.strategy.scope():
                 penalty = float(tf.add_n(self._model.losses)) if self._model.losses else 0.0
@@ -225,11 +220,7 @@ class Evaluation:
         return logs
 
     def try_on(self, part: Part, outputs: Any, where: str) -> None:
-        """Call loss and metrics once, for what does not fit.
-
-        Raises:
-            ObjectError: Labels, weights and outputs do not fit; with their dtypes and shapes.
-        """
+        """Call loss and metrics once, to refuse labels, weights and outputs that do not fit together."""
         try:
             self._metrics.update_in_graph(part.label, outputs, part.weight)
             if self._objective is not None:
@@ -248,17 +239,17 @@ class Evaluation:
 
 
 def require_finite_weights(model: Any) -> None:
-    """Refuse weights that the last step has made NaN or infinite."""
+    """Fail for weights that the last step has made NaN or infinite."""
     for variable in model.trainable_variables:
         if not np.isfinite(variable.numpy()).all():
             raise LossError(
-                f"the trained model is not saved: its variable {_path(variable)} has values that are NaN or infinite, "
-                "since the last step: lower the learning rate"
+                f"the trained model is not saved: its variable {_path(variable)} has values that are NaN or infinite since the "
+                "last step; lower the learning rate"
             )
 
 
 def predict_function(group: Group, model: Any) -> Callable[[Sequence[Part]], Sequence[Any]]:
-    """Return a function from the parts of the local replicas to the model's outputs for them."""
+    """Return a function from the parts of the local replicas to the outputs of the model."""
 
     def run(features: Any) -> Any:
         return group.strategy.run(functools.partial(evaluated, model), args=(features,))
@@ -275,7 +266,7 @@ def predict_function(group: Group, model: Any) -> Callable[[Sequence[Part]], Seq
 
 
 def evaluated(model: Any, features: Any) -> Any:
-    """Return what a model, or a function that was loaded as one, gives for features outside of training."""
+    """Call a model, or a function that replaces it, outside of training."""
     return model(features, training=False) if isinstance(model, tf.keras.layers.Layer) else model(features)
 
 
@@ -285,7 +276,7 @@ def _as_groups(returned: Any) -> List[List[Any]]:
     except TypeError:
         kinds = [type(one).__name__ for one in returned] if isinstance(returned, (list, tuple)) else type(returned).__name__
         raise ObjectError(
-            f"awf_group_trainable_vars_fn returned {kinds}, expected a tuple with the variables of each optimizer"
+            f"awf_group_trainable_vars_fn: expected a tuple with the variables of each optimizer, got {kinds}"
         ) from None
 
 

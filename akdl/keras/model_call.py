@@ -1,4 +1,4 @@
-"""A model called on the first batch of a dataset, before anything long begins; a failure names line and shapes."""
+"""A test call of a model on the first batch of a dataset; an error names the user's line and the shapes."""
 
 import os
 import re
@@ -24,13 +24,9 @@ _PACKAGES = tuple(
 
 
 def call_on_sample(group: Group, model: Any, part: Part, where: str) -> Any:
-    """Return the model's outputs for a part, as in evaluation.
-
-    Raises:
-        ObjectError: The model fails; with the line of the user's code and the features' dtypes and shapes.
-    """
+    """Return the model's outputs for a part, as in evaluation."""
     try:
-        with group.strategy.scope():  # eagerly: this may make the variables, with the numbers that Keras would give them
+        with group.strategy.scope():  # eagerly: this may make the variables, with the random numbers of Keras
             return evaluated(model, part.features)
     except FeaturesError:
         raise
@@ -44,7 +40,7 @@ def call_on_sample(group: Group, model: Any, part: Part, where: str) -> Any:
 
 
 def _places(error: BaseException) -> List[Tuple[str, str]]:
-    """Return file and line, with the function, of the user's code on the way to an error; the innermost last."""
+    """Return file, line and function of the user's code in a traceback, the innermost last."""
     found = [(one.filename, str(one.lineno), one.name) for one in traceback.extract_tb(error.__traceback__)]
     found += _PLACE.findall(str(error))
     return [(os.path.basename(file), f"{line}, in {name}") for file, line, name in found if _is_users(file)]
@@ -61,6 +57,6 @@ def _reason(error: BaseException) -> str:
     if inner:
         return str(inner[-1])
     lines = [line.strip() for line in _COLOUR.sub("", text).splitlines() if line.strip()]
-    if len(lines) > 1 and lines[0].startswith("Exception encountered when calling"):  # Keras's own line above the error's
+    if len(lines) > 1 and lines[0].startswith("Exception encountered when calling"):  # a line of Keras above the error
         lines = lines[1:]
     return f"{type(error).__name__}: {lines[0] if lines else ''}"

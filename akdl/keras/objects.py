@@ -1,7 +1,7 @@
 """Optimizers, losses, metrics and schedules from the names and arguments of a config.
 
-A name is looked up in the user's module first, then in Keras, where case and underscores don't count: "AUC", "auc",
-"BinaryCrossentropy" and "binary_crossentropy" all do.
+A name is looked up in the user's module first, then in Keras, ignoring case and underscores: "AUC" and "auc",
+"BinaryCrossentropy" and "binary_crossentropy".
 """
 
 import inspect
@@ -26,16 +26,16 @@ _SHORT = {
 
 
 class ObjectError(ValueError):
-    """A config has an unknown name or wrong arguments; the message tells which, and lists the known ones."""
+    """A config has an unknown name or wrong arguments; the message lists the known ones."""
 
 
 def name_and_args(spec: Named) -> Tuple[str, Dict[str, Any]]:
-    """Return the two parts of a named thing, which may be the name alone."""
+    """Return name and arguments of a spec, which may be a name alone."""
     return (spec, {}) if isinstance(spec, str) else (spec["name"], dict(spec.get("args", {})))
 
 
 def make_optimizer(spec: Named, user: Any) -> Any:
-    """Return an optimizer; its `learning_rate` may be a schedule, by name too."""
+    """Return an optimizer; its `learning_rate` may be a schedule with a name and arguments."""
     name, args = name_and_args(spec)
     if isinstance(args.get("learning_rate"), Mapping):
         rate_name, rate_args = name_and_args(args["learning_rate"])
@@ -44,7 +44,7 @@ def make_optimizer(spec: Named, user: Any) -> Any:
 
 
 def make_loss(spec: Named, user: Any) -> Any:
-    """Return a loss that gives a value per row: the runner itself takes the mean, over the rows of all workers."""
+    """Return a loss with a value per row: the runner takes the mean over the rows of all workers."""
     name, args = name_and_args(spec)
     found = find("loss", name, user, tf.keras.losses)
     if inspect.isclass(found):
@@ -56,7 +56,7 @@ def make_loss(spec: Named, user: Any) -> Any:
 
 
 def make_metric(spec: Named, user: Any, label: Any = None, output: Any = None) -> Any:
-    """Return a metric; "accuracy" becomes the kind that suits the shapes of label and output, as in Keras."""
+    """Return a metric; "accuracy" becomes the class for the shapes of label and output, as in Keras."""
     name, args = name_and_args(spec)
     args.setdefault("name", metric_name(spec))
     if name.lower() in ("accuracy", "acc") and not hasattr(user, name):
@@ -68,13 +68,13 @@ def make_metric(spec: Named, user: Any, label: Any = None, output: Any = None) -
 
 
 def metric_name(spec: Named) -> str:
-    """Return the name that a metric is reported by: its argument `name`, else "AUC" -> "auc"."""
+    """Return the name of a metric in reports: its argument `name`, else "AUC" -> "auc"."""
     name, args = name_and_args(spec)
     return str(args.get("name") or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
 
 
 def find(what: str, name: str, user: Any, *places: Any) -> Any:
-    """Return a class or function by name from the user's module or one of the modules `places`."""
+    """Return a class or function from the user's module or one of the modules `places`."""
     own = getattr(user, name, None)
     if callable(own):
         return own
@@ -98,9 +98,9 @@ def find(what: str, name: str, user: Any, *places: Any) -> Any:
 
 
 def unknown_names(config: Mapping[str, Any], user: Any) -> List[str]:
-    """Return what a config names that is not there, and arguments that it does not take, without making anything.
+    """List unknown names and arguments of a config, without making objects.
 
-    Nothing may be made yet: a strategy for several workers has to come before the first variable.
+    A strategy for several workers has to exist before the first variable.
     """
     keras = tf.keras
     found: List[str] = []
@@ -132,7 +132,7 @@ def unknown_names(config: Mapping[str, Any], user: Any) -> List[str]:
 
 
 class Heads:
-    """The outputs of a model by name, and the labels, losses and metrics that belong to each."""
+    """The outputs of a model by name, with their labels, losses and metrics."""
 
     def __init__(self, model: Any, outputs: Any) -> None:
         if isinstance(outputs, Mapping):
@@ -145,37 +145,37 @@ class Heads:
 
     @property
     def several(self) -> bool:
-        """Whether the model has more than one output."""
+        """True for more than one output."""
         return len(self.names) > 1
 
     def split(self, what: str, values: Any) -> List[Any]:
-        """Return the part of each output: of its tensors, the labels, or the weights."""
+        """Split tensors, labels or weights by output."""
         if isinstance(values, Mapping) and (self.several or list(values) == self.names):
             missing = [name for name in self.names if name not in values]
             if missing:
-                raise ObjectError(f"{what} for the output {missing[0]!r} is missing; given are {', '.join(values)}")
+                raise ObjectError(f"{what}: expected the output {missing[0]!r}, got {', '.join(values)}")
             return [values[name] for name in self.names]
         if isinstance(values, (list, tuple)):
             if len(values) != len(self.names):
                 raise ObjectError(
-                    f"the model has {len(self.names)} outputs ({', '.join(self.names)}), got {what} for {len(values)}"
+                    f"{what}: expected {len(self.names)} values for the outputs {', '.join(self.names)}, got {len(values)}"
                 )
             return list(values)
         return [values] * len(self.names)
 
     def specs(self, what: str, given: Any, default: Any) -> List[Any]:
-        """Return what a config says for each output: a mapping by name, a list in order, or one thing for all."""
+        """Return the config of each output, from a mapping by name, a list in order, or one value for all."""
         if isinstance(given, Mapping) and "name" not in given:
             unknown = [name for name in given if name not in self.names]
             if unknown:
-                known = ", ".join(self.names) if self.several else "one only"
-                raise ObjectError(f"{what}: the model has no output {unknown[0]!r}; its outputs are {known}")
+                known = f"one of {', '.join(self.names)}" if self.several else "no name, as the model has one output"
+                raise ObjectError(f"{what}: expected {known}, got the output {unknown[0]!r}")
             return [given.get(name, default) for name in self.names]
         return self.split(what, given)
 
 
 def _named_in(path: str, given: Any) -> Iterator[Tuple[str, Named]]:
-    """Yield the named things in a part of a config, which may be one, a list, or one or a list per output."""
+    """Yield path and spec in a part of a config: a spec, a list of specs, or either of them by output."""
     if isinstance(given, str) or (isinstance(given, Mapping) and "name" in given):
         yield path, given
     elif isinstance(given, Mapping):
@@ -187,7 +187,7 @@ def _named_in(path: str, given: Any) -> Iterator[Tuple[str, Named]]:
 
 
 def _check_arguments(function: Any, args: Mapping[str, Any], skip: int) -> None:
-    """Refuse arguments that are not in a signature; of a plain function the first `skip` are not from a config."""
+    """Refuse arguments that are not in a signature; the first `skip` of a plain function are not from the config."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # some builtins have none
@@ -197,7 +197,7 @@ def _check_arguments(function: Any, args: Mapping[str, Any], skip: int) -> None:
     names = [one.name for one in (parameters if inspect.isclass(function) else parameters[skip:])]
     unknown = [name for name in args if name not in names and name != "name"]
     if unknown:
-        raise ObjectError(f"{function.__name__} takes no argument {', '.join(unknown)}; it takes {', '.join(names)}")
+        raise ObjectError(f"{function.__name__}: unknown argument {', '.join(unknown)}; its arguments are {', '.join(names)}")
 
 
 def _plain(name: str) -> str:
@@ -233,7 +233,7 @@ def _accuracy(label: Any, output: Any) -> Any:
 
 
 def learning_rate(optimizer: Any) -> Optional[float]:
-    """Return the learning rate; None where a schedule decides."""
+    """Return the learning rate; None for a schedule."""
     rate = getattr(optimizer, "_learning_rate", None)
     if rate is None or not hasattr(rate, "assign"):
         return None
@@ -241,7 +241,6 @@ def learning_rate(optimizer: Any) -> Optional[float]:
 
 
 def set_learning_rate(optimizer: Any, rate: float) -> None:
-    """Set the learning rate."""
     if learning_rate(optimizer) is None:
-        raise ObjectError("the learning rate comes from the optimizer's schedule, so no callback can set it")
+        raise ObjectError("callbacks: the optimizer's learning_rate is a schedule, which no callback can set: make it a number")
     optimizer.learning_rate.assign(rate)

@@ -6,7 +6,7 @@
         operator.main(task_config, "my_callbacks.py")
 
 User parameters: `config`, the task config, as an object, as JSON text, or as the name of a user file; `task`, "train"
-(default), "evaluate" or "predict". The other user parameters are values of placeholders, and `${DATASET_FILE}$` is the TFRecord
+(default), "evaluate" or "predict". All other user parameters are values of placeholders. `${DATASET_FILE}$` is the TFRecord
 file with this worker's rows.
 """
 
@@ -28,22 +28,22 @@ _OWN_PARAMS = ("config", "task")
 
 
 def main(task_config: Any, module: Union[ModuleType, str], config: Union[None, str, Mapping[str, Any]] = None) -> None:
-    """Run the task that the user parameters ask for.
+    """Run the task of the user parameters.
 
-    - train: the SavedModel goes to `saved_model_dir`; where there is none, as in `TensorFlow2BatchOp`, the chief writes it as
-      rows `model_id BIGINT, model_info STRING`.
+    - train: the SavedModel is written to `saved_model_dir`. A `TensorFlow2BatchOp` has no such folder, and the chief writes the
+      model as rows `model_id BIGINT, model_info STRING`.
     - evaluate: the chief writes rows `model STRING, metric STRING, value DOUBLE`.
     - predict: every worker writes its rows, with the columns of `akdl.keras.predict.predict_batches`.
 
-    A dataset made from `${DATASET_FILE}$` has the rows of one worker; other datasets are taken to be the same on all workers.
+    A dataset from `${DATASET_FILE}$` has the rows of one worker; other datasets have to be the same on all workers.
 
     Args:
-        task_config: What the operator's `main` was given.
+        task_config: The argument of the operator's `main`.
         module: The module with the callbacks, or the name of its file among the user files.
         config: The task config, instead of the user parameter.
 
     Raises:
-        akdl.user_code.config_file.ConfigError: The config is wrong; with all mistakes.
+        akdl.user_code.config_file.ConfigError: The config is wrong; lists all mistakes.
     """
     if isinstance(module, str):
         module = load_module(os.path.join(task_config.work_dir, module))
@@ -54,7 +54,7 @@ def main(task_config: Any, module: Union[ModuleType, str], config: Union[None, s
     filled = _config(task_config, params.get("config") if config is None else config)
     used = set(placeholders_in(filled))
     placeholders = {key: str(value) for key, value in params.items() if key not in _OWN_PARAMS}
-    if DATASET_FILE in used:  # asking for it waits until all rows have come
+    if DATASET_FILE in used:  # this waits for the last row
         placeholders[DATASET_FILE] = task_config.dataset_file
     own_rows = DATASET_FILE in used
     if task == TRAIN:
@@ -92,7 +92,7 @@ def _train(task_config: Any, config: Dict[str, Any], module: ModuleType, placeho
 
 
 def _with_checkpoints(callbacks: Sequence[Any], path: str) -> List[Any]:
-    """Return the callbacks with a checkpoint in the operator's folder, where they name no other place."""
+    """Return the callbacks with a checkpoint, by default in the operator's folder."""
     found, others = [], []
     for spec in callbacks:
         if spec == "checkpoint":
@@ -106,7 +106,7 @@ def _with_checkpoints(callbacks: Sequence[Any], path: str) -> List[Any]:
 
 def _config(task_config: Any, given: Union[None, str, Mapping[str, Any]]) -> Dict[str, Any]:
     if given is None:
-        raise ConfigError("operator's", ["config: missing; give it in userParams"])
+        raise ConfigError("operator's", ["config: missing; set it in userParams"])
     if isinstance(given, Mapping):
         return dict(given)
     if given.lstrip().startswith("{"):

@@ -27,12 +27,7 @@ Columns = Dict[str, Any]
 
 
 class PredictResult(NamedTuple):
-    """What came of a prediction on this worker.
-
-    Args:
-        rows: How many rows it has predicted.
-        path: The file that it wrote.
-    """
+    """Result of a prediction on this worker: the number of rows, and the path of its file."""
 
     rows: int
     path: str
@@ -46,29 +41,32 @@ def predict(
 ) -> PredictResult:
     """Write the predictions to a file.
 
-    In a group every worker calls this and writes its share, to a file with its number: `out-00000-of-00003.csv`.
+    In a group every worker calls this and writes its share to a file with its number: `out-00000-of-00003.csv`.
 
     Args:
-        config: A predict config with `output`, or the path of one.
+        config: A predict config with `output`, or the path of its JSON file.
         module: The user's module with the callbacks.
-        placeholders: Values of `${NAME}$` in the config; others are taken from the environment.
-        report: Gets a line at the end; None logs it.
+        placeholders: Values of `${NAME}$` in the config; other values come from the environment.
+        report: Receives a line at the end; None logs it.
+
+    Returns:
+        The number of rows of this worker, and the path of its file.
 
     Raises:
-        akdl.user_code.config_file.ConfigError: The config is wrong; with all mistakes.
-        ValueError: A model or a dataset does not fit.
+        akdl.user_code.config_file.ConfigError: The config is wrong; lists all mistakes.
+        ValueError: A model and the dataset do not fit together.
     """
     read = read_config(config) if isinstance(config, str) else config
     if "output" not in read:
-        raise ConfigError(PREDICT, ["output: missing; predict_batches gives rows without it"])
+        raise ConfigError(PREDICT, ["output: missing; set it, or call predict_batches for arrays"])
     user = UserModule(module)
-    checked = prepare(PREDICT, read, placeholders or {}, user)
+    checked = prepare(PREDICT, read, placeholders, user)
     output = checked["output"]
     ending = os.path.splitext(output["path"])[1].lstrip(".").lower()
     kind = output.get("format") or {"tfrecords": "tfrecord"}.get(ending, ending)
     if kind not in _WRITERS:
         raise ConfigError(
-            PREDICT, [f"output.path: its extension is no known format; set output.format to {', '.join(_WRITERS)}"]
+            PREDICT, [f"output.path: unknown extension {ending!r}: set output.format to one of {', '.join(_WRITERS)}"]
         )
     group = Group()
     path = _own_path(output["path"], group)
@@ -97,21 +95,21 @@ def predict_batches(
 ) -> Iterator[Columns]:
     """Yield the predictions of this worker batch by batch: column name to array, one entry per row.
 
-    A model with one output gives the column `prediction`, one with several a column per output; with several models their
-    names are in front. Features that the config names under `keep` come first.
+    A model with one output has the column `prediction`, a model with several outputs a column per output; with several models
+    the names start with the model's name. Features in `keep` of the config come first.
 
     Args:
         config: A predict config; `output` is not read.
         module: The user's module with the callbacks.
-        placeholders: Values of `${NAME}$` in the config; others are taken from the environment.
-        worker_datasets: Each worker's dataset has rows of its own.
+        placeholders: Values of `${NAME}$` in the config; other values come from the environment.
+        worker_datasets: The dataset of each worker has its own rows.
 
     Raises:
-        akdl.user_code.config_file.ConfigError: The config is wrong; with all mistakes.
-        ValueError: A model or a dataset does not fit.
+        akdl.user_code.config_file.ConfigError: The config is wrong; lists all mistakes.
+        ValueError: A model and the dataset do not fit together.
     """
     user = UserModule(module)
-    checked = prepare(PREDICT, config, placeholders or {}, user)
+    checked = prepare(PREDICT, config, placeholders, user)
     return _predict(checked, user, Group(), worker_datasets)
 
 
@@ -140,7 +138,7 @@ def _predict(config: Mapping[str, Any], user: UserModule, group: Group, own: boo
 
 
 def _read_by(model: Any, part: Part) -> Part:
-    """Return the part with only the features that are inputs of the model; others are for the output only."""
+    """Drop the features that are not inputs of the model: they are for the output only."""
     names = getattr(model, "input_names", None)
     if not isinstance(part.features, Mapping) or not names or not set(names) <= set(part.features):
         return part
@@ -149,10 +147,10 @@ def _read_by(model: Any, part: Part) -> Part:
 
 def _kept(features: Any, names: List[str]) -> Columns:
     if names and not isinstance(features, Mapping):
-        raise ValueError(f"keep: features can be kept by name only, but they are {type(features).__name__}, not a dict")
+        raise ValueError(f"keep: expected a dict of features, to keep them by name, got {type(features).__name__}")
     missing = [name for name in names if name not in features]
     if missing:
-        raise ValueError(f"keep: there is no feature {', '.join(missing)}; the features are {', '.join(features)}")
+        raise ValueError(f"keep: expected some of the features {', '.join(features)}, got {', '.join(missing)}")
     return {name: _array(features[name]) for name in names}
 
 
@@ -178,7 +176,7 @@ def _own_path(path: str, group: Group) -> str:
 
 
 def _write_npz(path: str, batches: Iterator[Columns]) -> None:
-    """Write arrays; all rows have to fit into memory, as a .npz file is written as a whole."""
+    """Write arrays; a .npz file is written at once, so all rows have to fit into memory."""
     parts = list(batches)
     columns = {name: np.concatenate([part[name] for part in parts]) for name in (parts[0] if parts else {})}
     with open(path, "wb") as file:
@@ -198,7 +196,6 @@ def _write_csv(path: str, batches: Iterator[Columns]) -> None:
 
 
 def _write_tfrecord(path: str, batches: Iterator[Columns]) -> None:
-    """Write tf.train.Example."""
     with tf.io.TFRecordWriter(path) as writer:
         for columns in batches:
             names = list(columns)
@@ -226,7 +223,7 @@ def _fill(feature: Any, values: Any) -> None:
 
 
 def _texts(values: Any) -> Any:
-    """Return an array with text instead of bytes: arrays of objects would have to be pickled."""
+    """Decode an array of bytes, as arrays of objects can only be pickled."""
     if values.dtype.kind != "O":
         return values
     return np.vectorize(lambda value: value.decode("utf-8", "replace"), otypes=[str])(values)

@@ -1,4 +1,4 @@
-"""Metrics over the rows of all workers: they live on each worker, and their states are added up when they are read."""
+"""Metrics over the rows of all workers: each worker has its own state, and a result adds the states up."""
 
 from typing import Any, Callable, Dict, List, Mapping, Tuple
 
@@ -14,14 +14,8 @@ from akdl.tf_version import tf_version
 class Metrics:
     """The metrics of all outputs on this worker.
 
-    As in Keras, `metrics` count all rows alike and `weighted_metrics` by their weights. A weighted one that has the name of
-    another is called `weighted_...`.
-
-    Args:
-        config: `metrics` and `weighted_metrics`: each a list, or a mapping from output to list.
-
-    Raises:
-        ObjectError: Two have one name, or one cannot be made.
+    As in Keras, `metrics` count all rows equally and `weighted_metrics` by their weights. A weighted metric whose name is taken
+    is called `weighted_...`. In the config, each is a list, or a mapping from output to list.
     """
 
     def __init__(self, config: Mapping[str, Any], user: Any, heads: Heads, label: Any, outputs: Any) -> None:
@@ -43,36 +37,33 @@ class Metrics:
                     self._by_head[number].append((make_metric(spec, user, one, output), is_weighted))
         double = sorted({name for name in self.names if self.names.count(name) > 1})
         if double:
-            raise ObjectError(f"metrics: several have the name {', '.join(double)}; give them the argument 'name'")
+            raise ObjectError(f"metrics: several have the name {', '.join(double)}; set their argument 'name'")
         self._update = traced_once(self.update_in_graph)
 
     def update(self, part: Part, outputs: Any) -> None:
-        """Take the rows of a part into account."""
         if self.names:
             self._update(part.label, outputs, part.weight)
 
     def result(self, group: Group) -> Dict[str, float]:
-        """Return the values over the rows of all workers, and start again."""
+        """Return the values over the rows of all workers, and reset."""
         self.set_state(group.sum(self.state()))
         values = [metric.result() for metric in self._all()]
         self.reset()
         wrong = [name for name, value in zip(self.names, values) if np.size(value) != 1]
         if wrong:
-            raise ObjectError(f"metric {wrong[0]} has several values; a metric here is one number")
+            raise ObjectError(f"metric {wrong[0]}: expected one number, got several values")
         return {name: float(np.reshape(value, [])) for name, value in zip(self.names, values)}
 
     def reset(self) -> None:
-        """Forget all rows."""
         for metric in self._all():
             metric.reset_state() if hasattr(metric, "reset_state") else metric.reset_states()
 
     def state(self) -> Any:
-        """Return the variables as one array; the states of workers can be added."""
+        """Return the variables as one array; arrays of several workers can be added."""
         flat = [np.ravel(variable.numpy()).astype(np.float64) for variable in self._variables()]
         return np.concatenate(flat) if flat else np.zeros(0)
 
     def set_state(self, state: Any) -> None:
-        """Set the variables from one array."""
         start = 0
         for variable in self._variables():
             size = int(np.prod(variable.shape))
@@ -80,7 +71,6 @@ class Metrics:
             start += size
 
     def update_in_graph(self, label: Any, outputs: Any, weight: Any) -> None:
-        """Take rows into account, inside a `tf.function`."""
         labels, weights = self._heads.split("labels", label), self._heads.split("weights", weight)
         for metrics, one, output, factor in zip(self._by_head, labels, self._heads.split("outputs", outputs), weights):
             one, factor = with_rank_of(output, one, factor)
@@ -95,9 +85,9 @@ class Metrics:
 
 
 def with_rank_of(output: Any, label: Any, weight: Any) -> Tuple[Any, Any]:
-    """Return labels and weights with an axis of size 1 more, where they are [rows] and the outputs [rows, n], as in Keras.
+    """Return labels and weights of shape [rows] as [rows, 1] for outputs [rows, n], as in Keras.
 
-    Else a mean over the last axis would be one over all rows of a batch.
+    Else a mean over the last axis would be a mean over all rows of a batch.
     """
     if output.shape.rank != 2:
         return label, weight
@@ -105,8 +95,7 @@ def with_rank_of(output: Any, label: Any, weight: Any) -> Tuple[Any, Any]:
 
 
 def traced_once(function: Callable[..., Any]) -> Any:
-    """Return a `tf.function` that is traced once for all sizes of batches."""
-    # The last batch is smaller: one trace for all sizes instead of one for each.
+    """Return a `tf.function` with one trace for all sizes of batches, as the last batch is smaller."""
     if tf_version() >= (2, 9):
         return tf.function(function, reduce_retracing=True)
     return tf.function(function, experimental_relax_shapes=True)

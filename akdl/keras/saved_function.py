@@ -1,4 +1,4 @@
-"""A SavedModel as a function of the features, for models that this Keras does not load as models."""
+"""A SavedModel as a function of the features, for models that this version of Keras does not load."""
 
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
@@ -14,19 +14,19 @@ class FeaturesError(ValueError):
 
 
 class SavedFunction:
-    """A SavedModel, called with features like the model that it was made from.
+    """A SavedModel that is called with features, like its original model.
 
-    What Keras 3 exports has the function `serve`, what Keras 2 saved can be called itself. Both know the structure of the
-    model's inputs. A SavedModel of another origin has its signature only, which takes its inputs by name.
+    An export of Keras 3 has the function `serve`, a SavedModel of Keras 2 can be called. Both contain the structure of the
+    model's inputs. Other SavedModels only have a signature, which takes its inputs by name.
 
     Attributes:
-        input_names: The names of the inputs, in the model's order; in no order where the signature alone knows them.
+        input_names: The names of the inputs in the model's order; a signature has no order.
     """
 
     def __init__(self, path: str, name: str) -> None:
         with without_pattern(path) as plain:
             loaded = tf.saved_model.load(plain)
-        self._loaded = loaded  # must stay alive, or its variables go
+        self._loaded = loaded  # keeps its variables alive
         self._name = name
         self._rest: Tuple[Any, ...] = ()
         self._ordered = True
@@ -35,7 +35,7 @@ class SavedFunction:
             self._inputs = _signatures(loaded.serve)[0][0]
         elif callable(loaded):
             self._function = loaded
-            # In evaluation: a model that tells training from it has been saved for both.
+            # The trace of evaluation: a model with the argument `training` is saved with a trace for each value.
             found = [one for one in _signatures(loaded.__call__) if True not in [rest is True for rest in one[1:]]]
             self._inputs, self._rest = found[0][0], tuple(found[0][1:])
         elif _SIGNATURE in loaded.signatures:
@@ -44,19 +44,18 @@ class SavedFunction:
             self._function = lambda features: _one_or_all(signature(**features))
             self._ordered = len(self._inputs) == 1
         else:
-            raise FeaturesError(f"{name}: the SavedModel in {path} has no signature {_SIGNATURE!r}, so it cannot be called")
+            raise FeaturesError(
+                f"{name}: the SavedModel in {path} cannot be called: expected the signature {_SIGNATURE!r}, got "
+                f"{', '.join(loaded.signatures) or 'no signature'}"
+            )
         self.input_names = list(self._inputs) if isinstance(self._inputs, Mapping) else _names(self._inputs)
 
     def __call__(self, features: Any, training: Any = None, mask: Any = None) -> Any:
-        """Return the outputs for features.
-
-        Args:
-            features: In the structure of the model's inputs; a dict by input names; or one tensor for one input.
-        """
+        """Return the outputs for features: in the structure of the inputs, a dict by input names, or a tensor for one input."""
         return self._function(self._arranged(features), *self._rest)
 
     def _arranged(self, features: Any) -> Any:
-        """Return the features in the structure of the inputs, each with the rank and dtype that Keras would give it."""
+        """Return the features in the structure of the inputs, with the ranks and dtypes of Keras."""
         inputs = self._inputs
         if isinstance(inputs, Mapping):
             if len(inputs) == 1 and not isinstance(features, Mapping):
@@ -93,7 +92,7 @@ class SavedFunction:
 
 
 def describe(structure: Any) -> str:
-    """Return dtypes and shapes of tensors, or of their specs, in their structure: `(string[?, 2], {'x': float32[?]})`."""
+    """Describe dtypes and shapes of tensors, or of their specs: `(string[?, 2], {'x': float32[?]})`."""
     if isinstance(structure, Mapping):
         return "{" + ", ".join(f"{key!r}: {describe(one)}" for key, one in structure.items()) + "}"
     if isinstance(structure, (list, tuple)):
@@ -107,7 +106,6 @@ def describe(structure: Any) -> str:
 
 
 def _signatures(function: Any) -> List[Sequence[Any]]:
-    """Return the positional arguments of all traces of a restored function."""
     return [concrete.structured_input_signature[0] for concrete in function.concrete_functions]
 
 
@@ -130,7 +128,7 @@ def _sequence_like(inputs: Any, values: Sequence[Any]) -> Any:
 
 
 def _as_input(value: Any, spec: Any) -> Any:
-    """Return a tensor as Keras gives it to a model: numbers cast, a missing last axis of size 1 added."""
+    """Cast numbers and add a missing last axis of size 1, like Keras."""
     value = value if tf.is_tensor(value) else tf.convert_to_tensor(value)
     if value.dtype != spec.dtype:
         if tf.string in (value.dtype, spec.dtype):

@@ -17,7 +17,7 @@ from akdl.tf_version import is_keras_3
 
 
 def model_to_save(user: UserModule, trained: Any) -> Any:
-    """Return the part of a model to save, by the user's `awf_model_to_save_fn`; without it, the model."""
+    """Return the part of a model to save: the result of `awf_model_to_save_fn`, or the model."""
     choose = user.function("awf_model_to_save_fn")
     if choose is None:
         return trained
@@ -28,24 +28,24 @@ def model_to_save(user: UserModule, trained: Any) -> Any:
 
 
 def try_export(model: Any, features: Any, trained: Any) -> None:
-    """Make what Keras 3 would fail to export fail now; all workers have to call this."""
+    """Fail for a model that Keras 3 cannot export; all workers have to call this."""
     if is_keras_3() and not _knows_its_inputs(model):
         with tempfile.TemporaryDirectory(prefix="akdl-try-") as folder:
             _export(model, os.path.join(folder, "model"), features if model is trained else None)
 
 
 def save_model(model: Any, path: str, group: Group, features: Any = None) -> Optional[str]:
-    """Write a SavedModel and return its path; all workers have to call this, only the chief's is kept.
+    """Write a SavedModel and return its path, on the chief; all workers have to call this.
 
-    The folder is there when it is whole, not before.
+    The folder appears only once it is complete.
 
     Args:
-        features: Features that the model takes; None when it knows its inputs by itself.
+        features: Features of the model; None for a model that contains its inputs.
     """
     parent = os.path.dirname(os.path.abspath(path))
     if group.is_chief:
         os.makedirs(parent, exist_ok=True)
-    # Saving reads variables that the workers hold together, so all of them have to take part.
+    # Saving reads variables that are sums over workers, so all of them have to take part.
     with tempfile.TemporaryDirectory(prefix=".akdl-model-", dir=parent if group.is_chief else None) as folder:
         unfinished = os.path.join(folder, "model")
         _write(model, unfinished, features)
@@ -58,36 +58,29 @@ def save_model(model: Any, path: str, group: Group, features: Any = None) -> Opt
 
 
 def export_file(path: str) -> str:
-    """Write the model in a file of Keras as a SavedModel into a folder next to it, and return the folder.
-
-    Raises:
-        ModelError: This Keras does not load it, or does not export it.
-    """
+    """Write the model in a file of Keras as a SavedModel into a folder next to it, and return the folder."""
     folder = f"{path}.export"
     try:
         _write(_load_file(path), folder)
-    except Exception as error:  # Keras raises a great many types here
+    except Exception as error:  # Keras raises many types here
         raise ModelError(
-            f"the script has left {os.path.basename(path)} in task_config.saved_model_dir, which cannot be exported here: "
-            f"{type(error).__name__}: {error}. Export the trained model itself: model.export(task_config.saved_model_dir)"
+            f"task_config.saved_model_dir: expected a SavedModel, got {os.path.basename(path)}, which cannot be exported: "
+            f"{type(error).__name__}: {error}. Export the trained model: model.export(task_config.saved_model_dir)"
         ) from error
     return folder
 
 
 def require_models(user: UserModule, named: Sequence[Mapping[str, str]]) -> None:
-    """Refuse paths without a model before the first of several is used; the user's `awf_load_model_fn` may take any."""
+    """Refuse paths without a model, unless the user's `awf_load_model_fn` loads them."""
     for one in named:
         if not user.has("awf_load_model_fn") and not os.path.isfile(one["path"]):
             find_saved_model(one["path"])
 
 
 def load_model(user: UserModule, path: str, name: str) -> Any:
-    """Return a model by the user's `awf_load_model_fn`, or from a SavedModel or a file of Keras.
+    """Load a model by the user's `awf_load_model_fn`, or from a SavedModel or a file of Keras.
 
-    Keras 3 does not load SavedModels, and Keras 2 not those of Keras 3: they come as a function of the features.
-
-    Raises:
-        ModelError: The user's function failed, or returned something that cannot be called.
+    Keras 3 does not load SavedModels, and Keras 2 does not load exports of Keras 3: they become a function of the features.
     """
     own = user.function("awf_load_model_fn")
     if own is None:
@@ -106,7 +99,7 @@ def load_model(user: UserModule, path: str, name: str) -> Any:
             f"awf_load_model_fn in {user.file} failed for {name}: {type(error).__name__}: {error}{formats}"
         ) from error
     if not callable(model):
-        raise ModelError(f"awf_load_model_fn in {user.file} returned {model!r} for {name}, expected a model")
+        raise ModelError(f"awf_load_model_fn in {user.file}: expected a model for {name}, got {model!r}")
     return model
 
 
@@ -116,7 +109,7 @@ def _load_file(path: str) -> Any:
 
 def _load_saved_model(path: str, name: str) -> Any:
     found = find_saved_model(path)
-    # What Keras 2 wrote has this file beside the graph.
+    # Keras 2 writes this file next to the graph.
     if is_keras_3() or not os.path.exists(os.path.join(found, "keras_metadata.pb")):
         return SavedFunction(found, name)
     with without_pattern(found) as path:
@@ -125,10 +118,7 @@ def _load_saved_model(path: str, name: str) -> Any:
 
 @contextmanager
 def _load_model_takes_folders(name: str) -> Iterator[None]:
-    """Let `tf.keras.models.load_model` take the folder of a SavedModel with Keras 3, as it does with Keras 2.
-
-    So an `awf_load_model_fn` runs on both.
-    """
+    """Make `tf.keras.models.load_model` of Keras 3 take SavedModels, so that an `awf_load_model_fn` for Keras 2 works."""
     if not is_keras_3():
         yield
         return
@@ -162,7 +152,7 @@ def _write(model: Any, path: str, features: Any = None) -> None:
 
 
 def _export(model: Any, path: str, features: Any) -> None:
-    """Export with Keras 3; a subclassed model would forget dtypes and names of its inputs, so they are taken from features."""
+    """Export with Keras 3, which loses dtypes and names of the inputs of a subclassed model: they come from `features`."""
     if features is None or _knows_its_inputs(model):
         model.export(path, verbose=False)
         return
@@ -173,7 +163,7 @@ def _export(model: Any, path: str, features: Any) -> None:
 
 
 def _specs(features: Any) -> Any:
-    """Return specs with any number of rows, named as Keras 2 names them: by key, else input_1, input_2, ..."""
+    """Return specs for any number of rows, with the names of Keras 2: by key, else input_1, input_2, ..."""
     single = len(tf.nest.flatten(features)) == 1
 
     def spec(path: Any, one: Any) -> Any:

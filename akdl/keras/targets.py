@@ -1,4 +1,4 @@
-"""The files and folders that a task writes: tried before it starts, so that hours of work are not lost for want of a folder."""
+"""A test of all files and folders that a task will write, before it starts."""
 
 import os
 from typing import Any, List, Mapping, Optional, Sequence
@@ -11,20 +11,16 @@ from akdl.user_code.config_file import ConfigError
 
 
 def require_targets(task: str, group: Group, mistakes: Sequence[str]) -> None:
-    """Refuse targets that the chief cannot write, on all workers; all of them have to call this.
-
-    Args:
-        mistakes: What the chief found; that of other workers does not count.
-    """
+    """Fail on all workers for the mistakes that the chief has found; all of them have to call this."""
     own = list(mistakes) if group.is_chief else []
     if group.sum(len(own)):
-        raise ConfigError(task, own or ["the chief cannot write what the config asks for; its output says more"])
+        raise ConfigError(task, own or ["the chief cannot write to a path of the config; see its log"])
 
 
 def wrong_train_targets(
     config: Mapping[str, Any], settings: Optional[CheckpointSettings], callbacks: Sequence[Any]
 ) -> List[str]:
-    """Return why a training cannot write its model, checkpoints or logs; folders that are missing are made."""
+    """List the targets that a training cannot write; missing folders are made."""
     mistakes = []
     if "save_path" in config:
         path = config["save_path"]
@@ -39,7 +35,7 @@ def wrong_train_targets(
         if last is not None and not settings.resume:
             mistakes.append(
                 f"callbacks: checkpoint has resume false, and {settings.path} holds checkpoints of another training, up to "
-                f"{os.path.basename(last)}: remove them, choose another path, or leave resume out to go on from them"
+                f"{os.path.basename(last)}: remove them, choose another path, or remove resume to continue from them"
             )
     for callback in callbacks:
         if isinstance(callback, TensorBoard):
@@ -49,7 +45,7 @@ def wrong_train_targets(
 
 
 def wrong_file(key: str, path: str) -> List[str]:
-    """Return why a file cannot be written, in a list that is empty when it can."""
+    """Return the reason that a file cannot be written, in a list, or an empty list."""
     reason = "it is a folder" if os.path.isdir(path) else try_folder(os.path.dirname(os.path.abspath(path)))
     return [f"{key}: {path} cannot be written: {reason}"] if reason else []
 

@@ -1,16 +1,16 @@
 """Task configs: read, filled in, and checked as a whole before anything starts.
 
-`task_config.schema.json` beside this file says what a config may hold; the check here understands the part of JSON Schema that
-it uses, so that nothing has to be installed.
+`task_config.schema.json` is the schema of a config. The check here understands the keywords of JSON Schema that it uses, so
+that no package has to be installed.
 """
 
 import json
 import os
 import re
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 from akdl.keras.user_functions import UserModule
-from akdl.user_code.config_file import ConfigError, named
+from akdl.user_code.config_file import ConfigError, named, read_config
 
 TRAIN, EVALUATE, PREDICT = TASKS = ("train", "evaluate", "predict")
 SCHEMA_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "task_config.schema.json")
@@ -29,20 +29,19 @@ _TYPES: Dict[str, Any] = {
 
 def prepare(
     task: str,
-    config: Mapping[str, Any],
-    placeholders: Mapping[str, str],
+    config: Union[str, Mapping[str, Any]],
+    placeholders: Optional[Mapping[str, str]],
     user: Optional[UserModule] = None,
     look: Optional[Callable[[Mapping[str, Any], Any], List[str]]] = None,
 ) -> Dict[str, Any]:
-    """Return the config with its placeholders filled in, checked against the schema and the user's module.
+    """Return the config, or the config in a file, with its placeholders filled in, after all checks.
 
     Args:
-        placeholders: Values of `${NAME}$`; what is not here is taken from the environment.
-        user: Its callbacks must be there and take the arguments of the config; None leaves that out.
+        user: The module whose callbacks have to exist and to take the arguments of the config; None skips this check.
         look: Returns further mistakes in a config that fits the schema, such as `akdl.keras.objects.unknown_names`.
     """
     mistakes: List[str] = []
-    filled = fill_in(config, placeholders, mistakes)
+    filled = fill_in(read_config(config) if isinstance(config, str) else config, placeholders or {}, mistakes)
     wrong = check(task, filled)
     mistakes += wrong
     if look is not None and user is not None and not wrong:
@@ -56,7 +55,7 @@ def prepare(
 
 
 def fill_in(value: Any, placeholders: Mapping[str, str], mistakes: List[str], path: str = "") -> Any:
-    """Return a value with its `${NAME}$` replaced at any depth; those without a value are added to `mistakes`."""
+    """Replace `${NAME}$` at any depth; names without a value, here or in the environment, are added to `mistakes`."""
     if isinstance(value, Mapping):
         return {key: fill_in(one, placeholders, mistakes, f"{path}.{key}") for key, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -69,7 +68,7 @@ def fill_in(value: Any, placeholders: Mapping[str, str], mistakes: List[str], pa
         known = placeholders.get(name, os.environ.get(name))
         if known is None:
             mistakes.append(
-                f"{path.lstrip('.')}: the placeholder ${{{name}}}$ has no value; "
+                f"{path.lstrip('.')}: the placeholder ${{{name}}}$ has no value: "
                 f"set it with --set {name}=..., a user parameter of the operator, or the environment"
             )
             return found.group()
@@ -79,7 +78,6 @@ def fill_in(value: Any, placeholders: Mapping[str, str], mistakes: List[str], pa
 
 
 def placeholders_in(value: Any) -> Iterator[str]:
-    """Yield the names of the placeholders in a value, at any depth."""
     if isinstance(value, Mapping):
         for one in value.values():
             yield from placeholders_in(one)
@@ -91,22 +89,22 @@ def placeholders_in(value: Any) -> Iterator[str]:
 
 
 def check(task: str, config: Any) -> List[str]:
-    """Return how a config departs from the schema of its task; the list is empty when it does not."""
+    """List the mistakes of a config according to the schema of its task."""
     with open(SCHEMA_FILE, encoding="utf-8") as file:
         definitions = json.load(file)["definitions"]
     mistakes = list(_Check(definitions).mistakes(config, definitions[task], ""))
     if not mistakes and task == TRAIN:
         names = [one if isinstance(one, str) else one["name"] for one in config.get("callbacks", [])]
         places = [index for index, name in enumerate(names) if name == "checkpoint"]
-        mistakes += [f"callbacks[{index}]: there can be one checkpoint callback only" for index in places[1:]]
+        mistakes += [f"callbacks[{index}]: expected one checkpoint callback, got another: remove it" for index in places[1:]]
     if not mistakes and task == EVALUATE and not (config.get("metrics") or config.get("weighted_metrics")):
-        mistakes.append("metrics: missing; give metrics, weighted_metrics or both")
+        mistakes.append("metrics: missing; set metrics, weighted_metrics or both")
     if not mistakes and task == PREDICT and ("model" in config) == ("models" in config):
-        mistakes.append("model: give either model or models")
+        mistakes.append("model: expected either model or models")
     if not mistakes and task != TRAIN:
         names = [model["name"] for model in config.get("models", [])]
         double = sorted({name for name in names if names.count(name) > 1})
-        mistakes += [f"models: several have the name {name}" for name in double]
+        mistakes += [f"models: expected different names, got {name} more than once" for name in double]
     return mistakes
 
 
@@ -122,16 +120,18 @@ def _callback_mistakes(task: str, config: Mapping[str, Any], user: UserModule) -
     if task == TRAIN:
         several = isinstance(config.get("optimizer"), list) and len(config["optimizer"]) > 1
         if several and not user.has("awf_group_trainable_vars_fn"):
-            mistakes.append(f"optimizer: several need awf_group_trainable_vars_fn, which {user.file} does not define")
+            mistakes.append(
+                f"optimizer: several optimizers need awf_group_trainable_vars_fn, which {user.file} does not define"
+            )
         if not several and user.has("awf_group_trainable_vars_fn"):
             mistakes.append(
-                f"optimizer: {user.file} defines awf_group_trainable_vars_fn, so give a list with an optimizer for each group"
+                f"optimizer: {user.file} defines awf_group_trainable_vars_fn: expected a list with an optimizer for each group"
             )
     return mistakes
 
 
 class _Check:
-    """Finds where a value breaks the rules of a schema. It knows only the JSON Schema keywords that our schema uses."""
+    """A validator for the JSON Schema keywords of our schema."""
 
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._definitions = definitions
@@ -173,7 +173,7 @@ class _Check:
                 yield from self.mistakes(one, more, _join(path, key))
 
     def _any_of(self, value: Any, branches: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
-        """Yield the mistakes in the branch that is meant: the first whose type and required keys fit."""
+        """Yield the mistakes in the intended branch: the first whose type and required keys fit."""
         resolved = [self._definitions[one["$ref"].rpartition("/")[2]] if "$ref" in one else one for one in branches]
         fitting = [one for one in resolved if _is(value, one["type"])]
         if isinstance(value, dict):
@@ -186,7 +186,7 @@ class _Check:
 
 
 def _is(value: Any, kind: str) -> bool:
-    if isinstance(value, bool):  # which Python takes for a number
+    if isinstance(value, bool):  # an int in Python
         return kind == "boolean"
     return isinstance(value, _TYPES[kind])
 

@@ -1,4 +1,4 @@
-"""The callbacks of the user's module: calling them by the argument names of a config."""
+"""The callbacks of the user's module, called with the arguments of a config."""
 
 import inspect
 import logging
@@ -7,7 +7,7 @@ from typing import Any, Callable, List, Mapping, Optional
 from akdl.near_names import did_you_mean
 from akdl.user_code.module import UserModuleError, file_of
 
-# Callback to the config key that its arguments come from; None where the runner passes them.
+# Callback to the config key with its arguments; None if the runner passes them.
 CALLBACKS: Mapping[str, Optional[str]] = {
     "awf_create_model_fn": "model_args",
     "awf_create_train_dataset_fn": "train_data_args",
@@ -25,16 +25,11 @@ _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 
 
 class CallbackError(UserModuleError):
-    """A callback of the user's module is missing, or does not fit what it is called with."""
+    """A callback of the user's module is missing, or does not take its arguments."""
 
 
 class UserModule:
-    """The callbacks of a user's module.
-
-    Args:
-        module: The module; a namespace with the functions does as well. A function whose name starts with `awf_` and is no
-            callback is warned of: it may be a helper, or a typing error.
-    """
+    """The callbacks of a user's module, or of a namespace with the functions."""
 
     def __init__(self, module: Any) -> None:
         self.module = module
@@ -42,21 +37,20 @@ class UserModule:
         for name in sorted(vars(module)):
             if name.startswith("awf_") and name not in CALLBACKS:
                 hint = did_you_mean(name, CALLBACKS)
-                logger.warning("%s defines %s%s, which is no callback, so the runner does not call it", self.file, name, hint)
+                logger.warning("%s defines %s%s, an unknown callback, so the runner does not call it", self.file, name, hint)
 
     def has(self, name: str) -> bool:
-        """Return whether the module defines a callback."""
         return callable(getattr(self.module, name, None))
 
     def takes(self, name: str, argument: str) -> bool:
-        """Return whether the signature of a callback names an argument; False without the callback."""
+        """Look up an argument in the signature of a callback; False without the callback."""
         return self.has(name) and argument in inspect.signature(getattr(self.module, name)).parameters
 
     def mistakes(self, name: str, config: Mapping[str, Any], injected: Mapping[str, Any]) -> List[str]:
-        """Return what keeps a callback from being called with the arguments that the config has for it.
+        """List the reasons that a callback cannot be called with its arguments in the config.
 
         Args:
-            injected: What the runner itself passes, where the signature names it.
+            injected: Arguments from the runner, passed if the signature names them.
         """
         key = CALLBACKS[name]
         if not self.has(name):
@@ -76,15 +70,11 @@ class UserModule:
         if unknown:
             found.append(f"{key}: unknown argument {', '.join(unknown)} for {what}")
         if both:
-            found.append(f"{key}: {', '.join(both)} of {what} is passed by the runner, leave it out")
+            found.append(f"{key}: {', '.join(both)} of {what} is passed by the runner: remove it")
         return found
 
     def create(self, name: str, config: Mapping[str, Any], **injected: Any) -> Any:
-        """Call a callback with the arguments from the config, and those of the runner that its signature names.
-
-        Raises:
-            CallbackError: Arguments are missing or unknown; the message names them.
-        """
+        """Call a callback with its arguments in the config, and with the arguments of the runner that its signature names."""
         mistakes = self.mistakes(name, config, injected)
         if mistakes:
             raise CallbackError("; ".join(mistakes))
@@ -93,5 +83,4 @@ class UserModule:
         return function(**dict(config.get(CALLBACKS[name] or "") or {}, **taken))
 
     def function(self, name: str) -> Optional[Callable[..., Any]]:
-        """Return a callback, None when the module does not define it."""
         return getattr(self.module, name) if self.has(name) else None

@@ -1,4 +1,4 @@
-"""Validation after each epoch: its datasets are made, and tried on the model, before the first one."""
+"""Validation after each epoch; its datasets are made and tried on the model before the first epoch."""
 
 from typing import Any, Dict, Mapping
 
@@ -14,11 +14,7 @@ _CALLBACK = "awf_create_val_dataset_fn"
 
 
 class Validation:
-    """The validation datasets of a user's module; all workers have to make and call it.
-
-    Raises:
-        DataError: The function returned something that is no dataset, or there are no rows.
-    """
+    """The validation datasets of a user's module; all workers have to make and call it."""
 
     def __init__(self, user: UserModule, config: Mapping[str, Any], group: Group) -> None:
         self._user, self._config, self._group = user, config, group
@@ -30,22 +26,17 @@ class Validation:
         self._samples = {key: self._source.sample(dataset, key) for key, dataset in self._datasets.items()}
 
     def prepare(self, model: Any, heads: Heads, objective: Objective) -> None:
-        """Try the model, the loss and the metrics on the first batch of each dataset.
-
-        Raises:
-            ObjectError: They do not fit; with the line and the shapes.
-        """
+        """Try the model, the loss and the metrics on the first batch of each dataset."""
         for key, sample in self._samples.items():
             outputs = call_on_sample(self._group, model, sample, self._source.where(key))
             metrics = Metrics(self._config, self._user.module, heads, sample.label, outputs)
             evaluation = Evaluation(self._group, model, metrics, objective)
             evaluation.try_on(sample, outputs, self._source.where(key))
-            # One for all: their structure is the same.
-            self._evaluation = evaluation
+            self._evaluation = evaluation  # for all datasets, as they have one structure
         self._samples = {}
 
     def run(self) -> Dict[str, float]:
-        """Return the metrics of all datasets by name: `val_auc`, or `val_auc(0)` where there are several."""
+        """Return the metrics of all datasets by name: `val_auc`, or `val_auc(0)` for several datasets."""
         logs: Dict[str, float] = {}
         for key, dataset in self._datasets.items():
             found = self._evaluation.run(self._source, dataset)

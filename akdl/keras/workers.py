@@ -1,50 +1,47 @@
-"""The group that trains one model in step: this process's place in it, its strategy, and sums over all of its workers."""
+"""The group that trains one model in step: this process's rank, the strategy, and sums over all workers."""
 
-import json
 import os
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
+from akdl.engine.run_config import read_cluster, read_task
 from akdl.engine.strategy import worker_sums
 
 
 class Group:
-    """The workers of TF_CONFIG, or this process alone. Make it before anything else is done with TensorFlow.
+    """The workers of TF_CONFIG, or this process alone. Make it before any other use of TensorFlow.
 
-    Several workers train under `MultiWorkerMirroredStrategy`, a process alone under `MirroredStrategy` when it has several
-    GPUs. A replica is a device that holds a copy of the model.
+    Several workers train under `MultiWorkerMirroredStrategy`, a process alone with several GPUs under `MirroredStrategy`. A
+    replica is a device with a copy of the model.
 
     Args:
-        devices: Devices of this machine to train on, such as "GPU:0", in a process alone; None for all GPUs.
+        devices: Devices of a process alone, such as "GPU:0"; None for all GPUs.
 
     Attributes:
         rank: Number of this worker; 0 is the chief, which writes checkpoints and models.
         replicas: Number of replicas of all workers.
-
-    Raises:
-        ValueError: The cluster has roles besides chief and worker, or several workers are to have chosen devices.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ, devices: Optional[Sequence[str]] = None) -> None:
-        tf_config = json.loads(environment.get("TF_CONFIG") or "{}")
-        cluster: Dict[str, List[str]] = {role: hosts for role, hosts in tf_config.get("cluster", {}).items() if hosts}
+        cluster = {role: hosts for role, hosts in read_cluster(environment).items() if hosts}
         others = sorted(set(cluster) - {"chief", "worker", "master"})
         if others:
             raise ValueError(
-                f"TF_CONFIG has {', '.join(others)}: the Keras runner trains with workers in step, without parameter servers "
-                "and evaluators; set numPSs to 0"
+                f"TF_CONFIG: the Keras runner expects workers in step, without parameter servers and evaluators, got "
+                f"{', '.join(others)}: set numPSs to 0"
             )
-        members = [(role, index) for role in ("chief", "master", "worker") for index in range(len(cluster.get(role, [])))]
-        task = tf_config.get("task", {})
+        members: List[Tuple[Optional[str], int]] = [
+            (role, index) for role in ("chief", "master", "worker") for index in range(len(cluster.get(role, [])))
+        ]
         self.ranks = max(1, len(members))
-        own = (task.get("type"), int(task.get("index", 0)))
+        own = read_task(environment)
         if self.ranks > 1 and own not in members:
-            raise ValueError("TF_CONFIG says that this process is {} {}, which is not in its cluster".format(*own))
+            raise ValueError("TF_CONFIG: expected a task of its cluster, got {} {}".format(*own))
         self.rank = members.index(own) if self.ranks > 1 else 0
         if self.ranks > 1 and devices:
-            raise ValueError("devices can be chosen only without a group; for workers of a group set CUDA_VISIBLE_DEVICES")
+            raise ValueError("devices can be set for a process alone only: for workers of a group set CUDA_VISIBLE_DEVICES")
         self.strategy = self._choose(devices)
         self.replicas = int(self.strategy.num_replicas_in_sync)
         self.local_replicas = self.replicas // self.ranks
@@ -52,18 +49,18 @@ class Group:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this worker writes what the group makes."""
+        """True for the worker that writes the results of the group."""
         return self.rank == 0
 
     def sum(self, values: Any) -> Any:
-        """Return the sum of an array over all workers, as float64; all of them have to call this."""
+        """Sum an array over all workers, as float64; all of them have to call this."""
         array = np.asarray(values, np.float64)
-        if self.ranks == 1 or not array.size:  # a sum of no numbers kills the process
+        if self.ranks == 1 or not array.size:  # the sum of an empty array kills the process
             return array
         return self._total(array)
 
     def local_values(self, values: Sequence[Any]) -> Any:
-        """Return one value per replica of this worker in the form that `strategy.run` takes."""
+        """Return one value per replica of this worker, for `strategy.run`."""
         if self.local_replicas == 1:
             return values[0]
         return self.strategy.experimental_distribute_values_from_function(

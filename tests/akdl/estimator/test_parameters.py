@@ -74,7 +74,7 @@ def test_names_near_that_of_a_parameter() -> None:
         ("Eval-Steps", "eval_steps"),
         ("save_checkpoint_steps", "save_checkpoints_steps"),
     ):
-        with pytest.raises(ConfigError, match=f"{key}: there is no such parameter; {name} is meant"):
+        with pytest.raises(ConfigError, match=f"{key}: unknown parameter; did you mean {name}"):
             with_defaults({key: 5})
     own = {"train_max_epochs": 3, "batch_size": 7, "steps": 1, "ALINK:bc_1": "text"}
     assert with_defaults(own) == {**with_defaults(), **own}

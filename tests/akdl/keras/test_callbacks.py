@@ -87,7 +87,7 @@ def test_early_stopping_goes_on_from_its_state() -> None:
 
 
 def test_early_stopping_a_metric_that_is_not_there() -> None:
-    with pytest.raises(ValueError, match="there is no metric 'val_auc' to monitor; the metrics are loss, val_loss"):
+    with pytest.raises(ValueError, match="callbacks: monitor: expected one of loss, val_loss, got 'val_auc'"):
         epochs(make({"name": "early_stopping", "args": {"monitor": "val_auc"}}), training(), [1])
 
 
@@ -181,8 +181,8 @@ def test_a_keras_callback_is_told_of_epochs_and_can_stop() -> None:
         ("ModelCheckpoint", "use checkpoint"),
         ("early_stoping", "there is no callback 'early_stoping'.*similar: EarlyStopping"),
         ({"name": "tensorboard", "args": {"dir": "x"}}, "callback tensorboard: .*; its arguments are log_dir, every_steps"),
-        ({"name": "early_stopping", "args": {"mode": "best"}}, "mode 'best': expected auto, min or max"),
-        ({"name": "learning_rate_schedule"}, "give either rates or function"),
+        ({"name": "early_stopping", "args": {"mode": "best"}}, "mode: expected auto, min or max, got 'best'"),
+        ({"name": "learning_rate_schedule"}, "expected either rates or function"),
     ],
 )
 def test_keras_callbacks_wrong(spec: Any, message: str) -> None:
@@ -195,5 +195,5 @@ def test_keras_callbacks_checkpoint_settings() -> None:
 
     assert checkpoint_settings(["early_stopping"]) is None
     assert checkpoint_settings([{"name": "checkpoint", "args": {"path": "p"}}]) == ("p", 1, None, 3, True)
-    with pytest.raises(ValueError, match="are 1 or more"):
+    with pytest.raises(ValueError, match="expected 1 or more"):
         checkpoint_settings([{"name": "checkpoint", "args": {"path": "p", "keep": 0}}])

@@ -107,9 +107,9 @@ def test_one_structure() -> None:
     import tensorflow as tf
 
     other = numbers(1).map(lambda x, n: (x, tf.cast(n, tf.float32)))
-    with pytest.raises(ValueError, match="all datasets must have one structure; dataset a has .*int64.*, dataset b has"):
+    with pytest.raises(ValueError, match="expected datasets of one structure; dataset a has .*int64.*, dataset b has"):
         unbatched({"a": numbers(1), "b": other})
-    with pytest.raises(ValueError, match="all datasets must have one structure"):
+    with pytest.raises(ValueError, match="expected datasets of one structure"):
         unbatched(numbers(1), numbers(1).map(lambda x, n: (x[0], n)))
 
 

@@ -207,8 +207,8 @@ def test_predict_a_group_writes_shares(tmp_path: Path) -> None:
     ("more", "message"),
     [
         ({}, "output: missing"),
-        ({"output": {"path": "p.xls"}}, "its extension is no known format; set output.format to npz, csv, tfrecord"),
-        ({"output": {"path": "p.csv"}, "keep": ["id"]}, "keep: there is no feature id; the features are input, line"),
+        ({"output": {"path": "p.xls"}}, "output.path: unknown extension 'xls': set output.format to one of npz, csv, tfrecord"),
+        ({"output": {"path": "p.csv"}, "keep": ["id"]}, "keep: expected some of the features input, line, got id"),
     ],
 )
 def test_predict_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], message: str) -> None:

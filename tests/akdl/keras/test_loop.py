@@ -59,11 +59,11 @@ def test_two_optimizers_each_moves_its_own_variables() -> None:
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        (lambda model: None, "returned NoneType, expected a tuple with the variables of each optimizer"),
-        (lambda model: (model.trainable_variables,), "returned 1 groups, the config has 2 optimizers"),
+        (lambda model: None, "expected a tuple with the variables of each optimizer, got NoneType"),
+        (lambda model: (model.trainable_variables,), "expected a group for each of 2 optimizers, got 1 groups"),
         (lambda model: (model.trainable_variables[:-1], []), "in no group: .*bias"),
         (lambda model: (model.trainable_variables, model.trainable_variables[-1:]), "in several: .*bias"),
-        (lambda model: (model.trainable_variables, [object()]), "no trainable variable of the model: <object"),
+        (lambda model: (model.trainable_variables, [object()]), "expected trainable variables of the model, got also <object"),
     ],
 )
 def test_two_optimizers_every_variable_is_in_one_group(groups: Any, message: str) -> None:
@@ -102,12 +102,12 @@ def test_several_outputs_loss_and_metrics_per_output() -> None:
 
 def test_several_outputs_an_output_that_is_not_there() -> None:
     config = {"batch_size": 20, "optimizer": "sgd", "loss": {"c": "mse"}}
-    with pytest.raises(ValueError, match="loss: the model has no output 'c'; its outputs are a, b"):
+    with pytest.raises(ValueError, match="loss: expected one of a, b, got the output 'c'"):
         train(config, module_of_several_outputs())
 
 
 def test_two_metrics_of_one_name() -> None:
-    with pytest.raises(ValueError, match="several have the name auc; give them the argument 'name'"):
+    with pytest.raises(ValueError, match="several have the name auc; set their argument 'name'"):
         train({**CONFIG, "metrics": ["AUC", "auc"]}, wide_deep())
 
 

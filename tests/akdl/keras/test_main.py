@@ -115,9 +115,7 @@ def test_tasks_interrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_tasks_a_failure_on_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = mlp_config(tmp_path, callbacks=[{"name": "early_stopping", "args": {"monitor": "val_f1"}}])
     assert main(["train", write(tmp_path / "c.json", config), *MODULE, "--data-path", str(tmp_path)]) == 1
-    assert capsys.readouterr().err.endswith(
-        "there is no metric 'val_f1' to monitor; the metrics are loss, auc, val_loss, val_auc\n"
-    )
+    assert capsys.readouterr().err.endswith("callbacks: monitor: expected one of loss, auc, val_loss, val_auc, got 'val_f1'\n")
 
 
 SPOILS = """

@@ -32,7 +32,7 @@ def test_names_schedule() -> None:
     rate = {"name": "ExponentialDecay", "args": {"initial_learning_rate": 0.1, "decay_steps": 10, "decay_rate": 0.5}}
     optimizer = make_optimizer({"name": "SGD", "args": {"learning_rate": rate}}, user_module())
     assert learning_rate(optimizer) is None
-    with pytest.raises(ValueError, match="comes from the optimizer's schedule"):
+    with pytest.raises(ValueError, match="the optimizer's learning_rate is a schedule"):
         set_learning_rate(optimizer, 0.1)
 
 
@@ -86,8 +86,8 @@ def test_unknown_names_all_with_their_paths() -> None:
     found = unknown_names(config, user_module(mine=lambda y_true, y_pred: 0))
     assert [one.partition(";")[0].partition(",")[0] for one in found] == [
         "optimizer[1].args.learning_rate: there is no learning rate schedule 'Decay'",
-        "loss.b: BinaryCrossentropy takes no argument smooth",
-        "metrics[0]: AUC takes no argument rows",
+        "loss.b: BinaryCrossentropy : unknown argument smooth",
+        "metrics[0]: AUC : unknown argument rows",
         "metrics[3]: there is no metric 'nothing'",
     ]
 
@@ -119,7 +119,7 @@ def test_heads_one_output() -> None:
     heads = Heads(None, "tensor")
     assert heads.split("labels", "y") == ["y"]
     assert heads.specs("loss", {"name": "mse"}, None) == [{"name": "mse"}]
-    with pytest.raises(ValueError, match="loss: the model has no output 'a'; its outputs are one only"):
+    with pytest.raises(ValueError, match="loss: expected no name, as the model has one output, got the output 'a'"):
         heads.specs("loss", {"a": "mse"}, None)
 
 
@@ -131,9 +131,9 @@ def test_heads_several() -> None:
     assert heads.split("weights", None) == [None, None]
     assert heads.specs("loss", {"b": "mse"}, None) == [None, "mse"]
     assert heads.specs("loss", ["mae", "mse"], None) == ["mae", "mse"]
-    with pytest.raises(ValueError, match="labels for the output 'b' is missing; given are a"):
+    with pytest.raises(ValueError, match="labels: expected the output 'b', got a"):
         heads.split("labels", {"a": 1})
-    with pytest.raises(ValueError, match=r"the model has 2 outputs \(a, b\), got labels for 3"):
+    with pytest.raises(ValueError, match=r"labels: expected 2 values for the outputs a, b, got 3"):
         heads.split("labels", (1, 2, 3))
 
 

@@ -91,7 +91,7 @@ def test_prediction_gives_a_row_per_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({}, "config: missing; give it in userParams"),
+        ({}, "config: missing; set it in userParams"),
         ({"config": TRAIN, "task": "fit"}, "task: expected one of train, evaluate, predict, got 'fit'"),
         ({"config": '{"a": 1,}'}, "config: line 1, column"),
         ({"config": {**TRAIN, "batch_size": 0}}, "batch_size: expected 1 or more, got 0"),

@@ -42,7 +42,7 @@ def test_a_function_that_fails_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=message) as raised:
         load_with(fails, str(tmp_path))
     assert (".keras and .h5" in str(raised.value)) == is_keras_3()
-    with pytest.raises(ModelError, match="returned None for ranker, expected a model"):
+    with pytest.raises(ModelError, match="expected a model for ranker, got None"):
         load_with(lambda path, name: None, str(tmp_path))
 
 
@@ -74,5 +74,7 @@ def test_a_file_that_is_no_model(tmp_path: Path) -> None:
     from akdl.storage.model_archive import ModelError
 
     (tmp_path / "model.keras").write_text("no zip")
-    with pytest.raises(ModelError, match="has left model.keras in task_config.saved_model_dir, which cannot be exported here"):
+    with pytest.raises(
+        ModelError, match="task_config.saved_model_dir: expected a SavedModel, got model.keras, which cannot be exported"
+    ):
         export_file(str(tmp_path / "model.keras"))

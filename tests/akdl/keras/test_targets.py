@@ -78,7 +78,7 @@ def test_a_model_that_cannot_be_saved_is_kept(tmp_path: Path) -> None:
             (path / "other").write_text("")
         return model
 
-    with pytest.raises(SaveError, match=f"could not be saved to {path}: OSError.* It is kept in {path}.kept/"):
+    with pytest.raises(SaveError, match=f"could not be saved to {path}: OSError.* Its checkpoint is {path}.kept/"):
         train({"save_path": str(path)}, module(awf_model_to_save_fn=to_save))
     for kept, trained in zip(weights_in(Path(f"{path}.kept")), calls[0].get_weights()):
         np.testing.assert_array_equal(kept, trained)

@@ -63,11 +63,11 @@ def test_check_bad(schema: dict[str, Any], task: str, config: dict[str, Any], mi
 
 def test_check_beyond_the_schema() -> None:
     assert check("train", {**TRAIN, "callbacks": ["checkpoint", "checkpoint"]}) == [
-        "callbacks[1]: there can be one checkpoint callback only"
+        "callbacks[1]: expected one checkpoint callback, got another: remove it"
     ]
-    assert check("predict", {"batch_size": 1}) == ["model: give either model or models"]
+    assert check("predict", {"batch_size": 1}) == ["model: expected either model or models"]
     double = {**EVALUATE, "models": EVALUATE["models"] * 2}
-    assert check("evaluate", double) == ["models: several have the name m"]
+    assert check("evaluate", double) == ["models: expected different names, got m more than once"]
 
 
 def test_check_the_schema_is_one(schema: dict[str, Any]) -> None:
@@ -90,7 +90,7 @@ def test_placeholders_unset_ones_are_named(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(ConfigError) as raised:
         prepare("train", {**CONFIG, "batch_size": "x"}, {"DATA_PATH": "/d"})
     assert raised.value.mistakes == [
-        "train_data_args.files[1]: the placeholder ${PART}$ has no value; set it with --set PART=..., a user parameter of the "
+        "train_data_args.files[1]: the placeholder ${PART}$ has no value: set it with --set PART=..., a user parameter of the "
         "operator, or the environment",
         'batch_size: expected an integer, got "x"',
     ]
@@ -105,7 +105,7 @@ def test_user_module_all_mistakes_at_once() -> None:
     assert raised.value.mistakes[1:] == [
         "model_args: missing name of awf_create_model_fn(name) in user",
         "user has to define awf_create_train_dataset_fn",
-        "optimizer: several need awf_group_trainable_vars_fn, which user does not define",
+        "optimizer: several optimizers need awf_group_trainable_vars_fn, which user does not define",
     ]
 
 
@@ -118,7 +118,7 @@ def test_user_module_groups_of_variables_need_several_optimizers() -> None:
     )
     for optimizer in ("sgd", ["sgd"]):
         config = {"loss": "mse", "optimizer": optimizer, "batch_size": 1}
-        with pytest.raises(ConfigError, match="optimizer: user defines awf_group_trainable_vars_fn, so give a list"):
+        with pytest.raises(ConfigError, match="optimizer: user defines awf_group_trainable_vars_fn: expected a list"):
             prepare("train", config, {}, UserModule(user))
 
 

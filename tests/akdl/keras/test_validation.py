@@ -65,7 +65,7 @@ def test_without_the_function_it_is_left_out_with_a_line() -> None:
     result, lines = train(module, val_data_args={"file": "val.csv"})
     assert list(result.history[0]) == ["loss"]
     assert [line for line in lines if "validation" in line] == [
-        "no validation: user does not define awf_create_val_dataset_fn, so val_data_args is not used"
+        "no validation: user does not define awf_create_val_dataset_fn, so val_data_args is ignored"
     ]
 
 

@@ -30,9 +30,9 @@ def test_alone() -> None:
 @pytest.mark.parametrize(
     ("cluster", "role", "more", "message"),
     [
-        ({"chief": ["a:1"], "ps": ["a:2"]}, "chief", {}, "TF_CONFIG has ps: .* without parameter servers"),
-        ({"chief": ["a:1"], "worker": ["a:2"]}, "evaluator", {}, "this process is evaluator 0, which is not in its cluster"),
-        ({"chief": ["a:1"], "worker": ["a:2"]}, "chief", {"devices": ["CPU:0"]}, "devices can be chosen only without a group"),
+        ({"chief": ["a:1"], "ps": ["a:2"]}, "chief", {}, "without parameter servers and evaluators, got ps: set numPSs to 0"),
+        ({"chief": ["a:1"], "worker": ["a:2"]}, "evaluator", {}, "expected a task of its cluster, got evaluator 0"),
+        ({"chief": ["a:1"], "worker": ["a:2"]}, "chief", {"devices": ["CPU:0"]}, "devices can be set for a process alone only"),
     ],
 )
 def test_wrong(cluster: dict[str, list[str]], role: str, more: dict[str, Any], message: str) -> None:

@@ -122,7 +122,7 @@ def test_dnn_tensor_no_array(tmp_path: Path) -> None:
 
     rows = {"t": [1.0], "label": [1]}
     task_config = testing.train_task_config(rows, {"t": "DOUBLE", "label": "BIGINT"}, str(tmp_path), DNN_TENSOR_PARAMS)
-    with pytest.raises(ValueError, match="tensorCol should name an ARRAY column .* got 't' of t DOUBLE, label BIGINT"):
+    with pytest.raises(ValueError, match="tensorCol: expected an ARRAY column .* got 't' of t DOUBLE, label BIGINT"):
         dnn_tensor.main(task_config)
 
 
@@ -138,9 +138,9 @@ def contents(folder: Path) -> dict[str, bytes]:
         ({"featureCols": '["a", "z"]'}, "name 'z', but the columns are 'a'"),
         ({"featureCols": "a, z"}, "list of column names or its JSON text, got 'a, z'"),
         ({"featureCols": []}, "list of column names"),
-        ({"featureCols": ["id"]}, r"take numbers .*, got 'id' \(STRING\): CAST"),
-        ({"batch_size": "many"}, "batch_size should be a whole number of at least 1, got 'many'"),
-        ({"num_epochs": 0}, "num_epochs should be a whole number of at least 1, got 0"),
+        ({"featureCols": ["id"]}, r"expected numbers .*, got 'id' \(STRING\): CAST"),
+        ({"batch_size": "many"}, "batch_size: expected a whole number of at least 1, got 'many'"),
+        ({"num_epochs": 0}, "num_epochs: expected a whole number of at least 1, got 0"),
     ],
 )
 def test_wrong_tasks_parameters(tmp_path: Path, changes: dict[str, Any], match: str) -> None:

@@ -22,7 +22,7 @@ _PARAMS = ("featureCols", "labelCol", "batch_size", "num_epochs")
 
 
 def train_and_write(task_config: Union[BatchTaskConfig, StreamTaskConfig]) -> None:
-    """Train on the rows of this worker; the chief writes the model as rows. For the user parameters see `train_and_export`."""
+    """Train on the rows of this worker; the chief writes the model as rows. See `train_and_export`."""
     export_dir = os.path.join(task_config.work_dir, "saved_model_dir")
     train_and_export(task_config, export_dir)
     if task_config.task_type == "chief":
@@ -34,17 +34,17 @@ def train_and_export(task_config: TaskConfig, export_dir: str) -> None:
 
     The user parameters are those of Alink's sample: `featureCols` (a list, or its JSON text), `labelCol`, `batch_size` and
     `num_epochs` (numbers, or their text). Features are numeric columns, labels are 0 or 1. The export's signatures
-    "predict" and "serving_default" take one float tensor of shape [n, 1] per feature; among what they give is `logits`,
-    float32 of shape [n, 1].
+    "predict" and "serving_default" take one float tensor of shape [n, 1] per feature; one of their outputs is `logits`, float32
+    of shape [n, 1].
 
     Raises:
-        ValueError: A parameter is missing or wrong, a column does not exist or is no number, or this worker got no rows.
+        ValueError: A parameter is missing or wrong, a column does not exist or is not a number, or this worker got no rows.
         RuntimeError: This TensorFlow has no Estimator.
     """
     estimator_module = require_estimator("the DNN classifier")
     features, label, numbers = _parameters(task_config)
     check_rows(task_config)
-    # Fewer checkpoints and lines than by default: both cost more than the steps of such a small model.
+    # Fewer checkpoints and log lines than by default: they take longer than the steps of such a small model.
     train_config: Dict[str, Any] = {"save_checkpoints_steps": 1000, "log_step_count_steps": 100}
     inputs = [{"name": name, "dtype": "float", "shape": [1]} for name in features]
     estimator = estimator_module.Estimator(
@@ -62,12 +62,8 @@ def train_and_export(task_config: TaskConfig, export_dir: str) -> None:
 
 
 def check_rows(task_config: TaskConfig) -> None:
-    """Refuse to train where there are no rows.
-
-    Raises:
-        ValueError: This process is no parameter server and got none.
-    """
-    # Not `dataset_length`, which waits for the last row: the graph is built and the first epoch read while rows arrive.
+    """Refuse to train without rows; parameter servers have no rows."""
+    # Not `dataset_length`, which waits for the last row: the first epoch is read while rows arrive.
     if task_config.task_type != "ps" and task_config.tf_context.rows.is_empty():
         raise ValueError(
             f"{task_config.task_type} {task_config.task_index} got no rows to train on: feed more rows or set fewer workers"
@@ -75,8 +71,8 @@ def check_rows(task_config: TaskConfig) -> None:
 
 
 def _model_fn(estimator_module: Any, names: List[str]) -> Any:
-    """Return the model function of a classifier that takes one tensor of shape [n, 1] per name."""
-    # One column for all of them: TensorFlow makes scopes of column names, and refuses blanks and umlauts in these.
+    """Return the model function of a classifier with one tensor of shape [n, 1] per name."""
+    # One column for all names: TensorFlow makes scopes of column names, and refuses blanks and umlauts in them.
     column = tf.feature_column.numeric_column("features", shape=[len(names)])
 
     def model_fn(features: Dict[str, Any], labels: Any, mode: str, config: Any) -> Any:
@@ -88,14 +84,14 @@ def _model_fn(estimator_module: Any, names: List[str]) -> Any:
 
 
 def adagrad() -> Any:
-    """Return the default optimizer of TensorFlow 1 for this Estimator in each version: Adagrad at 0.05.
+    """Return the default optimizer of TensorFlow 1 for this Estimator: Adagrad at 0.05.
 
-    TensorFlow 2 took 0.001 for a default, with which a small table teaches the model hardly anything.
+    With the 0.001 of TensorFlow 2, the model learns almost nothing from a small table.
     """
     if not is_tensorflow_2():
         return "Adagrad"
     optimizers = tf.keras.optimizers
-    # Estimators take only the former kind of Keras optimizer, which 2.11 moved to `legacy`.
+    # Estimators only take the older Keras optimizers, which 2.11 moved to `legacy`.
     return getattr(optimizers, "legacy", optimizers).Adagrad(0.05, initial_accumulator_value=0.1)
 
 
@@ -105,17 +101,17 @@ def _parameters(task_config: TaskConfig) -> Tuple[List[str], str, Dict[str, int]
     missing = [name for name in _PARAMS if name not in params]
     if missing:
         raise ValueError(
-            f"userParams need {_names(_PARAMS)}; missing are {_names(missing)}. The columns are {_columns(columns)}"
+            f"userParams: expected {_names(_PARAMS)}; missing are {_names(missing)}. The columns are {_columns(columns)}"
         )
     features, label = _feature_names(params["featureCols"]), params["labelCol"]
     types = {column.name: column for column in columns}
     unknown = [name for name in [*features, label] if name not in types]
     if unknown:
-        raise ValueError(f"featureCols or labelCol name {_names(unknown)}, but the columns are {_columns(columns)}")
+        raise ValueError(f"featureCols, labelCol: expected some of {_columns(columns)}, got {_names(unknown)}")
     no_numbers = [types[name] for name in [*features, label] if not _is_numeric(types[name])]
     if no_numbers:
         raise ValueError(
-            f"featureCols and labelCol take numbers ({', '.join(kind.value for kind in NUMERIC)}), "
+            f"featureCols, labelCol: expected numbers ({', '.join(kind.value for kind in NUMERIC)}), "
             f"got {_columns(no_numbers)}: CAST them in SQL"
         )
     return features, label, {name: whole_number(name, params[name]) for name in ("batch_size", "num_epochs")}
@@ -129,22 +125,18 @@ def _feature_names(value: Any) -> List[str]:
         except ValueError:
             names = None
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"featureCols should be a list of column names or its JSON text, got {value!r}")
+        raise ValueError(f"featureCols: expected a list of column names or its JSON text, got {value!r}")
     return names
 
 
 def whole_number(name: str, value: Any) -> int:
-    """Return a parameter that counts something: a number or its text.
-
-    Raises:
-        ValueError: It is no whole number of at least 1.
-    """
+    """Return a parameter that is a whole number of at least 1, or its text."""
     try:
         number = float(value)
     except (TypeError, ValueError):
         number = 0
     if number < 1 or number != int(number):
-        raise ValueError(f"{name} should be a whole number of at least 1, got {value!r}")
+        raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")
     return int(number)
 
 
@@ -159,7 +151,7 @@ def _parser(features: List[str], label: str) -> ColumnsParser:
     def parse(columns: Mapping[str, Any]) -> Tuple[Dict[str, Any], Any]:
         cells = {name: tf.expand_dims(_number(cell), 1) for name, cell in columns.items()}
         labels = tf.cast(cells[label], tf.int64)
-        # The classifier refuses labels below 0 and above 1 by itself, but the cast would make 0.7 a 0.
+        # The classifier refuses labels below 0 and above 1, but the cast would turn 0.7 into 0.
         back = tf.cast(labels, cells[label].dtype)
         whole = tf.debugging.assert_equal(back, cells[label], message=f"{label!r} is not 0 or 1")
         with tf.control_dependencies([whole]):
@@ -169,7 +161,7 @@ def _parser(features: List[str], label: str) -> ColumnsParser:
 
 
 def _number(cell: Any) -> Any:
-    # A DECIMAL comes as text. SQL makes one of a plain 1.0, so a label is easily a DECIMAL.
+    # A DECIMAL is text here. A plain 1.0 in SQL is a DECIMAL, so labels often are.
     return tf.strings.to_number(cell, tf.float64) if cell.dtype == tf.string else cell
 
 

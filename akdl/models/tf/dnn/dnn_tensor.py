@@ -23,20 +23,22 @@ def dnn_tensor(task_config: TrainTaskConfig) -> None:
     "serving_default" take one float tensor of shape [n, k].
 
     Raises:
-        ValueError: A parameter is missing or wrong, or there are no rows, or the column has no array.
+        ValueError: A parameter is missing or wrong, there are no rows, or the column has no array.
         RuntimeError: This TensorFlow has no Estimator.
     """
     estimator_module = require_estimator("the DNN classifier")
     params = task_config.user_params
     missing = [name for name in ("tensorCol", "labelCol", "batch_size", "num_epochs") if name not in params]
     if missing:
-        raise ValueError(f"userParams need tensorCol, labelCol, batch_size and num_epochs; missing are {', '.join(missing)}")
+        raise ValueError(
+            f"userParams: expected tensorCol, labelCol, batch_size and num_epochs; missing are {', '.join(missing)}"
+        )
     check_rows(task_config)
     tensor = params["tensorCol"]
     shape = first_shape(task_config.tf_context.rows, tensor)
     if shape is None:
         columns = ", ".join(f"{column.name} {column.type}" for column in task_config.tf_context.columns)
-        raise ValueError(f"tensorCol should name an ARRAY column with a value in the first rows, got {tensor!r} of {columns}")
+        raise ValueError(f"tensorCol: expected an ARRAY column with a value in the first rows, got {tensor!r} of {columns}")
     label = params["labelCol"]
     inputs = [{"name": tensor, "dtype": "float", "shape": shape}]
     train_config: Dict[str, Any] = {"save_checkpoints_steps": 1000, "log_step_count_steps": 100}

@@ -1,9 +1,9 @@
-"""Trains the DNN classifier of `dnn_batch` and leaves it in `saved_model_dir`, for operators that make a model table."""
+"""Trains the DNN classifier of `dnn_batch` and writes it to `saved_model_dir`, for operators with a model table."""
 
 from akdl.models.tf.dnn.classifier import train_and_export
 from akdl.runner.config import TrainTaskConfig
 
 
 def main(task_config: TrainTaskConfig) -> None:
-    """Train on this worker's rows; the chief exports. For the user parameters see `model.train_and_export`."""
+    """Train on this worker's rows; the chief exports. For the user parameters see `classifier.train_and_export`."""
     train_and_export(task_config, task_config.saved_model_dir)

@@ -1,11 +1,11 @@
-"""Trains a Keras model of layers given as text, and exports it so that it gives labels: KerasSequential's script.
+"""The script of KerasSequential: trains a Keras model of layers in text form, and exports it with its labels.
 
-User parameters are the operators' parameters by their names, and `labels`: whether the model is a classifier. The labels are
-extra input 1 then, one per row.
+User parameters are the parameters of the operators, and `labels`: True for a classifier, whose labels are the rows of extra
+input 1.
 
-The signature "serving_default" takes `tensor`, float32 of shape [n] + the tensor's shape. It gives `prediction` of shape [n]:
-labels of the type of the label column, or for a regression float32. A classifier also gives `detail`, the probability of each
-label as a JSON object.
+The signature "serving_default" takes `tensor`, float32 of shape [n] + the tensor's shape. It returns `prediction` of shape [n]:
+labels of the type of the label column, or float32 for a regression. A classifier also returns `detail`, a JSON object with the
+probability of each label.
 """
 
 import json
@@ -49,7 +49,7 @@ def main(task_config: TrainTaskConfig) -> None:
     """
     params = plain(task_config.user_params)
     if params.get("seed") is not None:
-        tf.keras.utils.set_random_seed(int(params["seed"]))  # Keras has a generator of its own beside TensorFlow's
+        tf.keras.utils.set_random_seed(int(params["seed"]))  # Keras has its own generator
     strategy = choose_strategy(task_config)
     require_keras_for(strategy)
     labels = _labels(task_config) if params["labels"] else None
@@ -80,7 +80,7 @@ def main(task_config: TrainTaskConfig) -> None:
             initial_epoch=epoch,
             callbacks=[checkpoints, end, *([] if best is None else [best])],
             shuffle=False,  # the dataset does it
-            verbose=2,  # a line per epoch: progress bars are no good in logs
+            verbose=2,  # a line per epoch instead of a progress bar, for logs
         )
         epoch = epoch + 1 if end.is_over else epochs
     checkpoints.end()
@@ -96,13 +96,7 @@ def main(task_config: TrainTaskConfig) -> None:
 
 
 def build_model(layers: Sequence[str], shape: Sequence[int], num_labels: Optional[int]) -> Any:
-    """Return a Keras model of layers as text, and an output layer: logits of the labels, or one number.
-
-    Args:
-        layers: See `layer_text`.
-        shape: Of the tensor of one row.
-        num_labels: Of a classifier; None for a regression.
-    """
+    """Return a Keras model of layers in text form, with an output layer: logits of the labels, or one number."""
     x = inputs = tf.keras.Input(tuple(shape), name="tensor")
     for text in layers:
         x = make(parse_call(text))(x)
@@ -121,7 +115,7 @@ def _labels(task_config: TrainTaskConfig) -> List[Any]:
     (column,) = task_config.extra_inputs[0].columns
     found = sorted(row[column.name] for row in task_config.extra_inputs[0].rows() if row[column.name] is not None)
     if len(found) < 2:
-        raise ValueError(f"a classifier needs two labels or more, the column {column.name!r} has {found}")
+        raise ValueError(f"labelCol {column.name!r}: expected two labels or more for a classifier, got {found}")
     return found
 
 
@@ -147,7 +141,7 @@ def _metrics(labels: Optional[List[Any]]) -> List[Any]:
         "precision": metrics.Precision,
         "recall": metrics.Recall,
     }
-    # Keras adds numbers to names of its own. A logit of 0 is a probability of one half.
+    # Without a name, Keras numbers the metrics. A logit of 0 is a probability of one half.
     made = [metric(thresholds=0.0, name=name) for name, metric in of_threshold.items()]
     return [metrics.AUC(from_logits=True, name="auc"), metrics.BinaryAccuracy(threshold=0.0), *made]
 
@@ -159,7 +153,7 @@ def _datasets(
     labels: Optional[List[Any]],
     is_alone: bool,
 ) -> Tuple[Any, Any]:
-    """Return the training data, and the validation data: the first rows; None without any."""
+    """Return the training data and, with validationSplit, the first rows as validation data."""
     context, batch_size = task_config.tf_context, int(params["batchSize"])
     names = [params["tensorCol"], params["labelCol"]]
     columns = [column for column in context.columns if column.name in names]
@@ -171,7 +165,7 @@ def _datasets(
     parser = get_columns_parser(specs, names[1], None, columns)
     if parser is None:
         types = ", ".join(f"{column.name} {column.type}" for column in columns)
-        raise ValueError(f"tensorCol takes an ARRAY of numbers and labelCol a column of single values, got {types}")
+        raise ValueError(f"expected an ARRAY of numbers in tensorCol and single values in labelCol, got {types}")
 
     def parse(cells: Any) -> Tuple[Any, Any]:
         features, label = parser(cells)
@@ -228,7 +222,7 @@ def _export(model: Any, shape: Sequence[int], labels: Optional[List[Any]], folde
 
 
 def _write_facts(task_config: TrainTaskConfig, params: Mapping[str, Any], folder: str) -> None:
-    """Write what `operators.keras_sequential` has to know of a model beside the SavedModel."""
+    """Write the file next to the SavedModel that `operators.keras_sequential` reads."""
     (label,) = (type_of(column) for column in task_config.tf_context.columns if column.name == params["labelCol"])
     facts = {
         "tensorCol": params["tensorCol"],
@@ -249,7 +243,7 @@ def _detail(labels: Sequence[Any], probabilities: Any) -> Any:
 
 
 class _Checkpoints(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """Keeps the training in `checkpointFilePath`, and goes on from there; does nothing where it is not set."""
+    """Checkpoints in `checkpointFilePath`, from which a training resumes; does nothing without this parameter."""
 
     def __init__(self, model: Any, params: Mapping[str, Any], task_config: TrainTaskConfig) -> None:
         super().__init__()
@@ -259,7 +253,7 @@ class _Checkpoints(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if folder is None:
             return
         self._every_epochs = max(1, round(params["saveCheckpointsEpochs"]))
-        # Workers write at the same time, so there the number of epochs counts.
+        # Workers have to write at the same step, and their clocks differ; so a group counts epochs.
         self._every_secs = params.get("saveCheckpointsSecs") if task_config.num_workers == 1 else None
         self._saved = time.monotonic()
         self._epochs = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -272,32 +266,29 @@ class _Checkpoints(tf.keras.callbacks.Callback):  # type: ignore[misc]
             if latest is not None:
                 checkpoint.restore(latest)
                 self.epochs_done = int(self._epochs.numpy())
-                logger.info("training goes on from %s, after %d epochs", latest, self.epochs_done)
-        if task_config.task_type != "chief":  # all have to write, as variables are read together; theirs are not kept
+                logger.info("resumed from %s, after %d epochs", latest, self.epochs_done)
+        if task_config.task_type != "chief":  # all workers have to write, as some variables are sums over workers
             folder = os.path.join(task_config.work_dir, "checkpoints")
         self._manager = tf.train.CheckpointManager(checkpoint, folder, max_to_keep=1, checkpoint_name="model.ckpt")
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Note the epoch, and save when it is time."""
         if self._manager is not None:
             self._epochs.assign(epoch + 1)
             if self._every_secs is None and (epoch + 1) % self._every_epochs == 0:
                 self._manager.save()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Save when it is time."""
         if self._manager is not None and self._every_secs and time.monotonic() - self._saved >= self._every_secs:
             self._manager.save()
             self._saved = time.monotonic()
 
     def end(self) -> None:
-        """Save the end."""
         if self._manager is not None:
             self._manager.save()
 
 
 class _BestWeights(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """Gives the model the weights of its best epoch at the end."""
+    """Sets the weights of the best epoch at the end."""
 
     def __init__(self, metric: str) -> None:
         super().__init__()
@@ -306,16 +297,14 @@ class _BestWeights(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._weights: Any = None
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Keep the weights when they are better."""
         name = f"val_{self._metric}"
         if name not in logs:
             known = ", ".join(sorted(key[4:] for key in logs if key.startswith("val_")))
-            raise ValueError(f"bestMetric {self._metric!r} is none of the model's metrics: {known}")
+            raise ValueError(f"bestMetric: expected one of {known}, got {self._metric!r}")
         value = -logs[name] if self._metric in _BIGGER_IS_BETTER else logs[name]
         if self._best is None or value < self._best:
             self._best, self._weights = value, self.model.get_weights()
 
     def end(self) -> None:
-        """Set the best weights."""
         if self._weights is not None:
             self.model.set_weights(self._weights)

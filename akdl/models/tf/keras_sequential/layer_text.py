@@ -1,7 +1,7 @@
-"""Layers and optimizers as text, such as "Conv2D(32, (3, 3), activation='relu')": the text is parsed, and never evaluated.
+"""Layers and optimizers as text, such as "Conv2D(32, (3, 3), activation='relu')": the text is parsed, never evaluated.
 
-The string is one call, of a class of `tf.keras.layers` or `tf.keras.optimizers`, whose module may stand in front of its name.
-Arguments are literals of Python, or calls of the same kind, such as "Bidirectional(LSTM(8))".
+The text is one call of a class of `tf.keras.layers` or `tf.keras.optimizers`, with or without its module. Arguments are Python
+literals or further calls, such as "Bidirectional(LSTM(8))".
 """
 
 import ast
@@ -9,17 +9,17 @@ from typing import Any, Dict, List, NamedTuple, Union
 
 LAYERS, OPTIMIZERS = "layers", "optimizers"
 
-_LONGEST = 10_000  # characters: deeper trees of Python's parser may end the process
+_LONGEST = 10_000  # characters: Python's parser may crash the process for deeper trees
 _SHOWN = 200
 _LOAD_CODE = {"Lambda", "TFSMLayer"}
 
 
 class LayerTextError(ValueError):
-    """A string that is no layer or optimizer; the message says what was found."""
+    """The text is not a layer or optimizer."""
 
 
 class Call(NamedTuple):
-    """What a string says: the name of a class and its arguments, each a literal or another `Call`."""
+    """The name of a class and its arguments, each a literal or another `Call`."""
 
     name: str
     positional: List[Any]
@@ -27,15 +27,7 @@ class Call(NamedTuple):
 
 
 def parse_call(text: str, module: str = LAYERS) -> Call:
-    """Read a string. Needs no TensorFlow, so whether a class of this name exists is not known here.
-
-    Args:
-        text: See above.
-        module: `LAYERS` or `OPTIMIZERS`: what may stand in front of the name.
-
-    Raises:
-        LayerTextError: The text is anything else than a call with literals.
-    """
+    """Parse a text without TensorFlow, so without a check that the class exists."""
     if len(text) > _LONGEST:
         raise LayerTextError(f"{_short(text)}: expected at most {_LONGEST} characters, got {len(text)}")
     try:
@@ -43,22 +35,18 @@ def parse_call(text: str, module: str = LAYERS) -> Call:
     except LayerTextError:
         raise
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the parser has a limit of its own for nesting
-        raise LayerTextError(f"{_short(text)} is no Python expression: {str(error) or type(error).__name__}") from None
+        raise LayerTextError(f"{_short(text)}: expected a Python expression: {str(error) or type(error).__name__}") from None
 
 
 def make(call: Call, module: str = LAYERS) -> Any:
-    """Return the layer or optimizer that a call describes.
-
-    Raises:
-        LayerTextError: There is no such class, or it does not take these arguments.
-    """
+    """Make the layer or optimizer of a call."""
     import tensorflow as tf
 
     names = getattr(tf.keras, module)
     base = tf.keras.layers.Layer if module == LAYERS else tf.keras.optimizers.Optimizer
     kind = getattr(names, call.name, None)
     if not (isinstance(kind, type) and issubclass(kind, base)) or call.name in _LOAD_CODE:
-        raise LayerTextError(f"{call.name!r} is no class of tf.keras.{module} that can be made of text")
+        raise LayerTextError(f"expected a class of tf.keras.{module} that text can describe, got {call.name!r}")
     positional = [_made(value, module) for value in call.positional]
     named = {name: _made(value, module) for name, value in call.named.items()}
     try:
@@ -83,7 +71,7 @@ def _call(node: ast.AST, text: str, module: str) -> Call:
     if prefix + dot not in prefixes or name.startswith("_"):
         raise LayerTextError(f"{_short(text)}: expected a name of tf.keras.{module}, got {prefix}{dot}{name}")
     if any(isinstance(each, ast.Starred) for each in node.args) or any(each.arg is None for each in node.keywords):
-        raise LayerTextError(f"{_short(text)}: * and ** are no literals")
+        raise LayerTextError(f"{_short(text)}: expected literals, got * or **")
     named = {str(each.arg): _value(each.value, text, module) for each in node.keywords}
     return Call(name, [_value(each, text, module) for each in node.args], named)
 
