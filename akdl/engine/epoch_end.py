@@ -20,7 +20,7 @@ class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     Args:
         total: Sums numbers over all workers that train in step; None for a process alone.
-        single: End the call after this pass even if Keras knows the length of the data.
+        single: End the call after this pass even if the length of the data is known.
 
     Attributes:
         is_over: The call ended because the pass is complete.

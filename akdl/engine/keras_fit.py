@@ -7,7 +7,7 @@ the start of an epoch and repeat an unfinished one.
 import json
 import logging
 import tempfile
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -107,10 +107,10 @@ class _Fit:
         if progress.epoch >= self._plan.epochs:
             logger.info("nothing is left to train: the checkpoint has %d of %d epochs", progress.epoch, self._plan.epochs)
         while progress.epoch < self._plan.epochs and not watch.stop:
-            if progress.batch and self._plan.steps is None and next(iter(self._part(progress).data), None) is None:
+            if progress.batch and self._plan.steps is None and next(iter(self._next_call(progress)[0]), None) is None:
                 progress.next_epoch()  # the checkpoint is of the last batch of its epoch
                 continue
-            data, last, steps, end = self._part(progress)
+            data, last, steps, end = self._next_call(progress)
             self._model.fit(
                 data,
                 initial_epoch=progress.epoch,
@@ -127,26 +127,19 @@ class _Fit:
         history.epoch = list(range(len(next(iter(history.history.values()), []))))
         return history
 
-    def _part(self, progress: "_Progress") -> "_Part":
-        """Return the next call of `model.fit`."""
+    def _next_call(self, progress: "_Progress") -> Tuple[Any, int, Optional[int], Optional[EpochEnd]]:
+        """Return the data, the last epoch and the steps of the next call of `model.fit`, and the callback that ends it."""
         (epoch, batch), (epochs, steps) = (progress.epoch, progress.batch), self._plan[2:4]
         if steps is not None:
             data = self._plan.input_fn(seed=self._seed)
             if self._is_alone:
                 data = data.skip(epoch * steps + batch)
-            return _Part(data, epoch + 1, steps - batch, None) if batch else _Part(data, epochs, steps, None)
+            return (data, epoch + 1, steps - batch, None) if batch else (data, epochs, steps, None)
         # The order of an epoch depends on the seed and its number alone, so a resumed epoch can skip the rows it has seen.
         data = self._plan.input_fn(seed=None if self._seed is None else self._seed + epoch)
         is_single = self._seed is not None or batch > 0
         end = EpochEnd(data.skip(batch) if batch else data, self._task_config, self._total, is_single)
-        return _Part(end.data, epochs, None, end)
-
-
-class _Part(NamedTuple):
-    data: Any
-    last: int
-    steps: Optional[int]
-    end: Optional[EpochEnd]
+        return end.data, epochs, None, end
 
 
 class _Progress(tf.train.experimental.PythonState):  # type: ignore[misc]

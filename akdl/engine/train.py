@@ -86,6 +86,7 @@ def train_estimator(
     """
     module = require_estimator("train_estimator")
     if is_group(estimator.config) and estimator.config.train_distribute is not None:
+        # In step, TensorFlow fails on all workers when the first one has no more rows.
         train_config = _in_common_steps(train_config, task_config)
     input_fn, valid_fn = _input_fns(input_config, train_config, task_config)
     serving_fn, export_dir = _serving_fn(module, export_config), _export_dir(export_config, task_config)
@@ -93,10 +94,11 @@ def train_estimator(
     watch = EstimatorWatch(estimator, task_config, train_config, valid_fn)
     hooks, max_steps = [*(train_config.get("hooks") or []), *watch.hooks], train_config.get("max_steps")
     if is_group(estimator.config):
-        # TensorFlow evaluates during the training in a process of the role evaluator only, and operators start none.
+        # TensorFlow evaluates during the training in a process of the role evaluator only, which operators do not start.
         spec = train_spec(input_fn, max_steps, hooks, watch.listeners)
         train_in_group(estimator, spec, module.EvalSpec(valid_fn or input_fn))
     else:
+        # Only a process alone reads its rows in the order of its steps, so only there a resumed training can skip some.
         estimator.train(watch.rest_of(input_fn), hooks, max_steps=max_steps, saving_listeners=watch.listeners)
     if not _exports(task_config):
         return None
@@ -162,6 +164,7 @@ def train_estimator_one_worker(
         module.EvalSpec(valid_fn, steps=None, exporters=[exporter], start_delay_secs=0, throttle_secs=0),
     )
     watch.end()
+    # Exporters write below model_dir, the operator takes saved_model_dir.
     exported = find_saved_model(os.path.join(estimator.model_dir, "export", _EXPORTER))
     shutil.copytree(exported, os.path.join(export_dir, os.path.basename(exported)))
     found: Dict[str, Any] = metrics

@@ -7,6 +7,6 @@ parameters: `akdl-estimator` is the command line, `akdl.estimator.estimator_trai
 An Estimator from a Keras model and a head: `akdl.estimator.common_estimator`, `head`, `exporters` and `group` are
 parts for a script of your own.
 
-TensorFlow 2.15 is the last with Estimators; the Keras runner, `akdl.keras`, needs none. Importing this package does not load
-TensorFlow.
+TensorFlow 2.15 is the last version with Estimators; the Keras runner, `akdl.keras`, works without them. Importing this package
+does not load TensorFlow.
 """

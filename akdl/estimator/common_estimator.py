@@ -93,7 +93,7 @@ def _model_maker(model: Any) -> Callable[[], Any]:
     keras = ("keras", "tensorflow", "tensorflow_core")
     if not isinstance(model, tf.keras.Model):
         if not callable(model):
-            raise TypeError(f"model should be a tf.keras.Model or a function that makes one, got a {kind.__name__}")
+            raise TypeError(f"model: expected a tf.keras.Model or a function that makes one, got a {kind.__name__}")
         make: Callable[[], Any] = model
         return make
     if kind.__module__.split(".")[0] in keras:  # functional, or a Sequential

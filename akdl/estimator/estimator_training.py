@@ -37,7 +37,7 @@ from akdl.engine.run_config import generate_run_config, in_step_workers
 from akdl.estimator.dry_run import Serving, try_evaluation, try_export, try_folders
 from akdl.estimator.four_functions import Functions
 from akdl.estimator.parameters import with_defaults
-from akdl.estimator.train_hooks import GraphChecks, Progress, Report, saving_hooks
+from akdl.estimator.train_hooks import GraphChecks, ProgressLog, Report, saving_hooks
 from akdl.runner.config import TaskConfig
 from akdl.tf_version import require_estimator
 
@@ -192,7 +192,7 @@ def _model_fn(functions: Functions, every_steps: Optional[int], report: Report) 
         spec = functions.model(features, labels, mode, config)
         if mode != tf.estimator.ModeKeys.TRAIN or every_steps is None or getattr(spec, "loss", None) is None:
             return spec
-        return spec._replace(training_hooks=[*spec.training_hooks, Progress(spec.loss, every_steps, report)])
+        return spec._replace(training_hooks=[*spec.training_hooks, ProgressLog(spec.loss, every_steps, report)])
 
     return model_fn
 

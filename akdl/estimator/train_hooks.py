@@ -15,7 +15,7 @@ Report = Callable[[str], None]
 _READS = ("ReadVariableOp", "Identity", "VarIsInitializedOp", "IsVariableInitialized", "Switch", "RefSwitch")
 
 
-class Progress(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+class ProgressLog(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
     """Reports step, loss and speed; reads the loss only when a line is due, as that takes time."""
 
     def __init__(self, loss: Any, every_steps: int, report: Report) -> None:

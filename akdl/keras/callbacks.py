@@ -247,7 +247,7 @@ class KerasCallback(Callback):
 
 
 class _ModelView:
-    """The model with its optimizer. It is no attribute of the model itself, else it would be saved with it."""
+    """The model with its optimizer. An attribute of the model itself would be saved with it."""
 
     def __init__(self, training: Training) -> None:
         vars(self).update(_model=training.model, optimizer=training.optimizers[0])
@@ -308,7 +308,7 @@ def checkpoint_settings(specs: Sequence[Any]) -> Optional[CheckpointSettings]:
 
 
 def _write_scalar(name: str, value: Any, step: int) -> None:
-    # In newer versions `tf.summary.scalar` needs the package tensorboard, which only those who view the files should need.
+    # In newer versions `tf.summary.scalar` needs the package tensorboard, which is only necessary to view the files.
     kind = tf.compat.v1.SummaryMetadata
     metadata = kind(plugin_data=kind.PluginData(plugin_name="scalars"))
     tf.summary.write(name, tf.cast(value, tf.float32), step=step, metadata=metadata)

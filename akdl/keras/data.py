@@ -45,7 +45,6 @@ class DatasetSource:
         callback: str,
         config: Mapping[str, Any],
         group: Group,
-        batch_size: int,
         own: bool = False,
         exact: bool = False,
         labelled: bool = True,
@@ -53,7 +52,7 @@ class DatasetSource:
         self._user, self._callback, self._config, self._group = user, callback, config, group
         self._own, self._labelled = own, labelled
         self._batched = user.takes(callback, "batch_size")
-        replicas = group.replicas
+        batch_size, replicas = config["batch_size"], group.replicas
         if exact and (batch_size % replicas if self._batched else batch_size < replicas):
             good = [max(1, batch_size // replicas) * replicas, (batch_size // replicas + 1) * replicas]
             raise DataError(
@@ -273,7 +272,7 @@ def _check_same_structure(datasets: Mapping[str, Any], where: str) -> None:
                 f"{where}: expected datasets of one structure; dataset {keys[0]} has {first}, dataset {key} has {spec}"
             )
     if not keys:
-        raise DataError(f"{where}: expected one dataset or more, got none")
+        raise DataError(f"{where}: expected one dataset or more, got an empty tuple or dict")
 
 
 def _compatible(one: Any, other: Any) -> bool:

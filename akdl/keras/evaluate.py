@@ -54,7 +54,7 @@ def evaluate(
     output = checked.get("output", {})
     require_targets(EVALUATE, group, [one for key, path in output.items() for one in wrong_file(f"output.{key}", path)])
     require_models(user, checked["models"])
-    source = DatasetSource(user, "awf_create_test_dataset_fn", checked, group, checked["batch_size"], own=worker_datasets)
+    source = DatasetSource(user, "awf_create_test_dataset_fn", checked, group, own=worker_datasets)
     datasets = source.datasets()
     samples = {key: source.sample(dataset, key) for key, dataset in datasets.items()}
     rows = []

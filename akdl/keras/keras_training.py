@@ -95,10 +95,10 @@ def train(
     """
     user = UserModule(module)
     checked = prepare(TRAIN, config, placeholders, user, unknown_names)
-    return _Trainer(checked, user, report or logger.info, task_config, folder).run()
+    return _KerasTraining(checked, user, report or logger.info, task_config, folder).run()
 
 
-class _Trainer:
+class _KerasTraining:
     def __init__(
         self,
         config: Mapping[str, Any],
@@ -126,15 +126,8 @@ class _Trainer:
             self._seed = int(group.sum(random.randrange(1 << 31) if group.is_chief else 0))
         if self._seed is not None:
             set_seed(self._seed)
-        source = DatasetSource(
-            user,
-            "awf_create_train_dataset_fn",
-            config,
-            group,
-            config["batch_size"],
-            own="train" in config.get("worker_datasets", []),
-            exact=True,
-        )
+        own = "train" in config.get("worker_datasets", [])
+        source = DatasetSource(user, "awf_create_train_dataset_fn", config, group, own, exact=True)
         self._passes = Passes(source, self._seed, repeats="steps_per_epoch" in config)
         sample = self._passes.sample
         self._validation = Validation(user, config, group)

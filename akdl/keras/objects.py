@@ -190,7 +190,7 @@ def _check_arguments(function: Any, args: Mapping[str, Any], skip: int) -> None:
     """Refuse arguments that are not in a signature; the first `skip` of a plain function are not from the config."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # some builtins have none
+    except (TypeError, ValueError):  # of some builtins
         return
     if any(one.kind == one.VAR_KEYWORD for one in parameters):
         return

@@ -114,7 +114,7 @@ def predict_batches(
 
 
 def _predict(config: Mapping[str, Any], user: UserModule, group: Group, own: bool) -> Iterator[Columns]:
-    source = DatasetSource(user, "awf_create_predict_dataset_fn", config, group, config["batch_size"], own=own, labelled=False)
+    source = DatasetSource(user, "awf_create_predict_dataset_fn", config, group, own=own, labelled=False)
     named = config.get("models") or [config["model"]]
     require_models(user, named)
     with group.strategy.scope():

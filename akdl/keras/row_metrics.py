@@ -23,7 +23,10 @@ class Metrics:
         self._heads = heads
         self._by_head: List[List[Tuple[Any, bool]]] = [[] for _ in heads.names]
         self.names: List[str] = []
-        specs = {key: _per_head(heads, key, config.get(key, [])) for key in ("metrics", "weighted_metrics")}
+        specs = {}
+        for key in ("metrics", "weighted_metrics"):
+            given = config.get(key, [])
+            specs[key] = heads.specs(key, given, []) if isinstance(given, Mapping) else [given] * len(heads.names)
         for number, (head, one, output) in enumerate(zip(heads.names, labels, split)):
             prefix = f"{head}_" if heads.several else ""
             one, _ = with_rank_of(output, one, None)
@@ -66,8 +69,8 @@ class Metrics:
     def set_state(self, state: Any) -> None:
         start = 0
         for variable in self._variables():
-            size = int(np.prod(variable.shape))
-            variable.assign(np.reshape(state[start : start + size], variable.shape).astype(_numpy_type(variable)))
+            size, dtype = int(np.prod(variable.shape)), tf.as_dtype(variable.dtype).as_numpy_dtype
+            variable.assign(np.reshape(state[start : start + size], variable.shape).astype(dtype))
             start += size
 
     def update_in_graph(self, label: Any, outputs: Any, weight: Any) -> None:
@@ -99,11 +102,3 @@ def traced_once(function: Callable[..., Any]) -> Any:
     if tf_version() >= (2, 9):
         return tf.function(function, reduce_retracing=True)
     return tf.function(function, experimental_relax_shapes=True)
-
-
-def _per_head(heads: Heads, what: str, given: Any) -> List[Any]:
-    return heads.specs(what, given, []) if isinstance(given, Mapping) else [given] * len(heads.names)
-
-
-def _numpy_type(variable: Any) -> Any:
-    return tf.as_dtype(variable.dtype).as_numpy_dtype

@@ -1,6 +1,6 @@
 """A SavedModel as a function of the features, for models that this version of Keras does not load."""
 
-from typing import Any, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, List, Mapping, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -41,14 +41,15 @@ class SavedFunction:
         elif _SIGNATURE in loaded.signatures:
             signature = loaded.signatures[_SIGNATURE]
             self._inputs = dict(signature.structured_input_signature[1])
-            self._function = lambda features: _one_or_all(signature(**features))
+            self._function = lambda features: _single(signature(**features))
             self._ordered = len(self._inputs) == 1
         else:
             raise FeaturesError(
                 f"{name}: the SavedModel in {path} cannot be called: expected the signature {_SIGNATURE!r}, got "
                 f"{', '.join(loaded.signatures) or 'no signature'}"
             )
-        self.input_names = list(self._inputs) if isinstance(self._inputs, Mapping) else _names(self._inputs)
+        flat = tf.nest.flatten(self._inputs)
+        self.input_names = list(self._inputs) if isinstance(self._inputs, Mapping) else [str(spec.name) for spec in flat]
 
     def __call__(self, features: Any, training: Any = None, mask: Any = None) -> Any:
         """Return the outputs for features: in the structure of the inputs, a dict by input names, or a tensor for one input."""
@@ -72,7 +73,7 @@ class SavedFunction:
                 features = [features]
             if len(features) != len(inputs):
                 raise self._misfit(features)
-            chosen = _sequence_like(inputs, features)
+            chosen = list(features) if isinstance(inputs, list) else tuple(features)
         else:
             if isinstance(features, Mapping) and set(self.input_names) <= set(features):
                 features = features[self.input_names[0]]
@@ -109,22 +110,10 @@ def _signatures(function: Any) -> List[Sequence[Any]]:
     return [concrete.structured_input_signature[0] for concrete in function.concrete_functions]
 
 
-def _names(inputs: Any) -> List[str]:
-    return [str(spec.name) for spec in tf.nest.flatten(inputs)]
-
-
-def _one_or_all(outputs: Dict[str, Any]) -> Any:
-    return next(iter(outputs.values())) if len(outputs) == 1 else outputs
-
-
 def _single(features: Any) -> Any:
     if isinstance(features, Mapping) and len(features) == 1:
         return next(iter(features.values()))
     return features[0] if isinstance(features, (list, tuple)) and len(features) == 1 else features
-
-
-def _sequence_like(inputs: Any, values: Sequence[Any]) -> Any:
-    return list(values) if isinstance(inputs, list) else tuple(values)
 
 
 def _as_input(value: Any, spec: Any) -> Any:

@@ -21,34 +21,28 @@ def wrong_train_targets(
     config: Mapping[str, Any], settings: Optional[CheckpointSettings], callbacks: Sequence[Any]
 ) -> List[str]:
     """List the targets that a training cannot write; missing folders are made."""
-    mistakes = []
+    reasons = {}
     if "save_path" in config:
         path = config["save_path"]
-        reason = (
-            "it exists and is not an empty folder" if _is_taken(path) else try_folder(os.path.dirname(os.path.abspath(path)))
+        taken = os.path.exists(path) and (not os.path.isdir(path) or bool(os.listdir(path)))
+        reasons[f"save_path: the model cannot be saved to {path}"] = (
+            "it exists and is not an empty folder" if taken else try_folder(os.path.dirname(os.path.abspath(path)))
         )
-        mistakes += [f"save_path: the model cannot be saved to {path}: {reason}"] if reason else []
     if settings is not None:
-        reason = try_folder(settings.path)
-        mistakes += [f"callbacks: checkpoints cannot be written to {settings.path}: {reason}"] if reason else []
+        reasons[f"callbacks: checkpoints cannot be written to {settings.path}"] = reason = try_folder(settings.path)
         last = None if reason else checkpoint.latest(settings.path)
         if last is not None and not settings.resume:
-            mistakes.append(
-                f"callbacks: checkpoint has resume false, and {settings.path} holds checkpoints of another training, up to "
-                f"{os.path.basename(last)}: remove them, choose another path, or remove resume to continue from them"
+            reasons["callbacks: checkpoint has resume false"] = (
+                f"{settings.path} holds checkpoints of another training, up to {os.path.basename(last)}; remove them, choose "
+                "another path, or remove resume to continue from them"
             )
     for callback in callbacks:
         if isinstance(callback, TensorBoard):
-            reason = try_folder(callback.log_dir)
-            mistakes += [f"callbacks: logs cannot be written to {callback.log_dir}: {reason}"] if reason else []
-    return mistakes
+            reasons[f"callbacks: logs cannot be written to {callback.log_dir}"] = try_folder(callback.log_dir)
+    return [f"{what}: {reason}" for what, reason in reasons.items() if reason]
 
 
 def wrong_file(key: str, path: str) -> List[str]:
     """Return the reason that a file cannot be written, in a list, or an empty list."""
     reason = "it is a folder" if os.path.isdir(path) else try_folder(os.path.dirname(os.path.abspath(path)))
     return [f"{key}: {path} cannot be written: {reason}"] if reason else []
-
-
-def _is_taken(path: str) -> bool:
-    return os.path.exists(path) and (not os.path.isdir(path) or bool(os.listdir(path)))

@@ -21,7 +21,7 @@ class Validation:
         self._datasets: Dict[str, Any] = {}
         if user.has(_CALLBACK):
             own = "val" in config.get("worker_datasets", [])
-            self._source = DatasetSource(user, _CALLBACK, config, group, config["batch_size"], own=own)
+            self._source = DatasetSource(user, _CALLBACK, config, group, own=own)
             self._datasets = self._source.datasets()
         self._samples = {key: self._source.sample(dataset, key) for key, dataset in self._datasets.items()}
 

@@ -77,8 +77,8 @@ def test_parse_feature_specs_names_of_dtypes(inputs: Any) -> None:
     ("entry", "match"),
     [
         ({"name": "a", "dtype": "number", "shape": []}, "feature 'a': unknown dtype 'number', expected one of byte,"),
-        ({"name": "a", "dtype": "int"}, "'shape' is missing"),
-        ({"dtype": "int", "shape": []}, "'name' is missing"),
+        ({"name": "a", "dtype": "int"}, "got .*: add 'shape'"),
+        ({"dtype": "int", "shape": []}, "got .*: add 'name'"),
         ({"name": "a", "dtype": "int", "shape": [], "feature_type": "Odd"}, "unknown feature_type 'Odd'"),
     ],
 )

@@ -390,7 +390,7 @@ def test_train_keras_model_export_dir(tf: Any, tmp_path: Path) -> None:
     from akdl.engine.train import train_keras_model
 
     task_config = testing.batch_task_config({"x": [1], "label": [1]}, TYPES, str(tmp_path))
-    with pytest.raises(ValueError, match="a BatchTaskConfig has no saved_model_dir: give one in export_config"):
+    with pytest.raises(ValueError, match="a BatchTaskConfig has no saved_model_dir: set one in export_config"):
         train_keras_model(keras_model(tf), INPUT, TRAIN, task_config)
     train_keras_model(keras_model(tf), INPUT, TRAIN, task_config, {"saved_model_dir": str(tmp_path / "export")})
     assert len(logits(tf, str(tmp_path / "export"), [0.5])) == 1

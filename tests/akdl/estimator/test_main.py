@@ -142,7 +142,11 @@ MISTAKES: list[tuple[dict[str, Any], int, str]] = [
         2,
         "train: model_fn in linear.py, mode infer: expected an EstimatorSpec, got nothing",
     ),
-    ({"fault": "variable in predict"}, 2, "train: model_fn in linear.py makes variables in mode PREDICT that .*: scale. They"),
+    (
+        {"fault": "variable in predict"},
+        2,
+        "train: model_fn in linear.py makes variables in mode PREDICT that .*: scale. The export",
+    ),
     (
         {"fault": "classifies tensors"},
         2,

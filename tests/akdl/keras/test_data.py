@@ -23,7 +23,7 @@ def group(rank: int = 0, ranks: int = 1, local: int = 1) -> Any:
 def source(function: Any, place: Any, batch_size: int, **more: Any) -> Any:
     from akdl.keras.data import DatasetSource
 
-    return DatasetSource(UserModule(user_module(**{NAME: function})), NAME, {}, place, batch_size, **more)
+    return DatasetSource(UserModule(user_module(**{NAME: function})), NAME, {"batch_size": batch_size}, place, **more)
 
 
 def rows_of(function: Any, place: Any, batch_size: int, skip: int = 0, **more: Any) -> list[list[list[int]]]:
@@ -118,7 +118,7 @@ def test_one_structure() -> None:
     [
         ([1, 2], "dataset 0: expected a tf.data.Dataset, got int"),
         (3, "in user: expected a tf.data.Dataset, got int"),
-        ({}, "expected one dataset or more, got none"),
+        ({}, "expected one dataset or more, got an empty tuple or dict"),
     ],
 )
 def test_structure_no_dataset(made: Any, message: str) -> None:

@@ -57,7 +57,7 @@ def test_all_are_tried_before_anything_is_made(tmp_path: Path) -> None:
 def test_resume_false_beside_checkpoints_is_refused(tmp_path: Path) -> None:
     train({"callbacks": checkpoints(tmp_path, resume=False)}, module())
     before = sorted(path.name for path in tmp_path.iterdir())
-    with pytest.raises(ValueError, match="resume false, and .* holds checkpoints of another training"):
+    with pytest.raises(ValueError, match="resume false: .* holds checkpoints of another training"):
         train({"callbacks": checkpoints(tmp_path, resume=False)}, module())
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 

@@ -134,8 +134,8 @@ def contents(folder: Path) -> dict[str, bytes]:
     ("changes", "match"),
     [
         ({"labelCol": None}, "missing are 'labelCol'. The columns are 'a' .DOUBLE., 'b c' .FLOAT NOT NULL."),
-        ({"labelCol": "lable"}, "name 'lable', but the columns are 'a' .DOUBLE., "),
-        ({"featureCols": '["a", "z"]'}, "name 'z', but the columns are 'a'"),
+        ({"labelCol": "lable"}, "featureCols, labelCol: expected some of 'a' .DOUBLE., .*, got 'lable'"),
+        ({"featureCols": '["a", "z"]'}, "expected some of 'a' .*, got 'z'"),
         ({"featureCols": "a, z"}, "list of column names or its JSON text, got 'a, z'"),
         ({"featureCols": []}, "list of column names"),
         ({"featureCols": ["id"]}, r"expected numbers .*, got 'id' \(STRING\): CAST"),

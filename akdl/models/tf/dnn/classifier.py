@@ -32,7 +32,7 @@ def train_and_write(task_config: Union[BatchTaskConfig, StreamTaskConfig]) -> No
 def train_and_export(task_config: TaskConfig, export_dir: str) -> None:
     """Train on the rows of this worker and, on the chief, export a SavedModel into a folder below `export_dir`.
 
-    The user parameters are those of Alink's sample: `featureCols` (a list, or its JSON text), `labelCol`, `batch_size` and
+    The user parameters follow Alink's sample: `featureCols` (a list, or its JSON text), `labelCol`, `batch_size` and
     `num_epochs` (numbers, or their text). Features are numeric columns, labels are 0 or 1. The export's signatures
     "predict" and "serving_default" take one float tensor of shape [n, 1] per feature; one of their outputs is `logits`, float32
     of shape [n, 1].

@@ -157,15 +157,12 @@ def _datasets(
     context, batch_size = task_config.tf_context, int(params["batchSize"])
     names = [params["tensorCol"], params["labelCol"]]
     columns = [column for column in context.columns if column.name in names]
-    carried = feature_spec(columns)
-    specs = {
-        names[0]: tf.io.FixedLenFeature(list(shape), carried[names[0]].dtype),
-        names[1]: tf.io.FixedLenFeature([], carried[names[1]].dtype),
-    }
+    shapes, types = {names[0]: list(shape), names[1]: []}, feature_spec(columns)
+    specs = {name: tf.io.FixedLenFeature(shapes[name], types[name].dtype) for name in names}
     parser = get_columns_parser(specs, names[1], None, columns)
     if parser is None:
-        types = ", ".join(f"{column.name} {column.type}" for column in columns)
-        raise ValueError(f"expected an ARRAY of numbers in tensorCol and single values in labelCol, got {types}")
+        got = ", ".join(f"{column.name} {column.type}" for column in columns)
+        raise ValueError(f"expected an ARRAY of numbers in tensorCol and single values in labelCol, got {got}")
 
     def parse(cells: Any) -> Tuple[Any, Any]:
         features, label = parser(cells)
