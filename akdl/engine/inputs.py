@@ -7,7 +7,7 @@ only its own share.
 import functools
 import logging
 import re
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
 
@@ -319,16 +319,3 @@ def _in_example(spec: Any) -> Any:
 
 def _operation_name(name: str) -> str:
     return re.sub(r"^[^A-Za-z0-9.]", "x", re.sub(r"[^A-Za-z0-9_.\-/]", "_", name))
-
-
-__all__: List[str] = [
-    "Parser",
-    "dtype_str_map",
-    "get_columns_parser",
-    "get_dataset",
-    "get_dataset_fn",
-    "get_dataset_of_columns",
-    "get_example_parser",
-    "get_feature_placeholders",
-    "parse_feature_specs",
-]
