@@ -86,8 +86,8 @@ def test_unknown_names_all_with_their_paths() -> None:
     found = unknown_names(config, user_module(mine=lambda y_true, y_pred: 0))
     assert [one.partition(";")[0].partition(",")[0] for one in found] == [
         "optimizer[1].args.learning_rate: there is no learning rate schedule 'Decay'",
-        "loss.b: BinaryCrossentropy : unknown argument smooth",
-        "metrics[0]: AUC : unknown argument rows",
+        "loss.b: BinaryCrossentropy: unknown argument smooth",
+        "metrics[0]: AUC: unknown argument rows",
         "metrics[3]: there is no metric 'nothing'",
     ]
 

@@ -106,5 +106,5 @@ def test_training_goes_on_from_a_checkpoint(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_wrong(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="two labels or more, the column 'label' has \\['a'\\]"):
+    with pytest.raises(ValueError, match="labelCol 'label': expected two labels or more for a classifier, got \\['a'\\]"):
         train(tmp_path / "one", ["a"] * 400, "STRING")
