@@ -76,6 +76,7 @@ GROUP_TLS = ['cryptography>=46.0.7; python_version < "3.11"', 'cryptography>=50;
 
 DEVELOPMENT = [
     "build>=1",
+    "coverage>=7.10.7",
     "jupyter_client>=7",
     "pexpect",
     "crc32c>=2.4",  # what our checksums are compared with

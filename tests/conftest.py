@@ -106,7 +106,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """End the shared mini clusters."""
+    """End the shared mini clusters, and save what `make coverage` has measured: xdist kills processes that end slowly."""
+    if "coverage" in sys.modules:
+        from coverage import Coverage
+
+        if measured := Coverage.current():
+            measured.save()
     if "tests.support.mini_clusters" in sys.modules:
         from tests.support.mini_clusters import close_mini_clusters
 
