@@ -51,6 +51,7 @@ def test_full_batch_descent_of_a_group_equals_that_of_one_process() -> None:
     assert json.loads(alone.weights)[0] > 0.1 > -0.1 > json.loads(alone.weights)[1]
 
 
+@pytest.mark.fault("scripts", "A worker that returns while the chief waits for it is named within seconds")
 def test_a_worker_that_returns_early_is_named_before_tensorflow_misses_it() -> None:
     """The chief waits for it in a step. TensorFlow would speak of a heartbeat timeout, after 10 seconds and more."""
     op = train_op("one_returns.py", SGD, "full_batch_sgd.py", numWorkers=2, numPSs=0, userParams={})
