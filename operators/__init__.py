@@ -11,14 +11,7 @@ from operators.alink.settings import AlinkGlobalConfiguration
 from operators.batch_operator import BatchOperator, MemSourceBatchOp, TableSourceBatchOp
 from operators.column_functions import AlinkDataTypes, udf, udtf
 from operators.errors.uncaught import show_briefly as _show_briefly
-from operators.flink.env import (
-    MLEnv,
-    getMLEnv,
-    resetEnv,
-    useCustomEnv,
-    useLocalEnv,
-    useRemoteEnv,
-)
+from operators.flink.env import MLEnv, getMLEnv, resetEnv, useCustomEnv, useLocalEnv, useRemoteEnv
 from operators.keras_sequential import (
     KerasSequentialClassificationModel,
     KerasSequentialClassifier,

@@ -57,7 +57,7 @@ class LocalPredictor(WithHints):
         self._models: list[RowPredictor] = []
         try:
             columns: Sequence[Column] = Schema.parse(inputSchemaStr).columns
-            for stage in read_pipeline(fetch_pipeline(path, self._folder), self._folder, trusted):
+            for stage in read_pipeline(path, self._folder, trusted):
                 model, columns = _load(stage, columns)
                 self._models.append(model)
         except BaseException:
@@ -112,18 +112,14 @@ class LocalPredictor(WithHints):
         self.close()
 
 
-def fetch_pipeline(address: str, folder: str) -> str:
-    """Path of a saved pipeline, downloaded to `folder` if necessary."""
+def read_pipeline(address: str, folder: str, trusted: bool) -> list[dict[str, Any]]:
+    """Read the stages of a saved pipeline: type, params, and `model`, a file that is unpacked to `folder`."""
     fetched = os.path.join(folder, "fetched")
     os.makedirs(fetched, exist_ok=True)
     try:
-        return fetch(address, fetched)
+        path = fetch(address, fetched)
     except FileError as error:
         raise ConfigurationError(f"the saved pipeline model cannot be read: {error}") from None
-
-
-def read_pipeline(path: str, folder: str, trusted: bool) -> list[dict[str, Any]]:
-    """Read the stages of a saved pipeline: type, params, and `model`, a file that is unpacked to `folder`."""
     if is_ak_file(path):
         return [_of_alink(path, stage, trusted) for stage in read_alink_pipeline(path, KNOWN)]
     try:

@@ -15,7 +15,7 @@ from akdl.storage.whole_file import WholeFile
 from bridge.exceptions import ConfigurationError
 from bridge.folders.program_folder import named_by_content, program_folder
 from operators.batch_operator import BatchOperator
-from operators.local_predictor import DESCRIPTION, LocalPredictor, fetch_pipeline, read_pipeline
+from operators.local_predictor import DESCRIPTION, LocalPredictor, read_pipeline
 from operators.params.accessors import PredictStreamParams, SavedModelPredictStreamParams, TrainerParams
 from operators.params.param import WithParams
 from operators.params.rendering import Description, Rendered
@@ -313,7 +313,7 @@ class PipelineModel(_Stages[_Predictor]):
         """
         model = PipelineModel()
         folder = tempfile.mkdtemp(dir=program_folder())
-        for stage in read_pipeline(fetch_pipeline(path, folder), folder, trusted):
+        for stage in read_pipeline(path, folder, trusted):
             predictor = TFTableModelPredictor(**stage["params"])
             predictor._file = named_by_content(stage["model"], "model")[0]
             model._stages.append(predictor)

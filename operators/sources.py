@@ -18,7 +18,7 @@ from bridge.schema import Column, Schema, quoted, split_watermark
 from operators.alink.ak_cells import MOST_DIGITS, digits_of
 from operators.alink.ak_file import read_rows, read_schema
 from operators.alink.random_columns import expression, read_distributions
-from operators.base.job import execution_environment_of, session_zone
+from operators.base.job import session_zone
 from operators.base.source_operator import SourceOperator
 from operators.batch_operator import BatchOperator
 from operators.errors.csv_faults import CsvFiles, remember
@@ -121,6 +121,7 @@ def _flink_reads(path: str, values: dict[str, Any]) -> bool:
 def _read_by_flink(table_env: StreamTableEnvironment, path: str, schema: Schema, form: CsvForm) -> Table:
     """Table of texts, and of cells that only Flink reads: ARRAY and BYTES."""
     from pyflink.common import WatermarkStrategy
+    from pyflink.datastream import StreamExecutionEnvironment
     from pyflink.datastream.connectors.file_system import FileSource
     from pyflink.datastream.formats.csv import CsvReaderFormat, CsvSchema
     from pyflink.java_gateway import get_gateway
@@ -139,7 +140,7 @@ def _read_by_flink(table_env: StreamTableEnvironment, path: str, schema: Schema,
     make_reader = flink.formats.csv.PythonCsvUtils.createCsvReaderFormat  # directly, as PyFlink's schema has no BYTES
     reader = CsvReaderFormat(make_reader(columns.build()._j_schema, data_type))
     source = FileSource.for_record_stream_format(reader, path).build()
-    stream_env, watermarks = execution_environment_of(table_env), WatermarkStrategy.no_watermarks()
+    stream_env, watermarks = StreamExecutionEnvironment(table_env._j_tenv.execEnv()), WatermarkStrategy.no_watermarks()
     return table_env.from_data_stream(stream_env.from_source(source, watermarks, f"CSV {shown(path)}"))
 
 

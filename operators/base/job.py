@@ -23,7 +23,6 @@ from operators.progress.display import shown
 from operators.progress.linked import note_told
 
 if TYPE_CHECKING:
-    from pyflink.datastream import StreamExecutionEnvironment
     from pyflink.table import StreamTableEnvironment, Table
 
     from operators.base.operator import Operator
@@ -100,13 +99,6 @@ def schema_of(where: str, table: Table) -> Schema:
         return Schema.of_table(*columns_of(table))
     except SchemaError as error:
         raise SchemaError(f"{where}: {error}") from None
-
-
-def execution_environment_of(table_env: StreamTableEnvironment) -> StreamExecutionEnvironment:
-    """Environment below a table environment."""
-    from pyflink.datastream import StreamExecutionEnvironment
-
-    return StreamExecutionEnvironment(table_env._j_tenv.execEnv())
 
 
 def session_zone(name: str | None, table_env: StreamTableEnvironment) -> tzinfo:

@@ -69,8 +69,7 @@ class MemorySource(SourceOperator):
             stream.
 
     Raises:
-        ConfigurationError: The schema is wrong or missing. Rows that do not fit it raise an error when the table is first
-            needed.
+        ConfigurationError: The schema is wrong or missing. Rows that do not fit raise an error when the table is first needed.
     """
 
     def __init__(self, data: Sequence[Sequence[Any]] | pd.DataFrame, schemaStr: str | None = None) -> None:

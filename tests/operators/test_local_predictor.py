@@ -18,7 +18,7 @@ import pytest
 from akdl.serving.prediction_errors import RowsError, ServingError
 from bridge.exceptions import ConfigurationError, SchemaError
 from operators import LocalPredictor, PipelineModel, TFSavedModelPredictor
-from operators.local_predictor import DESCRIPTION, fetch_pipeline, read_pipeline
+from operators.local_predictor import DESCRIPTION, read_pipeline
 from tests.akdl.serving import models
 from tests.support.http import served
 
@@ -209,6 +209,6 @@ def test_models_are_unpacked_into_the_folder(tmp_path: pathlib.Path) -> None:
     description = json.dumps({"version": 1, "stages": [{"params": params, "model": "/etc/x"}, {"params": params}]})
     path, folder = written(tmp_path / "pipeline", description, b"one", b"two"), tmp_path / "folder"
     folder.mkdir()
-    stages = read_pipeline(fetch_pipeline(path, str(folder)), str(folder), trusted=False)
+    stages = read_pipeline(path, str(folder), trusted=False)
     assert [os.path.dirname(stage["model"]) for stage in stages] == [str(folder)] * 2, "whatever the file says"
     assert [pathlib.Path(stage["model"]).read_bytes() for stage in stages] == [b"one", b"two"]

@@ -54,7 +54,7 @@ def node(identifier: str = PREDICTOR, params: dict[Any, Any] = PARAMS, **others:
 def test_stages_have_their_params_and_models(tmp_path: pathlib.Path, model: list[Any]) -> None:
     scaler = node("com.alibaba.alink.pipeline.PipelineModel", {}, schemaIndices=None)
     path = saved(tmp_path / "p.ak", [scaler, node(parent=1)], [(2, text, number) for number, text in model[::-1]])
-    (stage,) = read_pipeline(path, "", trusted=False)
+    (stage,) = read_pipeline(path, str(tmp_path), trusted=False)
     assert (stage["type"], stage["params"]) == (
         "TFTableModelPredictor",
         {"outputSchemaStr": "y FLOAT", "selectedCols": ["a", "b"]},
@@ -69,7 +69,7 @@ def test_a_stage_with_a_saved_model_has_cells_with_batches(tmp_path: pathlib.Pat
     params = {**PARAMS, "modelPath": json.dumps(str(tmp_path / "exported"))}
     identifier = PREDICTOR.replace("Table", "Saved")
     path = saved(tmp_path / "p.ak", [node(identifier, params, schemaIndices=None)])
-    (stage,) = read_pipeline(path, "", trusted=True)
+    (stage,) = read_pipeline(path, str(tmp_path), trusted=True)
     assert stage["params"]["cellsHoldBatches"] is True and "modelPath" not in stage["params"]
 
 
@@ -108,14 +108,14 @@ def test_a_file_chooses_neither_code_nor_files(tmp_path: pathlib.Path, kind: str
 )
 def test_pipelines_that_cannot_be_read(tmp_path: pathlib.Path, nodes: list[dict[Any, Any]], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
-        read_pipeline(saved(tmp_path / "p.ak", nodes), "", trusted=True)
+        read_pipeline(saved(tmp_path / "p.ak", nodes), str(tmp_path), trusted=True)
 
 
-def test_pipelines_that_alink_wrote() -> None:
+def test_pipelines_that_alink_wrote(tmp_path: pathlib.Path) -> None:
     folder = pathlib.Path(__file__).parents[2] / "data" / "alink"
-    (stage,) = read_pipeline(str(folder / "tf_pipeline.ak"), "", trusted=True)
+    (stage,) = read_pipeline(str(folder / "tf_pipeline.ak"), str(tmp_path), trusted=True)
     assert (stage["type"], stage["params"]["outputSchemaStr"]) == ("TFTableModelPredictor", "y float")
     with zipfile.ZipFile(stage["model"]) as file:
         assert "saved_model.pb" in file.namelist()
     with pytest.raises(ConfigurationError, match="the stage VectorAssembler is not supported"):
-        read_pipeline(str(folder / "pipeline_lr.ak"), "", trusted=False)
+        read_pipeline(str(folder / "pipeline_lr.ak"), str(tmp_path), trusted=False)

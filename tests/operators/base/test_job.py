@@ -6,7 +6,7 @@ import pytest
 
 from bridge.exceptions import SchemaError
 from operators import MLEnv
-from operators.base.job import execution_environment_of, job_named, parallelism_of, schema_of, session_zone
+from operators.base.job import job_named, parallelism_of, schema_of, session_zone
 
 pytestmark = pytest.mark.flink
 
@@ -24,7 +24,7 @@ def test_a_job_has_its_name_only_inside_the_block(env: MLEnv) -> None:
 
 
 def test_settings_of_an_environment(env: MLEnv) -> None:
-    assert parallelism_of(env.btenv) == execution_environment_of(env.btenv).get_parallelism()
+    assert parallelism_of(env.btenv) == env.benv.get_parallelism()
     assert str(session_zone("Asia/Shanghai", env.btenv)) == "Asia/Shanghai"
     assert session_zone(None, env.btenv) is not None
 
