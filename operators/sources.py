@@ -50,7 +50,8 @@ class _CsvSource(CsvParams, SourceOperator):
             path = os.path.abspath(path)
             if not os.path.exists(path):
                 raise ConfigurationError(f"{name}: parameter 'filePath': there is no file {path}")
-        form = _form(values)
+        delimiters = values["fieldDelimiter"], values["quoteChar"], values["rowDelimiter"]
+        form = CsvForm(*delimiters, tuple(values["nullLiteral"] or ()), values["ignoreFirstLine"], values["skipBlankLine"])
         texts = Schema(tuple(c if has_no_cast(c.type) else Column(c.name, parse_type("STRING")) for c in schema))
         if _flink_reads(path, values):
             table = _read_by_flink(table_env, path, texts, form)
@@ -85,17 +86,6 @@ class CsvSourceBatchOp(_CsvSource, BatchOperator):
 
 class CsvSourceStreamOp(_CsvSource, StreamOperator):
     """A CSV file or a folder of them as a bounded stream, see `CsvSourceBatchOp`."""
-
-
-def _form(values: dict[str, Any]) -> CsvForm:
-    return CsvForm(
-        values["fieldDelimiter"],
-        values["quoteChar"],
-        values["rowDelimiter"],
-        tuple(values["nullLiteral"] or ()),
-        values["ignoreFirstLine"],
-        values["skipBlankLine"],
-    )
 
 
 def _or_null(column: Column, form: CsvForm) -> str:
