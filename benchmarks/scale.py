@@ -28,16 +28,18 @@ from akdl.process.channel import Channel
 from akdl.rows.extra_files import ExtraFiles
 from akdl.rows.file_rows import FileRows
 from akdl.rows.stream_rows import StreamRows
-from akdl.wire import RUNNING, Chunk, GroupState, Hello, MemberState, Task, Wishes
+from akdl.wire import RUNNING, Chunk, GroupState, Hello, MemberReport, MemberState, Task, Wishes
 from akdl.wire.cells import Array, read_cells
 from akdl.wire.service import PROTOCOL
 from bridge.codec.ipc import read_batch, write_batch
 from bridge.codec.to_columns import to_columns
 from bridge.group.addresses import release, reserve
-from bridge.group.group_channel import GroupLink, GroupServer, OwnWord
+from bridge.group.group_server import GroupServer
+from bridge.group.membership import Membership
 from bridge.member.bridge_server import BridgeServer
 from bridge.member.session import Session
 from bridge.schema import Schema, table_columns
+from bridge.settings import GroupSettings
 
 TOKEN = "scale"
 ROW_BYTES = 100_000
@@ -68,27 +70,27 @@ class GroupCost:
     sample_s: float
 
 
-class _Peer:
+class _Peer(Membership):
     """A member whose script reads rows all the time."""
 
     def __init__(self, port: int, index: int, size: int) -> None:
-        self.known: set[int] = set()
         self.reports = self.states = self.bytes = 0
-        self._index = index
-        self._size = size
-        self.link = GroupLink(f"{_HOST}:{port}", TOKEN, size, self._word, self._on_answer)
+        schema = Schema.parse("id BIGINT")
+        settings = GroupSettings("Op", "batch", size, 0, schema, schema, "main.py", (), token=TOKEN)
+        super().__init__(settings, index, 0, threading.Condition(), self._reading)
+        self.report_to(f"{_HOST}:{port}")
 
     @property
     def has_formed(self) -> bool:
-        return len(self.known) == self._size
+        with self._changed:
+            return self._known.is_formed
 
-    def _word(self) -> OwnWord:
+    def _reading(self) -> MemberState:
         rows = time.monotonic_ns() // 1000
-        state = MemberState(index=self._index, phase=RUNNING, rows=rows, rows_read=rows, dataset_file="/tmp/akdl/dataset")
-        return OwnWord(state, is_urgent=not self.has_formed)
+        return MemberState(index=self._index, phase=RUNNING, rows=rows, rows_read=rows, dataset_file="/tmp/akdl/dataset")
 
-    def _on_answer(self, answer: GroupState, word: OwnWord) -> None:
-        self.known.update(state.index for state in answer.members)
+    def _take_answer(self, answer: GroupState, report: MemberReport) -> None:
+        super()._take_answer(answer, report)
         self.reports += 1
         self.states += len(answer.members)
         self.bytes += answer.ByteSize()
@@ -120,15 +122,14 @@ def run_peers(port: int, size: int, seconds: float) -> None:
     _wait(lambda: all(peer.has_formed for peer in peers))
     formed_s = time.monotonic() - started
     started = time.monotonic()
-    peers[0].link.give_sample(bytes(ROW_BYTES))
-    for peer in peers[1:]:
-        peer.link.ask_for_sample()
-    _wait(lambda: all(peer.link.sample for peer in peers[1:]))
+    for peer in peers:
+        peer.exchange_sample(0, b"" if peer is not peers[0] else bytes(ROW_BYTES))
+    _wait(lambda: all(peer.has_sample for peer in peers))
     print(json.dumps([formed_s, time.monotonic() - started]), flush=True)
     before = [_counted(peers)]
     time.sleep(seconds)
     print(json.dumps([after - first for first, after in zip(before[0], _counted(peers))]), flush=True)
-    stops = [threading.Thread(target=peer.link.stop) for peer in peers]
+    stops = [threading.Thread(target=peer.leave) for peer in peers]
     for stop in stops:
         stop.start()
     for stop in stops:

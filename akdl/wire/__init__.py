@@ -32,7 +32,6 @@ from akdl.wire.group_pb2 import (
     MemberReport,
     MemberState,
     Phase,
-    SamplePiece,
 )
 from akdl.wire.serving_pb2 import BadRow, Description, Notice, Notices, Offer, Prediction, ServedTensor, Serving
 from akdl.wire.task_pb2 import Cluster, ExtraInput, Failure, Hello, Outcome, Success, TableColumn, Task
@@ -77,7 +76,6 @@ __all__ = [
     "Output",
     "Prediction",
     "Rows",
-    "SamplePiece",
     "ServedTensor",
     "Serving",
     "Success",

@@ -51,30 +51,30 @@ class MemberState(_message.Message):
     def __init__(self, index: _Optional[int] = ..., attempt: _Optional[int] = ..., phase: _Optional[_Union[Phase, str]] = ..., failure: _Optional[str] = ..., rows: _Optional[int] = ..., input_ended: bool = ..., rows_read: _Optional[int] = ..., idle_s: _Optional[float] = ..., waiting: bool = ..., input_full: bool = ..., dataset_file: _Optional[str] = ..., dataset_complete: bool = ..., wants_files: bool = ..., silent_s: _Optional[float] = ...) -> None: ...
 
 class MemberReport(_message.Message):
-    __slots__ = ["state", "version", "wants_all"]
+    __slots__ = ["state", "version", "wants_all", "sample", "wants_sample"]
     STATE_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     WANTS_ALL_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_FIELD_NUMBER: _ClassVar[int]
+    WANTS_SAMPLE_FIELD_NUMBER: _ClassVar[int]
     state: MemberState
     version: int
     wants_all: bool
-    def __init__(self, state: _Optional[_Union[MemberState, _Mapping]] = ..., version: _Optional[int] = ..., wants_all: bool = ...) -> None: ...
+    sample: bytes
+    wants_sample: bool
+    def __init__(self, state: _Optional[_Union[MemberState, _Mapping]] = ..., version: _Optional[int] = ..., wants_all: bool = ..., sample: _Optional[bytes] = ..., wants_sample: bool = ...) -> None: ...
 
 class GroupState(_message.Message):
-    __slots__ = ["members", "version", "is_all"]
+    __slots__ = ["members", "version", "is_all", "sample"]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     IS_ALL_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_FIELD_NUMBER: _ClassVar[int]
     members: _containers.RepeatedCompositeFieldContainer[MemberState]
     version: int
     is_all: bool
-    def __init__(self, members: _Optional[_Iterable[_Union[MemberState, _Mapping]]] = ..., version: _Optional[int] = ..., is_all: bool = ...) -> None: ...
-
-class SamplePiece(_message.Message):
-    __slots__ = ["content"]
-    CONTENT_FIELD_NUMBER: _ClassVar[int]
-    content: bytes
-    def __init__(self, content: _Optional[bytes] = ...) -> None: ...
+    sample: bytes
+    def __init__(self, members: _Optional[_Iterable[_Union[MemberState, _Mapping]]] = ..., version: _Optional[int] = ..., is_all: bool = ..., sample: _Optional[bytes] = ...) -> None: ...
 
 class ExtraInputsRequest(_message.Message):
     __slots__ = ["attempt", "taken"]

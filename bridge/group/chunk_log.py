@@ -1,7 +1,6 @@
-"""The chunks of the extra inputs on the disk of member 0, for the members of other hosts that fetch them.
+"""A log of extra-input chunks on the disk of member 0, which members of other hosts read at their own pace.
 
-They come once, and each of these members reads them at its own pace. So they lie in a file, which one thread appends to while
-others read it from its beginning. Memory holds none of them.
+One thread appends while others read from the beginning. Memory use does not depend on the size of the input.
 """
 
 from __future__ import annotations
@@ -19,15 +18,11 @@ from akdl.wire import Chunk, EndOfInput
 from akdl.wire.serialized import serialized_chunk
 
 _HEAD = struct.Struct("<Q")  # bytes of the message that follows
-_LOOK_AGAIN_S = 0.5  # how soon a reader that waits notices that it is not wanted any more
+_LOOK_AGAIN_S = 0.5  # a waiting reader notices within this time that its call has ended
 
 
-class Spool:
-    """Messages `Chunk`, serialized; the last one is an end mark with the number of all rows and the checksum of all columns.
-
-    Args:
-        path: Of the file, in a folder of this user alone.
-    """
+class ChunkLog:
+    """Serialized messages `Chunk`; the last is an end mark with the number of all rows and the checksum of all columns."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -39,23 +34,19 @@ class Spool:
         self._is_closed = False
 
     def append(self, rows: int, columns: bytes, extra_input: int) -> None:
-        """Add a chunk."""
+        """Append a chunk."""
         self._rows, self._checksum = self._rows + rows, zlib.crc32(columns, self._checksum)
         self._write(serialized_chunk(rows, extra_input, columns))
 
     def end(self) -> None:
-        """Add the end mark: there will be no more chunks. Safe to call twice."""
+        """Append the end mark, after the last chunk. Safe to call twice."""
         if not self._is_complete:
             self._write(Chunk(end=EndOfInput(rows=self._rows, checksum=self._checksum)).SerializeToString(), is_last=True)
 
     def read(self, start: int, is_wanted: Callable[[], bool]) -> Iterator[bytes]:
-        """Yield the messages as they come, until the end mark; without it, when the spool is closed or nobody wants them.
-
-        Args:
-            is_wanted: Whether to wait for more; asked while there are none.
-        """
+        """Yield the messages as they arrive, up to the end mark, or until the log is closed or `is_wanted` turns false."""
         place, number = 0, 0
-        with suppress(FileNotFoundError), self._opened(is_wanted) as file:  # it may just have been removed
+        with suppress(FileNotFoundError), self._opened(is_wanted) as file:  # it may have been removed just now
             while self._wait_for_more(place, is_wanted):
                 (size,) = _HEAD.unpack(_read(file.fileno(), place, _HEAD.size))
                 if number >= start:
@@ -79,11 +70,11 @@ class Spool:
             self._changed.notify_all()
 
     def _opened(self, is_wanted: Callable[[], bool]) -> io.FileIO:
-        self._wait_for_more(0, is_wanted)  # the first chunk makes the file
+        self._wait_for_more(0, is_wanted)  # the first chunk creates the file
         return open(self._path, "rb", buffering=0)
 
     def _wait_for_more(self, place: int, is_wanted: Callable[[], bool]) -> bool:
-        """Wait until there is something from this place on; return whether there is."""
+        """Wait for a message at this place; return False when none will be appended."""
         with self._changed:
             while self._size <= place:
                 if self._is_closed or self._is_complete or not is_wanted():
@@ -97,6 +88,6 @@ def _read(fd: int, place: int, size: int) -> bytes:
     while len(data) < size:  # the system reads at most 2 GB at once
         more = os.pread(fd, size - len(data), place + len(data))
         if not more:
-            raise EOFError(f"the spool ends before {place + size}")
+            raise EOFError(f"the chunk log ends before byte {place + size}")
         data += more
     return data

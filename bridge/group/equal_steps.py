@@ -1,13 +1,14 @@
-"""Shares of one size for all workers, so that synchronous training ends with all of them at once. Pure.
+"""Shares of one size for all workers, so that they take the same number of synchronous training steps. Pure.
 
-Rows are dealt round-robin by each upstream subtask, so shares differ by as many rows as there are such subtasks, at most.
-Three ways to make them equal at the end of the input:
+Each upstream subtask distributes its rows round-robin, so shares differ by at most one row per subtask. At the end of the
+input they are made equal:
 
-- "pad": short shares get copies of rows whose weight is 0, where the weight of all other rows is 1.
-- "repeat": short shares get copies of rows of their own, as Alink does.
+- "pad": short shares get copies of rows with weight 0; all other rows have weight 1.
+- "repeat": short shares get copies of their own rows, as in Alink.
 - "drop": long shares lose their last rows.
 
-A worker without any row gets copies of another worker's.
+A worker without rows copies a sample row of another worker. Cells of zeros would not do: the shape of an ARRAY cell, or a valid
+image or number in a STRING or BYTES cell, is known from rows alone.
 """
 
 from __future__ import annotations
@@ -21,15 +22,11 @@ from bridge.codec.ipc import read_batch, write_batch
 from bridge.exceptions import BridgeError
 from bridge.settings import DROP, OFF, PAD
 
-HELD_ROWS = 128  # more than shares can differ by: as many as there can be upstream subtasks
+HELD_ROWS = 128  # the largest possible number of upstream subtasks, by which shares can differ
 
 
 class Tail:
-    """The end of a share: passes chunks on and keeps what is needed to make the share shorter or longer.
-
-    Args:
-        weight_column: The feature that is 0 in rows that "pad" adds.
-    """
+    """The end of a share: passes chunks on and holds those needed to make the share shorter or longer."""
 
     def __init__(self, mode: str, weight_column: str | None = None) -> None:
         self._mode = mode
@@ -41,7 +38,7 @@ class Tail:
     def push(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         """Take rows and return the rows that may go to the script now."""
         if self._mode != DROP:
-            self._last = batch if self._mode != OFF else None  # it may be large
+            self._last = batch if self._mode != OFF else None  # a batch may be large
             return [batch]
         self._held.append(batch)
         self._rows_held += batch.num_rows
@@ -56,19 +53,19 @@ class Tail:
         """A row of this share as an Arrow stream; empty without rows."""
         return b"" if self._last is None else write_batch(self._last.slice(0, 1))
 
-    def finish(self, sizes: list[int], own: int, sample: bytes | None) -> list[pa.RecordBatch]:
+    def finish(self, sizes: list[int], own: int, sample: bytes) -> list[pa.RecordBatch]:
         """Return the rows that end the share.
 
         Args:
-            sample: Some row of the group as an Arrow stream, for a share without any; None when there is none at all.
+            sample: A row of another member as an Arrow stream, for a share without rows; else empty.
         """
         if self._mode == DROP:
             return self._dropped(own - min(sizes))
         missing = max(sizes) - own
         if self._mode == OFF or missing == 0:
             return []
-        assert self._last is not None or sample  # some member has rows, as its share is longer
-        rows = read_batch(sample or b"") if self._last is None else self._last
+        assert self._last is not None or sample  # another share is longer, so its member has sent a row
+        rows = read_batch(sample) if self._last is None else self._last
         added = rows.take(pa.array(np.arange(missing) % rows.num_rows))
         if self._mode == PAD:
             added = _weightless(added, str(self._weight_column))
@@ -76,7 +73,10 @@ class Tail:
 
     def _dropped(self, surplus: int) -> list[pa.RecordBatch]:
         if surplus > self._rows_held:
-            raise BridgeError(f"equalSteps 'drop': shares differ by {surplus} rows, but at most {HELD_ROWS} can be dropped")
+            raise BridgeError(
+                f"equalSteps='drop': expected shares that differ by at most {HELD_ROWS} rows, got {surplus}; set 'pad' or "
+                "'repeat'"
+            )
         left = self._rows_held - surplus
         kept = []
         for batch in self._held:

@@ -1,8 +1,7 @@
-"""What member 0 keeps of all members, and what it answers to each report. Pure.
+"""Member 0's store of all states, and its answers to reports. Pure.
 
-A member is told of those members alone whose state has changed in essence since its last report. So a report costs as much as
-has changed, which is nothing while all is well, and all reports of a group cost as much as it has members. The rest of a
-state, such as rows read so far, is sent on demand, and is needed only by a member that stands still.
+An answer holds only the states whose essence has changed since the member's last report, so a quiet group costs next to
+nothing, whatever its size. Progress, such as rows read, is sent on request: only a member that stands still needs it.
 """
 
 from __future__ import annotations
@@ -11,50 +10,51 @@ from akdl.wire import RUNNING, GroupState, MemberReport, MemberState
 from bridge.settings import GroupSettings
 
 REPORT_S = 0.25  # between reports of a small group
-LOST_S = 30.0  # without a report or an answer, a member is given up
-STILL_S = 5.0  # without progress, after which a member asks for the state of all
-_REPORTS_PER_S = 100  # of all members of a large group, while all is well; each takes about 0.2 ms of member 0
-_URGENT_REPORTS_PER_S = 400  # while they wait for each other
-_STATES_PER_S = 50  # for each member that asks for all states: a state takes about 1 us
+LOST_S = 30.0  # without a report or an answer, a member counts as lost
+STILL_S = 5.0  # without progress, after which a member requests the state of all
+_REPORTS_PER_S = 100  # of all members of a large quiet group; each takes about 0.2 ms of member 0
+_URGENT_REPORTS_PER_S = 400  # while members wait for each other
+_STATES_PER_S = 50  # for each member that requests all states; a state takes about 1 us
 _SILENCE_LOOK_S = 1.0
 
 
 def report_s(size: int, is_urgent: bool) -> float:
-    """Return how many seconds a member waits between reports while its own state does not change in essence."""
+    """Return the seconds between reports of a member whose state does not change in essence."""
     wait_s = size / (_URGENT_REPORTS_PER_S if is_urgent else _REPORTS_PER_S)
     return min(max(REPORT_S, wait_s), LOST_S / 3)
 
 
 def ask_all_s(size: int) -> float:
-    """Return how many seconds a member waits before it asks again for the state of all of `size` members."""
+    """Return the seconds between a member's requests for the state of all `size` members."""
     return max(REPORT_S, size / _STATES_PER_S)
 
 
 def essence(state: MemberState) -> tuple[object, ...]:
-    """Return what all members have to know of a state; it changes a few times in the life of a member."""
+    """Return the part of a state that every member needs; it changes a few times in the life of a member."""
     rows = state.rows if state.input_ended else None
     return (state.phase, state.failure, state.input_ended, rows, state.dataset_file, state.dataset_complete, state.wants_files)
 
 
 def stands_still(state: MemberState, settings: GroupSettings) -> bool:
-    """Whether a member has to know of the progress of all others, because it makes none itself."""
+    """Return True for a member without progress: it needs the progress of all others to find the cause."""
     limit_s = min(STILL_S, settings.stall_timeout_s / 2) if settings.stall_timeout_s else STILL_S
     return state.phase == RUNNING and not state.waiting and state.idle_s >= limit_s
 
 
-class Board:
-    """The last state of every member, with the version at which it has last changed in essence."""
+class StateStore:
+    """The last state of every member, with the version at which its essence last changed."""
 
     def __init__(self) -> None:
         self._states: dict[int, MemberState] = {}
-        self._reported: dict[int, float] = {}  # when each did so last, monotonic seconds
-        self._versions: dict[int, int] = {}  # in order of the versions
+        self._reported: dict[int, float] = {}  # time of the last report, monotonic seconds
+        self._versions: dict[int, int] = {}  # in ascending order
         self._version = 0
         self._silent: set[int] = set()
         self._looked = 0.0
+        self._sample = b""
 
     def answer(self, report: MemberReport, now: float) -> GroupState:
-        """Note a member's state and return what it does not know of the others."""
+        """Store a member's state and return the states that it does not have yet."""
         state = report.state
         known = self._states.get(state.index)
         self._states[state.index], self._reported[state.index] = state, now
@@ -62,20 +62,27 @@ class Board:
             self._silent.discard(state.index)
             self._note_change(state.index)
         self._look_for_silence(now)
-        if report.wants_all:
-            for index, each in self._states.items():
-                each.silent_s = now - self._reported[index]
-            return GroupState(members=self._states.values(), version=self._version, is_all=True)
+        self._sample = report.sample or self._sample
+        answer = GroupState(version=self._version, is_all=report.wants_all, sample=self._sample if report.wants_sample else b"")
+        answer.members.extend(self._all(now) if report.wants_all else self._changed_since(report.version))
+        return answer
+
+    def _all(self, now: float) -> list[MemberState]:
+        for index, each in self._states.items():
+            each.silent_s = now - self._reported[index]
+        return list(self._states.values())
+
+    def _changed_since(self, version: int) -> list[MemberState]:
         changed = []
         for index in reversed(self._versions):
-            if self._versions[index] <= report.version:
+            if self._versions[index] <= version:
                 break
             changed.append(self._states[index])
-        return GroupState(members=changed, version=self._version)
+        return changed
 
     def _note_change(self, index: int) -> None:
         self._version += 1
-        self._versions.pop(index, None)  # to come last
+        self._versions.pop(index, None)  # to be inserted last
         self._versions[index] = self._version
 
     def _look_for_silence(self, now: float) -> None:

@@ -1,9 +1,9 @@
-"""How the extra inputs of a group reach each of its hosts once.
+"""Delivery of the extra inputs of a group, once to each host.
 
-Flink brings them to member 0 alone. Its process gets them over the process line, as rows come, and where there are other hosts
-they are kept in a spool too. On each other host the first member fetches them over the group line, and gives them to its own
-process. These processes make the files, in a folder that the members of a host share; the other processes wait for them
-(`akdl.rows.extra_files`). Members share files if they have one host address and one folder for temporary files.
+Flink sends them to member 0 alone, which passes them to its process, and stores them in a chunk log if there are other hosts.
+On each other host the first member fetches them from there for its own process. These processes write the files into a folder
+that the members of a host share; the other processes wait for them (`akdl.rows.extra_files`). Members share files if they have
+one host address and one folder for temporary files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from akdl.wire import Chunk, Cluster
 from bridge.exceptions import TaskError
 from bridge.folders.temporary_places import shared_place
 from bridge.group.addresses import Address, neighbours
-from bridge.group.chunk_log import Spool
+from bridge.group.chunk_log import ChunkLog
 from bridge.group.roles import label
 from bridge.group.states import KnownStates
 from bridge.member.script_process import ScriptProcess
@@ -45,7 +45,7 @@ class ExtraInputs:
         changed: Lock of the session; notified when something is fetched, and when that has failed.
 
     Attributes:
-        spool: What member 0 keeps for other hosts; None in other members, and where there are no other hosts.
+        chunk_log: What member 0 keeps for other hosts; None in other members, and where there are no other hosts.
         is_complete: All chunks have been given to the session, as far as they have to be fetched.
         error: Why they cannot be; None as long as nothing is wrong.
     """
@@ -66,8 +66,8 @@ class ExtraInputs:
         self._changed = changed
         self._process = process
         self._is_used = bool(settings.extra_schemas) and settings.size > 1
-        spool = os.path.join(process.private_folder, "extra-inputs")
-        self.spool = Spool(spool) if self._is_used and index == 0 else None
+        path = os.path.join(process.private_folder, "extra-inputs")
+        self.chunk_log = ChunkLog(path) if self._is_used and index == 0 else None
         self.is_complete = True
         self.error: TaskError | None = None
         self._folder = ""
@@ -97,25 +97,25 @@ class ExtraInputs:
             self._makes_for_others = first == self._index
             with self._told_as_error(), self._changed:
                 self._lock = -1 if self._stopped.is_set() else hold(self._folder)
-        if self.spool is not None and len(sharing) == len(addresses):
-            self.spool.close()
-            self.spool = None
+        if self.chunk_log is not None and len(sharing) == len(addresses):
+            self.chunk_log.close()
+            self.chunk_log = None
         if first == self._index != 0:
             self.is_complete = False
             self._from = f"{label(0, self._settings.num_workers)} on {addresses[0].host}"
         return Cluster(tf_config=config, extra_folder=self._folder, waits_for_files=first != self._index)
 
     def keep(self, rows: int, columns: bytes, extra_input: int) -> None:
-        """Keep a chunk of an extra input for other hosts, if there may be any; see `Spool.append`."""
-        if extra_input and self.spool is not None:
+        """Keep a chunk of an extra input for other hosts, if there may be any; see `ChunkLog.append`."""
+        if extra_input and self.chunk_log is not None:
             with self._told_as_error():
-                self.spool.append(rows, columns, extra_input)
+                self.chunk_log.append(rows, columns, extra_input)
 
     def end(self) -> None:
         """Flink brings no more of them."""
-        if self.spool is not None:
+        if self.chunk_log is not None:
             with self._told_as_error():
-                self.spool.end()
+                self.chunk_log.end()
 
     def may_end(self, group: KnownStates) -> bool:
         """Whether this member may end, as far as others use files of it: they are there, and so hold the folder.
@@ -143,8 +143,8 @@ class ExtraInputs:
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join()
-        if self.spool is not None:
-            self.spool.close()
+        if self.chunk_log is not None:
+            self.chunk_log.close()
         with self._changed:
             lock, self._lock = self._lock, -1
         if lock >= 0:

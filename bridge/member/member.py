@@ -21,11 +21,11 @@ from bridge.errors.process_failures import comes_from_a_peer, describe_death, de
 from bridge.exceptions import TaskError
 from bridge.group.addresses import Address
 from bridge.group.equal_steps import Tail
+from bridge.group.membership import Membership
 from bridge.group.roles import tf_config
 from bridge.member import registry
 from bridge.member.ending import tell_end
 from bridge.member.extra_input_delivery import ExtraInputs
-from bridge.member.membership import Membership
 from bridge.member.observer import Observer
 from bridge.member.progress import ProgressWatch
 from bridge.member.report_log import ReportLog
@@ -87,7 +87,7 @@ class Member:
             self._session.cluster = cluster
             self._progress = ProgressWatch(time.monotonic())
             self._changed.notify_all()
-        self._membership.join(addresses, self._extra.spool)
+        self._membership.join(addresses, self._extra.chunk_log)
         self._extra.fetch(self._membership.take_extra_inputs)
 
     def feed(self, batch: pa.RecordBatch, extra_input: int = 0) -> Iterator[Output]:
@@ -140,7 +140,7 @@ class Member:
             self._check()  # the process has exited, and may have refused rows after the outcome
         with self._changed:
             self._session.end()
-        self._membership.waits = True
+        self._membership.is_waiting = True
         yield from self._until(lambda: self._membership.is_over)
         self.stop()
 
@@ -245,7 +245,7 @@ class Member:
         settings, membership = self._settings, self._membership
         if settings.equal_steps == OFF or self._index not in settings.fed:
             return
-        membership.waits = True
+        membership.is_waiting = True
         yield from self._until(lambda: membership.group().input_has_ended or self._has_outcome)
         if self._has_outcome:
             return
@@ -253,11 +253,11 @@ class Member:
             group = membership.group()
             sizes, own = group.share_sizes, self._rows
             giver = group.giver if settings.equal_steps in (PAD, REPEAT) else None
-        is_settled = membership.settle_sample(giver, self._tail.sample)
-        yield from self._until(lambda: is_settled() or self._has_outcome)
+            membership.exchange_sample(giver, self._tail.sample)
+        yield from self._until(lambda: membership.has_sample or self._has_outcome)
         if self._has_outcome:
             return
-        membership.waits = False
+        membership.is_waiting = False
         last = self._tail.finish(sizes, own, membership.sample)
         logger.info("%s: shares of %d to %d rows", self._process.name, min(sizes), max(sizes))
         for batch in last:
@@ -288,7 +288,7 @@ class Member:
         )
 
     def _shares(self) -> Shares | None:
-        self._membership.waits = (shares := self._membership.group().shares) is None
+        self._membership.is_waiting = (shares := self._membership.group().shares) is None
         return shares
 
     def _wishes(self) -> Wishes:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.errors import diagnosis
 from bridge.exceptions import TaskError
-from bridge.group import state_store as board
+from bridge.group import state_store
 from bridge.group.addresses import Address
 from bridge.member.member import Member
 from bridge.schema import Schema
@@ -75,7 +75,7 @@ def _enter(namespace: str) -> None:
 
 
 def be_member(script: str, index: int, addresses: list[Any], rows: int, lost_s: float, extra: int = 0, **changes: Any) -> Any:
-    board.LOST_S = diagnosis.LOST_S = lost_s
+    state_store.LOST_S = diagnosis.LOST_S = lost_s
     settings = GroupSettings(
         operator="TestOp", token="secret", kind="batch", num_workers=len(addresses), num_ps=0, input_schema=INPUT, output_schema=OUTPUT,
         main_script="script.py", user_files=(UserFile("script.py", script.encode()),),

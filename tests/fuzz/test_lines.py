@@ -43,8 +43,8 @@ from bridge.codec.to_arrow import ColumnDecoder
 from bridge.errors.diagnosis import Situation, fault_of
 from bridge.exceptions import BridgeError
 from bridge.group.addresses import Address, release, reserve
-from bridge.group.chunk_log import Spool
-from bridge.group.group_channel import GroupServer
+from bridge.group.chunk_log import ChunkLog
+from bridge.group.group_server import GroupServer
 from bridge.group.states import KnownStates
 from bridge.member.bridge_server import BridgeServer
 from bridge.member.session import ProtocolError, Session
@@ -213,13 +213,13 @@ def chunks_of_extra_inputs(count: int) -> list[Chunk]:
 
 def test_requests_for_extra_inputs_are_refused_or_answered_to_the_end(tmp_path: pathlib.Path) -> None:
     *chunks, end = chunks_of_extra_inputs(5)
-    spool, found = Spool(str(tmp_path / "spool")), outcomes()
+    chunk_log, found = ChunkLog(str(tmp_path / "log")), outcomes()
     for chunk in chunks:
-        spool.append(chunk.rows, chunk.columns, chunk.input)
-    spool.end()
+        chunk_log.append(chunk.rows, chunk.columns, chunk.input)
+    chunk_log.end()
     request = ExtraInputsRequest(attempt=2, taken=3)
     given: dict[str, Any] = {"metadata": [(TOKEN, "secret")], "timeout": 30}
-    with group_channel(attempt=2, spool=spool) as channel:
+    with group_channel(attempt=2, chunk_log=chunk_log) as channel:
         take = channel.unary_stream(f"/{GROUP_SERVICE}/TakeExtraInputs", response_deserializer=Chunk.FromString)
         for rng in cases():
             try:
@@ -230,7 +230,7 @@ def test_requests_for_extra_inputs_are_refused_or_answered_to_the_end(tmp_path: 
             assert answer in [[*chunks, end][start:] for start in range(7)]
             found["answered"] += 1
         assert list(take(request.SerializeToString(), **given)) == [*chunks[3:], end]
-    spool.close()
+    chunk_log.close()
     assert min(found["answered"], found.total() - found["answered"]) > found.total() / 50, found
 
 

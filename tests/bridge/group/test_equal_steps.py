@@ -29,20 +29,20 @@ def ids(batches: list[Any]) -> list[Any]:
 def test_rows_pass_at_once_where_none_can_be_too_many(mode: str) -> None:
     tail, batch = Tail(mode, "w"), rows(2)
     assert tail.push(batch) == [batch]
-    assert tail.finish([2, 2], 2, None) == []
+    assert tail.finish([2, 2], 2, b"") == []
 
 
 def test_repeat_goes_round_the_last_rows() -> None:
     tail = Tail("repeat")
     tail.push(rows(3))
     tail.push(rows(2, start=3))
-    assert ids(tail.finish([10, 5], 5, None)) == [3, 4, 3, 4, 3]
+    assert ids(tail.finish([10, 5], 5, b"")) == [3, 4, 3, 4, 3]
 
 
 def test_pad_has_no_weight() -> None:
     tail = Tail("pad", "w")
     tail.push(rows(1, start=7))
-    assert read(tail.finish([3, 1], 1, None)) == [(7, 0.0), (7, 0.0)]
+    assert read(tail.finish([3, 1], 1, b"")) == [(7, 0.0), (7, 0.0)]
 
 
 def test_a_share_without_rows_takes_those_of_another() -> None:
@@ -50,8 +50,8 @@ def test_a_share_without_rows_takes_those_of_another() -> None:
 
 
 def test_no_rows_at_all() -> None:
-    assert Tail("pad", "w").finish([0, 0], 0, None) == []
-    assert Tail("drop").finish([0, 0], 0, None) == []
+    assert Tail("pad", "w").finish([0, 0], 0, b"") == []
+    assert Tail("drop").finish([0, 0], 0, b"") == []
 
 
 @pytest.mark.parametrize("sizes", [(300, 300), (300, 299), (300, 300 - HELD_ROWS), (50, 0)])
@@ -61,7 +61,7 @@ def test_drop_leaves_out_the_last_rows_and_keeps_the_order(sizes: tuple[int, int
     for start in range(0, own, 7):
         size = min(7, own - start)
         passed += tail.push(rows(size, start))
-    passed += tail.finish([own, other], own, None)
+    passed += tail.finish([own, other], own, b"")
     assert ids(passed) == list(range(other))
 
 
@@ -69,8 +69,8 @@ def test_drop_refuses_shares_that_differ_by_more_than_round_robin_makes() -> Non
     tail = Tail("drop")
     for start in range(0, 300, 10):
         tail.push(rows(10, start))
-    with pytest.raises(BridgeError, match="shares differ by 300 rows"):
-        tail.finish([300, 0], 300, None)
+    with pytest.raises(BridgeError, match="got 300; set 'pad' or 'repeat'"):
+        tail.finish([300, 0], 300, b"")
 
 
 def test_sample() -> None:

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from akdl.wire import ENDED, RUNNING, GroupState, MemberReport, MemberState, Phase
-from bridge.group.state_store import LOST_S, REPORT_S, STILL_S, Board, ask_all_s, report_s, stands_still
+from bridge.group.state_store import LOST_S, REPORT_S, STILL_S, StateStore, ask_all_s, report_s, stands_still
 from bridge.schema import Schema
 from bridge.settings import GroupSettings
 
 SCHEMA = Schema.parse("id BIGINT")
 
 
-def ask(board: Board, index: int, version: int = 0, now: float = 0.0, wants_all: bool = False, **state: Any) -> GroupState:
+def ask(store: StateStore, index: int, version: int = 0, now: float = 0.0, wants_all: bool = False, **state: Any) -> GroupState:
     own = MemberState(index=index, phase=state.pop("phase", RUNNING), **state)
-    return board.answer(MemberReport(state=own, version=version, wants_all=wants_all), now)
+    return store.answer(MemberReport(state=own, version=version, wants_all=wants_all), now)
 
 
 def told(answer: GroupState) -> list[int]:
@@ -24,40 +24,40 @@ def told(answer: GroupState) -> list[int]:
 
 
 def test_what_has_changed_in_essence_is_told_once() -> None:
-    board = Board()
-    first = ask(board, 0)
+    store = StateStore()
+    first = ask(store, 0)
     assert told(first) == [0]
-    second = ask(board, 1)
+    second = ask(store, 1)
     assert told(second) == [0, 1]
-    assert told(ask(board, 0, first.version)) == [1]
-    assert told(ask(board, 0, second.version, rows=7, rows_read=3, idle_s=2.0)) == []
-    assert told(ask(board, 1, second.version)) == []
-    ended = ask(board, 1, second.version, rows=7, input_ended=True)
+    assert told(ask(store, 0, first.version)) == [1]
+    assert told(ask(store, 0, second.version, rows=7, rows_read=3, idle_s=2.0)) == []
+    assert told(ask(store, 1, second.version)) == []
+    ended = ask(store, 1, second.version, rows=7, input_ended=True)
     assert told(ended) == [1]
-    assert told(ask(board, 0, second.version, rows=8)) == [1], "and again, as long as the member does not know it"
-    assert told(ask(board, 0, ended.version, rows=9)) == []
+    assert told(ask(store, 0, second.version, rows=8)) == [1], "and again, as long as the member does not know it"
+    assert told(ask(store, 0, ended.version, rows=9)) == []
 
 
 def test_who_asks_for_all_gets_the_latest_of_all() -> None:
-    board = Board()
-    ask(board, 0, rows=1)
-    version = ask(board, 1).version
-    ask(board, 0, version, now=1.0, rows=5)
-    answer = ask(board, 1, version, now=3.0, wants_all=True)
+    store = StateStore()
+    ask(store, 0, rows=1)
+    version = ask(store, 1).version
+    ask(store, 0, version, now=1.0, rows=5)
+    answer = ask(store, 1, version, now=3.0, wants_all=True)
     assert answer.is_all and [(state.rows, state.silent_s) for state in answer.members] == [(5, 2.0), (0, 0.0)]
 
 
 def test_a_silent_member_is_told_and_so_is_its_return() -> None:
-    board = Board()
-    ask(board, 1)
-    ask(board, 2, phase=ENDED)
-    version = ask(board, 0).version
-    assert told(ask(board, 0, version, now=LOST_S - 1)) == []
-    lost = ask(board, 0, version, now=LOST_S + 1)
+    store = StateStore()
+    ask(store, 1)
+    ask(store, 2, phase=ENDED)
+    version = ask(store, 0).version
+    assert told(ask(store, 0, version, now=LOST_S - 1)) == []
+    lost = ask(store, 0, version, now=LOST_S + 1)
     assert [(state.index, state.silent_s) for state in lost.members] == [(1, LOST_S + 1)]
-    assert told(ask(board, 0, lost.version, now=LOST_S + 9)) == []
-    ask(board, 1, now=LOST_S + 10)
-    assert [(state.index, state.silent_s) for state in ask(board, 0, lost.version, now=LOST_S + 11).members] == [(1, 0.0)]
+    assert told(ask(store, 0, lost.version, now=LOST_S + 9)) == []
+    ask(store, 1, now=LOST_S + 10)
+    assert [(state.index, state.silent_s) for state in ask(store, 0, lost.version, now=LOST_S + 11).members] == [(1, 0.0)]
 
 
 def test_all_reports_of_a_large_group_cost_no_more_than_those_of_a_small_one() -> None:

@@ -15,12 +15,12 @@ import pytest
 from akdl.wire import RUNNING, Chunk, Cluster, MemberState
 from bridge.exceptions import TaskError
 from bridge.group.addresses import Address, release, reserve
+from bridge.group.membership import Membership
 from bridge.member.extra_input_delivery import ExtraInputs
-from bridge.member.membership import Membership
 from bridge.member.session import Session
 from bridge.schema import Schema
 from bridge.settings import GroupSettings
-from tests.bridge.group.test_group_channel import relay
+from tests.bridge.group.test_group_server import relay
 from tests.bridge.member.test_members import HELPERS, Groups, groups  # noqa: F401  a fixture
 from tests.support.leftovers import task_processes, wait_until
 
@@ -51,7 +51,7 @@ class Place:
 
     def join(self, addresses: list[Address]) -> Cluster:
         cluster = self.extra.settle(addresses, "{}")
-        self.membership.join(addresses, self.extra.spool)
+        self.membership.join(addresses, self.extra.chunk_log)
         self.extra.fetch(self.membership.take_extra_inputs)
         return cluster
 
@@ -138,8 +138,8 @@ def test_a_line_that_is_cut_goes_on_where_it_was(places: list[Place], addresses:
 def test_other_chunks_than_were_sent_are_an_error(places: list[Place], addresses: list[Address]) -> None:
     giver, taker = places
     giver.extra.keep(1, chunk(1), 1)
-    assert giver.extra.spool is not None
-    giver.extra.spool._checksum ^= 1
+    assert giver.extra.chunk_log is not None
+    giver.extra.chunk_log._checksum ^= 1
     giver.extra.end()
     for place in places:
         place.join(addresses)
@@ -191,7 +191,7 @@ def settled(tmp_path: pathlib.Path, addresses: list[Address]) -> list[tuple[str,
     for place in places:
         cluster = place.extra.settle(addresses, "{}")
         folder = os.path.basename(cluster.extra_folder)
-        gives, fetches = place.extra.spool is not None, not place.extra.is_complete
+        gives, fetches = place.extra.chunk_log is not None, not place.extra.is_complete
         found.append((folder, cluster.waits_for_files, gives, fetches))
     made = {name for name in os.listdir(tmp_path) if name.startswith("akdl-extra-extra-0-")}
     assert made == {folder for folder, *_ in found} - {""}
@@ -215,7 +215,7 @@ def test_the_first_member_of_each_host_makes_the_files(tmp_path: pathlib.Path) -
     ]
 
 
-def test_members_of_one_host_alone_need_no_spool(tmp_path: pathlib.Path) -> None:
+def test_members_of_one_host_alone_need_no_chunk_log(tmp_path: pathlib.Path) -> None:
     (folder, *first), second = settled(tmp_path, [Address(HOSTS[0], 1, 2)] * 2)
     assert first == [False, False, False] and second == (folder, True, False, False)
 
@@ -247,7 +247,7 @@ def test_a_group_without_them_has_nothing_of_it(tmp_path: pathlib.Path) -> None:
         place = Place(0, tmp_path / "0", size, extra_inputs)
         place.extra.keep(1, chunk(1), 1)
         assert place.extra.settle([Address(HOSTS[0], 1, 2)] * size, "{}") == Cluster(tf_config="{}")
-        assert place.extra.spool is None and place.extra.is_complete and os.listdir(tmp_path / "0") == []
+        assert place.extra.chunk_log is None and place.extra.is_complete and os.listdir(tmp_path / "0") == []
         place.leave()
 
 

@@ -1,4 +1,4 @@
-"""The line between members, over real gRPC on loopback."""
+"""The channel between members, over real gRPC on loopback."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from typing import Any
 import grpc
 import pytest
 
-from akdl.wire import ENDED, RUNNING, Chunk, GroupState, MemberState
+from akdl.wire import ENDED, RUNNING, Chunk, GroupState, MemberReport, MemberState
 from bridge.group.addresses import Address, release, reserve
-from bridge.group.chunk_log import Spool
-from bridge.group.group_channel import GroupLink, GroupServer, OwnWord
-from bridge.settings import Certificate
+from bridge.group.chunk_log import ChunkLog
+from bridge.group.group_server import GroupServer
+from bridge.group.membership import Membership
+from bridge.schema import Schema
+from bridge.settings import Certificate, GroupSettings
 from operators.prepare.certificate import new_certificate
 from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.strangers import strangers
 
 TOKEN = "secret"
+SCHEMA = Schema.parse("id BIGINT")
 
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """The port of the group line, reserved as Announce does it."""
+    """The port of a group's server, reserved as Announce does it."""
     yield reserve("line", 0, 0)[1]
     release("line", 0, 0)
 
@@ -39,37 +42,47 @@ def server(port: int) -> Iterator[GroupServer]:
     made.stop()
 
 
-class Answers(list[MemberState]):
-    """The own states that member 0 has answered, and what is known of all by the answers."""
+class Link(Membership):
+    """A member's channel that counts: its own states that member 0 has answered, and the states in the answers."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        hub: str,
+        state: Callable[[], MemberState],
+        token: str = TOKEN,
+        certificate: Certificate | None = None,
+        attempt: int = 0,
+    ) -> None:
+        settings = GroupSettings(
+            "TestOp", "batch", 3, 0, SCHEMA, SCHEMA, "main.py", (), token=token, certificate=certificate
+        )  # fmt: skip
+        self.answered: list[MemberState] = []
         self.known: dict[int, MemberState] = {}
-        self.told = 0  # states in all answers
+        self.received = 0
+        super().__init__(settings, state().index, attempt, threading.Condition(), state)
+        self.report_to(hub)
 
-    def take(self, answer: GroupState, word: OwnWord) -> None:
+    def _take_answer(self, answer: GroupState, report: MemberReport) -> None:
+        super()._take_answer(answer, report)
         self.known.update((state.index, state) for state in answer.members)
-        self.told += len(answer.members)
-        self.append(word.state)
+        self.received += len(answer.members)
+        self.answered.append(report.state)
 
-    def know(self, *indexes: int) -> bool:
+    def knows(self, *indexes: int) -> bool:
         return sorted(self.known) == list(indexes)
 
 
 @pytest.fixture
-def link(port: int) -> Iterator[Callable[..., tuple[GroupLink, Answers]]]:
+def link(port: int) -> Iterator[Callable[..., Link]]:
     links = []
 
-    def start(
-        state: Callable[[], MemberState], token: str = TOKEN, certificate: Certificate | None = None
-    ) -> tuple[GroupLink, Answers]:
-        answers = Answers()
-        links.append(GroupLink(f"127.0.0.1:{port}", token, 2, lambda: OwnWord(state()), answers.take, certificate))
-        return links[-1], answers
+    def start(state: Callable[[], MemberState], **given: Any) -> Link:
+        links.append(Link(f"127.0.0.1:{port}", state, **given))
+        return links[-1]
 
     yield start
     for each in links:
-        each.stop()
+        each.leave()
 
 
 def member(index: int, **values: Any) -> Callable[[], MemberState]:
@@ -78,13 +91,13 @@ def member(index: int, **values: Any) -> Callable[[], MemberState]:
 
 def test_every_member_learns_what_has_changed_and_nothing_else(server: GroupServer, link: Any) -> None:
     state = {"rows": 5}
-    asks, second = link(member(1))
-    _, first = link(lambda: MemberState(index=0, phase=RUNNING, **state))
-    wait_until(lambda: first.know(0, 1) and second.know(0, 1), "both know both")
-    state["rows"], answered, told = 6, len(second), second.told
-    wait_until(lambda: len(first) > 3 and len(second) > answered + 3, "some more reports")
-    assert second.told == told, "rows alone are not told"
-    asks.ask_all()
+    second = link(member(1))
+    first = link(lambda: MemberState(index=0, phase=RUNNING, **state))
+    wait_until(lambda: first.knows(0, 1) and second.knows(0, 1), "both know both")
+    state["rows"], answered, received = 6, len(second.answered), second.received
+    wait_until(lambda: len(first.answered) > 3 and len(second.answered) > answered + 3, "some more reports")
+    assert second.received == received, "rows alone are not sent"
+    second.ask_all()
     assert second.known[0].rows == 6
     state["input_ended"] = True
     wait_until(lambda: second.known[0].input_ended, "the end of input is")
@@ -97,47 +110,49 @@ def test_an_answer_comes_with_the_state_that_it_answers(server: GroupServer, lin
         sent.append(MemberState(index=0, rows=len(sent)))
         return sent[-1]
 
-    _, answers = link(state)
-    wait_until(lambda: len(answers) >= 2, "two answers")
-    assert [answered.rows for answered in answers] == list(range(len(answers)))
+    answered = link(state).answered
+    wait_until(lambda: len(answered) >= 2, "two answers")
+    rows = [each.rows for each in answered]
+    assert rows == sorted(set(rows)) and rows[-1] >= len(rows)
 
 
 def test_the_last_state_is_told_on_hanging_up_and_only_once(server: GroupServer, link: Any) -> None:
     phases = [RUNNING]
-    leaving, told = link(lambda: MemberState(index=0, phase=phases[-1]))
-    _, others = link(member(1))
-    wait_until(lambda: others.know(0, 1), "both are known")
+    leaving = link(lambda: MemberState(index=0, phase=phases[-1]))
+    others = link(member(1))
+    wait_until(lambda: others.knows(0, 1), "both are known")
     phases.append(ENDED)
-    leaving.stop()
-    assert told[-1].phase == ENDED
-    count = len(told)
-    leaving.stop()
-    assert len(told) == count
+    leaving.leave()
+    assert leaving.answered[-1].phase == ENDED
+    count = len(leaving.answered)
+    leaving.leave()
+    assert len(leaving.answered) == count
     wait_until(lambda: others.known[0].phase == ENDED, "the other knows that it has ended")
 
 
 def test_a_sample_larger_than_a_message_may_be_reaches_who_asks(server: GroupServer, link: Any) -> None:
-    giver, _ = link(member(0))
-    taker, _ = link(member(1))
-    taker.ask_for_sample()
+    giver, taker, third = link(member(0)), link(member(1)), link(member(2))
     sample = bytes(range(256)) * 20_000
-    giver.give_sample(sample)
-    wait_until(lambda: giver.is_sample_given and taker.sample is not None, "it has come")
-    assert taker.sample == sample and giver.sample is None
+    taker.exchange_sample(0, b"")
+    third.exchange_sample(0, b"a row of its own")
+    assert third.has_sample and not taker.has_sample
+    giver.exchange_sample(0, sample)
+    wait_until(lambda: giver.has_sample and taker.has_sample, "it has arrived")
+    assert taker.sample == sample and giver.sample == third.sample == b""
 
 
-def taken(link: GroupLink, attempt: int = 0, start: int = 0) -> list[Chunk]:
-    return list(link.take_extra_inputs(attempt, start))
+def taken(link: Link, start: int = 0) -> list[Chunk]:
+    return list(link.take_extra_inputs(start))
 
 
 def test_extra_inputs_come_to_members_of_this_attempt_that_have_the_token(port: int, link: Any, tmp_path: pathlib.Path) -> None:
-    spool = Spool(str(tmp_path / "spool"))
+    log = ChunkLog(str(tmp_path / "log"))
     large = bytes(range(256)) * 20_000  # more than a message of gRPC may have by default
-    spool.append(3, large, 2)
-    spool.append(1, b"x", 1)
-    spool.end()
-    server = GroupServer("127.0.0.1", port, TOKEN, attempt=0, size=3, spool=spool)
-    own, stranger = link(member(1))[0], link(member(1), token="guess")[0]
+    log.append(3, large, 2)
+    log.append(1, b"x", 1)
+    log.end()
+    server = GroupServer("127.0.0.1", port, TOKEN, attempt=0, size=3, chunk_log=log)
+    own, stranger, stale = link(member(1)), link(member(1), token="guess"), link(member(1), attempt=7)
     try:
         assert [(chunk.rows, chunk.input, chunk.columns == large) for chunk in taken(own)] == [
             (3, 2, True),
@@ -147,32 +162,33 @@ def test_extra_inputs_come_to_members_of_this_attempt_that_have_the_token(port: 
         assert [chunk.columns for chunk in taken(own, start=1)] == [b"x", b""]
         with pytest.raises(grpc.RpcError, match="UNAUTHENTICATED"):
             taken(stranger)
-        with pytest.raises(grpc.RpcError, match="the member belongs to attempt 7, this is 0"):
-            taken(own, attempt=7)
+        with pytest.raises(grpc.RpcError, match="the member belongs to attempt 7, this is attempt 0"):
+            taken(stale)
     finally:
-        spool.close()
+        log.close()
         server.stop()
 
 
 def test_without_other_hosts_nobody_is_given_extra_inputs(server: GroupServer, link: Any) -> None:
     with pytest.raises(grpc.RpcError, match="UNIMPLEMENTED"):
-        taken(link(member(1))[0])
+        taken(link(member(1)))
 
 
 @pytest.mark.fault("security", "A call to a group without its token is refused")
 def test_a_stranger_is_refused_and_not_counted(server: GroupServer, link: Any) -> None:
-    stranger, answers = link(member(1), token="guess")
-    wait_until(lambda: stranger.last_error == "UNAUTHENTICATED: this process has no token of this group", "it is refused")
-    assert not answers
-    _, own = link(member(0))
-    wait_until(lambda: own.know(0), "it knows itself alone")
+    stranger = link(member(1), token="guess")
+    expected = "UNAUTHENTICATED: the call does not carry the token of this group"
+    wait_until(lambda: stranger.last_error == expected, "it is refused")
+    assert not stranger.answered
+    own = link(member(0))
+    wait_until(lambda: own.knows(0), "it knows itself alone")
 
 
 @pytest.mark.fault("network", "Silent and malformed connections do not disturb a group")
 def test_clients_that_say_nothing_or_nonsense_disturb_nobody(server: GroupServer, port: int, link: Any) -> None:
     with strangers(f"127.0.0.1:{port}"):
-        _, own = link(member(0))
-        wait_until(lambda: own.know(0), "a member is answered")
+        own = link(member(0))
+        wait_until(lambda: own.knows(0), "a member is answered")
 
 
 @contextmanager
@@ -210,27 +226,25 @@ def relay(port: int, cut_after: int) -> Iterator[tuple[int, list[int]]]:
 
 @pytest.mark.fault("network", "Connections between members that are cut again and again recover")
 def test_a_line_that_is_cut_again_and_again_goes_on(server: GroupServer, port: int) -> None:
-    answers = Answers()
     with relay(port, cut_after=1000) as (through, carried):
-        link = GroupLink(f"127.0.0.1:{through}", TOKEN, 2, lambda: OwnWord(member(1)()), answers.take)
+        link = Link(f"127.0.0.1:{through}", member(1))
         try:
             wait_until(lambda: len(carried) > 3, "the connection was cut, and made again")
-            answered = len(answers)
-            wait_until(lambda: len(answers) > answered + 3, "member 0 answers again")
+            answered = len(link.answered)
+            wait_until(lambda: len(link.answered) > answered + 3, "member 0 answers again")
         finally:
-            link.stop()
+            link.leave()
 
 
 @pytest.mark.fault("network", "Hosts with IPv6 only reach each other")
 def test_the_line_between_hosts_with_ipv6_only() -> None:
     port = reserve("line-6", 0, 0)[1]
     server = GroupServer("::1", port, TOKEN, attempt=0, size=2)
-    answers = Answers()
-    link = GroupLink(Address("::1", 0, port).group, TOKEN, 2, lambda: OwnWord(member(1)()), answers.take)
+    link = Link(Address("::1", 0, port).group, member(1))
     try:
-        wait_until(lambda: answers.know(1), "it is answered")
+        wait_until(lambda: link.knows(1), "it is answered")
     finally:
-        link.stop()
+        link.leave()
         server.stop()
         release("line-6", 0, 0)
 
@@ -241,11 +255,11 @@ def test_an_encrypted_line_is_for_those_with_the_key_of_the_job(port: int, link:
     server = GroupServer("127.0.0.1", port, TOKEN, attempt=0, size=3, certificate=own)
     try:
         for stranger in (None, other):
-            refused, answers = link(member(1), certificate=stranger)
+            refused = link(member(1), certificate=stranger)
             wait_until(lambda refused=refused: refused.last_error.startswith("UNAVAILABLE: "), "it is refused, token and all")
-            assert not answers
-        _, known = link(member(0), certificate=own)
-        wait_until(lambda: known.know(0), "who has the key is answered, and nobody else was counted")
+            assert not refused.answered
+        known = link(member(0), certificate=own)
+        wait_until(lambda: known.knows(0), "who has the key is answered, and nobody else was counted")
         with socket.create_connection(("127.0.0.1", port)) as plain:
             plain.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
             plain.settimeout(DEADLINE_S)
@@ -259,34 +273,34 @@ def test_an_encrypted_line_is_for_those_with_the_key_of_the_job(port: int, link:
 
 @pytest.mark.fault("security", "A member that a group does not have is refused")
 def test_a_member_that_the_group_does_not_have_is_refused(server: GroupServer, link: Any) -> None:
-    unknown, answers = link(member(3))
-    expected = "INVALID_ARGUMENT: there is no member 3 in a group of 3"
+    unknown = link(member(3))
+    expected = "INVALID_ARGUMENT: a group of 3 has no member 3"
     wait_until(lambda: unknown.last_error == expected, "it is refused")
-    assert not answers
+    assert not unknown.answered
 
 
 @pytest.mark.fault("security", "A member of an earlier attempt is refused")
 def test_a_member_of_another_attempt_is_refused_and_not_counted(server: GroupServer, link: Any) -> None:
-    stale, answers = link(member(1, attempt=7))
-    expected = "FAILED_PRECONDITION: member 1 belongs to attempt 7, this is 0"
+    stale = link(member(1, attempt=7))
+    expected = "FAILED_PRECONDITION: member 1 belongs to attempt 7, this is attempt 0"
     wait_until(lambda: stale.last_error == expected, "it is refused")
-    assert not answers
-    _, own = link(member(0))
-    wait_until(lambda: own.know(0), "it knows itself alone")
+    assert not stale.answered
+    own = link(member(0))
+    wait_until(lambda: own.knows(0), "it knows itself alone")
 
 
 @pytest.mark.fault("network", "A member whose chief answers late keeps asking")
 def test_a_member_that_nobody_answers_counts_the_seconds_and_goes_on_asking(port: int, link: Any) -> None:
-    early, answers = link(member(0))
+    early = link(member(0))
     assert early.last_error == "no answer yet"
     wait_until(lambda: early.last_error.startswith("UNAVAILABLE: "), "nobody is there")
-    assert early.unanswered_s > 0.2 and not answers
+    assert early.unanswered_s > 0.2 and not early.answered
     server = GroupServer("127.0.0.1", port, TOKEN, attempt=0, size=3)
     try:
-        wait_until(lambda: answers.know(0), "the server that has come late answers")
-        wait_until(lambda: early.unanswered_s < 0.2, "an answer begins the count anew")
+        wait_until(lambda: early.knows(0), "the server that has come late answers")
+        wait_until(lambda: early.unanswered_s < 0.2, "an answer restarts the count")
     finally:
-        early.stop()
+        early.leave()
         server.stop()
 
 

@@ -1,4 +1,4 @@
-"""A member among the others, over the real line on loopback."""
+"""A member's view of its group, over the real channel on loopback."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from akdl.wire import ENDED, RUNNING, STARTING, MemberState
 from bridge.group.addresses import Address, release, reserve
-from bridge.member.membership import Membership
+from bridge.group.membership import Membership
 from bridge.schema import Schema
 from bridge.settings import GroupSettings
 from tests.support.leftovers import wait_until
@@ -65,9 +65,9 @@ def test_members_learn_of_each_other(peers: list[Peer]) -> None:
 def test_a_member_knows_when_the_chief_knows_of_its_end(peers: list[Peer]) -> None:
     peers[1].enter(RUNNING)
     wait_until(lambda: peers[0].sees(lambda self: not self.membership.group().unformed[1:]), "the chief knows that it runs")
-    assert not peers[1].membership.is_told
+    assert not peers[1].membership.is_end_known
     peers[1].enter(ENDED)
-    wait_until(lambda: peers[1].membership.is_told, "it is told")
+    wait_until(lambda: peers[1].membership.is_end_known, "the chief knows")
     wait_until(lambda: peers[0].sees(lambda self: self.membership.group().have_ended([1])), "the chief's own link hears of it")
 
 

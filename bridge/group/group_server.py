@@ -1,0 +1,87 @@
+"""Member 0's server, to which all members of a group report.
+
+Every call must carry the group's token and the number of the attempt, so that a member left over from a failed attempt is
+refused.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+from apache_beam.utils import thread_pool_executor
+
+from akdl.wire import ExtraInputsRequest, GroupState, MemberReport
+from akdl.wire.service import GROUP_SERVICE
+from akdl.wire.token import RefusesStrangers
+from bridge.group.addresses import with_port
+from bridge.group.chunk_log import ChunkLog
+from bridge.group.state_store import StateStore
+from bridge.settings import Certificate
+
+STOP_S = 1.0
+
+
+class GroupServer:
+    """Answers reports, and sends the chunks of extra inputs to other hosts. It shares no lock with the rows of member 0."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        token: str,
+        attempt: int,
+        size: int,
+        certificate: Certificate | None = None,
+        chunk_log: ChunkLog | None = None,
+    ) -> None:
+        self._attempt = attempt
+        self._size = size
+        self._chunk_log = chunk_log
+        self._lock = threading.Lock()
+        self._states = StateStore()
+        calls = thread_pool_executor.shared_unbounded_instance()  # type: ignore[no-untyped-call]  # see bridge.member.bridge_server
+        refusal = RefusesStrangers(token, "the call does not carry the token of this group")
+        # SO_REUSEPORT, because the reservation of the port is still open. A sample row may be larger than gRPC's limit.
+        options = [("grpc.so_reuseport", 1), ("grpc.max_receive_message_length", -1)]
+        self._server = grpc.server(calls, interceptors=[refusal], options=options)
+        handlers = {
+            "Report": grpc.unary_unary_rpc_method_handler(self._report, MemberReport.FromString, GroupState.SerializeToString)
+        }
+        if chunk_log is not None:
+            handlers["TakeExtraInputs"] = grpc.unary_stream_rpc_method_handler(
+                self._send_extra_inputs, ExtraInputsRequest.FromString
+            )
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(GROUP_SERVICE, handlers),))
+        if certificate is None:
+            self._server.add_insecure_port(with_port(host, port))
+        else:
+            pair, own = (certificate.key, certificate.certificate), certificate.certificate
+            credentials = grpc.ssl_server_credentials([pair], root_certificates=own, require_client_auth=True)
+            self._server.add_secure_port(with_port(host, port), credentials)
+        self._server.start()
+
+    def stop(self) -> None:
+        """Answer the calls that have arrived, and stop."""
+        self._server.stop(grace=STOP_S).wait()
+
+    def _report(self, report: MemberReport, context: Any) -> GroupState:
+        state = report.state
+        self._check_attempt(f"member {state.index}", state.attempt, context)
+        if state.index >= self._size:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"a group of {self._size} has no member {state.index}")
+        with self._lock:
+            return self._states.answer(report, time.monotonic())
+
+    def _send_extra_inputs(self, request: ExtraInputsRequest, context: Any) -> Iterator[bytes]:
+        self._check_attempt("the member", request.attempt, context)
+        assert self._chunk_log is not None
+        yield from self._chunk_log.read(request.taken, context.is_active)
+
+    def _check_attempt(self, member: str, attempt: int, context: Any) -> None:
+        if attempt != self._attempt:
+            reason = f"{member} belongs to attempt {attempt}, this is attempt {self._attempt}"
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason)

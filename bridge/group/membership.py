@@ -1,0 +1,228 @@
+"""A member's view of its group, and the reports it sends to member 0.
+
+A thread reports changes that matter to other members at once, everything else as often as the size of the group allows
+(`bridge.group.state_store`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import grpc
+
+from akdl.wire import ENDED, Chunk, ExtraInputsRequest, GroupState, MemberReport, MemberState
+from akdl.wire.service import GROUP_SERVICE
+from akdl.wire.token import TOKEN
+from bridge.group.addresses import Address
+from bridge.group.chunk_log import ChunkLog
+from bridge.group.group_server import GroupServer
+from bridge.group.state_store import REPORT_S, ask_all_s, essence, report_s, stands_still
+from bridge.group.states import KnownStates
+from bridge.settings import TLS_NAME, Certificate, GroupSettings
+
+_ANSWER_S = 5.0
+_LAST_ANSWER_S = 1.0
+_SAMPLE_S = 60.0
+
+
+class Membership:
+    """The last known states of all members, and the channel to member 0. A group of one has no channel.
+
+    Attributes:
+        hub: Address of member 0's server; "" until the addresses are known.
+        last_error: gRPC's reason why the last report was not answered.
+        is_end_known: Member 0 knows that this member has ended.
+        is_waiting: This member waits for others, and reports more often to learn of changes.
+        sample: A row of another member as an Arrow stream; empty until it arrives.
+    """
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        index: int,
+        attempt: int,
+        changed: threading.Condition,
+        own_state: Callable[[], MemberState],
+    ) -> None:
+        self._settings = settings
+        self._index = index
+        self._attempt = attempt
+        self._changed = changed
+        self._own_state = own_state
+        self._known = KnownStates(settings)
+        self._has_progress_of_all = False
+        self.hub = self.last_error = ""
+        self.is_end_known = False
+        self.is_waiting = False
+        self.sample = self._sample_to_send = b""
+        self._needs_sample = False
+        self._server: GroupServer | None = None
+        self._channel: grpc.Channel | None = None
+        self._thread: threading.Thread | None = None
+        self._stopped = threading.Event()
+        self._reporting = threading.Lock()
+        self._version = 0
+        self._known_essence: tuple[object, ...] = ()  # of the last answered report
+        self._reported = self._asked_all = float("-inf")
+        self._answered = 0.0
+
+    def join(self, addresses: Sequence[Address], chunk_log: ChunkLog | None = None) -> None:
+        """Begin to report; member 0 also starts the server.
+
+        Args:
+            chunk_log: Chunks of the extra inputs that member 0 sends to other hosts.
+        """
+        with self._changed:
+            self._known.hosts = [address.host for address in addresses]
+        if len(addresses) == 1:
+            return
+        if self._index == 0:
+            own, token, certificate = addresses[0], self._settings.token, self._settings.certificate
+            self._server = GroupServer(own.host, own.group_port, token, self._attempt, len(addresses), certificate, chunk_log)
+        self.report_to(addresses[0].group)
+
+    def report_to(self, hub: str) -> None:
+        """Open the channel to member 0 and begin to report."""
+        self.hub, self.last_error, self._answered = hub, "no answer yet", time.monotonic()
+        self._channel = _open_channel(hub, self._settings.certificate)
+        self._call = self._channel.unary_unary(
+            f"/{GROUP_SERVICE}/Report", MemberReport.SerializeToString, GroupState.FromString
+        )
+        self._thread = threading.Thread(target=self._run, name="akdl-group", daemon=True)
+        self._thread.start()
+
+    def leave(self) -> None:
+        """Send a last report and close the channel. Safe to call twice."""
+        if self._channel is not None and self._thread is not None and not self._stopped.is_set():
+            self._stopped.set()
+            self._thread.join(_LAST_ANSWER_S)
+            if not self._thread.is_alive():
+                self._report(self._state(), _LAST_ANSWER_S)
+            self._channel.close()  # ends calls without an answer
+            self._thread.join()
+        if self._server is not None:
+            self._server.stop()
+
+    def group(self) -> KnownStates:
+        """Return the known states with the member's own current one. With the lock held."""
+        self._known.update([self._own_state()])
+        return self._known
+
+    @property
+    def is_over(self) -> bool:
+        """Member 0 may leave when all members have ended, another member when member 0 knows its end. With the lock held."""
+        return self.is_end_known if self._index else self.group().have_ended(range(self._settings.size))
+
+    @property
+    def unanswered_s(self) -> float:
+        """Seconds since the last answer of member 0."""
+        return time.monotonic() - self._answered if self._answered else 0.0
+
+    def ask_all(self) -> None:
+        """Request the last state of all members, with their progress, and wait for the answer. Without the lock."""
+        if self._channel is not None:
+            self._report(self._state(), _LAST_ANSWER_S, wants_all=True)
+
+    def exchange_sample(self, giver: int | None, own: bytes) -> None:
+        """Send a row of this member for members without rows, or request one; `has_sample` tells when that is done.
+
+        Args:
+            giver: The member that sends a row; None where no member needs one.
+            own: A row of this member as an Arrow stream; empty without rows.
+        """
+        self._sample_to_send = own if giver == self._index else b""
+        self._needs_sample = giver is not None and not own
+
+    @property
+    def has_sample(self) -> bool:
+        """The exchange of a sample row is done, or this member takes no part in it."""
+        return not self._sample_to_send and (bool(self.sample) or not self._needs_sample)
+
+    def take_extra_inputs(self, taken: int) -> Any:
+        """Return a gRPC call that yields the chunks of the extra inputs after the first `taken`, and at last the end mark."""
+        assert self._channel is not None
+        call = self._channel.unary_stream(
+            f"/{GROUP_SERVICE}/TakeExtraInputs", ExtraInputsRequest.SerializeToString, Chunk.FromString
+        )
+        return call(ExtraInputsRequest(attempt=self._attempt, taken=taken), metadata=self._metadata)
+
+    @property
+    def _metadata(self) -> list[tuple[str, str]]:
+        return [(TOKEN, self._settings.token)]
+
+    def _state(self) -> MemberState:
+        with self._changed:
+            return self._own_state()
+
+    def _run(self) -> None:
+        size = self._settings.size
+        while not self._stopped.wait(REPORT_S):
+            with self._changed:
+                state, is_urgent = self._own_state(), self.is_waiting or not self._known.is_formed
+            now = time.monotonic()
+            wants_all = stands_still(state, self._settings) and now >= self._asked_all + ask_all_s(size)
+            is_due = now >= self._reported + report_s(size, is_urgent)
+            if is_due or wants_all or self._sample_to_send or essence(state) != self._known_essence:
+                self._report(state, _ANSWER_S, wants_all)
+
+    def _report(self, state: MemberState, timeout_s: float, wants_all: bool = False) -> None:
+        if not self._reporting.acquire(timeout=timeout_s):  # one report at a time keeps the versions in order
+            return
+        try:
+            self._reported = time.monotonic()
+            if wants_all:
+                self._asked_all = self._reported
+            report = MemberReport(
+                state=state,
+                version=self._version,
+                wants_all=wants_all,
+                sample=self._sample_to_send,
+                wants_sample=self._needs_sample and not self.sample,
+            )
+            has_sample = report.sample or report.wants_sample
+            try:
+                answer = self._call(report, metadata=self._metadata, timeout=_SAMPLE_S if has_sample else timeout_s)
+            except grpc.RpcError as error:
+                self.last_error = f"{error.code().name}: {error.details()}"
+                return
+            self._answered = time.monotonic()
+            self._version = answer.version
+            self._known_essence = essence(state)
+            self._take_answer(answer, report)
+        finally:
+            self._reporting.release()
+
+    def _take_answer(self, answer: GroupState, report: MemberReport) -> None:
+        state = report.state
+        with self._changed:
+            if answer.is_all:
+                self._known.update(answer.members)
+                self._has_progress_of_all = True
+            else:
+                self._known.update_essence(answer.members)
+                if self._has_progress_of_all and not stands_still(state, self._settings):
+                    self._known.forget_progress()
+                    self._has_progress_of_all = False
+            if report.sample:
+                self._sample_to_send = b""
+            self.sample = answer.sample or self.sample
+            is_end_known = state.phase == ENDED
+            if answer.members or answer.sample or report.sample or is_end_known != self.is_end_known:
+                self.is_end_known = is_end_known
+                self._changed.notify_all()
+
+
+def _open_channel(address: str, certificate: Certificate | None) -> grpc.Channel:
+    options: list[tuple[str, Any]] = [
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.max_reconnect_backoff_ms", 1000),
+        ("grpc.max_receive_message_length", -1),  # thousands of states, or a large sample row
+    ]
+    if certificate is None:
+        return grpc.insecure_channel(address, options=options)
+    own = certificate.certificate
+    options.append(("grpc.ssl_target_name_override", TLS_NAME))
+    return grpc.secure_channel(address, grpc.ssl_channel_credentials(own, certificate.key, own), options)
