@@ -16,7 +16,6 @@ from pyflink.datastream import KeyedCoProcessFunction
 from pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from pyflink.fn_execution.coder_impl_fast import InternalRow
 
-from akdl.wire import Output
 from bridge.codec.ipc import read_batch
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import BridgeError
@@ -28,6 +27,7 @@ from bridge.group.addresses import Address, hold, release
 from bridge.group.roles import label
 from bridge.host.allocator import give_large_blocks_back
 from bridge.member.member import Member
+from bridge.member.session import WrittenRows
 from bridge.settings import GroupSettings
 from bridge.workarounds.beam_workers import close_with_worker
 
@@ -137,7 +137,7 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
     def _complete_cluster(self) -> None:
         self._member.set_cluster([address for _, address in sorted(self._addresses.items())])
 
-    def _end_input(self) -> Iterator[Output]:
+    def _end_input(self) -> Iterator[WrittenRows]:
         """End the input, and return the rest of the script's rows."""
         self._ended = True
         self._check_complete()
@@ -165,26 +165,20 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
             timers = ctx.timer_service()
             timers.register_processing_time_timer(timers.current_processing_time() + self._look_ms)
 
-    def _chunks(self, messages: Iterable[Output]) -> Iterator[InternalRow]:
+    def _chunks(self, outputs: Iterable[WrittenRows]) -> Iterator[InternalRow]:
         self._gauges.look()
-        for message in messages:
+        for written in outputs:
             self._gauges.look()
-            batch, committed, passed = self._batch(message), message.committed, message.passed
-            del message  # a row may have a hundred megabytes
-            if batch is not None:
-                chunk = pieces(batch)
-                del batch
-                yield from chunk
-            yield from self._pass_time(committed, passed)
+            if written.count:
+                yield from pieces(self._batch(written))
+            yield from self._pass_time(written.committed, written.passed)
 
     def _pass_time(self, committed: int, passed: int) -> Iterable[InternalRow]:
         """Return the new watermark of the output, if any, once the script has finished so many rows."""
         return ()
 
-    def _batch(self, message: Output) -> pa.RecordBatch | None:
-        if not message.rows.rows:
-            return None
-        return pa.record_batch(self._decoder.decode(message.rows), schema=self._decoder.arrow_schema)
+    def _batch(self, written: WrittenRows) -> pa.RecordBatch:
+        return pa.record_batch(self._decoder.decode(written.take()), schema=self._decoder.arrow_schema)
 
     def _check_key(self, ctx: Any) -> None:
         key = ctx.get_current_key()

@@ -11,13 +11,13 @@ import pyarrow as pa
 from pyflink.common import Row, Types
 from pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 
-from akdl.wire import Output
 from bridge.exceptions import BridgeError
 from bridge.flink.elements import LAST_TIME, Element, time_bytes
 from bridge.flink.event_time import Watermarks
 from bridge.flink.exchange import END_OF_INPUT, Exchange
 from bridge.flink.pending import Pending
 from bridge.flink.pieces import element
+from bridge.member.session import WrittenRows
 from bridge.settings import DRAIN, FAIL, RESTART, UNCOMMITTED, GroupSettings
 
 logger = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class StreamExchange(Exchange):
         yield from super()._feed_chunk(extra_input, rows, arrow)
         yield from self._settle()
 
-    def _end_input(self) -> Iterator[Output]:
+    def _end_input(self) -> Iterator[WrittenRows]:
         yield from super()._end_input()
         self._drop_done()
         while self._has_to_restart():
@@ -132,7 +132,7 @@ class StreamExchange(Exchange):
                 self._settings.operator, self._member.label, position - self._done, WARNING_S,
             )  # fmt: skip
 
-    def _feed(self, batches: list[pa.RecordBatch]) -> Iterator[Output]:
+    def _feed(self, batches: list[pa.RecordBatch]) -> Iterator[WrittenRows]:
         for batch in batches:
             yield from self._member.feed(batch)
 
@@ -180,7 +180,7 @@ class StreamExchange(Exchange):
         has_rows = self._pending is not None and self._pending.rows > 0
         return self._settings.on_return == RESTART and self._member.has_returned and has_rows
 
-    def _restart(self) -> Iterator[Output]:
+    def _restart(self) -> Iterator[WrittenRows]:
         """Start the script again, with the rows that it did not finish."""
         assert self._pending is not None
         if self._member.rows_done == 0:

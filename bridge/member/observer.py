@@ -1,31 +1,61 @@
-"""Looks at a member twice a second, and says what it does: to the driver in this process, or in a file beside Flink's logs."""
+"""Observers of members and of a predictor's tasks: their status, their progress, and their reports as lines of the log."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from akdl.wire import FAILED
 from bridge.group.roles import label
-from bridge.member.session import Session
-from bridge.member.status import ENDED, EXPORTING, FEEDING, JOINING, STARTING, TRAINING, Clock, MemberStatus
-from bridge.member.status_file import StatusFile
+from bridge.member import registry
+from bridge.member.session import Session, Stage
+from bridge.member.status import ENDED, FEEDING, STARTING, Clock, MemberStatus, StatusFile
 from bridge.settings import GroupSettings
 
+BUSY = 0.05  # of one processor; a TensorFlow process that waits for others uses about a tenth of this
+MOST_IDLE_S = 5.0  # counted between two looks, which are a second apart: the host may have been suspended for an hour
+REPORT_EVERY_S = 5.0
+REPORT_PREFIX = "akdl-report "  # sets reports apart from the output of the script in the log file
 _KEPT_LINES = 500
 _KEPT_CHARACTERS = 64_000
-_RESOURCES_S = 5.0  # processor time and memory are asked of the system, process by process
+_RESOURCES_S = 5.0  # measuring processor time and memory takes system calls for each child process
+_TASK_WRITE_S = 0.25
+
+
+class ProgressWatch:
+    """Progress of a script: it reads or writes rows, or uses the processor.
+
+    Attributes:
+        idle_s: Seconds without progress, up to the last look.
+    """
+
+    def __init__(self, now: float) -> None:
+        self.idle_s = 0.0
+        self._looked = now
+        self._rows = 0
+        self._cpu_s = 0.0
+        self._has_ended = False
+
+    def look(self, now: float, rows: int, cpu_s: float) -> None:
+        """Compare the rows read and written, and the processor time, with those of the last look."""
+        passed_s = now - self._looked
+        if rows != self._rows or cpu_s - self._cpu_s > BUSY * passed_s:
+            self.idle_s = 0.0
+        else:
+            self.idle_s += min(passed_s, MOST_IDLE_S)
+        self._looked, self._rows, self._cpu_s = now, rows, cpu_s
+
+    def end(self) -> None:
+        """Count the end of the script as progress, once."""
+        if not self._has_ended:
+            self._has_ended, self.idle_s = True, 0.0
 
 
 class Observer:
-    """The status of one member.
-
-    Args:
-        resources: Returns processor seconds and bytes of memory of its process.
-    """
+    """The status of one member, twice a second, in this process or in a file next to Flink's logs."""
 
     def __init__(
         self,
@@ -35,9 +65,10 @@ class Observer:
         session: Session,
         changed: threading.Condition,
         resources: Callable[[], tuple[float, int]],
+        log: Callable[[str], None],
     ) -> None:
         self._settings, self._group, self._index = settings, group, index
-        self._session, self._changed, self._resources = session, changed, resources
+        self._session, self._changed, self._resources, self._log = session, changed, resources, log
         self._label = label(index, settings.num_workers)
         now = time.monotonic()
         self._clock = Clock(now)
@@ -47,41 +78,51 @@ class Observer:
         self._printed = 0
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._file = StatusFile(f"{group}-{self._label.replace(' ', '-')}-{session.attempt}", now)
-        self.rows = 0  # that have arrived for the member
+        self._report_due, self._reported = 0.0, 0
 
     def note_line(self, line: str) -> None:
-        """Keep a line that the process printed, for a driver elsewhere."""
+        """Keep a printed line for a driver on another host."""
         with self._lock:
             self._printed += 1
             self._lines.append(line)
 
     def look(self, is_over: bool = False) -> None:
-        """Look at the member."""
+        """Update the status."""
         now = time.monotonic()
         with self._changed:
             session = self._session
-            phase = ENDED if is_over else self._phase()
+            phase = session.stage_reached.name.lower()
             script_waits = session.progress.waiting or not session.has_output_room
             flink_waits = session.is_input_full
-        if phase == FEEDING or self._settings.kind == "stream":
-            self._clock.look(now, phase, script_waits, flink_waits)
-        else:
-            self._clock.look(now, phase, False, False)
+        if phase != FEEDING and self._settings.kind != "stream":
+            script_waits = flink_waits = False
+        self._clock.look(now, ENDED if is_over else phase, script_waits, flink_waits)
         if now >= self._resources_due and not is_over:
             self._resources_due = now + _RESOURCES_S
             self._used = self._resources()
         if is_over or self._file.is_due(now):
             self._write(now)
 
+    def log_report(self, is_last: bool = False) -> None:
+        """Log a new report of the script as a JSON object, at most every few seconds."""
+        now, report = time.monotonic(), self._session.progress.report
+        if report.number <= self._reported or not (is_last or now >= self._report_due):
+            return
+        self._reported, self._report_due = report.number, now + REPORT_EVERY_S
+        entries = {"member": self._label, "attempt": self._session.attempt, "step": report.step}
+        self._log(REPORT_PREFIX + json.dumps({**entries, "metrics": _finite(report.metrics)}))
+
     @property
     def status(self) -> MemberStatus:
-        """The member at the moment of the last look."""
+        """The status as of the last look."""
         session, clock = self._session, self._clock
         with self._changed:
             report = session.progress.report
-            counts = {"rows_read": session.progress.rows_read, "rows_out": session.rows_out}
-            metrics = {name: value if abs(value) < float("inf") else None for name, value in sorted(report.metrics.items())}
-            step, failed = report.step, session.status == FAILED or session.failure is not None
+            counts = {
+                "rows_in": session.rows_arrived, "rows_read": session.progress.rows_read, "rows_out": session.rows_out,
+            }  # fmt: skip
+            step, metrics = report.step, _finite(report.metrics)
+            failed = session.stage == Stage.FAILED or session.failure is not None
         with self._lock:
             lines, printed = tuple(self._lines), self._printed
         return MemberStatus(
@@ -92,7 +133,6 @@ class Observer:
             attempt=session.attempt,
             phase=clock.phase,
             failed=failed,
-            rows_in=self.rows,
             step=step,
             metrics=metrics,
             age_s=round(clock.age_s(), 2),
@@ -106,22 +146,8 @@ class Observer:
             **counts,
         )
 
-    def _phase(self) -> str:
-        session = self._session
-        if session.hello is None:
-            return STARTING
-        if session.cluster is None:
-            return JOINING
-        if session.outcome is not None:
-            exports = session.outcome.HasField("success")
-        else:
-            exports = session.progress.exporting
-        if exports:
-            return EXPORTING
-        return TRAINING if session.has_ended_input else FEEDING
-
     def _write(self, now: float) -> None:
-        """Write the status with as many of the last lines as a driver is to fetch."""
+        """Write the status with as many of the last lines as a driver fetches."""
         status = self.status
         left_out, size = len(status.lines), 0
         while left_out and size + len(status.lines[left_out - 1]) < _KEPT_CHARACTERS:
@@ -129,3 +155,60 @@ class Observer:
             size += len(status.lines[left_out])
         kept = status.lines[left_out:]
         self._file.write(dataclasses.replace(status, lines=kept, lines_before=status.lines_before + left_out), now)
+
+
+class TaskObserver:
+    """The status of one task of a predictor: it loads the model (`STARTING`), then passes rows on (`FEEDING`)."""
+
+    def __init__(self, group: str, index: int, attempt: int) -> None:
+        now = time.monotonic()
+        self._clock = Clock(now)
+        self._rows, self._busy_s = 0, 0.0
+        self._group, self._index, self._attempt = group, index, attempt
+        self._file = StatusFile(f"{group}-task-{index}-{attempt}", now)
+        self._write(STARTING)
+
+    def loaded(self) -> None:
+        """Note that the model is loaded."""
+        self._write(FEEDING)
+
+    def add(self, rows: int, seconds: float) -> None:
+        """Count a batch, and the seconds that the model process took for it."""
+        self._rows += rows
+        self._busy_s += seconds
+        if time.monotonic() >= self._write_due:
+            self._write(FEEDING)
+
+    def end(self) -> None:
+        """Note that the task has ended."""
+        self._write(ENDED)
+
+    def _write(self, phase: str) -> None:
+        now, clock = time.monotonic(), self._clock
+        self._write_due = now + _TASK_WRITE_S
+        before = clock.phase
+        clock.look(now, before, False, False)  # the time since the last look belongs to the phase before
+        clock.look(now, phase, False, False)
+        fed_s = clock.phase_s.get(FEEDING, 0.0)
+        status = MemberStatus(
+            group=self._group,
+            index=self._index,
+            label=f"task {self._index}",
+            attempt=self._attempt,
+            phase=clock.phase,
+            rows_in=self._rows,
+            rows_read=self._rows,
+            rows_out=self._rows,
+            age_s=round(clock.age_s(), 2),
+            script_waited_s=round(max(fed_s - self._busy_s, 0.0), 2),
+            flink_waited_s=round(self._busy_s, 2),
+            phase_s={each: round(seconds, 2) for each, seconds in clock.phase_s.items()},
+        )
+        registry.note(status)
+        if phase != before or self._file.is_due(now):
+            self._file.write(status, now)
+
+
+def _finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    """Return metrics by name, with None for NaN and infinity, which JSON does not have."""
+    return {name: value if abs(value) < float("inf") else None for name, value in sorted(metrics.items())}

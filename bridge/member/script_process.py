@@ -1,4 +1,4 @@
-"""The TensorFlow process of a member, with all that comes and goes with it: work folder, bridge server and log file."""
+"""The TensorFlow process of a member, with its work folder, bridge server and log file: start, output and end."""
 
 from __future__ import annotations
 
@@ -6,32 +6,40 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from akdl.wire import Shares, Wishes
-from bridge.errors.process_failures import paragraphs
-from bridge.exceptions import TaskError
+from akdl.process.parent import STOPPED_S
+from akdl.process.preflight import TF1_OPERATOR
+from akdl.wire import ExtraInput, Shares, Task, Wishes
+from bridge.errors.process_failures import describe_failure, paragraphs
+from bridge.exceptions import ConfigurationError, TaskError
 from bridge.folders.sweep import sweep
 from bridge.folders.temporary_places import places
 from bridge.folders.work_folder import STACKS_FILE, WorkFolder
 from bridge.group.roles import label
-from bridge.host.console import say
+from bridge.host.console import LogFile, say, warn
+from bridge.host.gpus import Lease, inventory, lease
+from bridge.host.interpreter import means_tensorflow_1, open_interpreter
 from bridge.host.process import ChildProcess
+from bridge.host.variables import variables
 from bridge.member.bridge_server import BridgeServer
-from bridge.member.launch import launch, open_log_file, task_of
 from bridge.member.session import Session
-from bridge.settings import GroupSettings
+from bridge.schema import table_columns
+from bridge.settings import UNCOMMITTED, GroupSettings
+from bridge.workarounds.beam_workers import is_worker_process
 
 logger = logging.getLogger(__name__)
 
 _PRINTED_CHARACTERS = 20_000  # in an error
+_LOG_FILES = 10  # Flink's default
 
 
 class ScriptProcess:
     """The process, which `start` starts and `close` ends.
 
     Attributes:
-        label: "worker 0", as messages call it.
+        label: "worker 0", as in messages.
+        name: Operator and label.
     """
 
     def __init__(self, settings: GroupSettings, group: str, index: int, attempt: int, changed: threading.Condition) -> None:
@@ -40,12 +48,15 @@ class ScriptProcess:
         self._attempt = attempt
         self._changed = changed
         self.label = label(index, settings.num_workers)
-        name = f"{settings.operator}-{group}-{self.label.replace(' ', '-')}-{attempt}"
-        self._log_file = open_log_file(name, settings.log_file_bytes, settings.log_files)
+        self.name = f"{settings.operator}, {self.label}"
+        log_name = f"{settings.operator}-{group}-{self.label.replace(' ', '-')}-{attempt}"
+        self._log_file = open_log_file(log_name, settings.log_file_bytes, settings.log_files)
         known = places(os.environ, settings.tmp_dirs)
         place = known[index % len(known)]
         sweep(place)
         self._folder = WorkFolder(settings.user_files, place=place)
+        self.folder = self._folder.path
+        self.private_folder = self._folder.private
         self._server: BridgeServer | None = None
         self._child: ChildProcess | None = None
 
@@ -59,7 +70,7 @@ class ScriptProcess:
         """Start the server, then the process that connects to it.
 
         Args:
-            note_line: Takes what the process prints, where the driver shows it.
+            note_line: Receives printed lines that the driver shows.
         """
         settings, token = self._settings, secrets.token_hex(16)
         self._note_line = note_line
@@ -71,7 +82,7 @@ class ScriptProcess:
         )
 
     def stop(self, grace_s: float) -> None:
-        """End the process, and let it end by itself for so long. Safe to call twice."""
+        """Wait for the process to exit, and end it after `grace_s`. Safe to call twice."""
         if self._child is not None:
             self._child.stop(grace_s)
 
@@ -85,65 +96,32 @@ class ScriptProcess:
             self._log_file.close()
 
     @property
-    def name(self) -> str:
-        """Operator and label."""
-        return f"{self._settings.operator}, {self.label}"
-
-    @property
-    def folder(self) -> str:
-        """Path of the work folder."""
-        return self._folder.path
-
-    @property
-    def private_folder(self) -> str:
-        """Path of the folder in it that belongs to us."""
-        return self._folder.private
-
-    @property
-    def exit_status(self) -> int | None:
-        """See `ChildProcess`."""
-        return self._started.exit_status
-
-    @property
-    def cpu_s(self) -> float:
-        """Processor time that it has used so far."""
-        return self._started.cpu_s
+    def child(self) -> ChildProcess:
+        """The process itself; only after `start`."""
+        assert self._child is not None, "the process has been started"
+        return self._child
 
     @property
     def resources(self) -> tuple[float, int]:
-        """Processor seconds that it has used so far, and bytes of memory that it holds; zeros before its start."""
+        """Processor seconds used and bytes of memory held; zeros before the start."""
         return (0.0, 0) if self._child is None else (self._child.cpu_s, self._child.memory_bytes)
 
-    @property
-    def last_lines(self) -> list[str]:
-        """What it printed last."""
-        return self._started.last_lines
-
-    def wait(self, seconds: float) -> None:
-        """Wait until it has exited and all that it printed is here, but no longer than this."""
-        self._started.wait(seconds)
-
     def stacks(self) -> str:
-        """Describe where its threads stand."""
-        stacks = self._started.stacks(os.path.join(self._folder.private, STACKS_FILE))
+        """Describe the stacks of its threads."""
+        stacks = self.child.stacks(os.path.join(self._folder.private, STACKS_FILE))
         return f"--- where {self.label} stands ---\n{stacks}"
 
     def log(self, line: str) -> None:
-        """Write a line of our own to the log, and to the log file of the process."""
+        """Write a line to Flink's log and to the log file of the process."""
         logger.info("[%s] %s", self.name, line)
         if self._log_file is not None:
             self._log_file.write(line)
 
     def error(self, what: str, *details: str) -> TaskError:
-        """Return an error of this process, with the last lines it printed."""
-        printed = "\n".join(self.last_lines)[-_PRINTED_CHARACTERS:]
+        """Return an error of this process, with its last output."""
+        printed = "\n".join(self.child.last_lines)[-_PRINTED_CHARACTERS:]
         tail = f"--- last lines of the process ---\n{printed}" if printed.strip() else ""
         return TaskError(paragraphs(f"{self.name} ({self._settings.main_script}): {what}", *details, tail))
-
-    @property
-    def _started(self) -> ChildProcess:
-        assert self._child is not None, "the process has been started"
-        return self._child
 
     def _on_exit(self) -> None:
         with self._changed:
@@ -154,3 +132,121 @@ class ScriptProcess:
         if self._settings.print_process_info:
             self._note_line(line)
             say(f"[{self.name}] {line}")
+
+
+def task_of(settings: GroupSettings, folder: WorkFolder) -> Task:
+    """Return the task that a process receives when it connects."""
+    return Task(
+        operator=settings.operator,
+        kind=settings.kind,
+        work_dir=folder.path,
+        main_script=os.path.join(folder.path, settings.main_script),
+        user_params=settings.user_params,
+        num_workers=settings.num_workers,
+        exact_doubles=settings.exact_doubles,
+        input_columns=table_columns(settings.script_schema),
+        output_columns=table_columns(settings.output_schema),
+        chunk_wait_ms=int(settings.chunk_wait_s * 1000) if settings.kind == "stream" else 0,
+        commits=settings.replay == UNCOMMITTED,
+        reports_passed=settings.carries_event_time and settings.replay != UNCOMMITTED,
+        checkpoint_dir=settings.checkpoint_dir or "",
+        log_dir=settings.log_dir or "",
+        model_dir=settings.model_dir or "",
+        read_once=settings.read_once,
+        extra_inputs=[ExtraInput(columns=table_columns(schema)) for schema in settings.extra_schemas],
+    )
+
+
+def launch(
+    settings: GroupSettings,
+    index: int,
+    attempt: int,
+    folder: WorkFolder,
+    address: str,
+    token: str,
+    on_line: Callable[[str], None],
+    on_exit: Callable[[], None],
+) -> ChildProcess:
+    """Start a process.
+
+    Raises:
+        ConfigurationError: The interpreter does not exist or does not run here, or too few GPUs are free.
+    """
+    python = open_interpreter(settings.operator, settings.python)
+    gpus = None
+    try:
+        environment = variables(settings.intra_op_parallelism, os.environ, python.path, folder, settings.env_vars)
+        environment.update(AKDL_ADDRESS=address, AKDL_TOKEN=token, AKDL_ATTEMPT=str(attempt), AKDL_WORK_DIR=folder.path)
+        if is_worker_process():  # not in the driver, which its user may suspend with Ctrl-Z
+            environment["AKDL_STOPPED_S"] = str(STOPPED_S)
+        if index == 0 and means_tensorflow_1(settings.operator):
+            environment[TF1_OPERATOR] = settings.operator
+        gpus = _lease_gpus(settings, index)
+        if gpus is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = gpus.visible
+        command = [python.path, "-m", "akdl.process.preflight", "akdl.entry"]
+        fds = [*folder.fds, *python.fds, *(gpus.fds if gpus is not None else ())]
+        with python.starting(settings.operator):
+            return ChildProcess(command, environment, folder.path, on_line, on_exit, settings.log_lines, fds)
+    finally:  # the process inherits the locks, and holds them from its start on
+        if gpus is not None:
+            gpus.release()
+        python.release()
+
+
+def _lease_gpus(settings: GroupSettings, index: int) -> Lease | None:
+    """Lease the GPUs of a worker, none for a parameter server; None where the host's GPUs are unknown."""
+    name = f"{settings.operator}, {label(index, settings.num_workers)}"
+    try:
+        found = inventory(os.environ)
+        if found is None:
+            return None
+        # After a restart the previous process may still be ending.
+        wanted = settings.gpus_per_worker if index < settings.num_workers else 0
+        leased = lease(wanted, found, settings.stop_timeout_s)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{name}: {error}") from None
+    if found:
+        logger.info("%s: GPUs %s", name, ", ".join(leased.devices) or "none (not requested, or not free)")
+    return leased
+
+
+def open_log_file(name: str, most_bytes: int, most_files: int | None) -> LogFile | None:
+    """Open a log file next to Flink's own, where Flink names their folder, as on a TaskManager.
+
+    Args:
+        most_files: See `LogFile`; None for Flink's own number (`env.log.max`).
+    """
+    folder = os.environ.get("FLINK_LOG_DIR", "")
+    if not os.path.isdir(folder):
+        return None
+    flinks = os.environ.get("MAX_LOG_FILE_NUMBER", "")
+    files = most_files or (int(flinks) if flinks.isdigit() and int(flinks) else _LOG_FILES)
+    return LogFile(os.path.join(folder, f"akdl-{name}.log"), most_bytes, files)
+
+
+def report_end(name: str, session: Session, settings: GroupSettings, decides: bool, sizes: Sequence[int]) -> None:
+    """Print the warnings of a script, and log how a process ended.
+
+    Args:
+        sizes: Rows of each worker, for member 0; empty for other members.
+    """
+    for text in session.outcome.success.warnings if session.outcome is not None else ():
+        warn(f"{name} ({settings.main_script}): {text}")
+    if settings.trains_apart and sizes:
+        warn(
+            f"{settings.operator}: the chief's model was trained on {sizes[0]} of {sum(sizes)} rows: numWorkers defaults to "
+            f"the parallelism, so {len(sizes)} workers share the rows, and the script trains each separately. Set numWorkers "
+            "to 1, or train them together with akdl.engine.strategy"
+        )
+    if decides and session.rows_discarded:
+        logger.info(
+            "%s: the script ended before it had read all rows; %d of %d rows were dropped",
+            name, session.rows_discarded, session.rows_in,
+        )  # fmt: skip
+    if not decides and session.outcome is not None:
+        failure = session.failure
+        how = "the script returned" if failure is None else describe_failure(failure).splitlines()[0]
+        logger.warning("%s: no worker used this process (%s). Set numPSs=0 to free its slot", name, how)
+    elif not decides:
+        logger.info("%s: stopped, because the workers that it served have ended", name)

@@ -1,12 +1,17 @@
-"""The rules of one exchange, apart from threads and gRPC: what may follow what, and what is kept meanwhile.
+"""The exchange with one TensorFlow process as a state machine, without threads and gRPC.
 
-One side is the Flink function (`offer`, `end_input`, `take_rows`), the other the TensorFlow process (`connect`,
-`next_chunk`, `add_rows`, `finish`). Nothing here waits: methods answer at once, and whoever uses a session holds its lock
-and waits for a property to turn true.
+The Flink function calls `join`, `offer`, `end_input` and `take_rows`, the process `connect`, `next_chunk`, `add_rows`,
+`report` and `finish`. Methods return at once; the caller holds the lock of the session, and waits for a property to turn true.
+
+    STARTING --connect--> JOINING --join--> FEEDING --end_input--> TRAINING --report, finish--> EXPORTING --end--> ENDED
+    any stage --fail--> FAILED
+
+A stage is skipped where its event arrives early: with the addresses first, `connect` leads to FEEDING.
 """
 
 from __future__ import annotations
 
+import enum
 import logging
 import zlib
 from collections import deque
@@ -26,6 +31,7 @@ from akdl.wire import (
     Output,
     Phase,
     Progress,
+    Rows,
 )
 from akdl.wire.serialized import serialized_chunk
 from akdl.wire.service import PROTOCOL
@@ -33,8 +39,20 @@ from akdl.wire.service import PROTOCOL
 logger = logging.getLogger(__name__)
 
 
+class Stage(enum.IntEnum):
+    """The stage of a member, in the order of its life."""
+
+    STARTING = 0  # the process has not connected
+    JOINING = 1  # the addresses of the group have not arrived
+    FEEDING = 2
+    TRAINING = 3  # all rows have arrived
+    EXPORTING = 4  # the script writes a model, or has returned
+    ENDED = 5  # the process has exited as it should
+    FAILED = 6
+
+
 class ProtocolError(Exception):
-    """A message that may not come now."""
+    """A message out of order."""
 
 
 class _Waiting(NamedTuple):
@@ -43,30 +61,53 @@ class _Waiting(NamedTuple):
     columns: bytes
 
 
+class WrittenRows:
+    """Rows that a script wrote, on their way to Flink.
+
+    One row may take hundreds of megabytes. `take` hands the rows over, so that nothing else holds them from then on.
+    """
+
+    def __init__(self, output: Output) -> None:
+        self.count = output.rows.rows
+        self.committed = output.committed
+        self.passed = output.passed
+        self._rows: Rows | None = output.rows
+
+    def take(self) -> Rows:
+        """Return the rows, once."""
+        rows, self._rows = self._rows, None
+        assert rows is not None, "rows are handed over once"
+        return rows
+
+
 class Session:
     """The exchange with one TensorFlow process.
 
     Args:
         attempt: Number of the Flink attempt; a process of another attempt is refused.
-        queue_bytes: How many bytes of rows may wait in either direction.
+        queue_bytes: Bytes of rows that may be queued in either direction.
 
     Attributes:
-        status: `STARTING` until the process connects, then `RUNNING`; in the end `ENDED` or `FAILED`.
-        reason: Why it is `FAILED`, in one line.
-        wants_shares: The script has asked for the files of all workers.
+        stage_reached: The last stage before FAILED.
+        reason: One line on why it has FAILED.
+        rows_arrived: Rows that Flink has sent; some may be held back to make shares equal.
+        has_all_rows: Flink has sent the last row.
+        wants_shares: The script has requested the files of all workers.
     """
 
     def __init__(self, attempt: int, queue_bytes: int, name: str = "") -> None:
         self.attempt = attempt
         self._queue_bytes = queue_bytes
         self._name = name
-        self.status: Phase = STARTING
+        self.stage = self.stage_reached = Stage.STARTING
         self.reason = ""
         self.wants_shares = False
         self.hello: Hello | None = None
         self.cluster: Cluster | None = None
         self.outcome: Outcome | None = None
         self.progress = Progress()
+        self.rows_arrived = 0
+        self.has_all_rows = False
         self.rows_in = 0
         self.rows_discarded = 0
         self.rows_out = 0
@@ -77,7 +118,7 @@ class Session:
         self._is_refused = False
         self._input_ended = False
         self._end_sent = False
-        self._output: deque[Output] = deque()
+        self._output: list[WrittenRows] = []
         self._output_bytes = 0
 
     # The side of the TensorFlow process.
@@ -86,23 +127,29 @@ class Session:
         """Accept the process, once and only of this attempt and protocol."""
         if hello.protocol != PROTOCOL:
             raise ProtocolError(
-                f"process {hello.pid} uses protocol {hello.protocol}, Flink's worker uses {PROTOCOL}: the process has imported "
-                "another akdl than the worker's; remove akdl from its environment, or install the same release"
+                f"expected a process with protocol {PROTOCOL} of Flink's worker, got process {hello.pid} with protocol "
+                f"{hello.protocol}: it has imported another release of akdl. Remove akdl from its environment, or install the "
+                "worker's release"
             )
         if hello.attempt != self.attempt:
-            raise ProtocolError(f"process {hello.pid} belongs to attempt {hello.attempt}, this is {self.attempt}")
+            raise ProtocolError(f"process {hello.pid} belongs to attempt {hello.attempt}, this is attempt {self.attempt}")
         if self.hello is not None:
-            raise ProtocolError(f"process {hello.pid} came after process {self.hello.pid} had connected")
+            raise ProtocolError(f"process {hello.pid} tried to connect after process {self.hello.pid}")
         self.hello = hello
-        self._enter(RUNNING)
+        self._advance()
+
+    @property
+    def phase(self) -> Phase:
+        """The stage as other members need it."""
+        return {Stage.STARTING: STARTING, Stage.ENDED: ENDED, Stage.FAILED: FAILED}.get(self.stage, RUNNING)
 
     @property
     def has_chunk(self) -> bool:
-        """Whether `next_chunk` has something to send."""
+        """`next_chunk` has a message to send."""
         return bool(self._input) or (self._input_ended and not self._end_sent)
 
     def next_chunk(self) -> bytes | None:
-        """Return the next message `Chunk` for the process, serialized: rows, then the end mark, then nothing more."""
+        """Return the next serialized `Chunk` for the process: rows, then the end mark, then None."""
         if self._input:
             chunk = self._input.popleft()
             self._input_bytes -= len(chunk.columns)
@@ -115,54 +162,61 @@ class Session:
 
     @property
     def has_sent_end(self) -> bool:
-        """Whether the end mark has been sent."""
+        """The end mark has been sent."""
         return self._end_sent
 
     @property
     def has_output_room(self) -> bool:
-        """Whether `add_rows` may be called."""
+        """`add_rows` may be called."""
         return self._output_bytes < self._queue_bytes
 
     def add_rows(self, output: Output) -> None:
-        """Keep rows that the script wrote."""
+        """Queue rows that the script wrote."""
         if self.outcome is not None:
-            raise ProtocolError("rows came after the script had ended")
-        self._output.append(output)
+            raise ProtocolError("the process sent rows after its script had ended")
+        self._output.append(WrittenRows(output))
         self._output_bytes += output.ByteSize()
         self.rows_out += output.rows.rows
 
     def finish(self, outcome: Outcome) -> None:
-        """Note how the script ended. Input that the script has not read is dropped and counted."""
+        """Store the outcome of the script. Rows that it has not read are dropped and counted."""
         if self.outcome is not None:
-            raise ProtocolError("the script ended twice")
+            raise ProtocolError("the process reported the end of its script twice")
         if outcome.HasField("success") and outcome.success.rows_written != self.rows_out:
-            raise ProtocolError(f"the script wrote {outcome.success.rows_written} rows, {self.rows_out} arrived")
+            raise ProtocolError(f"expected the {outcome.success.rows_written} rows that the script wrote, got {self.rows_out}")
         self.progress.rows_read = max(self.progress.rows_read, outcome.success.rows_read)
         self.outcome = outcome
         self._discard_input()
+        self._advance()
 
     def report(self, progress: Progress) -> None:
-        """Note what the script is doing."""
-        if progress.report.number < self.progress.report.number:  # two threads send them, and the older one may come last
+        """Store the progress of the script."""
+        if progress.report.number < self.progress.report.number:  # two threads send reports, and the older one may arrive last
             progress.report.CopyFrom(self.progress.report)
         self.progress = progress
+        self._advance()
 
     # The side of the Flink function.
 
+    def join(self, cluster: Cluster) -> None:
+        """Send the addresses of the group to the process, whose `main` starts then."""
+        self.cluster = cluster
+        self._advance()
+
     def has_room(self, size: int) -> bool:
-        """Whether a chunk of so many bytes may be offered now. One alone always may, however big its rows are."""
+        """Return True when a chunk of this size may be offered. A single chunk always may, however large it is."""
         has_room = self.outcome is not None or not self._input or self._input_bytes + size <= self._queue_bytes
         self._is_refused = not has_room
         return has_room
 
     def offer(self, rows: int, columns: bytes, extra_input: int = 0) -> None:
-        """Take a chunk of rows for the script.
+        """Queue a chunk of rows for the script.
 
         Args:
             extra_input: 0 for the rows to work on, k for extra input k.
         """
         if self._input_ended:
-            raise ProtocolError(f"{rows} rows came after the end of input: they would be lost")
+            raise ProtocolError(f"{rows} rows arrived after the end of input and would be lost")
         counted = 0 if extra_input else rows
         self.rows_in += counted
         if self.outcome is not None:
@@ -173,54 +227,68 @@ class Session:
         self._input_bytes += len(columns)
 
     def end_input(self) -> None:
-        """No more rows will be offered."""
+        """Note that all rows have been offered."""
         self._input_ended = True
+        self._advance()
 
     @property
     def has_ended_input(self) -> bool:
-        """Whether all rows have been offered."""
+        """All rows have been offered."""
         return self._input_ended
 
     @property
     def is_input_full(self) -> bool:
-        """Whether rows wait for the script, and no more are taken, such as the chunk that `has_room` was last asked for."""
+        """The queue of the script is full, or had no room for the last chunk that `has_room` was asked about."""
         return self._is_refused or self._input_bytes >= self._queue_bytes
 
     @property
     def has_rows(self) -> bool:
-        """Whether `take_rows` has something to return."""
+        """`take_rows` has rows to return."""
         return bool(self._output)
 
-    def take_rows(self) -> list[Output]:
-        """Return all that the script wrote since the last call."""
-        taken, self._output = list(self._output), deque()
-        self._output_bytes = 0
-        for message in taken:
-            # Not before: what the script wrote about these rows has to be on its way too.
-            self.rows_committed = max(self.rows_committed, message.committed)
+    def take_rows(self) -> list[WrittenRows]:
+        """Return the rows that the script wrote since the last call."""
+        taken, self._output, self._output_bytes = self._output, [], 0
+        for written in taken:
+            # Not earlier: the output for these rows must be on its way to Flink too.
+            self.rows_committed = max(self.rows_committed, written.committed)
         return taken
 
     @property
     def failure(self) -> Failure | None:
-        """What the script reported as its failure."""
+        """The failure that the script reported; None without one."""
         if self.outcome is not None and self.outcome.HasField("failure"):
             return self.outcome.failure
         return None
 
     def end(self) -> None:
-        """The process has ended as it should."""
-        self._enter(ENDED)
+        """Note that the process has exited as it should."""
+        self._enter(Stage.ENDED)
 
     def fail(self, reason: str) -> None:
-        """The script or its process has failed."""
+        """Note that the script or its process has failed."""
         self.reason = reason
-        self._enter(FAILED)
+        self._enter(Stage.FAILED)
 
-    def _enter(self, status: Phase) -> None:
-        if status != self.status:
+    def _advance(self) -> None:
+        """Enter the stage that follows from the events so far, if it is a later one."""
+        if self.hello is None:
+            return
+        stage = Stage.TRAINING if self._input_ended else Stage.FEEDING
+        if self.cluster is None:
+            stage = Stage.JOINING
+        elif self.outcome.HasField("success") if self.outcome is not None else self.progress.exporting:
+            stage = Stage.EXPORTING
+        if stage > self.stage:
+            self._enter(stage)
+
+    def _enter(self, stage: Stage) -> None:
+        if stage != self.stage:
             reason = f": {self.reason}" if self.reason else ""
-            logger.debug("%s: %s -> %s%s", self._name, Phase.Name(self.status), Phase.Name(status), reason)
-        self.status = status
+            logger.debug("%s: %s -> %s%s", self._name, self.stage.name, stage.name, reason)
+        self.stage = stage
+        if stage != Stage.FAILED:
+            self.stage_reached = stage
 
     def _discard_input(self) -> None:
         self.rows_discarded += sum(chunk.rows for chunk in self._input if not chunk.extra_input)

@@ -1,34 +1,40 @@
-"""What a member does at a moment, as the driver shows it. Pure.
+"""The status of a member, as the driver shows it, and the file in which it travels.
 
-The driver asks members in its own process for it. Members on a TaskManager write it into a small file beside Flink's logs,
-which Flink's REST serves.
+The driver reads the status of members in its own process directly (`bridge.member.registry`). A member on a TaskManager writes
+it to a small file next to Flink's logs, which Flink's REST serves.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from akdl.folders.private_file import private
+from akdl.storage.whole_file import WholeFile
+
 STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED = "starting", "joining", "feeding", "training", "exporting", "ended"
 PHASES = (STARTING, JOINING, FEEDING, TRAINING, EXPORTING, ENDED)  # in this order
-
-
+SUFFIX = ".status"
+LAST_SUFFIX = ".ended"
+WRITE_S = 1.0
 _LARGEST = 2**63  # of counts, bytes and seconds
 
 
 @dataclass(frozen=True)
 class MemberStatus:
-    """A member at a moment.
+    """The status of a member at one moment.
 
     Args:
-        is_worker: Whether it is a worker, and not a parameter server.
+        is_worker: False for a parameter server.
         phase: One of `PHASES`. In `FEEDING` rows still arrive; the script may train meanwhile.
-        script_waited_s: Seconds that its script has waited for Flink to bring rows or to take them.
+        script_waited_s: Seconds that the script has waited for Flink to send or to take rows.
         flink_waited_s: Seconds that Flink has waited for the script to take rows.
-        lines: The last lines that it printed, for a driver that shows them.
+        lines: The last printed lines, for a driver that shows them.
     """
 
     group: str
@@ -53,12 +59,12 @@ class MemberStatus:
     lines: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """Return it as one line."""
+        """Return the status as one line."""
         return json.dumps(dataclasses.asdict(self), separators=(",", ":"))
 
     @staticmethod
     def from_json(text: str) -> MemberStatus:
-        """Return what a line says; unknown entries, as of a newer release, are left out."""
+        """Return the status of a line; unknown entries, as of a newer release, are ignored."""
         try:
             found: Any = json.loads(text)
             example = MemberStatus("", 0, "")
@@ -66,14 +72,14 @@ class MemberStatus:
             entries = {name: value for name, value in found.items() if name in known}
             wrong = next((name for name, value in entries.items() if not _is_like(value, known[name], name == "metrics")), None)
             if wrong is not None:
-                raise ValueError(f"no status of a member: the entry {wrong!r} is {entries[wrong]!r:.60}")
+                raise ValueError(f"expected the status of a member, got {entries[wrong]!r:.60} in its entry {wrong!r}")
             return MemberStatus(**{**entries, "lines": tuple(entries.get("lines", ()))})
         except (AttributeError, TypeError, RecursionError) as error:
-            raise ValueError(f"no status of a member: {text[:100]!r}") from error
+            raise ValueError(f"expected the status of a member, got {text[:100]!r}") from error
 
 
 def _is_like(value: Any, example: Any, is_open: bool) -> bool:
-    """Test if a JSON value has the type of an example. Open ones may hold None, NaN and infinities."""
+    """Compare the type of a JSON value with that of an example. An open one may hold None, NaN and infinities."""
     if isinstance(example, tuple):
         return isinstance(value, list) and all(isinstance(each, str) for each in value)
     if isinstance(example, Mapping):
@@ -88,7 +94,7 @@ def _is_like(value: Any, example: Any, is_open: bool) -> bool:
 
 
 class Clock:
-    """Adds up how long a member was in each phase, and how long each side waited for the other."""
+    """Seconds of a member in each phase, and seconds that script and Flink waited for each other."""
 
     def __init__(self, now: float) -> None:
         self._began = self._looked = now
@@ -98,11 +104,7 @@ class Clock:
         self.flink_waited_s = 0.0
 
     def look(self, now: float, phase: str, script_waits: bool, flink_waits: bool) -> None:
-        """Count the time since the last look as what is found now.
-
-        Args:
-            phase: The phase; one before that of the last look is taken for that one.
-        """
+        """Count the time since the last look as that of the current phase; a member never goes back to an earlier one."""
         passed, self._looked = max(now - self._looked, 0.0), now
         self.phase = max(self.phase, phase, key=PHASES.index)
         if self.phase != ENDED:
@@ -115,3 +117,35 @@ class Clock:
     def age_s(self) -> float:
         """Seconds from the first to the last look."""
         return self._looked - self._began
+
+
+class StatusFile:
+    """A status in Flink's log folder. Nothing is written where Flink does not name one, as in a local run.
+
+    The last status has a file of its own: Flink serves the content of a file it has read for some more seconds
+    (`web.refresh-interval`), and the driver needs the last status at once.
+
+    Args:
+        name: Name of the member with its attempt; it begins with the name of the group.
+    """
+
+    def __init__(self, name: str, now: float) -> None:
+        folder = os.environ.get("FLINK_LOG_DIR", "")
+        self._path = os.path.join(folder, f"akdl-{name}") if os.path.isdir(folder) else ""
+        self._due = now
+
+    def is_due(self, now: float) -> bool:
+        """Return True when the last status is a second old, and there is a folder for it."""
+        return bool(self._path) and now >= self._due
+
+    def write(self, status: MemberStatus, now: float) -> None:
+        """Replace the file in one step, at the end by one with another suffix."""
+        if not self._path:
+            return
+        self._due = now + WRITE_S
+        is_last = status.phase == ENDED
+        with contextlib.suppress(OSError):  # a full disk; the job goes on without the file
+            with WholeFile(self._path + (LAST_SUFFIX if is_last else SUFFIX), private) as file:
+                file.write(status.to_json().encode("utf-8"))
+            if is_last:
+                os.unlink(self._path + SUFFIX)

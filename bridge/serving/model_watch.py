@@ -10,7 +10,7 @@ import grpc
 import psutil
 
 from bridge.folders.process_folder import kill, process_of
-from bridge.member.progress import ProgressWatch
+from bridge.member.observer import ProgressWatch
 
 LOOK_S = 1.0
 

@@ -39,10 +39,10 @@ from bridge.flink.time_attributes import PROCTIME, ROWTIME, event_time, time_att
 from bridge.flink.uids import uids
 from bridge.host.allocator import give_large_blocks_back
 from bridge.host.shipped import arrived, carry, carry_own_packages
+from bridge.member.observer import TaskObserver
 from bridge.schema import Schema, quoted
 from bridge.serving.metrics import PredictionMetrics
 from bridge.serving.model_process import ModelProcess, ModelSettings
-from bridge.serving.task_status import TaskStatus
 from bridge.settings import PythonArchive
 from bridge.table_env import planning
 from bridge.workarounds.beam_workers import close_with_worker
@@ -119,7 +119,7 @@ class _Predict(ProcessFunction):  # type: ignore[misc]
     def open(self, runtime_context: Any) -> None:
         give_large_blocks_back()
         self._decoder = ColumnDecoder(self._settings.output_schema, "the model")
-        self._status = TaskStatus(
+        self._status = TaskObserver(
             self._settings.process.group, runtime_context.get_index_of_this_subtask(), runtime_context.get_attempt_number()
         )
         self._process = model_process(self._settings)

@@ -14,8 +14,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from bridge.member.registry import statuses
-from bridge.member.status import ENDED, MemberStatus
-from bridge.member.status_file import LAST_SUFFIX, SUFFIX
+from bridge.member.status import ENDED, LAST_SUFFIX, SUFFIX, MemberStatus
 from operators.flink.rest import Rest
 
 logger = logging.getLogger(__name__)

@@ -93,7 +93,7 @@ def be_member(script: str, index: int, addresses: list[Any], rows: int, lost_s: 
     finally:
         member.stop()
     decoder = ColumnDecoder(OUTPUT)
-    return [row for message in messages for row in decoder.decode(message.rows)[0].to_pylist()]
+    return [row for message in messages for row in decoder.decode(message.take())[0].to_pylist()]
 
 
 if __name__ == "__main__":

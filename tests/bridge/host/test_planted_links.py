@@ -23,8 +23,7 @@ from bridge.exceptions import ConfigurationError
 from bridge.folders.sweep import model_place, sweep
 from bridge.folders.work_folder import WorkFolder
 from bridge.host import gpus, interpreter
-from bridge.member.status import MemberStatus
-from bridge.member.status_file import StatusFile
+from bridge.member.status import MemberStatus, StatusFile
 from bridge.schema import Schema, table_columns
 from operators import PipelineModel, TFSavedModelPredictor
 from operators.sinks import _ak_receiver

@@ -14,7 +14,7 @@ from akdl.process.channel import Channel, ChannelError
 from akdl.wire import Cluster, Hello, Outcome, Output, Progress, Rows, Share, Shares, Success, Task, Wishes
 from akdl.wire.service import PROTOCOL
 from bridge.member.bridge_server import BridgeServer
-from bridge.member.session import Session
+from bridge.member.session import Session, WrittenRows
 from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.strangers import strangers
 
@@ -78,7 +78,9 @@ def test_a_process_is_told_its_task_and_no_second_one_is(line: Line) -> None:
     task = line.channel.connect(hello())
     assert (task.operator, task.num_workers) == ("TestOp", 2)
     assert line.session.hello is not None and line.session.hello.pid == 7
-    with pytest.raises(ChannelError, match=r"broke in Connect: process 8 came after process 7 .* \(FAILED_PRECONDITION\)"):
+    with pytest.raises(
+        ChannelError, match=r"broke in Connect: process 8 tried to connect after process 7.* \(FAILED_PRECONDITION\)"
+    ):
         line.channel.connect(hello(pid=8))
 
 
@@ -157,10 +159,10 @@ def test_writing_waits_for_room(line: Line) -> None:
     writing = line.call(line.channel.write, messages)
     wait_until(lambda: not line.session.has_output_room, "the queue is full")
     assert not writing.done() and line.session.rows_out < 3
-    taken: list[Output] = []
+    taken: list[WrittenRows] = []
     wait_until(lambda: taken.extend(line.change(line.session.take_rows)) or len(taken) == 3, "all are taken")
     writing.result(DEADLINE_S)
-    assert taken == messages and line.session.rows_out == 3
+    assert [(each.take(), each.committed) for each in taken] == [(big.rows, big.committed)] * 3 and line.session.rows_out == 3
 
 
 def test_a_report_is_noted_and_answered_with_wishes(line: Line) -> None:
@@ -179,10 +181,10 @@ def test_shares_are_waited_for(line: Line) -> None:
 
 
 def test_what_breaks_the_rules_is_refused(line: Line) -> None:
-    with pytest.raises(ChannelError, match=r"wrote 2 rows, 0 arrived \(FAILED_PRECONDITION\)"):
+    with pytest.raises(ChannelError, match=r"expected the 2 rows that the script wrote, got 0 \(FAILED_PRECONDITION\)"):
         line.channel.finish(Outcome(success=Success(rows_written=2)))
     line.channel.finish(Outcome(success=Success()))
-    with pytest.raises(ChannelError, match=r"rows came after the script had ended \(FAILED_PRECONDITION\)"):
+    with pytest.raises(ChannelError, match=r"rows after its script had ended \(FAILED_PRECONDITION\)"):
         line.channel.write([Output(rows=Rows(rows=1))])
 
 

@@ -158,7 +158,7 @@ def test_a_refusal_is_an_error_and_not_tried_again(
     stranger.membership._attempt = 7
     stranger.join(addresses)
     wait_until(lambda: stranger.extra.error is not None, "it is told")
-    assert "FAILED_PRECONDITION: the member belongs to attempt 7, this is 0" in str(stranger.extra.error)
+    assert "FAILED_PRECONDITION: the member belongs to attempt 7, this is attempt 0" in str(stranger.extra.error)
     stranger.leave()
 
 
@@ -293,7 +293,7 @@ def test_one_that_begins_when_the_maker_has_ended_finds_the_files(groups: Groups
     """Its bridge waits for them, and holds the files."""
     groups.start(FINDS, 4, extra=100, only=[0, 1], addresses=on_hosts, token="secret")
     maker = groups.members[1]
-    wait_until(lambda: maker._process.exit_status == 0, "its script has ended, and its process")
+    wait_until(lambda: maker._process.child.exit_status == 0, "its script has ended, and its process")
     groups.start(FINDS, 4, extra=100, only=[2, 3], addresses=on_hosts, token="secret")
     outcomes = groups.wait()
     assert [json.loads(outcomes[name][0][1])[1:3] for name in ("worker 0", "worker 1", "worker 2")] == [[True, 100]] * 3

@@ -21,7 +21,7 @@ from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import ConfigurationError, TaskError
 from bridge.group.addresses import Address
 from bridge.member.member import Member, registry
-from bridge.member.report_log import PREFIX
+from bridge.member.observer import REPORT_PREFIX
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
 from tests.e2e.jobs import SCRIPTS
@@ -61,7 +61,7 @@ def start() -> Iterator[Callable[..., Member]]:
 
 def decoded(messages: Any) -> list[Any]:
     decoder = ColumnDecoder(OUTPUT, "the script")
-    return [row for message in messages for row in zip(*(cells.to_pylist() for cells in decoder.decode(message.rows)))]
+    return [row for message in messages for row in zip(*(cells.to_pylist() for cells in decoder.decode(message.take())))]
 
 
 def test_rows_go_through_a_script(start: Callable[..., Member]) -> None:
@@ -252,6 +252,6 @@ def test_reports_arrive_while_the_script_runs_and_the_last_one_with_its_end(
     list(member.finish())
     assert (member.report.number, member.report.step, member.report.metrics["loss"]) == (1001, 1001, 0.0)
     (log,) = tmp_path.glob("akdl-*.log")
-    lines = [json.loads(line[len(PREFIX) :]) for line in log.read_text().splitlines() if line.startswith(PREFIX)]
+    lines = [json.loads(line[len(REPORT_PREFIX) :]) for line in log.read_text().splitlines() if line.startswith(REPORT_PREFIX)]
     assert lines[-1] == {"member": "chief 0", "attempt": 0, "step": 1001, "metrics": {"attempt": 0, "loss": 0}}
     assert len(lines) <= 3, "a thousand reports"

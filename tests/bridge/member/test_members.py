@@ -77,7 +77,7 @@ class Groups:
                 list(member.feed(batch, extra_input=1))
             messages = [message for batch in batches(settings, rows) for message in member.feed(batch)]
             messages += member.finish()
-            columns = [[cells.to_pylist() for cells in decoder.decode(message.rows)] for message in messages]
+            columns = [[cells.to_pylist() for cells in decoder.decode(message.take())] for message in messages]
             self.outcomes[member.label] = [row for each in columns for row in zip(*each)]
         except TaskError as error:
             self.outcomes[member.label] = error
@@ -202,7 +202,10 @@ def test_a_server_that_fails_before_a_worker_has_used_it_is_no_error(groups: Gro
     groups.start(script, 1, 1, rows=[7])
     assert groups.wait() == {"chief 0": [("chief 0", "7")], "ps 0": []}
     (said,) = [record.message for record in caplog.records if record.levelname == "WARNING" and "numPSs" in record.message]
-    assert said == "TestOp, ps 0: no worker has used it (the script failed: ValueError: no rows): numPSs=0 frees its slot"
+    assert (
+        said
+        == "TestOp, ps 0: no worker used this process (the script failed: ValueError: no rows). Set numPSs=0 to free its slot"
+    )
 
 
 def test_a_server_that_fails_is_the_reason_when_a_worker_misses_it(groups: Groups) -> None:

@@ -1,7 +1,8 @@
-"""What an observer sees of a member."""
+"""Statuses, progress and reports of members and of predictors' tasks."""
 
 from __future__ import annotations
 
+import json
 import pathlib
 import threading
 
@@ -9,7 +10,8 @@ import pytest
 
 from akdl.wire import Cluster, Failure, Hello, Outcome, Progress, Report, Success
 from akdl.wire.service import PROTOCOL
-from bridge.member.observer import Observer
+from bridge.member import registry
+from bridge.member.observer import BUSY, MOST_IDLE_S, REPORT_EVERY_S, REPORT_PREFIX, Observer, ProgressWatch, TaskObserver
 from bridge.member.session import Session
 from bridge.member.status import ENDED, EXPORTING, FEEDING, JOINING, STARTING, TRAINING, MemberStatus
 from bridge.schema import Schema
@@ -22,8 +24,9 @@ SETTINGS = GroupSettings(
 )  # fmt: skip
 
 
-def _observer(session: Session, index: int = 0) -> Observer:
-    return Observer(SETTINGS, "group", index, session, threading.Condition(), lambda: (1.5, 1 << 20))
+def _observer(session: Session, index: int = 0, log: list[str] | None = None) -> Observer:
+    lines = [] if log is None else log
+    return Observer(SETTINGS, "group", index, session, threading.Condition(), lambda: (1.5, 1 << 20), lines.append)
 
 
 def test_phases_follow_the_session() -> None:
@@ -37,9 +40,9 @@ def test_phases_follow_the_session() -> None:
     look()
     session.connect(Hello(attempt=2, protocol=PROTOCOL))
     look()
-    session.cluster = Cluster()
+    session.join(Cluster())
     look()
-    observer.rows = 7
+    session.rows_arrived = 7
     session.end_input()
     session.report(Progress(rows_read=5, report=Report(number=1, step=3, metrics={"loss": 0.5, "bad": float("nan")})))
     look()
@@ -57,7 +60,7 @@ def test_phases_follow_the_session() -> None:
 def test_a_script_that_has_failed_exports_nothing() -> None:
     session = Session(0, 1 << 20)
     session.connect(Hello(protocol=PROTOCOL))
-    session.cluster = Cluster()
+    session.join(Cluster())
     session.end_input()
     observer = _observer(session)
     session.finish(Outcome(failure=Failure(type="KeyError", message="'x'")))
@@ -65,7 +68,7 @@ def test_a_script_that_has_failed_exports_nothing() -> None:
     assert observer.status.phase == TRAINING and observer.status.failed
 
 
-def test_a_status_lies_beside_flinks_logs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_status_is_stored_with_flinks_logs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path))
     observer = _observer(Session(0, 1 << 20))
     for number in range(600):
@@ -76,3 +79,93 @@ def test_a_status_lies_beside_flinks_logs(tmp_path: pathlib.Path, monkeypatch: p
     status = MemberStatus.from_json(path.read_text())
     assert status.lines_before + len(status.lines) == 600 and 10 < len(status.lines) < 100
     assert status.lines[-1].startswith("599 ")
+
+
+def test_reports_are_logged_every_few_seconds_and_the_last_one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, lines, session = [100.0], list[str](), Session(2, 1 << 20)
+    observer = _observer(session, log=lines)
+    monkeypatch.setattr("bridge.member.observer.time.monotonic", lambda: now[0])
+
+    def report(number: int, after_s: float, is_last: bool = False, **metrics: float) -> None:
+        now[0] += after_s
+        session.report(Progress(report=Report(number=number, step=10 * number, metrics=metrics)))
+        observer.log_report(is_last)
+
+    observer.log_report()
+    report(1, 1.0, loss=1.0)
+    report(2, REPORT_EVERY_S / 2)
+    report(3, REPORT_EVERY_S / 2, loss=0.125, nan=float("nan"))
+    report(4, 0.1)
+    report(4, 0.1, is_last=True)
+    report(4, 0.1, is_last=True)
+    assert all(line.startswith(REPORT_PREFIX) for line in lines)
+    found = [json.loads(line[len(REPORT_PREFIX) :]) for line in lines]
+    assert [one["step"] for one in found] == [10, 30, 40]
+    assert found[1] == {"member": "chief 0", "attempt": 2, "step": 30, "metrics": {"loss": 0.125, "nan": None}}
+
+
+@pytest.mark.parametrize(
+    ("rows", "cpu_s", "idle_s"),
+    [
+        (0, 0.0, 4.0),
+        (1, 0.0, 0.0),  # it has taken or written rows
+        (0, 4.0 * BUSY + 0.01, 0.0),  # it computes
+        (0, 4.0 * BUSY - 0.01, 4.0),  # as a process does that waits for others
+    ],
+)
+def test_what_counts_as_progress(rows: int, cpu_s: float, idle_s: float) -> None:
+    progress = ProgressWatch(100.0)
+    progress.look(104.0, rows, cpu_s)
+    assert progress.idle_s == idle_s
+
+
+def test_each_look_compares_with_the_one_before() -> None:
+    progress = ProgressWatch(0.0)
+    progress.look(1.0, rows=5, cpu_s=3.0)
+    for second in range(2, 22):
+        progress.look(second, rows=5, cpu_s=3.0 + (second - 1) * 0.9 * BUSY)  # less than BUSY of each second
+    assert progress.idle_s == 20.0
+    progress.look(22.0, rows=5, cpu_s=3.0 + 20 * 0.9 * BUSY + 1.1 * BUSY)
+    assert progress.idle_s == 0.0
+
+
+def test_the_end_is_progress_once() -> None:
+    progress = ProgressWatch(0.0)
+    progress.look(4.0, rows=0, cpu_s=0.0)
+    progress.end()
+    assert progress.idle_s == 0.0
+    progress.look(7.0, rows=0, cpu_s=0.0)
+    progress.end()
+    assert progress.idle_s == 3.0
+
+
+def test_a_host_that_was_asleep_does_not_end_its_jobs_as_it_wakes_up() -> None:
+    progress = ProgressWatch(0.0)
+    progress.look(3600.0, rows=0, cpu_s=0.0)
+    assert progress.idle_s == MOST_IDLE_S
+
+
+def test_the_status_of_a_task(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path))
+    seen = []
+
+    def look() -> MemberStatus:
+        (status,) = registry.statuses(["predicts_1"])
+        seen.append(status.phase)
+        return status
+
+    task = TaskObserver("predicts_1", 3, 0)
+    look()
+    task.loaded()
+    look()
+    task.add(10, 0.0)
+    task.add(5, 0.0)
+    task.end()
+    status = look()
+    assert seen == [STARTING, FEEDING, ENDED]
+    assert (status.rows_in, status.rows_out, status.label) == (15, 15, "task 3")
+    assert set(status.phase_s) == {STARTING, FEEDING} and status.script_waited_s + status.flink_waited_s <= status.age_s + 0.02
+    (path,) = tmp_path.iterdir()
+    assert path.name == "akdl-predicts_1-task-3-0.ended" and MemberStatus.from_json(path.read_text()) == status
+    registry.forget_groups(["predicts_1"])
+    assert registry.statuses(["predicts_1"]) == []

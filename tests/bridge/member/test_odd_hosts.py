@@ -85,7 +85,7 @@ def counted(member: Member, chunks: int = 1) -> bool:
     """Whether the script counts all rows."""
     batch = pa.record_batch([pa.array(range(1000), pa.int64())], names=["id"])
     messages = [message for _ in range(chunks) for message in member.feed(batch)] + list(member.finish())
-    return [message.rows.rows for message in messages] == [1] and member.rows_done == 1000 * chunks
+    return [message.count for message in messages] == [1] and member.rows_done == 1000 * chunks
 
 
 def run_alone(wrapper: list[str], outcome: pathlib.Path, limit: int = 0, user: int = 0) -> Any:

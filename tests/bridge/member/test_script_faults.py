@@ -51,7 +51,7 @@ def ids(member: Member) -> list[int]:
     """Feed a batch, and return what the script writes."""
     decoder = ColumnDecoder(OUTPUT, "the script")
     messages = [*member.feed(BATCH), *member.finish()]
-    return [cell for message in messages for cell in decoder.decode(message.rows)[0].to_pylist()]
+    return [cell for message in messages for cell in decoder.decode(message.take())[0].to_pylist()]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_rows_are_done_when_their_output_has_been_taken(start: Start, tmp_path: 
     assert list(member.feed(BATCH)) == []
     wait_until((tmp_path / "exit").exists, "the script has returned, and its process has said so")
     assert member.rows_done < 1000 and not member.has_returned
-    assert sum(message.rows.rows for message in member.poll()) == 1000
+    assert sum(message.count for message in member.poll()) == 1000
     assert member.rows_done == 1000 and member.has_returned
 
 

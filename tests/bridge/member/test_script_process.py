@@ -10,13 +10,15 @@ from typing import Any, Callable
 
 import pytest
 
-from akdl.wire import Wishes
+from akdl.process.preflight import TF1_OPERATOR
+from akdl.wire import Outcome, Success, Wishes
 from bridge.exceptions import ConfigurationError
-from bridge.member.script_process import ScriptProcess
+from bridge.folders.work_folder import WorkFolder
+from bridge.member.script_process import ScriptProcess, launch, open_log_file, report_end, task_of
 from bridge.member.session import Session
 from bridge.schema import Schema
 from bridge.settings import GroupSettings, UserFile
-from tests.support.leftovers import DEADLINE_S, wait_until
+from tests.support.leftovers import DEADLINE_S, task_processes, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -49,30 +51,30 @@ def start(tmp_path: pathlib.Path) -> Iterator[Callable[..., tuple[ScriptProcess,
 
 def test_the_folder_comes_and_goes_with_the_process(start: Any) -> None:
     process, _ = start("cat main.py; exec sleep 600")
-    wait_until(lambda: process.last_lines == ["# mine"], "the process reads its file")
-    assert process.exit_status is None and process.name == "TestOp, ps 0" and process.label == "ps 0"
+    wait_until(lambda: process.child.last_lines == ["# mine"], "the process reads its file")
+    assert process.child.exit_status is None and process.name == "TestOp, ps 0" and process.label == "ps 0"
     process.close()
-    assert process.exit_status is not None and not os.path.exists(process.folder)
+    assert process.child.exit_status is not None and not os.path.exists(process.folder)
 
 
 def test_whoever_waits_is_told_of_the_exit(start: Any) -> None:
     process, changed = start("while [ ! -e go ]; do sleep 0.02; done; exit 3")
     with changed:
         pathlib.Path(process.folder, "go").touch()
-        assert changed.wait_for(lambda: process.exit_status == 3, DEADLINE_S)
+        assert changed.wait_for(lambda: process.child.exit_status == 3, DEADLINE_S)
 
 
 def test_a_process_that_is_asked_to_end_may_clean_up(start: Any) -> None:
     process, _ = start("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
-    wait_until(lambda: process.last_lines == ["ready"], "the process runs")
+    wait_until(lambda: process.child.last_lines == ["ready"], "the process runs")
     process.stop(0.0)
-    assert process.exit_status == 0 and process.last_lines[-1] == "bye"
+    assert process.child.exit_status == 0 and process.child.last_lines[-1] == "bye"
     assert os.path.exists(process.folder), "its folder stays until it is closed"
 
 
 def test_an_error_has_the_last_lines(start: Any) -> None:
     process, _ = start("echo one; echo two")
-    process.wait(DEADLINE_S)
+    process.child.wait(DEADLINE_S)
     text = str(process.error("it failed", "--- a detail ---"))
     assert text.splitlines() == [
         "TestOp, ps 0 (main.py): it failed", "--- a detail ---", "--- last lines of the process ---", "one", "two",
@@ -84,7 +86,7 @@ def test_lines_go_to_the_log_file_and_the_driver(
 ) -> None:
     monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path))
     process, _ = start("echo hello", print_process_info=True)
-    process.wait(DEADLINE_S)
+    process.child.wait(DEADLINE_S)
     process.close()
     (log,) = tmp_path.glob("akdl-*.log")
     assert log.name == "akdl-TestOp-group-ps-0-0.log" and log.read_text() == "hello\n"
@@ -99,3 +101,153 @@ def test_what_cannot_be_started_leaves_nothing_when_it_is_closed(
         start("", python="/no/python")
     (folder,) = tmp_path.glob("akdl-*")
     assert folder.is_dir()
+
+
+SAYS_WHAT_IT_GOT = '#!/bin/sh\necho "ARGS=$*"\necho "CWD=$(pwd)"\nenv\n'
+SAYS_ITS_GPUS = '#!/bin/sh\necho "$CUDA_VISIBLE_DEVICES"\nexec sleep 600\n'
+
+
+def settings(**changes: Any) -> GroupSettings:
+    values: dict[str, Any] = {"operator": "TestOp", "kind": "batch", "num_workers": 2, "num_ps": 1, **changes}
+    return GroupSettings(
+        input_schema=Schema.parse("id BIGINT NOT NULL"), output_schema=Schema.parse("x DOUBLE"),
+        main_script="pkg/main.py", user_files=(UserFile("pkg/main.py", b""),), **values,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def folder() -> Iterator[WorkFolder]:
+    made = WorkFolder(())
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def launched(folder: WorkFolder, tmp_path: pathlib.Path) -> Iterator[Callable[..., dict[str, str]]]:
+    """Starts a process, waits for its end and returns what it said."""
+    python = tmp_path / "python"
+    python.write_text(SAYS_WHAT_IT_GOT)
+    python.chmod(0o755)
+
+    def run(index: int = 0, **changes: Any) -> dict[str, str]:
+        lines: list[str] = []
+        group = settings(**{"python": str(python), **changes})
+        child = launch(group, index, 4, folder, "unix:/bridge.sock", "secret", lines.append, lambda: None)
+        assert child.wait(DEADLINE_S) and child.exit_status == 0
+        return dict(line.split("=", 1) for line in lines if "=" in line)
+
+    yield run
+
+
+def test_a_process_is_told_how_to_find_its_bridge_and_nothing_of_the_task(launched: Any, folder: WorkFolder) -> None:
+    said = launched(env_vars=("MINE=1",), intra_op_parallelism=2)
+    assert said["ARGS"] == "-m akdl.process.preflight akdl.entry"
+    assert said["CWD"] == folder.path
+    ours = {name: value for name, value in said.items() if name.startswith("AKDL_")}
+    assert int(ours.pop("AKDL_PARENT_FD")) > 2
+    assert ours == {
+        "AKDL_ADDRESS": "unix:/bridge.sock", "AKDL_TOKEN": "secret", "AKDL_ATTEMPT": "4", "AKDL_WORK_DIR": folder.path,
+    }  # fmt: skip
+    assert (said["MINE"], said["TF_NUM_INTRAOP_THREADS"], said["PYTHONPATH"]) == ("1", "2", folder.library)
+
+
+@pytest.mark.parametrize(
+    ("operator", "index", "is_told"),
+    [
+        ("TensorFlowBatchOp", 0, True),
+        ("TensorFlowBatchOp", 1, False),  # said once for a group
+        ("TensorFlow2BatchOp", 0, False),
+    ],
+)
+def test_the_first_process_is_told_of_an_operator_for_tensorflow_1(
+    launched: Any, operator: str, index: int, is_told: bool
+) -> None:
+    said = launched(index, operator=operator)
+    assert said.get(TF1_OPERATOR) == (operator if is_told else None)
+
+
+@pytest.mark.fault("hosts", "A missing interpreter is an error with its path")
+def test_no_such_interpreter(folder: WorkFolder) -> None:
+    with pytest.raises(ConfigurationError, match="TestOp: pythonEnv names the interpreter /no/such/python"):
+        launch(settings(python="/no/such/python"), 0, 0, folder, "", "", lambda line: None, lambda: None)
+
+
+def test_workers_have_gpus_of_their_own_and_servers_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, folder: WorkFolder
+) -> None:
+    devices = {f"fake{os.getpid()}{letter}" for letter in "abc"}
+    monkeypatch.setenv("AKDL_GPUS", ",".join(devices))
+    python = tmp_path / "python"
+    python.write_text(SAYS_ITS_GPUS)
+    python.chmod(0o755)
+    said: dict[int, list[str]] = {index: [] for index in range(3)}
+    group = settings(python=str(python), gpus_per_worker=1, stop_timeout_s=0.1)
+    children = [launch(group, index, 0, folder, "", "", said[index].append, lambda: None) for index in range(3)]
+    try:
+        wait_until(lambda: all(said.values()), "all have said what they have")
+        (chief,), (worker,), (server,) = said.values()
+        assert server == "" and {chief, worker} < devices and chief != worker
+    finally:
+        for child in children:
+            child.stop(0.0)
+
+
+def test_more_gpus_than_there_are_is_an_error_of_that_process(monkeypatch: pytest.MonkeyPatch, folder: WorkFolder) -> None:
+    monkeypatch.setenv("AKDL_GPUS", f"fake{os.getpid()}")
+    with pytest.raises(
+        ConfigurationError, match="^TestOp, worker 0: 2 GPUs are wanted for one process, but this host has only 1"
+    ):
+        launch(settings(gpus_per_worker=2), 1, 0, folder, "", "", lambda line: None, lambda: None)
+    assert not task_processes()
+
+
+def test_the_task_of_a_batch(folder: WorkFolder) -> None:
+    task = task_of(settings(user_params='{"a": 1}', weight_column="w", exact_doubles=True), folder)
+    assert (task.operator, task.kind, task.user_params, task.num_workers, task.exact_doubles) == (
+        "TestOp",
+        "batch",
+        '{"a": 1}',
+        2,
+        True,
+    )
+    assert (task.work_dir, task.main_script) == (folder.path, os.path.join(folder.path, "pkg", "main.py"))
+    assert [column.name for column in task.input_columns] == ["id", "w"], "with the weight, which the table does not have"
+    assert [column.name for column in task.output_columns] == ["x"]
+    assert (task.chunk_wait_ms, task.commits, list(task.extra_inputs)) == (0, False, [])
+
+
+def test_the_task_of_a_stream(folder: WorkFolder) -> None:
+    extra = (Schema.parse("a INT"), Schema.parse("b STRING, c INT"))
+    task = task_of(settings(kind="stream", chunk_wait_s=0.25, replay="uncommitted", extra_schemas=extra), folder)
+    assert (task.chunk_wait_ms, task.commits) == (250, True)
+    assert [[column.name for column in each.columns] for each in task.extra_inputs] == [["a"], ["b", "c"]]
+
+
+def test_a_log_file_lies_beside_those_of_flink(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path))
+    monkeypatch.setenv("MAX_LOG_FILE_NUMBER", "2")
+    file = open_log_file("op-chief-0", 10, None)
+    assert file is not None
+    file.write("ł")
+    assert (tmp_path / "akdl-op-chief-0.log").read_text(encoding="utf-8") == "ł\n", "written line by line"
+    for _ in range(9):
+        file.write("line")
+    file.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["akdl-op-chief-0.log", "akdl-op-chief-0.log.1"], "as Flink's"
+    monkeypatch.setenv("FLINK_LOG_DIR", str(tmp_path / "missing"))
+    assert open_log_file("op-chief-0", 10, None) is None
+    monkeypatch.delenv("FLINK_LOG_DIR")
+    assert open_log_file("op-chief-0", 10, None) is None
+
+
+@pytest.mark.parametrize(("apart", "sizes", "lines"), [(True, (4, 3, 3), 2), (True, (), 1), (False, (4, 3, 3), 1)])
+def test_warnings_of_a_script_and_of_a_group_that_trained_apart(
+    capsys: pytest.CaptureFixture[str], apart: bool, sizes: tuple[int, ...], lines: int
+) -> None:
+    session = Session(0, 1, "TestOp, chief 0")
+    session.outcome = Outcome(success=Success(warnings=["it has lost a thread"]))
+    report_end("TestOp, chief 0", session, settings(trains_apart=apart), True, sizes)
+    printed = capsys.readouterr().err.splitlines()
+    assert printed[0] == "akdl: TestOp, chief 0 (pkg/main.py): it has lost a thread" and len(printed) == lines
+    said = "akdl: TestOp: the chief's model was trained on 4 of 10 rows: numWorkers defaults to the parallelism, so 3 workers"
+    assert lines == 1 or printed[1].startswith(said)

@@ -12,6 +12,8 @@ from akdl.wire import (
     RUNNING,
     STARTING,
     Chunk,
+    Cluster,
+    Column,
     Failure,
     Hello,
     Outcome,
@@ -22,7 +24,7 @@ from akdl.wire import (
     Success,
 )
 from akdl.wire.service import PROTOCOL
-from bridge.member.session import ProtocolError, Session
+from bridge.member.session import ProtocolError, Session, Stage
 
 
 def test_input_goes_out_in_order_and_ends_with_count_and_checksum() -> None:
@@ -69,27 +71,27 @@ def test_what_has_been_sent_makes_room() -> None:
 def test_rows_after_the_end_are_an_error_not_a_loss() -> None:
     session = Session(attempt=0, queue_bytes=4)
     session.end_input()
-    with pytest.raises(ProtocolError, match="3 rows came after the end"):
+    with pytest.raises(ProtocolError, match="3 rows arrived after the end"):
         session.offer(3, b"x")
 
 
 @pytest.mark.fault("security", "A process of an earlier attempt is refused")
 def test_a_process_of_another_attempt_is_refused() -> None:
     session = Session(attempt=1, queue_bytes=4)
-    with pytest.raises(ProtocolError, match="attempt 0, this is 1"):
+    with pytest.raises(ProtocolError, match="attempt 0, this is attempt 1"):
         session.connect(Hello(pid=7, attempt=0, protocol=PROTOCOL))
 
 
 def test_a_process_with_another_akdl_is_refused() -> None:
     session = Session(attempt=0, queue_bytes=4)
-    with pytest.raises(ProtocolError, match=f"process 7 uses protocol 0, Flink's worker uses {PROTOCOL}: .* another akdl"):
+    with pytest.raises(ProtocolError, match="got process 7 with protocol 0: it has imported another release of akdl"):
         session.connect(Hello(pid=7))
 
 
 def test_a_second_process_is_refused() -> None:
     session = Session(attempt=0, queue_bytes=4)
     session.connect(Hello(pid=7, protocol=PROTOCOL))
-    with pytest.raises(ProtocolError, match="process 8 came after process 7"):
+    with pytest.raises(ProtocolError, match="process 8 tried to connect after process 7"):
         session.connect(Hello(pid=8, protocol=PROTOCOL))
 
 
@@ -97,7 +99,7 @@ def test_output_is_bounded_in_bytes_and_taken_at_once() -> None:
     session = Session(attempt=0, queue_bytes=10)
     session.add_rows(Output(rows=Rows(rows=1), committed=2**60))
     assert not session.has_output_room and session.has_rows
-    assert [output.rows.rows for output in session.take_rows()] == [1]
+    assert [output.count for output in session.take_rows()] == [1]
     assert session.has_output_room and not session.has_rows
 
 
@@ -114,7 +116,7 @@ def test_a_script_may_end_before_it_has_read_all() -> None:
 def test_lost_output_is_an_error() -> None:
     session = Session(attempt=0, queue_bytes=10)
     session.add_rows(Output(rows=Rows(rows=1)))
-    with pytest.raises(ProtocolError, match="wrote 2 rows, 1 arrived"):
+    with pytest.raises(ProtocolError, match="expected the 2 rows that the script wrote, got 1"):
         session.finish(Outcome(success=Success(rows_written=2)))
 
 
@@ -122,27 +124,48 @@ def test_rows_after_the_end_of_the_script_are_refused() -> None:
     session = Session(attempt=0, queue_bytes=10)
     session.finish(Outcome(failure=Failure(type="ValueError")))
     assert session.failure.type == "ValueError"
-    with pytest.raises(ProtocolError, match="after the script had ended"):
+    with pytest.raises(ProtocolError, match="sent rows after its script had ended"):
         session.add_rows(Output(rows=Rows(rows=1)))
-    with pytest.raises(ProtocolError, match="ended twice"):
+    with pytest.raises(ProtocolError, match="reported the end of its script twice"):
         session.finish(Outcome(success=Success()))
 
 
-def test_the_status_goes_from_the_start_to_one_of_two_ends(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_stage_is_entered_once_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", "bridge.member.session")
     ended, failed = Session(0, 10, "TestOp, worker 0"), Session(0, 10, "TestOp, worker 1")
-    assert ended.status == STARTING
+    assert (ended.stage, ended.phase) == (Stage.STARTING, STARTING)
     ended.connect(Hello(pid=7, protocol=PROTOCOL))
-    assert ended.status == RUNNING
+    assert (ended.stage, ended.phase) == (Stage.JOINING, RUNNING)
+    ended.join(Cluster())
+    ended.report(Progress(exporting=True))
+    ended.report(Progress())
+    ended.end_input()
     ended.end()
+    failed.join(Cluster())
+    failed.connect(Hello(pid=8, protocol=PROTOCOL))
     failed.fail("killed by signal 9")
     failed.fail("killed by signal 9")
-    assert (ended.status, failed.status, failed.reason) == (ENDED, FAILED, "killed by signal 9")
+    failed.end_input()
+    assert (ended.phase, failed.phase, failed.reason) == (ENDED, FAILED, "killed by signal 9")
+    assert failed.stage_reached == Stage.FEEDING
     assert caplog.messages == [
-        "TestOp, worker 0: STARTING -> RUNNING",
-        "TestOp, worker 0: RUNNING -> ENDED",
-        "TestOp, worker 1: STARTING -> FAILED: killed by signal 9",
+        "TestOp, worker 0: STARTING -> JOINING",
+        "TestOp, worker 0: JOINING -> FEEDING",
+        "TestOp, worker 0: FEEDING -> EXPORTING",
+        "TestOp, worker 0: EXPORTING -> ENDED",
+        "TestOp, worker 1: STARTING -> FEEDING",
+        "TestOp, worker 1: FEEDING -> FAILED: killed by signal 9",
     ]
+
+
+def test_rows_are_handed_over_once() -> None:
+    session = Session(0, 10)
+    output = Output(rows=Rows(rows=1, columns=[Column()]), committed=4)
+    session.add_rows(output)
+    (written,) = session.take_rows()
+    assert (written.count, written.committed, written.take()) == (1, 4, output.rows)
+    with pytest.raises(AssertionError, match="once"):
+        written.take()
 
 
 def test_extra_inputs_are_checked_but_are_no_rows_of_this_worker() -> None:
