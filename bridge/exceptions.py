@@ -1,11 +1,11 @@
-"""What can go wrong on the Flink side. `from operators import *` has all of them.
+"""Exceptions of the Flink side, exported by `operators`.
 
 BridgeError
 ├── SchemaError        a column, a type or a schema text that cannot be used; found when the job is built
-├── RowError           a cell that cannot be encoded or decoded; found while rows move
+├── RowError           a cell that cannot be encoded or decoded; found while the job runs
 ├── ConfigurationError settings that cannot work: counts, files, interpreters, Java
 ├── TaskError          a TensorFlow process that failed; carries the script's traceback and last log lines
-└── JobError           a job that Flink refused or failed for a reason that is not ours
+└── JobError           a job that Flink refused, or that failed outside of akdl
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from akdl.masking import masked
 
 
 class BridgeError(Exception):
-    """Base of every error that the product raises on purpose. Its text has no secrets, whoever wrote it.
+    """Base class of all errors of akdl. Secrets in the text are masked.
 
     Attributes:
-        details: All that is known of a failed job, where the message is a short form of it; else "".
+        details: The whole text of a failed job, if the message is a summary of it; else "".
     """
 
     details: str = ""
@@ -31,11 +31,11 @@ class SchemaError(BridgeError):
 
 
 class RowError(BridgeError):
-    """A cell that cannot be encoded or decoded. Names the column, the row, what was expected and what came."""
+    """A cell that cannot be encoded or decoded. The text names column, row, expected and found value."""
 
 
 class ConfigurationError(BridgeError):
-    """Settings that cannot work, such as counts, files, interpreters or Java. Says what to change."""
+    """Settings that cannot work, such as counts, files, interpreters or Java. The text says what to change."""
 
 
 class TaskError(BridgeError):
@@ -43,4 +43,4 @@ class TaskError(BridgeError):
 
 
 class JobError(BridgeError):
-    """Flink refused or failed a job for a reason that is not ours; the message is the innermost cause."""
+    """A job that Flink refused, or that failed outside of akdl; the message is the innermost cause."""

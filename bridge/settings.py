@@ -1,4 +1,4 @@
-"""Everything that one group of TensorFlow processes is told, as one frozen value that travels with the Flink job."""
+"""The settings of a group of TensorFlow processes, which travel with the Flink job."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ ON_RETURNS = (DRAIN, FAIL, RESTART)
 
 @dataclass(frozen=True)
 class UserFile:
-    """A user's file as it was when the job was built; it reaches every host with the job.
+    """A user's file as of the time when the job was built; the job carries it to every host.
 
     Args:
         path: Path relative to the folder of user files in the work directory.
-        carried: Path of a large file on the driver's host, see `bridge.host.shipped`; else empty.
+        shipped: Path of a large file on the driver's host, see `bridge.host.shipped`; else empty.
     """
 
     path: str
-    content: bytes = field(repr=False)  # a script made of a function has its values
-    carried: str = ""
+    content: bytes = field(repr=False)  # the script of a function contains the function's values
+    shipped: str = ""
 
 
 @dataclass(frozen=True)
 class PythonArchive:
-    """A Python environment in an archive, which each host unpacks for as long as processes use it.
+    """A Python environment in an archive, which each host unpacks while processes use it.
 
     Args:
-        path: The archive on the driver's host; on others its name counts, see `bridge.host.shipped`.
+        path: The archive on the driver's host; other hosts use its name, see `bridge.host.shipped`.
     """
 
     path: str
@@ -44,12 +44,12 @@ class PythonArchive:
     origin: str
 
 
-TLS_NAME = "akdl-group"  # that certificates are for: hosts of a cluster have names that nobody knows beforehand
+TLS_NAME = "akdl-group"  # the name in certificates: host names of a cluster are not known beforehand
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A key, and the certificate that it has signed for itself, as PEM; whoever has the key belongs to the group."""
+    """A key and its self-signed certificate, as PEM. Members of a group share both."""
 
     key: bytes = field(repr=False)
     certificate: bytes = field(repr=False)
@@ -57,44 +57,43 @@ class Certificate:
 
 @dataclass(frozen=True)
 class GroupSettings:
-    """What one operator's group of TensorFlow processes needs to know.
+    """The settings of one operator's group of TensorFlow processes.
 
     Args:
-        chief_coordinates: The chief gets no rows, and the group ends with it; the other workers serve it.
+        chief_coordinates: The chief gets no rows, and the group ends with its script; the other workers serve it.
         input_schema: Columns of the table that reach the script, in order.
-        extra_schemas: Columns of each extra input, which every process gets whole.
+        extra_schemas: Columns of each extra input; every process gets all its rows.
         user_files: All files of the user, the main script among them.
         python: Interpreter for the TensorFlow processes, or an archive with one; None stands for the interpreter that runs
             Flink's Python functions.
-        env_vars: Variables that the processes get besides the ones that are always passed on. "NAME" passes the host's value
-            on, "NAME=value" sets another value.
-        read_once: The script reads its rows once, so they are not kept on disk.
-        exact_doubles: DOUBLE columns keep all 8 bytes, as a bytes feature, instead of becoming float32.
-        equal_steps: How shares of different size are made equal: "off", "pad", "repeat" or "drop", see `group.equal_steps`.
-        weight_column: Name of the feature that is 0 in rows that only fill up a share; None unless equal_steps is "pad".
-        trains_apart: Workers that nobody asked for train each on its share, and only the chief's model stays.
-        host_network: Network, such as "10.1.0.0/16", in which each host's address is looked for; None for any.
-        gpus_per_worker: GPUs that each worker leases; None stands for one where one is free.
-        checkpoint_dir: Where the script keeps checkpoints: a local path or an address; None for nowhere.
-        certificate: What the group's line is encrypted with; None for no encryption.
-        model_dir: Where the chief writes the model of a training, so that its table only names it: a local path or an address;
-            None for a table that carries the model.
-        log_dir: Where the script may log for TensorBoard: a local path or an address; None for nowhere.
-        tmp_dirs: Flink's `io.tmp.dirs` where the job runs in the program itself; on clusters, hosts have their own.
-        token: The secret by which members of the group know each other.
+        env_vars: Variables of the processes, in addition to the standard ones. "NAME" passes the host's value,
+            "NAME=value" sets another value.
+        read_once: The script reads its rows once, so they are not stored on disk.
+        exact_doubles: DOUBLE columns become a bytes feature of all 8 bytes instead of float32.
+        equal_steps: "off", "pad", "repeat" or "drop", see `bridge.group.equal_steps`.
+        weight_column: Feature with weight 0 in rows added by equal_steps "pad"; else None.
+        trains_apart: The number of workers was not set, each trains on its share, and only the chief's model is kept.
+        host_network: Network of each host's address, such as "10.1.0.0/16"; None for any.
+        gpus_per_worker: GPUs that each worker leases; None for one if one is free.
+        checkpoint_dir: Local path or address of the script's checkpoints; None for no checkpoints.
+        certificate: Certificate that encrypts the group's channel; None for no encryption.
+        model_dir: Local path or address to which the chief writes the model; None for a table that contains the model.
+        log_dir: Local path or address of logs for TensorBoard; None for no logs.
+        tmp_dirs: Flink's `io.tmp.dirs` for a job in the program itself; on clusters, hosts have their own.
+        token: The secret that members of the group share.
         watermark: Column of a stream's output that is its event time, and the SQL expression of its watermark.
-        replay: Rows that checkpoints of a stream keep: rows that the script has not taken, or rows that it has not committed.
-        max_uncommitted: With replay "uncommitted": bytes of rows without a commit after which a process gets no more rows.
-        on_return: What becomes of rows of a stream after the script has returned: drop them, fail, or start it again.
-        chunk_rows: How many rows of a stream travel together at most.
-        chunk_wait_s: How long rows of a stream may wait for others to travel with.
-        start_timeout_s: How long the group may take from the start of a process until all have connected.
-        stall_timeout_s: How long the group may go without progress; 0 sets no limit.
-        stop_timeout_s: How long a process may take to end after it was asked to, before it is killed.
-        queue_bytes: How many bytes of rows may wait for one process on either way before the sender has to wait.
-        log_lines: How many of the last lines a process printed are kept for its error.
-        log_file_bytes: Size at which the log file of a process is full, and a new one is begun.
-        log_files: How many log files of a process are kept; None for as many as Flink keeps of its own.
+        replay: Rows that checkpoints of a stream store: rows that the script has not taken, or has not committed.
+        max_uncommitted: With replay "uncommitted", bytes of uncommitted rows after which a process gets no more rows.
+        on_return: Treatment of rows of a stream after the script has returned: drop them, fail, or start the script again.
+        chunk_rows: Most rows of a stream in one chunk.
+        chunk_wait_s: Longest time that a row of a stream waits for its chunk to fill.
+        start_timeout_s: Time limit from the start of a process until all processes of the group have connected.
+        stall_timeout_s: Time limit of the group without progress; 0 for no limit.
+        stop_timeout_s: Time that a process has to exit before it is killed.
+        queue_bytes: Bytes of rows that may be queued for one process in each direction before the sender waits.
+        log_lines: Number of last printed lines that an error contains.
+        log_file_bytes: Size at which a new log file of a process is started.
+        log_files: Number of log files of a process; None for Flink's own number.
     """
 
     operator: str
@@ -134,20 +133,20 @@ class GroupSettings:
     start_timeout_s: float = 300.0
     stall_timeout_s: float = 600.0
     stop_timeout_s: float = 10.0
-    queue_bytes: int = 16 << 20  # a dozen chunks: enough to hide the latency of one call, too little to matter in memory
+    queue_bytes: int = 16 << 20  # a dozen chunks hide the latency of a call, and are small compared with other memory
     log_lines: int = 100
     log_file_bytes: int = 100 << 20
     log_files: int | None = None
 
     @property
-    def carried(self) -> list[str]:
-        """Files of the driver's host that the job has to take along."""
-        files = [file.carried for file in self.user_files if file.carried]
+    def shipped(self) -> list[str]:
+        """Paths of files on the driver's host that are shipped with the job."""
+        files = [file.shipped for file in self.user_files if file.shipped]
         return files + ([self.python.path] if isinstance(self.python, PythonArchive) else [])
 
     @property
     def carries_event_time(self) -> bool:
-        """Whether the watermarks of the input are those of the output."""
+        """The watermarks of the input are those of the output."""
         return self.watermark is not None and re.sub(r"\s+", "", self.watermark[1]).upper() == "SOURCE_WATERMARK()"
 
     @property
@@ -162,12 +161,12 @@ class GroupSettings:
 
     @property
     def deciding(self) -> range:
-        """Members whose scripts decide when the group is done; the others serve these until then, and are stopped."""
+        """Members whose scripts decide when the group is done; the others serve them until then, and are stopped."""
         return range(1 if self.chief_coordinates else self.num_workers)
 
     @property
     def script_schema(self) -> Schema:
-        """Columns that the script finds in its rows."""
+        """Columns of the rows that the script reads."""
         if self.weight_column is None or self.weight_column in self.input_schema.names:
             return self.input_schema
         return Schema((*self.input_schema, *Schema.parse(f"{quoted(self.weight_column)} FLOAT NOT NULL")))

@@ -1,4 +1,4 @@
-"""What is wrong with a group, as one of its members sees it: states in, a fault out. Pure."""
+"""Diagnosis of a group by one of its members: states in, a fault out. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bridge.group.state_store import LOST_S, report_s
 from bridge.group.states import KnownStates
 from bridge.settings import GroupSettings
 
-# How long another member has to say first what is wrong: with its own script, or with itself.
+# A member waits this long for an error of another member that is closer to the cause.
 ECHO_S = 5.0
 
 
@@ -18,8 +18,8 @@ class Situation:
     """A member at one moment.
 
     Args:
-        hub: Address of member 0's group server; "" in a group of one.
-        failure: What its script reported as its failure, in one line; "" without one.
+        hub: Address of member 0's server; "" in a group of one.
+        failure: Failure of its script in one line; "" without one.
     """
 
     index: int
@@ -36,19 +36,19 @@ class Situation:
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a member cannot go on."""
+    """The reason why a member cannot go on."""
 
     what: str
     is_standstill: bool = False
 
 
 def fault_of(member: Situation, group: KnownStates, settings: GroupSettings) -> Fault | None:
-    """Return what is wrong with a group that does not come together, has lost its first member, or stands still."""
+    """Return the fault of a group that does not form, has lost a member, or makes no progress."""
     if not member.has_addresses or not group.is_formed:
         return _not_formed(member, group, settings) if member.age_s > settings.start_timeout_s else None
     if member.unanswered_s > LOST_S:
         return Fault(
-            f"the chief has not answered for {LOST_S:g} s at {member.hub} ({member.last_error}): has its host failed, or the "
+            f"the chief has not answered for {LOST_S:g} s at {member.hub} ({member.last_error}). Has its host failed, or the "
             "network between the hosts?"
         )
     if not member.is_running:
@@ -56,15 +56,15 @@ def fault_of(member: Situation, group: KnownStates, settings: GroupSettings) -> 
     silent = group.silent(LOST_S, member.index)
     if silent:
         return Fault(
-            f"{', '.join(silent)} has not reported for {LOST_S:g} s: has its host failed, was Flink's Python worker there "
-            "stopped, or has the network between the hosts failed?"
+            f"{', '.join(silent)} has not reported for {LOST_S:g} s. Has its host failed, was Flink's Python worker stopped "
+            "there, or has the network between the hosts failed?"
         )
     if member.has_outcome and group.is_deserted_by(member.index):
         ended = member.failure or "the script returned"
         return Fault(
-            f"{ended}, but the workers that it should serve still run and stand still: a script has to serve in "
-            "this role until it is stopped, for example with tf.distribute.Server(...).join(); without use for parameter "
-            "servers, set numPSs to 0"
+            f"{ended}, but the workers that it serves still run, and make no progress. In this role, a script must serve until "
+            "it is stopped, for example with tf.distribute.Server(...).join(). If the script needs no parameter servers, set "
+            "numPSs to 0"
         )
     return _standstill(member, group, settings)
 
@@ -77,13 +77,13 @@ def _not_formed(member: Situation, group: KnownStates, settings: GroupSettings) 
         reasons = ["the addresses of the other members did not arrive"]
     elif member.unanswered_s > report_s(settings.size, is_urgent=True) + 1.0:  # a report has been lost
         reasons = [
-            f"the chief does not answer at {member.hub} ({member.last_error}): if a firewall lies between the hosts, open "
-            "their ports to each other; if a host has several addresses, choose with hostNetwork"
+            f"the chief does not answer at {member.hub} ({member.last_error}). If there is a firewall between the hosts, open "
+            "their ports to each other; if a host has several addresses, select one with hostNetwork"
         ]
     else:
         reasons = [
-            f"{', '.join(group.unformed)} did not report or connect: look at the log of that process, and whether its host "
-            f"reaches {member.hub or 'this one'}"
+            f"{', '.join(group.unformed)} did not report or connect. Read the log of that process, and check that its host "
+            f"reaches {member.hub or 'this host'}"
         ]
     return Fault(f"the group was not complete {limit}: {'; '.join(reasons)}")
 
@@ -94,12 +94,11 @@ def _standstill(member: Situation, group: KnownStates, settings: GroupSettings) 
         return None
     lagging = group.lagging(idle_s)
     if lagging is not None and lagging != member.index:
-        lagging = group.lagging(idle_s + ECHO_S)  # the other knows better where it stands
+        lagging = group.lagging(idle_s + ECHO_S)  # the error of the other member has its stacks
     if lagging is None:
         return None
     name = "this script" if lagging == member.index else label(lagging, settings.num_workers)
     return Fault(
-        f"no process of the group has made progress for {idle_s:g} s, and {name} lags behind; stallTimeout sets how long "
-        "to wait",
+        f"no process of the group has made progress for {idle_s:g} s, and {name} lags behind. stallTimeout sets this limit",
         is_standstill=True,
     )

@@ -1,8 +1,8 @@
-"""A failed Flink job, told in one exception.
+"""One exception for a failed Flink job.
 
-What reaches the driver is a py4j error with a chain of Java causes, around the text of the Python traceback that started
-it. Our own errors are found in that text by their class name; of others, the innermost cause is kept. The exception has a short
-form of that as its message, all of it as `details`, and Flink's log has all of it too.
+The driver receives a py4j error with a chain of Java causes around the text of a Python traceback. An error of our own is found
+in that text by its class name; of another error, the innermost cause is kept. The message of the exception is a summary; its
+`details` and Flink's log have the whole text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 
 from akdl.masking import masked
 from bridge import exceptions
-from bridge.errors.summary import brief
+from bridge.errors.summary import summary_of
 from bridge.exceptions import BridgeError, JobError
 
 logger = logging.getLogger(__name__)
@@ -22,44 +22,86 @@ _OURS = {name: kind for name, kind in vars(exceptions).items() if isinstance(kin
 _RAISED = re.compile(rf"^(?:bridge\.exceptions\.)?({'|'.join(_OURS)}): ", re.MULTILINE)
 _JAVA_GOES_ON = re.compile(r"\n\s*(?:\tat |at org\.|at java\.|Caused by: |\.\.\. \d+ more|Suppressed: )|\n\Z")
 _IN_PYTHON = re.compile(r"^java\.lang\.RuntimeException: Error received from SDK harness for instruction \d+: ")
-_ALONE = re.compile(r"\A(org\.apache\.flink\.\S+Exception: .*)$", re.MULTILINE)  # as Flink's planner raises it
+_ALONE = re.compile(r"\A(org\.apache\.flink\.\S+Exception: .*)$", re.MULTILINE)  # raised by Flink's planner
 _START = re.compile(r"RuntimeException: Failed to create stage bundle factory! (.*?)\n\s*\tat org\.", re.DOTALL)
 _UNAVAILABLE = re.compile(r'StatusCode\.UNAVAILABLE\n\s*details = "(.*)"')
-_CAUSE = re.compile(r"^(?:Caused by|): (.*)$", re.MULTILINE)  # py4j puts ': ' alone before the outermost
+_CAUSE = re.compile(r"^(?:Caused by|): (.*)$", re.MULTILINE)  # py4j writes only ': ' before the outermost
+
+_NO_ANSWER = (
+    "The Flink cluster no longer answers: check that its JobManager runs, and whether the job is still running. If it may be "
+    "unreachable for longer, raise rest.retry.max-attempts and rest.retry.delay in config"
+)
+_TOLERABLE = "execution.checkpointing.tolerable-failed-checkpoints sets how many checkpoints may fail"
+_ADVICE = [
+    (
+        re.compile(r"^java.lang.StackOverflowError$"),
+        "A CSV file of a thousand columns, or a very long expression, needs more stack than Flink's threads have. Start a "
+        "program with a local job with JVM_ARGS=-Xss16m; on a cluster set env.java.opts.all: -Xss16m",
+    ),
+    (
+        re.compile(r"doesn't support consuming"),
+        "The table sends updates of earlier rows, as GROUP BY and JOIN of streams do. Write it into a table with a primary "
+        "key, for example of upsert-kafka or jdbc, or group in windows such as TUMBLE",
+    ),
+    (
+        re.compile(r"Cannot map checkpoint/savepoint state"),
+        "The savepoint is from a job with other operators, parallelism, numWorkers or numPSs: use the values of that job, or "
+        "start without the savepoint",
+    ),
+    (re.compile(r"^java\.util\.concurrent\.TimeoutException$"), _NO_ANSWER),
+    (
+        re.compile(r"Exceeded checkpoint tolerable failure threshold.*expired", re.DOTALL),
+        "A checkpoint waits until scripts have taken the rows before it: is a script too slow for "
+        f"execution.checkpointing.timeout? {_TOLERABLE}",
+    ),
+    (
+        re.compile(r"Exceeded checkpoint tolerable failure threshold"),
+        f"Is the disk of execution.checkpointing.dir full, or not writable for this user? {_TOLERABLE}",
+    ),
+    (
+        re.compile(r"heartbeat of TaskManager"),
+        "Has its host or its network failed, or was it stopped? heartbeat.timeout sets how long Flink waits",
+    ),
+    (
+        re.compile(r"RuntimeException: Job restarted$"),
+        "A program that collects the rows of a job cannot continue when Flink restarts the job, because rows could arrive "
+        "twice: write them to a table instead (insertInto(...)). Flink's log has the reason of the restart",
+    ),
+]
 
 
 def readable(error: Exception) -> Exception:
-    """Return the one exception to show for a failed job; errors of our own come back as they are."""
+    """Return the exception to show for a failed job; an error of our own is returned unchanged."""
     if isinstance(error, BridgeError):
         return error
     text = str(error)
     raised = _RAISED.search(text)
     if raised is not None:
-        return _brief(_OURS[raised.group(1)], _JAVA_GOES_ON.split(text[raised.end() :], maxsplit=1)[0].strip())
+        return _summarized(_OURS[raised.group(1)], _JAVA_GOES_ON.split(text[raised.end() :], maxsplit=1)[0].strip())
     reason = _reason(text)
-    return error if reason is None else _brief(JobError, reason)
+    return error if reason is None else _summarized(JobError, reason)
 
 
 def is_a_failed_script(error: BaseException) -> bool:
-    """Whether an exception of Py4J, as plain PyFlink raises it, is about an error of ours."""
+    """Recognize an error of ours inside a py4j exception, which plain PyFlink raises."""
     return type(error).__name__ == "Py4JJavaError" and _RAISED.search(str(error)) is not None
 
 
 def wants_details() -> bool:
-    """Whether errors are to be shown whole."""
+    """Return True when the environment asks for whole errors."""
     return os.environ.get("AKDL_TRACEBACK") == "full"
 
 
-def _brief(kind: type[BridgeError], text: str) -> BridgeError:
+def _summarized(kind: type[BridgeError], text: str) -> BridgeError:
     text = masked(text)
-    error = kind(text if wants_details() else brief(text))
+    error = kind(text if wants_details() else summary_of(text))
     error.details = text
     logger.debug("%s: %s", kind.__name__, text)
     return error
 
 
 def _reason(text: str) -> str | None:
-    """Return the innermost cause in the text of a Java exception, and what to do where Flink does not say it."""
+    """Return the innermost cause in the text of a Java exception, with advice that Flink does not give."""
     causes = _CAUSE.findall(text) or _ALONE.findall(text)
     if not causes:
         return None
@@ -73,50 +115,18 @@ def _reason(text: str) -> str | None:
         return _start_of_python(text, innermost)
     if "OutOfMemoryError: Metaspace" in innermost:
         return (
-            "Flink: java.lang.OutOfMemoryError: Metaspace. A TaskManager has loaded Flink's Python library for each job anew, "
+            "Flink: java.lang.OutOfMemoryError: Metaspace. A TaskManager has loaded Flink's Python library again for each job, "
             "and never unloads it: put opt/flink-python-*.jar into the lib folder of the cluster"
         )
-    if innermost == "java.lang.StackOverflowError":
-        innermost += (
-            ". A CSV file of a thousand columns, or a very long expression, needs more stack than Flink's threads have. "
-            "Start a program with a local job with JVM_ARGS=-Xss16m; on a cluster set env.java.opts.all: -Xss16m"
-        )
-    if "doesn't support consuming" in innermost:
-        innermost += (
-            ". The table changes, as GROUP BY and JOIN of streams make it: it sends updates of earlier rows. Write it into a "
-            "table with a primary key, such as one of upsert-kafka or jdbc, or group in windows, such as those of TUMBLE"
-        )
-    if "Cannot map checkpoint/savepoint state" in innermost:
-        innermost += (
-            ". The savepoint is of a job with other operators, parallelism, numWorkers or numPSs: take those of that job, or "
-            "start without the savepoint"
-        )
-    # Flink's client gives up: it has waited, or nobody takes the connection. Connectors of a job know no RetryException.
-    is_refused = innermost.startswith("java.net.ConnectException") and "FutureUtils$RetryException" in text
-    if innermost == "java.util.concurrent.TimeoutException" or is_refused:
-        innermost += (
-            ". The Flink cluster no longer answers: see whether its JobManager runs, and whether the job goes on. Where it may "
-            "be away for longer, raise rest.retry.max-attempts and rest.retry.delay in config"
-        )
-    if "Exceeded checkpoint tolerable failure threshold" in innermost:
-        innermost += (
-            " They wait until scripts take the rows before them: is a script too slow for execution.checkpointing.timeout?"
-            if "expired" in innermost
-            else " Is there room at execution.checkpointing.dir, and may this user write there?"
-        )
-        innermost += " execution.checkpointing.tolerable-failed-checkpoints sets how many may fail"
-    if "heartbeat of TaskManager" in innermost:
-        innermost += " Has its host or its network failed, or was it stopped? heartbeat.timeout sets how long Flink waits"
-    if innermost.endswith("RuntimeException: Job restarted"):
-        innermost += (
-            ". A program that collects the rows of a job cannot go on when Flink restarts it, as rows could come twice: write "
-            "them to a table instead (insertInto(...)); why it restarted stands in Flink's log"
-        )
-    return f"Flink: {innermost}"
+    # A connector of the job raises ConnectException without RetryException.
+    if innermost.startswith("java.net.ConnectException") and "FutureUtils$RetryException" in text:
+        return f"Flink: {innermost}. {_NO_ANSWER}"
+    advice = next((f". {words}" for pattern, words in _ADVICE if pattern.search(innermost)), "")
+    return f"Flink: {innermost.rstrip('.') if advice else innermost}{advice}"
 
 
 def _start_of_python(text: str, innermost: str) -> str:
-    """Return why a Python worker of Flink did not start, by its output: its exit status is that of a shell's pipe."""
+    """Return why a Python worker of Flink did not start, from its output: the exit status is that of a shell's pipe."""
     found = _START.search(text)
     if found is None:
         return f"Flink: {innermost}"
@@ -127,5 +137,5 @@ def _start_of_python(text: str, innermost: str) -> str:
     return (
         f"Flink: a Python worker did not start: it cannot reach its TaskManager on the same host: {refused.group(1)}. Is "
         "http_proxy or https_proxy set there? gRPC sends calls to the proxy: set no_proxy=localhost,127.0.0.1 in the "
-        "environment of the TaskManagers, and start them again"
+        "environment of the TaskManagers, and restart them"
     )

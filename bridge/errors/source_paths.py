@@ -1,16 +1,16 @@
-"""Where the user's files lie: errors name these places, and not the copies in work folders, which are gone by then."""
+"""Paths of the user's own files, which errors name instead of the copies in work folders, which are removed by then."""
 
 from __future__ import annotations
 
-_origins: dict[str, str] = {}
+_sources: dict[str, str] = {}
 
 
-def note_origin(path: str, origin: str) -> None:
-    """Note where a file of the user's lies."""
-    if _origins.setdefault(path, origin) != origin:
-        _origins[path] = path  # two jobs of this program have different files there
+def note_source_path(path: str, source: str) -> None:
+    """Store the path from which a file was copied to `path` in work folders."""
+    if _sources.setdefault(path, source) != source:
+        _sources[path] = path  # two jobs of this program have different files at this path
 
 
-def origin_of(path: str) -> str:
-    """Return where a file lies; the path itself where that is not known, or where there are several."""
-    return _origins.get(path, path)
+def source_path(path: str) -> str:
+    """Return the path of the user's own file, or `path` itself if that is unknown or ambiguous."""
+    return _sources.get(path, path)

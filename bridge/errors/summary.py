@@ -1,7 +1,7 @@
-"""A failure in few lines: what failed, and where in the user's code. The text of an error in, a shorter one out.
+"""Summaries of error texts: the message, and the frames of the user's code.
 
-The text is that of a `TaskError`: a message, the traceback of the script, and sections such as "--- the group ---". Messages of
-TensorFlow and Keras hold tracebacks themselves, which are taken apart in the same way.
+The text of a `TaskError` has a message, the traceback of the script, and sections such as "--- the group ---". Messages of
+TensorFlow and Keras contain tracebacks themselves, which are parsed in the same way.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bridge.errors.source_paths import origin_of
+from bridge.errors.source_paths import source_path
 
-LINES = 12  # of a message; a program adds where it was called from
+LINES = 12  # of a summary; a program adds the place of the call
 _MESSAGE_LINES = 4
 _FRAMES = 3
-_LEAST_LEFT_OUT = 3  # lines that are worth to be told of
+_LEAST_LEFT_OUT = 3  # lines that a summary mentions
 _TAIL_LINES = 4  # of a section
 _CHARACTERS = 1_200  # of the message
 _CODE_CHARACTERS = 160
@@ -26,7 +26,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 _CHAINED = re.compile(r"(?:The above exception was the direct cause of|During handling of the above exception)\b.*")
 _SECTION = re.compile(r"--- (.+) ---")
 _MARKS = re.compile(r"[\s^~]*")
-# Of TensorFlow and Keras: around the one line that says what is wrong.
+# Lines of TensorFlow and Keras around the one that names the error.
 _NOISE = re.compile(
     r"\s*(?:in user code:|Graph execution error:|Detected at node\b.*|Stack trace for op definition:.*|Original stack trace.*|"
     r"\[\[\{\{node .*|\[Previous line repeated .*|(?:Call a|A)rguments received by .*|•.*|"
@@ -41,11 +41,7 @@ _OURS = re.compile(r"/(?:akdl|bridge|operators)/(?:\w+/)*\w+\.py$")
 
 @dataclass(frozen=True)
 class Frame:
-    """A call on the way to an error.
-
-    Args:
-        code: The text of the line; "" where it is unknown.
-    """
+    """A frame of a traceback; `code` is "" where the line is unknown."""
 
     path: str
     line: int | None
@@ -54,20 +50,20 @@ class Frame:
 
     @property
     def is_the_users(self) -> bool:
-        """Whether the file is no library, and none of ours."""
+        """The file belongs neither to a library nor to this product."""
         if "__autograph_generated_file" in self.path:
             return False
         return bool(_WORK_FOLDER.match(self.path)) or not (self.is_in_a_library or _OURS.search(self.path))
 
     @property
     def is_in_a_library(self) -> bool:
-        """Whether the file is one of Python or of an installed package."""
+        """The file belongs to Python or to an installed package."""
         return bool(_LIBRARY.search(self.path))
 
     def lines(self) -> list[str]:
-        """Return it as Python shows it, in one or two lines. A file of a work folder has the path that the user knows."""
+        """Return the frame in Python's form, with the user's own path for a file of a work folder."""
         inside = _WORK_FOLDER.sub("", self.path)
-        path = self.path if inside == self.path else origin_of(inside)
+        path = self.path if inside == self.path else source_path(inside)
         where = f'  File "{path}", line {self.line}'
         return [
             where + (f", in {self.function}" if self.function else ""),
@@ -75,11 +71,11 @@ class Frame:
         ]
 
 
-def brief(text: str, most: int = LINES) -> str:
-    """Return a short form of the text of an error; one that is short already stays."""
+def summary_of(text: str, most: int = LINES) -> str:
+    """Return the summary of an error's text; a short text stays as it is."""
     lines = _limited(text, _READ_CHARACTERS).splitlines()
-    told, sections = _sections(lines)
-    message, frames, cause = _taken_apart(told)
+    head, sections = _sections(lines)
+    message, frames, cause = _parsed(head)
     rest = [line for frame in shortened(frames) for line in frame]
     if cause:
         rest.append(cause)
@@ -96,7 +92,7 @@ def brief(text: str, most: int = LINES) -> str:
 
 
 def shortened(frames: Sequence[Frame], most: int = _FRAMES) -> list[list[str]]:
-    """Return the lines of each frame; of many, the first and the last ones."""
+    """Return the lines of each frame; of many frames, the first and the last ones."""
     if len(frames) <= most:
         return [frame.lines() for frame in frames]
     left_out = len(frames) - most
@@ -105,20 +101,20 @@ def shortened(frames: Sequence[Frame], most: int = _FRAMES) -> list[list[str]]:
 
 def _sections(lines: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
     """Return the lines before the first section, and the lines of each section by its title."""
-    told: list[str] = []
+    head: list[str] = []
     sections: dict[str, list[str]] = {}
-    into = told
+    into = head
     for line in lines:
         found = _SECTION.fullmatch(line)
         if found:
             into = sections.setdefault(found.group(1), [])
         else:
             into.append(line)
-    return told, sections
+    return head, sections
 
 
-def _taken_apart(lines: Sequence[str]) -> tuple[list[str], list[Frame], str]:
-    """Return the message, the frames of the user's code, and what another exception said that caused it; "" without one."""
+def _parsed(lines: Sequence[str]) -> tuple[list[str], list[Frame], str]:
+    """Return the message, the frames of the user's code, and the message of the causing exception, "" without one."""
     begin = next((place for place, line in enumerate(lines) if line.strip() == _TRACEBACK), len(lines))
     head, in_message = _frames_apart(lines[:begin])
     chain: list[list[str]] = [[]]
@@ -129,25 +125,24 @@ def _taken_apart(lines: Sequence[str]) -> tuple[list[str], list[Frame], str]:
             chain[-1].append(line)
     raised, traced = _frames_apart(chain[-1])
     message = _message(head, raised)
-    frames = _users([*traced, *in_message])  # those of a graph lead on to a function inside it
+    frames = _users([*traced, *in_message])  # the frames inside a graph follow those of its call
     cause = ""
     for link in reversed(chain[:-1]):
-        words, others = _frames_apart(link)
-        frames = frames or _users(others)
-        said = _message(words, [])
-        cause = cause or (f"Caused by: {said[0]}" if said else "")
+        words, linked = _frames_apart(link)
+        frames = frames or _users(linked)
+        cause = cause or f"Caused by: {_message(words, [])[0]}"
     return message, frames, cause
 
 
 def _message(head: Sequence[str], raised: Sequence[str]) -> list[str]:
-    """Return what is said of an error, once: without what TensorFlow and Keras put around it."""
+    """Return the lines of the message once, without the noise of TensorFlow and Keras around it."""
     message: list[str] = []
     for line in (line for line in head if line.strip() and not _NOISE.fullmatch(line) and line.strip() != _TRACEBACK):
         _append(message, line)
     for line in (line for line in raised if line.strip() and not _NOISE.fullmatch(line) and line.strip() != _TRACEBACK):
-        told = _MODULE.sub("", _NOISE_AT_THE_END.sub("", line).strip())
-        if not any(told in said for said in message):
-            _append(message, told)
+        line = _MODULE.sub("", _NOISE_AT_THE_END.sub("", line).strip())
+        if not any(line in known for known in message):
+            _append(message, line)
     return message or ["(no message)"]
 
 
@@ -164,7 +159,7 @@ def _append(message: list[str], line: str) -> None:
 
 
 def _frames_apart(lines: Sequence[str]) -> tuple[list[str], list[Frame]]:
-    """Return the lines that belong to no frame of a traceback, and the frames."""
+    """Separate the frames of a traceback from all other lines."""
     words, frames, place = [], [], 0
     while place < len(lines):
         found = _FRAME.fullmatch(lines[place])
@@ -181,7 +176,7 @@ def _frames_apart(lines: Sequence[str]) -> tuple[list[str], list[Frame]]:
 
 
 def _users(frames: Iterable[Frame]) -> list[Frame]:
-    """Return the frames of the user's code, each line once: graphs of TensorFlow repeat them for each of their nodes."""
+    """Return the frames of the user's code without duplicates: TensorFlow repeats them for each node of a graph."""
     result: dict[tuple[str, int | None, str], Frame] = {}
     for frame in frames:
         if frame.is_the_users:
@@ -191,7 +186,7 @@ def _users(frames: Iterable[Frame]) -> list[Frame]:
 
 
 def _ends_of(sections: dict[str, list[str]]) -> list[str]:
-    """Return the end of each section; of stacks, the calls of the user's code, the last one first."""
+    """Return the end of each section; for stacks, the calls of the user's code, the last one first."""
     result: list[str] = []
     for title, lines in sections.items():
         _, frames = _frames_apart(lines)
@@ -203,13 +198,13 @@ def _ends_of(sections: dict[str, list[str]]) -> list[str]:
 
 
 def _left_out(lines: Sequence[str], shown: str) -> int:
-    """Return how many lines are not shown, as far as they say something."""
-    said = (line for line in lines if line.strip() != _TRACEBACK and not _MARKS.fullmatch(line))
-    return sum(1 for line in said if not (_FRAME.fullmatch(line) or _SECTION.fullmatch(line)) and line.strip() not in shown)
+    """Count the lines with content that are not shown."""
+    content = (line for line in lines if line.strip() != _TRACEBACK and not _MARKS.fullmatch(line))
+    return sum(1 for line in content if not (_FRAME.fullmatch(line) or _SECTION.fullmatch(line)) and line.strip() not in shown)
 
 
 def _few(message: Sequence[str], most: int) -> list[str]:
-    """Return some lines of a message, the last one among them."""
+    """Return at most so many lines of a message, including the last one."""
     if len(message) <= most:
         return list(message)
     return [*message[: most - 1], message[-1]] if most > 1 else [message[0]]

@@ -60,7 +60,7 @@ def run_script(
     keys = one_key_per_subtask(settings.size)
     uid = uids(table_env, settings.operator, settings.main_script)
     carry_own_packages(table_env)
-    for path in settings.carried:
+    for path in settings.shipped:
         carry(table_env, path)
     tables = [_carried(table_env, each, f"akdl_input_{group}_{number}") for number, each in enumerate([table, *extra])]
     chunks = _chunks(table_env, tables[0], tables[1:], settings, keys, uid)

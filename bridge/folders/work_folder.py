@@ -89,8 +89,8 @@ class WorkFolder:
                 )
             target.parent.mkdir(parents=True, exist_ok=True)
             with open(target, "wb", opener=private) as copy:
-                if file.carried:
-                    with open(arrived(file.carried), "rb") as original:
+                if file.shipped:
+                    with open(arrived(file.shipped), "rb") as original:
                         shutil.copyfileobj(original, copy)
                 else:
                     copy.write(file.content)

@@ -1,1 +1,1 @@
-"""What the members of one group know of each other: roles, addresses, states, shares."""
+"""The members of a group: roles, addresses, states, shares."""

@@ -1,7 +1,7 @@
-"""Addresses that members announce: a host address that the others can reach, and ports that nobody else takes.
+"""The address of a member: a host address that other hosts can reach, and two reserved ports.
 
-Ports are held by sockets that are bound and do not listen. With SO_REUSEPORT here and TF_GRPC_REUSE_PORT there, TensorFlow
-can listen on a port beside its holder, which gets no connection, while no other program is given it by chance.
+A reserved port is bound by a socket that does not listen. With SO_REUSEPORT here and TF_GRPC_REUSE_PORT in TensorFlow, its
+server can listen on the same port, while the system gives the port to no other program.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import psutil
 
 from bridge.exceptions import ConfigurationError
 
-# RFC 5737 and 3849: nobody is there, and nothing is sent; it only asks for the way out.
-_NOBODY = ("192.0.2.1", "2001:db8::1")
+# Reserved by RFC 5737 and 3849. Nothing is sent to them: they select the interface of the default route.
+_OUTSIDE = ("192.0.2.1", "2001:db8::1")
 
 
 class Address(NamedTuple):
-    """Where a member is found: TensorFlow's server at `port`, and, of member 0, the group line at `group_port`.
+    """TensorFlow's server of a member at `port`, and member 0's group server at `group_port`.
 
-    `folder` is the id of the folder of its host in which it shares files with other members, see `folder_id`.
+    `folder` identifies the folder in which members of a host share files, see `folder_id`.
     """
 
     host: str
@@ -34,40 +34,40 @@ class Address(NamedTuple):
 
     @property
     def tensorflow(self) -> str:
-        """As TF_CONFIG has it."""
+        """The address in TF_CONFIG."""
         return with_port(self.host, self.port)
 
     @property
     def group(self) -> str:
-        """Of the group line, as gRPC has it."""
+        """The address of the group server."""
         return with_port(self.host, self.group_port)
 
 
 def with_port(host: str, port: int) -> str:
-    """Return "host:port"; an IPv6 address stands in brackets there."""
+    """Return "host:port", with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def neighbours(addresses: Sequence[Address], index: int) -> list[int]:
-    """Return the members that can share files with a member, itself among them, in their order."""
+def members_on_host(addresses: Sequence[Address], index: int) -> list[int]:
+    """Return the members that can share files with member `index`, including itself, in order."""
     place = addresses[index].host, addresses[index].folder
     return [other for other, address in enumerate(addresses) if (address.host, address.folder) == place]
 
 
 def folder_id(path: str) -> str:
-    """Return what tells a folder from others that have its path on this host, such as those of other containers, or users."""
+    """Identify a folder among those of the same path on this host, for example in other containers or of other users."""
     status = os.stat(path)
     return f"{status.st_dev}-{status.st_ino}-{os.geteuid()}"
 
 
 def own_host(network: str | None = None) -> str:
-    """Return an address of this host by which other hosts can reach it.
+    """Return an address of this host that other hosts can reach.
 
-    That is the IPv4 address of the host's own name; where this is a loopback address, or that of another host, the address on
-    the way out, of IPv4 or else of IPv6; where there is no way out, the first one that others may reach, or else 127.0.0.1.
+    First choice is the IPv4 address of the host's own name, unless it is a loopback address or not of this host; then the
+    address of the default route, IPv4 before IPv6; then the first address that is not loopback; then 127.0.0.1.
 
     Args:
-        network: Network to take the address from, such as "10.1.0.0/16", for hosts that have several.
+        network: Network of the address, such as "10.1.0.0/16", for hosts with several addresses.
     """
     if network is not None:
         inside = ipaddress.ip_network(network, strict=False)
@@ -75,8 +75,7 @@ def own_host(network: str | None = None) -> str:
         found = next((address for address in own if ipaddress.ip_address(address) in inside), None)
         if found is None:
             raise ConfigurationError(
-                f"hostNetwork {network}: the host {socket.gethostname()} has no address in this network; "
-                f"it has {', '.join(own)}"
+                f"hostNetwork: expected an address in {network} on the host {socket.gethostname()}, got {', '.join(own)}"
             )
         return found
     try:
@@ -87,11 +86,11 @@ def own_host(network: str | None = None) -> str:
     others_reach = [address for address in own if not ipaddress.ip_address(address).is_loopback]
     if named in others_reach:
         return named
-    return next(filter(None, [*map(address_towards, _NOBODY), *others_reach]), "127.0.0.1")
+    return next(filter(None, [*map(address_towards, _OUTSIDE), *others_reach]), "127.0.0.1")
 
 
 def own_addresses() -> list[str]:
-    """Return the addresses of the interfaces that are up, IPv4 first; addresses with a scope are left out."""
+    """Return the addresses of the interfaces that are up, IPv4 first, without addresses that have a scope."""
     up = {name for name, state in psutil.net_if_stats().items() if state.isup}  # without aliases such as eth0:1
     found = [
         (each.family, each.address)
@@ -103,29 +102,31 @@ def own_addresses() -> list[str]:
 
 
 def reserve(group: str, index: int, attempt: int) -> tuple[int, int]:
-    """Find two free ports for a member and hold them in this Python process."""
+    """Reserve two free ports for a member in this Python process."""
     holders = [_bound(0), _bound(0)]
-    release(group, index, attempt)  # those of a task that has failed before it could do so
+    release(group, index, attempt)  # a previous task may have failed before it released its ports
     with _lock:
         _held[group, index, attempt] = holders
     return holders[0].getsockname()[1], holders[1].getsockname()[1]
 
 
 def hold(group: str, index: int, attempt: int, address: Address) -> None:
-    """Go on holding ports that perhaps another Python process on this host has reserved, which may end now."""
+    """Reserve the ports of a member here too: the Python process that reserved them may end now."""
     with _lock:
         if (group, index, attempt) in _held:
             return
     try:
         holders = [_bound(address.port), _bound(address.group_port)]
     except OSError as error:
-        raise ConfigurationError(f"a port of {address} was taken by another program before it could be used: {error}") from None
+        raise ConfigurationError(
+            f"a port of {address} was taken by another program before it could be used: {error}. Run the job again"
+        ) from None
     with _lock:
         _held[group, index, attempt] = holders
 
 
 def release(group: str, index: int, attempt: int) -> None:
-    """Give up the ports of a member that has ended; nothing happens where there are none."""
+    """Release the ports of a member that has ended, if there are any."""
     with _lock:
         holders = _held.pop((group, index, attempt), [])
     for holder in holders:
@@ -149,7 +150,7 @@ def _bound(port: int) -> socket.socket:
 
 
 def address_towards(target: str) -> str | None:
-    """Return the own address from which this host would reach another; nothing is sent."""
+    """Return the address from which this host reaches another; nothing is sent."""
     with socket.socket(socket.AF_INET6 if ":" in target else socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((target, 9))

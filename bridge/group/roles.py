@@ -1,6 +1,6 @@
-"""Roles and addresses of a group, and the TF_CONFIG that follows from them. Pure: setting the variable is done elsewhere.
+"""Roles and addresses of a group as TF_CONFIG. Pure.
 
-Worker 0 is the chief, workers 1 to W-1 are worker 0 to W-2, parameter servers come last; so Alink's scripts find it.
+Worker 0 is the chief, workers 1 to W-1 are worker 0 to W-2, parameter servers follow, as in Alink.
 """
 
 from __future__ import annotations
@@ -25,11 +25,7 @@ def label(index: int, num_workers: int) -> str:
 
 
 def tf_config(index: int, num_workers: int, addresses: Sequence[str]) -> str:
-    """Return the JSON text of TF_CONFIG for process `index`.
-
-    Args:
-        index: The process, counted from 0: workers first, then parameter servers.
-    """
+    """Return the JSON text of TF_CONFIG for process `index`, counted from 0: workers first, then parameter servers."""
     cluster: dict[str, list[str]] = {}
     for member, address in enumerate(addresses):
         cluster.setdefault(role(member, num_workers)[0], []).append(address)

@@ -1,7 +1,7 @@
-"""What the members of a group know of each other, and what follows from it. Pure.
+"""The known states of a group, and the conclusions that each member draws from them. Pure.
 
-Every member reports its state to member 0 and learns which others have changed (group_channel). From these states each
-one finds out by itself whether the group is complete, whether its own work is done, and who holds up the others.
+From these states a member derives whether the group is complete, whether its own work is done, and which member holds up the
+group.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from akdl.wire import ENDED, FAILED, STARTING, MemberState, Share, Shares, Wishe
 from bridge.group.roles import label
 from bridge.settings import GroupSettings
 
-LEFT_ALONE_S = 15.0  # how long workers stand still before a server that has left is taken to be the reason
-MISSED_S = 2.0  # how long a process stands still before it is taken to wait for workers that have returned
+LEFT_ALONE_S = 15.0  # of standstill, after which a parameter server that has returned counts as the cause
+MISSED_S = 2.0  # of standstill, after which a process counts as waiting for workers that have returned
 
 _PHASES = {STARTING: "its process has not connected", ENDED: "ended", FAILED: "failed"}
 
@@ -24,30 +24,29 @@ class KnownStates:
     def __init__(self, settings: GroupSettings) -> None:
         self._settings = settings
         self._states: dict[int, MemberState] = {}
-        self.hosts: list[str] = []
-        """Host of every member by index, once they are known."""
+        self.hosts: list[str] = []  # by index, once the addresses are known
 
     def update(self, states: Iterable[MemberState]) -> None:
-        """Note newer states."""
+        """Store newer states."""
         self._states.update((state.index, state) for state in states)
 
     def update_essence(self, states: Iterable[MemberState]) -> None:
-        """Note newer states, whose progress will go on unseen: they do not count as standing still."""
+        """Store newer states whose later progress is not sent: these members count as active."""
         for state in states:
             state.idle_s = 0.0
             self._states[state.index] = state
 
     def forget_progress(self) -> None:
-        """Count nobody as standing still, since newer progress will not be told."""
+        """Count all members as active, since newer progress is not sent."""
         for state in self._states.values():
             state.idle_s = 0.0
 
     def have_ended(self, members: Iterable[int]) -> bool:
-        """Whether the scripts of all these members have ended well and their processes are gone."""
+        """Return True when the scripts of these members have succeeded and their processes have exited."""
         return all(self._phase(index) == ENDED for index in members)
 
     def returned(self, index: int) -> list[str]:
-        """Return names and hosts of the workers, but `index`, whose scripts have ended well."""
+        """Return names and hosts of the workers, except `index`, whose scripts have succeeded."""
         return [self._name(other) for other in self._settings.deciding if other != index and self._phase(other) == ENDED]
 
     def wishes(self, index: int) -> Wishes:
@@ -58,16 +57,16 @@ class KnownStates:
 
     @property
     def is_formed(self) -> bool:
-        """Whether the processes of all members have connected."""
+        """The processes of all members have connected."""
         return all(self._phase(index) != STARTING for index in range(self._settings.size))
 
     @property
     def unformed(self) -> list[str]:
-        """Names and hosts of the members whose process has not connected."""
+        """Names and hosts of the members whose processes have not connected."""
         return [self._name(index) for index in range(self._settings.size) if self._phase(index) == STARTING]
 
     def silent(self, silent_s: float, index: int) -> list[str]:
-        """Return names and hosts of the members, but `index`, that have not ended and not reported for so many seconds."""
+        """Return names and hosts of the running members, except `index`, without a report for `silent_s` seconds."""
         return [
             self._name(state.index)
             for state in self._states.values()
@@ -78,17 +77,17 @@ class KnownStates:
 
     @property
     def input_has_ended(self) -> bool:
-        """Whether every member that gets rows has got its last one."""
+        """Every member that gets rows has its last one."""
         return all(index in self._states and self._states[index].input_ended for index in self._settings.fed)
 
     @property
     def share_sizes(self) -> list[int]:
-        """Rows of every member that gets any; final when the input has ended."""
+        """Rows of every member that gets rows; final when the input has ended."""
         return [self._states[index].rows for index in self._settings.fed if index in self._states]
 
     @property
     def giver(self) -> int | None:
-        """The member that gives a row to those whose share is empty; None where none is, or all are."""
+        """The member that sends a sample row to members without rows; None if no share is empty, or all are."""
         empty = [self._states[index].rows == 0 for index in self._settings.fed if index in self._states]
         if not any(empty) or all(empty):
             return None
@@ -96,12 +95,12 @@ class KnownStates:
 
     @property
     def wants_files(self) -> bool:
-        """Whether some member's script has asked for the files of all workers."""
+        """The script of some member has requested the files of all workers."""
         return any(state.wants_files for state in self._states.values())
 
     @property
     def shares(self) -> Shares | None:
-        """The files of all workers that get rows, in their order; None until all are complete."""
+        """The files of all workers that get rows, in order; None until all are complete."""
         states = [self._states.get(index) for index in self._settings.fed]
         if not all(state is not None and state.dataset_complete for state in states):
             return None
@@ -110,11 +109,10 @@ class KnownStates:
     # Standstill.
 
     def lagging(self, idle_s: float) -> int | None:
-        """Return the member that holds up the group when nobody has made progress for `idle_s` seconds; else None.
+        """Return the member that holds up a group without progress for `idle_s` seconds; else None.
 
-        A script makes progress when it takes or writes rows or computes, and when it ends: others may have waited for that.
-        Members that wait for Flink do not stand still, and excuse others that may wait for them, unless Flink itself waits
-        for one of the others.
+        A script makes progress when it reads or writes rows, uses the processor, or ends, since others may have waited for its
+        end. A member that waits for Flink may hold up all others without a fault, unless Flink itself waits for one of them.
         """
         running = [state for state in self._states.values() if state.phase not in (STARTING, ENDED, FAILED)]
         stuck = [state for state in running if not state.waiting and state.index in self._settings.deciding]
@@ -124,28 +122,28 @@ class KnownStates:
             return None
         if any(state.waiting for state in running) and not any(state.input_full for state in stuck):
             return None
-        # A script that waits for another one has read at least as far.
+        # A script that waits for another script has read at least as many rows.
         return min(stuck, key=lambda state: (state.rows_read, -state.idle_s)).index
 
     def is_deserted_by(self, index: int) -> bool:
-        """Whether a member that should serve the others has left, and these stand still."""
+        """Return True when a member has stopped serving the others, and these make no progress."""
         deciding = self._settings.deciding
         running = [state for state in self._states.values() if state.index in deciding and state.phase != ENDED]
         stand_still = [state for state in running if not state.waiting and state.idle_s >= LEFT_ALONE_S]
         return index not in deciding and bool(running) and len(stand_still) == len(running)
 
     def can_do_without(self, index: int) -> bool:
-        """Whether a member whose script failed is not missed: a parameter server, as long as no worker has failed.
+        """Return True when the failure of a member does not matter: a parameter server, while no worker has failed.
 
-        A script that needs no servers, such as plain Keras, runs in them too, and mostly fails there without rows. Workers that
-        use a server which is gone fail or stand still.
+        A script that needs no servers, such as plain Keras, also runs in them, and usually fails there, without rows. Workers
+        that miss a server fail or make no progress.
         """
         deciding = self._settings.deciding
         is_server = index >= self._settings.num_workers
         return is_server and not any(self._phase(other) == FAILED for other in deciding)
 
     def describe(self) -> str:
-        """Return a line per member on what it was last known to do."""
+        """Return a line per member with its last known state."""
         return "\n".join(self._describe(index) for index in range(self._settings.size))
 
     def _describe(self, index: int) -> str:

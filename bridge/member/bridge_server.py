@@ -1,7 +1,7 @@
-"""gRPC around a session: carries messages, waits where a rule says wait, and lets in one process only.
+"""The gRPC server of a session: it carries messages, and calls wait until the session has an answer.
 
-Every call must bring the token of its process. The server listens on a unix socket inside the work folder, or on
-127.0.0.1 where the folder's path is too long for one.
+Every call must carry the token of the process. The server listens on a unix socket in the work folder, or on 127.0.0.1 where
+the path of the folder is too long for a socket.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from akdl.wire.token import RefusesStrangers
 from bridge.host.socket_path import address_of
 from bridge.member.session import ProtocolError, Session
 
-_LOOK_AGAIN_S = 0.5  # how soon a waiting call notices that its process has gone
+_LOOK_AGAIN_S = 0.5  # a waiting call notices within this time that its process has ended
 
 
 class BridgeServer:
     """Serves one session to one process.
 
     Args:
-        shares: Returns the files of all workers, None as long as one is not complete; called with the lock held.
-        wishes: Returns what others want of the process; called with the lock held.
+        shares: Returns the files of all workers, None until all are complete; called with the lock held.
+        wishes: Returns the requests of other members to the process; called with the lock held.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class BridgeServer:
         self._task = task
         self._stopped = False
         self._server = grpc.server(
-            # Beam's pool, as in PyFlink's own servers. A pool of the standard library takes no call once the program ends.
-            # Then gRPC's thread dies, and a program that leaves a job running would wait indefinitely.
+            # Beam's pool, as in PyFlink's own servers. A pool of the standard library refuses calls while the program exits,
+            # which kills gRPC's thread, and a program that leaves a job running would wait indefinitely.
             thread_pool_executor.shared_unbounded_instance(),  # type: ignore[no-untyped-call]
-            interceptors=[RefusesStrangers(token, "this process has no token for this bridge")],
+            interceptors=[RefusesStrangers(token, "the call does not carry the token of this process")],
             options=[
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_receive_message_length", -1),
@@ -62,11 +62,11 @@ class BridgeServer:
         self.address = self._listen(os.path.join(folder, "bridge.sock"))
 
     def start(self) -> None:
-        """Begin to answer calls."""
+        """Start to answer calls."""
         self._server.start()
 
     def stop(self) -> None:
-        """Cut all calls off. Safe to call twice."""
+        """Cancel all calls. Safe to call twice."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -124,7 +124,7 @@ class BridgeServer:
                 self._wait(context, lambda: self._session.has_chunk or self._session.outcome is not None)
                 chunk = self._session.next_chunk()
                 self._changed.notify_all()
-            if chunk is None:  # the script has ended, nobody reads on
+            if chunk is None:  # the script has ended
                 return
             yield chunk
 
@@ -155,7 +155,7 @@ class BridgeServer:
         return Empty()
 
     def _wait(self, context: Any, ready: Callable[[], bool]) -> None:
-        """Wait, with the lock held, until `ready`; abort the call when the server stops or the caller is gone."""
+        """Wait with the lock held until `ready`; abort the call when the server stops or the caller has ended."""
         while not ready():
             if self._stopped or not context.is_active():
                 context.abort(grpc.StatusCode.CANCELLED, "the Flink task is ending")

@@ -22,7 +22,7 @@ from akdl.folders.owned_folder import hold, remove_unused
 from akdl.wire import Chunk, Cluster
 from bridge.exceptions import TaskError
 from bridge.folders.temporary_places import shared_place
-from bridge.group.addresses import Address, neighbours
+from bridge.group.addresses import Address, members_on_host
 from bridge.group.chunk_log import ChunkLog
 from bridge.group.roles import label
 from bridge.group.states import KnownStates
@@ -31,23 +31,19 @@ from bridge.member.session import Session
 from bridge.settings import GroupSettings
 
 _TRY_AGAIN_S = 0.5
-# The line is cut, or member 0 has ended. If it stays away, this is an error of the group (`bridge.errors.diagnosis`).
+# The connection is cut, or member 0 has ended. If that lasts, `bridge.errors.diagnosis` reports it.
 _LOST = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
 
 Take = Callable[[int], Any]
 
 
 class ExtraInputs:
-    """The part of one member in this. Nothing happens where a group has no extra inputs.
-
-    Args:
-        session: The session of the member, which gets what is fetched.
-        changed: Lock of the session; notified when something is fetched, and when that has failed.
+    """One member's part in the delivery. It does nothing for a group without extra inputs.
 
     Attributes:
-        chunk_log: What member 0 keeps for other hosts; None in other members, and where there are no other hosts.
-        is_complete: All chunks have been given to the session, as far as they have to be fetched.
-        error: Why they cannot be; None as long as nothing is wrong.
+        chunk_log: Chunks that member 0 stores for other hosts; None in other members, and without other hosts.
+        is_complete: All chunks that this member has to fetch have been passed to the session.
+        error: The reason why they cannot be fetched; None without a problem.
     """
 
     def __init__(
@@ -73,29 +69,29 @@ class ExtraInputs:
         self._folder = ""
         self._makes_for_others = False
         self._lock = -1  # of the folder
-        self._from = ""  # whom to ask for the chunks
+        self._from = ""  # member 0, as messages name it
         self._taken = self._rows = self._checksum = 0
         self._stopped = threading.Event()
         self._call: Any = None
         self._thread: threading.Thread | None = None
 
     def settle(self, addresses: Sequence[Address], config: str) -> Cluster:
-        """Find out who shares files with whom, and return what the process is told.
+        """Determine which members share files, and return the message for the process.
 
         Raises:
-            TaskError: The folder of this host cannot be made, or is not this user's.
+            TaskError: The folder of this host cannot be created, or belongs to another user.
         """
         if not self._is_used:
             return Cluster(tf_config=config)
-        sharing = neighbours(addresses, self._index)
+        sharing = members_on_host(addresses, self._index)
         first = sharing[0]
         if len(sharing) > 1:
-            # Each job has other ports. So jobs of one operator that run at once have folders of their own.
+            # Each job has other ports, so concurrent jobs of one operator have separate folders.
             known = hashlib.sha256(repr([tuple(address) for address in addresses]).encode()).hexdigest()[:12]
             place = shared_place(os.environ, self._settings.tmp_dirs)
             self._folder = os.path.join(place, f"{self._name}-{first}-{known}")
             self._makes_for_others = first == self._index
-            with self._told_as_error(), self._changed:
+            with self._as_task_error(), self._changed:
                 self._lock = -1 if self._stopped.is_set() else hold(self._folder)
         if self.chunk_log is not None and len(sharing) == len(addresses):
             self.chunk_log.close()
@@ -106,36 +102,32 @@ class ExtraInputs:
         return Cluster(tf_config=config, extra_folder=self._folder, waits_for_files=first != self._index)
 
     def keep(self, rows: int, columns: bytes, extra_input: int) -> None:
-        """Keep a chunk of an extra input for other hosts, if there may be any; see `ChunkLog.append`."""
+        """Store a chunk of an extra input for other hosts, if there may be any."""
         if extra_input and self.chunk_log is not None:
-            with self._told_as_error():
+            with self._as_task_error():
                 self.chunk_log.append(rows, columns, extra_input)
 
     def end(self) -> None:
-        """Flink brings no more of them."""
+        """Note that Flink has sent the last chunk."""
         if self.chunk_log is not None:
-            with self._told_as_error():
+            with self._as_task_error():
                 self.chunk_log.end()
 
     def may_end(self, group: KnownStates) -> bool:
-        """Whether this member may end, as far as others use files of it: they are there, and so hold the folder.
+        """Return True when the members that use this member's files hold the folder themselves. With the lock held.
 
-        A member holds it as soon as it knows the addresses, and then begins to report. With the lock held.
+        A member holds the folder from the moment it has the addresses, before its first report.
         """
         return not self._makes_for_others or group.is_formed
 
     def fetch(self, take: Take) -> None:
-        """Begin to fetch the chunks in a thread of its own, if this member has to.
-
-        Args:
-            take: Returns a gRPC call that yields the chunks after so many.
-        """
+        """Fetch the chunks in a thread, if this member has to. `take(n)` returns a gRPC call for all but the first n."""
         if not self.is_complete:
             self._thread = threading.Thread(target=self._fetch, args=(take,), name="akdl-extra-inputs", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
-        """Stop fetching and giving; the folder goes with the last process that uses it. Safe to call twice."""
+        """Stop the delivery; the last process that uses the folder removes it. Safe to call twice."""
         self._stopped.set()
         with self._changed:
             if self._call is not None:
@@ -153,7 +145,7 @@ class ExtraInputs:
             remove_unused(self._folder)
 
     @contextmanager
-    def _told_as_error(self) -> Iterator[None]:
+    def _as_task_error(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -163,14 +155,14 @@ class ExtraInputs:
         try:
             while not self._take_some(take):
                 self._stopped.wait(_TRY_AGAIN_S)
-        except Exception as error:  # any error has to reach the Flink function, which waits
+        except Exception as error:  # every error must reach the Flink function, which waits
             reason = f"{error.code().name}: {error.details()}" if isinstance(error, grpc.RpcError) else str(error)
             with self._changed:
-                self.error = self._process.error(f"the extra inputs did not come completely from {self._from}: {reason}")
+                self.error = self._process.error(f"the extra inputs did not arrive completely from {self._from}: {reason}")
                 self._changed.notify_all()
 
     def _take_some(self, take: Take) -> bool:
-        """Take chunks as long as the line holds; return whether there is no more to do."""
+        """Fetch chunks until the connection is lost; return True when nothing is left to fetch."""
         with self._changed:
             if self._stopped.is_set():
                 return True
@@ -185,20 +177,21 @@ class ExtraInputs:
         return False
 
     def _pass_on(self, chunk: Chunk) -> bool:
-        """Give a chunk to the process, when it has room; return whether more is needed."""
+        """Pass a chunk to the session when it has room; return True when more chunks are needed."""
         if chunk.HasField("end"):
             if (chunk.end.rows, chunk.end.checksum) != (self._rows, self._checksum):
                 raise EOFError(
-                    f"the end mark announces {chunk.end.rows} rows with checksum {chunk.end.checksum:08x}, "
-                    f"{self._rows} rows with {self._checksum:08x} came"
+                    f"expected {chunk.end.rows} rows with checksum {chunk.end.checksum:08x}, got {self._rows} rows with "
+                    f"checksum {self._checksum:08x}"
                 )
             with self._changed:
                 self.is_complete = True
                 self._changed.notify_all()
             return False
         if not 1 <= chunk.input <= len(self._settings.extra_schemas):
-            raise ValueError(f"a chunk of the input {chunk.input} came, which is no extra input")
-        columns = chunk.columns  # asked for once: protobuf copies it each time
+            inputs = len(self._settings.extra_schemas)
+            raise ValueError(f"expected a chunk of extra input 1 to {inputs}, got one of input {chunk.input}")
+        columns = chunk.columns  # read once: protobuf copies it with each access
         with self._changed:
             self._changed.wait_for(lambda: self._stopped.is_set() or self._session.has_room(len(columns)))
             if self._stopped.is_set() or self._session.outcome is not None:

@@ -1,11 +1,9 @@
-"""The members in this Python process, and how they are stopped when nothing else can stop them.
+"""The members in this Python process, and their stop when no call from Flink can stop them.
 
 In a local run Python functions run in the driver. When their job fails or is cancelled, Flink does not interrupt a function
-that waits there, and never answers its request. So there are two ways out. The operator that runs a job stops its groups when
-the job ends. And a thread stops members whose heartbeat Flink has not answered, and members whose worker has ended.
-
-The latter is needed because a worker that loses its line to Flink closes no function. Its member may be waiting for a call from
-Flink, or for state that PyFlink requests around its calls. It would wait indefinitely.
+that waits there, and never answers its request. So the operator that runs a job stops its groups when the job ends, and a
+thread stops members whose heartbeat Flink does not answer, and members whose Python worker has ended: a worker that loses its
+connection to Flink does not close its functions, and their members would wait indefinitely.
 """
 
 from __future__ import annotations
@@ -32,47 +30,32 @@ LOOK_S = 0.5
 
 
 class Owned(Protocol):
-    """A member as its registry sees it."""
+    """The registry's view of a `Member`."""
 
     @property
-    def group(self) -> str:
-        """Name of its group."""
-
+    def group(self) -> str: ...
     @property
-    def label(self) -> str:
-        """What it is called in messages."""
-
+    def label(self) -> str: ...
     @property
-    def unanswered_s(self) -> float:
-        """For how many seconds Flink has not answered it."""
-
+    def unanswered_s(self) -> float: ...
     @property
-    def report(self) -> Report:
-        """What its script has last reported of its training."""
-
+    def report(self) -> Report: ...
     @property
-    def status(self) -> MemberStatus:
-        """What it did when it was last looked at."""
-
-    def look(self) -> None:
-        """Look at what it does."""
-
-    def stop(self) -> None:
-        """End its process. Safe to call twice."""
+    def status(self) -> MemberStatus: ...
+    def look(self) -> None: ...
+    def stop(self) -> None: ...
 
 
-_last: dict[
-    tuple[str, str], MemberStatus
-] = {}  # of members that have been stopped and of tasks of predictors, by group and label
-_members: dict[Owned, weakref.ref[SdkHarness] | None] = {}  # and Beam's worker that each lives in
-_seen: set[str] = set()  # groups that have had a member here
-_jobs: Counter[str] = Counter()  # of this program that have a group and run
+_last: dict[tuple[str, str], MemberStatus] = {}  # of stopped members and of predictors' tasks, by group and label
+_members: dict[Owned, weakref.ref[SdkHarness] | None] = {}  # with the Beam worker of each
+_seen: set[str] = set()  # groups that have had a member in this process
+_jobs: Counter[str] = Counter()  # running jobs of this program, by group
 _lock = threading.Lock()
 _watcher: threading.Thread | None = None
 
 
 def add(member: Owned) -> None:
-    """Note a member that has a process or is about to start one."""
+    """Add a member that has a process or is about to start it."""
     global _watcher
     with _lock:
         _members[member] = worker_of_this_thread()
@@ -83,28 +66,28 @@ def add(member: Owned) -> None:
 
 
 def discard(member: Owned) -> None:
-    """Forget a member that has been stopped, but for its last status."""
+    """Remove a member that has been stopped, and keep its last status."""
     note(member.status)
     with _lock:
         _members.pop(member, None)
 
 
 def note(status: MemberStatus) -> None:
-    """Note the status of somebody who is no member here: one that has been stopped, or a task of a predictor."""
+    """Store the status of a stopped member or of a predictor's task."""
     with _lock:
         _last[status.group, status.label] = status
 
 
 def begin_groups(groups: Collection[str]) -> None:
-    """Note that a job of this program starts these groups, which `stop_groups` stops at its end."""
+    """Count a job of this program for its groups, which `stop_groups` stops at its end."""
     with _lock:
         _jobs.update(groups)
 
 
 def stop_groups(groups: Collection[str]) -> None:
-    """Stop every process of these groups that this Python process owns; for the end of their job, however it came.
+    """Stop the members of these groups in this Python process at the end of their job.
 
-    If a table is asked for by several threads at once, jobs have the same groups. The last job to end stops these.
+    When several threads request one table, their jobs have the same groups; the last job to end stops them.
     """
     with _lock:
         _jobs.subtract(groups)
@@ -117,14 +100,14 @@ def stop_groups(groups: Collection[str]) -> None:
 
 
 def forget_groups(groups: Collection[str]) -> None:
-    """Forget the last statuses of the members of these groups, whose job has ended."""
+    """Remove the last statuses of these groups, whose job has ended."""
     with _lock:
         for key in [key for key in _last if key[0] in groups]:
             del _last[key]
 
 
 def statuses(groups: Collection[str]) -> list[MemberStatus]:
-    """Return what the members of these groups in this Python process do, or did last."""
+    """Return the current or last statuses of the members of these groups in this Python process."""
     running = [member.status for member in _snapshot() if member.group in groups]
     with _lock:
         ended = [status for (group, _), status in _last.items() if group in groups]
@@ -144,7 +127,7 @@ def seen() -> set[str]:
 
 
 def reports(groups: Collection[str]) -> dict[str, Report]:
-    """Return what the members of these groups in this Python process have last reported, by their labels."""
+    """Return the last reports of the members of these groups in this Python process, by label."""
     return {member.label: member.report for member in _snapshot() if member.group in groups and member.report.number}
 
 
@@ -154,10 +137,10 @@ def _stop_abandoned() -> None:
         for member in _snapshot():
             member.look()
             if has_ended(_members.get(member)):
-                logger.warning("%s: its worker has lost its line to Flink, stopping it", member.label)
+                logger.warning("%s: stopped, because its Python worker has lost the connection to Flink", member.label)
                 member.stop()
             elif member.unanswered_s > ABANDONED_S:
-                logger.warning("%s: no sign of life from Flink for %g s, stopping it", member.label, ABANDONED_S)
+                logger.warning("%s: stopped, because Flink has not answered for %g s", member.label, ABANDONED_S)
                 member.stop()
 
 

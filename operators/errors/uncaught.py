@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from bridge.errors.flink_errors import is_a_failed_script, readable, wants_details
-from bridge.errors.summary import Frame, brief, shortened
+from bridge.errors.summary import Frame, shortened, summary_of
 from bridge.exceptions import BridgeError
 
 LINES = 14  # 15 with the last line of the progress display above them
@@ -35,7 +35,7 @@ def lines_of(error: BaseException, trace: TracebackType | None) -> list[str] | N
     if not _is_ours(error):
         return None
     kind = type(error)
-    message = str(error) if isinstance(error, BridgeError) and error.details else brief(str(error))
+    message = str(error) if isinstance(error, BridgeError) and error.details else summary_of(str(error))
     calls = _called_from(trace)
     lines = f"{kind.__module__}.{kind.__qualname__}: {message}".splitlines()
     return [*lines, *calls[: 1 + 2 * max((LINES - len(lines) - 1) // 2, 0)]][:LINES]

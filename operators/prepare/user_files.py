@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from akdl.masking import shown
 from akdl.storage.archive import ArchiveError, is_archive, unpack_archive
 from akdl.storage.files import FileError, fetch, is_remote, local_path
-from bridge.errors.source_paths import note_origin
+from bridge.errors.source_paths import note_source_path
 from bridge.exceptions import ConfigurationError
 from bridge.folders.program_folder import named_by_content, program_folder
 from bridge.settings import UserFile
@@ -77,7 +77,7 @@ def read_files(operator: str, user_files: Sequence[str], main_script: str | Func
         _check_names(operator, placed, main.path)
         for path, source in placed.items():
             if source is not main or not isinstance(main_script, FunctionScript):  # a function has no file of its own
-                note_origin(path, source.origin)
+                note_source_path(path, source.origin)
         return files, main.path
 
 

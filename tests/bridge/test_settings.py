@@ -28,11 +28,11 @@ def test_who_gets_rows_and_who_ends_the_group(chief_coordinates: bool, fed: list
 
 
 def test_large_files_and_archives_travel_with_the_job() -> None:
-    files = (UserFile("small.py", b"x"), UserFile("words.txt", b"", carried="/cache/words-1"))
-    assert settings(user_files=files).carried == ["/cache/words-1"]
-    assert settings(user_files=files, python="/usr/bin/python3").carried == ["/cache/words-1"]
+    files = (UserFile("small.py", b"x"), UserFile("words.txt", b"", shipped="/cache/words-1"))
+    assert settings(user_files=files).shipped == ["/cache/words-1"]
+    assert settings(user_files=files, python="/usr/bin/python3").shipped == ["/cache/words-1"]
     archive = PythonArchive("/cache/env-2.tar.gz", "2", "env.tar.gz")
-    assert settings(user_files=files, python=archive).carried == ["/cache/words-1", "/cache/env-2.tar.gz"]
+    assert settings(user_files=files, python=archive).shipped == ["/cache/words-1", "/cache/env-2.tar.gz"]
 
 
 def test_a_weight_is_a_column_of_the_script_unless_the_table_has_it() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bridge.errors import source_paths as origins
+from bridge.errors import source_paths
 from bridge.exceptions import ConfigurationError, JobError, TaskError
 from operators import AlinkGlobalConfiguration, BatchOperator, TensorFlow2BatchOp, getMLEnv, useLocalEnv
 from tests.e2e.jobs import SCRIPTS, script_op, sequence
@@ -30,7 +30,7 @@ def failing(way: str, schema: str = "x BIGINT", **params: Any) -> TensorFlow2Bat
 
 
 def test_main_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(origins, "_origins", {})  # other tests have other scripts of this name
+    monkeypatch.setattr(source_paths, "_sources", {})  # other tests have other scripts of this name
     with pytest.raises(TaskError) as caught:
         run(failing("raise"))
     lines = str(caught.value).splitlines()

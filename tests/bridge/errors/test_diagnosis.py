@@ -47,7 +47,7 @@ def test_nothing_is_wrong_with_a_group_that_works() -> None:
     [
         ([state(0, STARTING)], {"is_connected": False}, "the process did not connect within the 60 s of startTimeout"),
         ([state(0)], {"has_addresses": False}, "the addresses of the other members did not arrive"),
-        (ALL[:2], {}, "ps 0 did not report or connect: .* reaches host-0:4711"),
+        (ALL[:2], {}, "ps 0 did not report or connect. .* reaches host-0:4711"),
         (ALL[:2], {"unanswered_s": 2.0, "last_error": "REFUSED"}, "the chief does not answer at host-0:4711 \\(REFUSED\\)"),
     ],
 )
@@ -71,7 +71,7 @@ def test_a_chief_that_does_not_answer() -> None:
 def test_a_member_that_has_fallen_silent_is_named() -> None:
     states = [state(0), state(1, silent_s=LOST_S + 1), state(2)]
     fault = found(states)
-    assert fault is not None and fault.what.startswith("worker 0 has not reported for 30 s: has its host failed")
+    assert fault is not None and fault.what.startswith("worker 0 has not reported for 30 s. Has its host failed")
     assert found([state(0), state(1, silent_s=LOST_S - 1), state(2)]) is None
     assert found([state(0), state(1, ENDED, silent_s=LOST_S + 1), state(2)]) is None, "it has left, as it should"
     assert found(states, index=1) is None, "it speaks again"
@@ -82,7 +82,7 @@ def test_a_server_that_has_left_workers_who_stand_still() -> None:
     fault = found(still, index=2, has_outcome=True)
     assert fault is not None and "set numPSs to 0" in fault.what
     failed = found(still, index=2, has_outcome=True, failure="the script failed: it broke")
-    assert failed is not None and failed.what.startswith("the script failed: it broke, but the workers that it should serve")
+    assert failed is not None and failed.what.startswith("the script failed: it broke, but the workers that it serves")
     assert found(still, index=2) is None, "it still serves"
     assert found(still, index=2, has_outcome=True, is_running=False) is None, "it has ended"
 

@@ -166,7 +166,7 @@ def test_a_program_that_is_not_there_is_named() -> None:
         ),
         (
             "FlinkRuntimeException: Exceeded checkpoint tolerable failure threshold. Asynchronous task checkpoint failed.",
-            "Is there room at execution.checkpointing.dir",
+            "Is the disk of execution.checkpointing.dir full",
         ),
         ("java.util.concurrent.TimeoutException: The heartbeat of TaskManager with id 1 timed out.", "its network failed"),
     ],

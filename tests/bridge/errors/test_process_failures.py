@@ -31,9 +31,9 @@ def test_descriptions() -> None:
     assert describe_failure(Failure(type="KeyError", message="'x'")) == "the script failed: KeyError: 'x'"
     assert describe_failure(Failure(type="ScriptError", message="no main")) == "the script failed: no main"
     assert describe_death(-signal.SIGKILL, True).endswith("too little memory) before the script had ended")
-    assert "is its environment complete?" in describe_death(1, False)
+    assert "Is its Python environment complete?" in describe_death(1, False)
     assert describe_desertion([]) == ""
-    assert "the script had returned in worker 0, worker 1. Operations of all workers" in describe_desertion(
+    assert "the script had returned in worker 0, worker 1. With MultiWorkerMirroredStrategy" in describe_desertion(
         ["worker 0", "worker 1"]
     )
     assert paragraphs("a\n", "", "b") == "a\nb"

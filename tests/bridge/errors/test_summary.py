@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from bridge.errors.summary import LINES, Frame, brief, shortened
+from bridge.errors.summary import LINES, Frame, shortened, summary_of
 
 FAILURES = pathlib.Path(__file__).with_name("failures")
 WORK = "/tmp/akdl-0123456789ab"
@@ -25,13 +25,13 @@ kept 2 of 4"""
 
 @pytest.mark.parametrize("path", sorted(FAILURES.glob("*.txt")), ids=lambda path: path.stem)
 def test_no_failure_takes_more_lines(path: pathlib.Path) -> None:
-    shown = brief(path.read_text())
+    shown = summary_of(path.read_text())
     assert len(shown.splitlines()) <= LINES
     assert "site-packages" not in shown and "akdl/entry.py" not in shown and "^^" not in shown
 
 
 def test_an_error_of_python_has_its_message_once_and_the_lines_of_the_script() -> None:
-    assert brief(TRACED).splitlines() == [
+    assert summary_of(TRACED).splitlines() == [
         "Op, chief 0 (s.py): the script failed: KeyError: 'scor'",
         '  File "s.py", line 6, in main',
         "    large = helper(rows)",
@@ -41,7 +41,7 @@ def test_an_error_of_python_has_its_message_once_and_the_lines_of_the_script() -
 
 
 def test_a_shape_that_keras_refuses() -> None:
-    assert brief((FAILURES / "keras_fit.txt").read_text()).splitlines()[:3] == [
+    assert summary_of((FAILURES / "keras_fit.txt").read_text()).splitlines()[:3] == [
         'TensorFlow2BatchOp, chief 0 (keras_fit.py): the script failed: ValueError: Input 0 of layer "sequential" is incompatible '
         "with the layer: expected shape=(None, 3), found shape=(None, 2)",
         '  File "keras_fit.py", line 10, in main',
@@ -50,7 +50,7 @@ def test_a_shape_that_keras_refuses() -> None:
 
 
 def test_an_error_inside_a_graph_names_the_function_that_made_the_node() -> None:
-    assert brief((FAILURES / "graph_loss.txt").read_text()).splitlines()[:4] == [
+    assert summary_of((FAILURES / "graph_loss.txt").read_text()).splitlines()[:4] == [
         "TensorFlow2BatchOp, chief 0 (graph_loss.py): the script failed: InvalidArgumentError: Input to reshape is a tensor with 8 "
         "values, but the requested shape has 24",
         '  File "graph_loss.py", line 10, in main',
@@ -60,19 +60,19 @@ def test_an_error_inside_a_graph_names_the_function_that_made_the_node() -> None
 
 
 def test_what_caused_an_error_is_one_line() -> None:
-    lines = brief((FAILURES / "chained.txt").read_text()).splitlines()
+    lines = summary_of((FAILURES / "chained.txt").read_text()).splitlines()
     assert lines[0].endswith("RuntimeError: the config has no path") and lines.count("Caused by: KeyError: 'path'") == 1
     assert '    raise RuntimeError("the config has no path") from error' in lines
 
 
 def test_the_last_lines_of_a_process_stand_for_a_traceback() -> None:
-    lines = brief((FAILURES / "killed.txt").read_text()).splitlines()
+    lines = summary_of((FAILURES / "killed.txt").read_text()).splitlines()
     assert lines[1:6] == ["last lines of the process:", "  step 26", "  step 27", "  step 28", "  step 29"]
     assert lines[-1].startswith("(25 more lines: in the error's `details`, ") and "AKDL_TRACEBACK=full" in lines[-1]
 
 
 def test_a_python_function_of_the_user_is_shown_without_beam() -> None:
-    assert brief((FAILURES / "udf.txt").read_text()).splitlines()[:2] == [
+    assert summary_of((FAILURES / "udf.txt").read_text()).splitlines()[:2] == [
         "Flink: a Python function of the job failed: ValueError: bad value 1",
         '  File "/home/user/job.py", line 16, in f',
     ]
@@ -84,7 +84,7 @@ def test_a_standstill_shows_the_group_and_where_the_script_stands() -> None:
         f'worker 0: running\n--- where chief 0 stands ---\nThread 1 (most recent call first):\n  File "/usr/lib/python3.11/t.py", '
         f'line 5 in sleep\n  File "{WORK}/s.py", line 3 in main\n'
     )
-    assert brief(text).splitlines() == [
+    assert summary_of(text).splitlines() == [
         "Op, chief 0 (s.py): no process of the group has made progress for 60 s",
         "the group:",
         "  chief 0: running",
@@ -95,9 +95,9 @@ def test_a_standstill_shows_the_group_and_where_the_script_stands() -> None:
 
 
 def test_a_text_of_six_megabytes_keeps_its_head_and_its_tail() -> None:
-    shown = brief("ValueError: begin" + "x" * 6_000_000 + "end")
+    shown = summary_of("ValueError: begin" + "x" * 6_000_000 + "end")
     assert len(shown) < 2_000 and "begin" in shown and "end\n" in shown and "characters left out" in shown
-    shown = brief("\n".join(f"line {number}" for number in range(600_000)))
+    shown = summary_of("\n".join(f"line {number}" for number in range(600_000)))
     assert shown.startswith("line 0\n") and "line 599999" in shown and len(shown.splitlines()) <= LINES
 
 

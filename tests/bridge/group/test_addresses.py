@@ -14,7 +14,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from bridge.group import addresses
-from bridge.group.addresses import Address, folder_id, hold, neighbours, own_host, release, reserve
+from bridge.group.addresses import Address, folder_id, hold, members_on_host, own_host, release, reserve
 from tests.support.network import why_not
 
 
@@ -97,7 +97,7 @@ def test_ipv6_addresses_stand_in_brackets() -> None:
 def test_a_network_chooses_among_addresses() -> None:
     assert own_host("127.0.0.0/8").startswith("127.")
     with pytest.raises(
-        ConfigurationError, match="hostNetwork 203.0.113.0/24: the host .* has no address in this network; it has 127.0.0.1"
+        ConfigurationError, match="hostNetwork: expected an address in 203.0.113.0/24 on the host .*, got 127.0.0.1"
     ):
         own_host("203.0.113.0/24")
 
@@ -154,11 +154,11 @@ def test_a_member_that_reserves_again_gives_its_former_ports_up() -> None:
         release("g", 0, 0)
 
 
-def test_neighbours_have_one_host_and_one_folder() -> None:
+def test_members_on_host_have_one_host_and_one_folder() -> None:
     group = [
         Address(host, port, 9, folder) for port, (host, folder) in enumerate([("a", "1"), ("b", "1"), ("a", "2"), ("a", "1")])
     ]
-    assert [neighbours(group, index) for index in range(4)] == [[0, 3], [1], [2], [0, 3]]
+    assert [members_on_host(group, index) for index in range(4)] == [[0, 3], [1], [2], [0, 3]]
 
 
 def test_a_folder_is_told_from_another_one_at_its_path(tmp_path: pathlib.Path) -> None:

@@ -97,7 +97,7 @@ def test_every_call_needs_the_token(line: Line) -> None:
         lambda: stranger.finish(Outcome(success=Success())),
     ]
     for call in calls:
-        with pytest.raises(ChannelError, match=r"this process has no token for this bridge \(UNAUTHENTICATED\)"):
+        with pytest.raises(ChannelError, match=r"the call does not carry the token of this process \(UNAUTHENTICATED\)"):
             call()
     stranger.close()
     session = line.session

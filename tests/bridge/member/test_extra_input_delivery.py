@@ -144,7 +144,7 @@ def test_other_chunks_than_were_sent_are_an_error(places: list[Place], addresses
     for place in places:
         place.join(addresses)
     wait_until(lambda: taker.extra.error is not None, "it is told")
-    words = r"did not come completely from chief 0 on 127.0.0.1: the end mark announces 1 rows .*, 1 rows with \w+ came"
+    words = r"did not arrive completely from chief 0 on 127.0.0.1: expected 1 rows .*, got 1 rows with checksum \w+"
     with pytest.raises(TaskError, match=words):
         raise taker.extra.error or AssertionError
     assert not taker.extra.is_complete

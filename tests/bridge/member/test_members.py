@@ -225,7 +225,7 @@ def test_a_server_that_leaves_workers_waiting_is_reported(groups: Groups, monkey
     monkeypatch.setattr("bridge.group.states.LEFT_ALONE_S", 2.0)
     groups.start(HELPERS + "def main(config):\n    config.task_type == 'ps' or time.sleep(600)\n", 1, 1)
     name, text = groups.wait_for_error()
-    assert name == "ps 0" and "the script returned, but the workers that it should serve still run and stand still" in text
+    assert name == "ps 0" and "the script returned, but the workers that it serves still run, and make no progress" in text
 
 
 STUCK = HELPERS + (

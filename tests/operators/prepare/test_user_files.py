@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bridge.errors import source_paths as origins
-from bridge.errors.source_paths import origin_of
+from bridge.errors import source_paths
+from bridge.errors.source_paths import source_path
 from bridge.exceptions import ConfigurationError
 from bridge.folders.work_folder import WorkFolder
 from operators.params.function_script import script_of
@@ -34,9 +34,9 @@ def test_files_and_folders_keep_their_paths(folder: pathlib.Path) -> None:
 
 
 def test_errors_know_where_files_lie(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(origins, "_origins", {})
+    monkeypatch.setattr(source_paths, "_sources", {})
     read_files("Op", ["lib"], "main.py")
-    assert origin_of("lib/deep/helper.py") == str(folder / "lib" / "deep" / "helper.py")
+    assert source_path("lib/deep/helper.py") == str(folder / "lib" / "deep" / "helper.py")
 
 
 @pytest.mark.parametrize("main", ["main.py", "lib/../main.py", "{folder}/main.py", "file://{folder}/main.py"])
@@ -92,7 +92,7 @@ def test_content_is_read_when_the_job_is_built(folder: pathlib.Path) -> None:
 def test_large_files_are_kept_on_disk(folder: pathlib.Path) -> None:
     (folder / "lib" / "big").write_bytes(bytes(LARGE_BYTES + 1))
     files = {file.path: file for file in read_files("Op", ["lib"], "main.py")[0]}
-    assert files["lib/big"].content == b"" and files["lib/data.bin"].carried == ""
+    assert files["lib/big"].content == b"" and files["lib/data.bin"].shipped == ""
     (folder / "lib" / "big").write_bytes(b"changed")
     work = WorkFolder(tuple(files.values()))
     try:

@@ -121,7 +121,7 @@ def test_a_record_that_is_too_large(
         ([FIRST, [1]], r"line 2: expected an object, got \[1\]"),
         (
             [FIRST, {"kind": "sample", "t": 1.0, "label": 5, "index": 0}],
-            "line 2: no status of a member: the entry 'label' is 5",
+            "line 2: expected the status of a member, got 5 in its entry 'label'",
         ),
         ([FIRST, {"kind": "sample", "t": "1", "label": "a", "index": 0}], "line 2, entry 't': expected a number, got '1'"),
         (
