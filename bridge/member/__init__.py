@@ -1,1 +1,1 @@
-"""One TensorFlow process of a group: its start, its line, its progress and its end."""
+"""One TensorFlow process of a group: start, session, status and end."""

@@ -14,7 +14,7 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from akdl.wire import Report
 from bridge.member.status import MemberStatus
@@ -23,38 +23,22 @@ from bridge.workarounds.beam_workers import has_ended, worker_of_this_thread
 if TYPE_CHECKING:
     from apache_beam.runners.worker.sdk_worker import SdkHarness
 
+    from bridge.member.member import Member
+
 logger = logging.getLogger(__name__)
 
 ABANDONED_S = 10.0  # longer than a pause of a JVM that collects garbage under load
 LOOK_S = 0.5
 
-
-class Owned(Protocol):
-    """The registry's view of a `Member`."""
-
-    @property
-    def group(self) -> str: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def unanswered_s(self) -> float: ...
-    @property
-    def report(self) -> Report: ...
-    @property
-    def status(self) -> MemberStatus: ...
-    def look(self) -> None: ...
-    def stop(self) -> None: ...
-
-
 _last: dict[tuple[str, str], MemberStatus] = {}  # of stopped members and of predictors' tasks, by group and label
-_members: dict[Owned, weakref.ref[SdkHarness] | None] = {}  # with the Beam worker of each
+_members: dict[Member, weakref.ref[SdkHarness] | None] = {}  # with the Beam worker of each
 _seen: set[str] = set()  # groups that have had a member in this process
 _jobs: Counter[str] = Counter()  # running jobs of this program, by group
 _lock = threading.Lock()
 _watcher: threading.Thread | None = None
 
 
-def add(member: Owned) -> None:
+def add(member: Member) -> None:
     """Add a member that has a process or is about to start it."""
     global _watcher
     with _lock:
@@ -65,7 +49,7 @@ def add(member: Owned) -> None:
             _watcher.start()
 
 
-def discard(member: Owned) -> None:
+def discard(member: Member) -> None:
     """Remove a member that has been stopped, and keep its last status."""
     note(member.status)
     with _lock:
@@ -144,6 +128,6 @@ def _stop_abandoned() -> None:
                 member.stop()
 
 
-def _snapshot() -> list[Owned]:
+def _snapshot() -> list[Member]:
     with _lock:
         return list(_members)

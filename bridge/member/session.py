@@ -92,6 +92,8 @@ class Session:
         reason: One line on why it has FAILED.
         rows_arrived: Rows that Flink has sent; some may be held back to make shares equal.
         has_all_rows: Flink has sent the last row.
+        has_ended_input: The last row has been offered, including rows that make shares equal.
+        has_sent_end: The process has received the end mark.
         wants_shares: The script has requested the files of all workers.
     """
 
@@ -116,8 +118,8 @@ class Session:
         self._input: deque[_Waiting] = deque()
         self._input_bytes = 0
         self._is_refused = False
-        self._input_ended = False
-        self._end_sent = False
+        self.has_ended_input = False
+        self.has_sent_end = False
         self._output: list[WrittenRows] = []
         self._output_bytes = 0
 
@@ -146,7 +148,7 @@ class Session:
     @property
     def has_chunk(self) -> bool:
         """`next_chunk` has a message to send."""
-        return bool(self._input) or (self._input_ended and not self._end_sent)
+        return bool(self._input) or (self.has_ended_input and not self.has_sent_end)
 
     def next_chunk(self) -> bytes | None:
         """Return the next serialized `Chunk` for the process: rows, then the end mark, then None."""
@@ -155,15 +157,10 @@ class Session:
             self._input_bytes -= len(chunk.columns)
             self._is_refused = False
             return serialized_chunk(*chunk)
-        if self._input_ended and not self._end_sent:
-            self._end_sent = True
+        if self.has_ended_input and not self.has_sent_end:
+            self.has_sent_end = True
             return Chunk(end=EndOfInput(rows=self.rows_in, checksum=self._checksum)).SerializeToString()
         return None
-
-    @property
-    def has_sent_end(self) -> bool:
-        """The end mark has been sent."""
-        return self._end_sent
 
     @property
     def has_output_room(self) -> bool:
@@ -215,7 +212,7 @@ class Session:
         Args:
             extra_input: 0 for the rows to work on, k for extra input k.
         """
-        if self._input_ended:
+        if self.has_ended_input:
             raise ProtocolError(f"{rows} rows arrived after the end of input and would be lost")
         counted = 0 if extra_input else rows
         self.rows_in += counted
@@ -228,13 +225,8 @@ class Session:
 
     def end_input(self) -> None:
         """Note that all rows have been offered."""
-        self._input_ended = True
+        self.has_ended_input = True
         self._advance()
-
-    @property
-    def has_ended_input(self) -> bool:
-        """All rows have been offered."""
-        return self._input_ended
 
     @property
     def is_input_full(self) -> bool:
@@ -274,7 +266,7 @@ class Session:
         """Enter the stage that follows from the events so far, if it is a later one."""
         if self.hello is None:
             return
-        stage = Stage.TRAINING if self._input_ended else Stage.FEEDING
+        stage = Stage.TRAINING if self.has_ended_input else Stage.FEEDING
         if self.cluster is None:
             stage = Stage.JOINING
         elif self.outcome.HasField("success") if self.outcome is not None else self.progress.exporting:
