@@ -313,7 +313,7 @@ def test_a_watermark_follows_the_rows_before_it(start: Start, tmp_path: pathlib.
     subtask.tell(0, 2, 30)
     subtask.feed([3])
     subtask.tell(1, 2, None)
-    wait_until(lambda: subtask.look() or subtask.function._member.rows_done == 3, "the script has taken the rows")
+    wait_until(lambda: subtask.look() or subtask.function._member.rows_done >= 2, "the script has taken rows")
     assert subtask.told == [EventTime(10)], "which it has not written"
     hold.unlink()
     rows = look_until_told(subtask, EventTime(10), EventTime(20), EventTime(30))

@@ -139,7 +139,7 @@ def test_a_stopped_python_worker_is_named_by_another(start: Start, waits: str, r
     os.kill(worker.pid, signal.SIGSTOP)
     stopped = time.monotonic()
     assert (
-        f"worker 0 on 127.0.0.1 has not reported for {LOST_S:g} s. Has its host failed, was Flink's Python worker there stopped"
+        f"worker 0 on 127.0.0.1 has not reported for {LOST_S:g} s. Has its host failed, was Flink's Python worker stopped there"
         in chief.outcome()
     )
     print(f"{time.monotonic() - stopped:.1f} s after it was stopped")
