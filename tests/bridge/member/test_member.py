@@ -132,7 +132,7 @@ def test_a_process_that_never_connects(start: Callable[..., Member], tmp_path: p
 
 @pytest.mark.fault("security", "A user file that would leave its folder is refused")
 def test_a_file_that_would_leave_the_folder() -> None:
-    with pytest.raises(ConfigurationError, match="would leave its folder"):
+    with pytest.raises(ConfigurationError, match="outside of the work folder"):
         files = (UserFile("../evil.py", b""),)
         Member(GroupSettings("TestOp", "batch", 1, 0, INPUT, OUTPUT, "../evil.py", files), "group", 0, 0, lambda: None)
 
