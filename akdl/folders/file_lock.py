@@ -5,7 +5,7 @@ import os
 
 
 def try_lock(fd: int) -> bool:
-    """Lock a file if it is free. Two descriptors of one process conflict as those of two processes do."""
+    """Lock a file if it is free. Two descriptors of one process conflict as descriptors of two processes do."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

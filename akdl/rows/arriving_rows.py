@@ -12,13 +12,13 @@ from akdl.wire import Chunk
 class ArrivingRows:
     """Rows that arrive while a script reads them; a subclass stores them in `_store`.
 
-    All attributes are guarded by `_changed`, which is notified of every change.
+    `_changed` guards all attributes and is notified of every change.
     """
 
     def __init__(self, chunks: Iterable[Chunk]) -> None:
         self._changed = threading.Condition()
-        self._count = 0  # rows of the input that have arrived
-        self._taken = 0  # rows that the script has received, or is about to read from a file
+        self.count = 0  # rows of the input that have arrived
+        self.taken = 0  # rows that the script has received, or is about to read from a file
         self._waiting = 0  # readers that wait for rows
         self._complete = False
         self._error: Optional[Exception] = None
@@ -27,13 +27,13 @@ class ArrivingRows:
     def is_empty(self) -> bool:
         """Wait for the first row or the end, and test if there are no rows."""
         with self._changed:
-            self._wait_for(lambda: self._count)
-            if not self._count:
+            self._wait_for(lambda: self.count)
+            if not self.count:
                 self._check_unbroken()
-            return not self._count
+            return not self.count
 
     def _store(self, chunk: Chunk, columns: bytes) -> None:
-        """Keep the columns of a chunk, and add its rows to `_count`."""
+        """Keep the columns of a chunk, and add its rows to `count`."""
         raise NotImplementedError
 
     def _receive(self, chunks: Iterable[Chunk]) -> None:
@@ -47,15 +47,15 @@ class ArrivingRows:
                 checksum = zlib.crc32(columns, checksum)
                 self._store(chunk, columns)
                 del chunk, columns  # a row may have a hundred megabytes, and the next one may be late
-            raise ChannelError(f"the rows of this worker stopped after {self._count} without an end mark")
+            raise ChannelError(f"the rows of this worker stopped after {self.count} without an end mark")
         except Exception as error:  # any error has to reach the reader of the rows
             self._fail(error)
 
     def _finish(self, chunk: Chunk, checksum: int) -> None:
-        if (chunk.end.rows, chunk.end.checksum) != (self._count, checksum):
+        if (chunk.end.rows, chunk.end.checksum) != (self.count, checksum):
             raise ChannelError(
                 f"expected {chunk.end.rows} rows with checksum {chunk.end.checksum:08x}, "
-                f"received {self._count} rows with checksum {checksum:08x}"
+                f"received {self.count} rows with checksum {checksum:08x}"
             )
         with self._changed:
             self._complete = True

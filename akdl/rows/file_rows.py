@@ -44,16 +44,11 @@ class FileRows(ArrivingRows):
         self._makes_file = False
         super().__init__(chunks)
 
-    @property
-    def count(self) -> int:
-        """Rows received so far."""
-        return self._count
-
     def progress(self) -> Progress:
         """The script's progress, for the report to the bridge."""
         with self._changed:
             waiting, path = self._waiting > 0, self._input.path
-            return Progress(rows_read=self._taken, waiting=waiting, dataset_file=path, dataset_complete=self._has_file())
+            return Progress(rows_read=self.taken, waiting=waiting, dataset_file=path, dataset_complete=self._has_file())
 
     def wait_for_progress(self, timeout_s: float) -> None:
         """Wait until `progress` may have changed: always the full time."""
@@ -83,20 +78,20 @@ class FileRows(ArrivingRows):
 
     def length(self) -> int:
         self._wait_complete()
-        return self._count
+        return self.count
 
     def length_beforehand(self) -> Optional[int]:
         """Number of rows, if all have arrived or the share is small enough to wait for; else None."""
         with self._changed:
             self._wait_for(lambda: self._input.size() > AWAITED_BYTES)
-            return self._count if self._complete and self._error is None else None
+            return self.count if self._complete and self._error is None else None
 
     def segments(self) -> Iterator[str]:
         """Yield paths of TFRecord files that together hold each row once; a path is valid until the next one."""
         with self._changed:
             whole = self._has_file()
             if whole:
-                self._taken = self._count
+                self.taken = self.count
         if whole:
             yield self._input.path
             return
@@ -118,7 +113,7 @@ class FileRows(ArrivingRows):
             return
         self._input.append(chunk.rows, columns)
         with self._changed:
-            self._count += chunk.rows
+            self.count += chunk.rows
             self._changed.notify_all()
 
     def _make_file(self) -> None:
@@ -137,7 +132,7 @@ class FileRows(ArrivingRows):
         with self._changed:
             self._wait_for(lambda: False)
             self._check_unbroken()
-            self._taken = self._count
+            self.taken = self.count
 
     @contextmanager
     def _segment(self) -> Iterator[str]:
@@ -162,7 +157,7 @@ class FileRows(ArrivingRows):
                     return
                 start, taken = taken, self._input.some(taken, SEGMENT_BYTES)
                 if for_script:
-                    self._taken = max(self._taken, self._input.rows(taken))
+                    self.taken = max(self.taken, self._input.rows(taken))
             yield start, taken
 
 

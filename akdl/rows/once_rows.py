@@ -29,7 +29,7 @@ class OnceRows(StreamRows):
         """Wait for the first chunk; None where there are no rows. The first call has to precede any reading."""
         if self._first is None and not self.is_empty():
             with self._changed:
-                if self._taken:
+                if self.taken:
                     raise RuntimeError(f"with readOnce the first rows are not available after they are read: {_REMEDY}")
                 self._first = Rows.FromString(self._held[0].columns)
         return self._first

@@ -46,22 +46,12 @@ class StreamRows(ArrivingRows):
         self._encoder = ExampleEncoder(columns, exact_doubles)
         self._held: List[Held] = []
         self._held_bytes = 0
-        self._passed = 0
+        self.passed = 0  # rows of the chunks that the dataset has read completely
         self._finished = 0
         self._reported = 0
         self._scanned = False
         self._warned = False
         super().__init__(chunks)
-
-    @property
-    def taken(self) -> int:
-        """Rows of all chunks that the dataset has begun to read."""
-        return self._taken
-
-    @property
-    def passed(self) -> int:
-        """Rows of the chunks that the dataset has read completely."""
-        return self._passed
 
     def length_beforehand(self) -> Optional[int]:
         return None
@@ -69,13 +59,13 @@ class StreamRows(ArrivingRows):
     def progress(self) -> Progress:
         """The script's progress, for the report to the bridge."""
         with self._changed:
-            self._reported = self._taken
-            return Progress(rows_read=self._taken, waiting=self._waiting > 0)
+            self._reported = self.taken
+            return Progress(rows_read=self.taken, waiting=self._waiting > 0)
 
     def wait_for_progress(self, timeout_s: float) -> None:
         """Wait until the script has taken rows since the last `progress`, or for so many seconds."""
         with self._changed:
-            self._changed.wait_for(lambda: self._taken != self._reported, timeout_s)
+            self._changed.wait_for(lambda: self.taken != self._reported, timeout_s)
 
     def file(self) -> str:
         raise RuntimeError("rows of a stream are not kept in files: read them from dataset_fn()")
@@ -145,12 +135,12 @@ class StreamRows(ArrivingRows):
     def _take(self) -> List[Held]:
         """Wait for chunks and take all that have arrived; an empty list at the end."""
         with self._changed:
-            self._passed = self._taken
+            self.passed = self.taken
             self._wait_for(lambda: self._held)
             chunks, self._held, self._held_bytes = self._held, [], 0
             if not chunks:
                 self._check_unbroken()
-            self._taken += sum(chunk.rows for chunk in chunks)
+            self.taken += sum(chunk.rows for chunk in chunks)
             self._changed.notify_all()
             return chunks
 
@@ -159,5 +149,5 @@ class StreamRows(ArrivingRows):
             self._changed.wait_for(lambda: not self._held or self._held_bytes < HELD_BYTES)
             self._held.append(Held(chunk.rows, columns))
             self._held_bytes += len(columns)
-            self._count += chunk.rows
+            self.count += chunk.rows
             self._changed.notify_all()

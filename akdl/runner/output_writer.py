@@ -103,6 +103,7 @@ class OutputWriter:
         wait_s: Longest time in seconds that a row waits for other rows of its message; None for no limit.
 
     Attributes:
+        rows_written: Rows accepted so far.
         has_refused: A call tried to write after the writer was closed.
     """
 
@@ -112,18 +113,13 @@ class OutputWriter:
         self._columns = list(columns)
         self._lock = threading.Lock()
         self._examples = ExampleRows(columns)
-        self._rows = 0
+        self.rows_written = 0
         self._messages: queue.Queue[Optional[Output]] = queue.Queue(WAITING_MESSAGES)
         self._sender: Optional[threading.Thread] = None
         self._error: Optional[Exception] = None
         self._closed = False
         self._passed = self._sent_passed = 0
         self.has_refused = False
-
-    @property
-    def rows_written(self) -> int:
-        """Rows accepted so far."""
-        return self._rows
 
     def write(self, example: Any) -> None:
         """Send one row.
@@ -143,11 +139,11 @@ class OutputWriter:
         with self._lock:
             self._check_open()
             rows = self._examples
-            cells = rows.read(example, self._rows)
+            cells = rows.read(example, self.rows_written)
             if not rows.fits(cells):
                 self._flush()
             rows.append(cells)
-            self._rows += 1
+            self.rows_written += 1
             if rows.size >= MESSAGE_BYTES:
                 self._flush()
             elif self._wait_s is not None:
@@ -172,7 +168,7 @@ class OutputWriter:
             self._check_open()
             self._flush()  # keeps the order of the rows
             for output in outputs:
-                self._rows += output.rows.rows
+                self.rows_written += output.rows.rows
                 self._send(output)
 
     def commit(self, rows: int) -> None:

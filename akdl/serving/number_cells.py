@@ -175,7 +175,7 @@ _PARSERS: Dict[str, Tuple[Callable[[str], Any], str]] = {
 """Kind of a type to how one element of a string is read, and to the type that holds the elements."""
 
 
-# Conversions of numbers to a type: the numbers, and a mask of those in range; None if all are.
+# Conversions of numbers to a type: the numbers, and a mask of the values in range; None if all are.
 
 
 def _to_floats(array: Array, dtype: Any) -> Tuple[Array, Optional[Array]]:

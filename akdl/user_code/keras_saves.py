@@ -50,7 +50,7 @@ def saves_file(source: str) -> bool:
 
 
 def _always_run(tree: ast.AST) -> Iterator[ast.Call]:
-    """Yield the calls of a script except those in branches, which may be for another Keras."""
+    """Yield the calls of a script outside of branches, which may be for another Keras."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Call):
             yield node
