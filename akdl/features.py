@@ -14,6 +14,7 @@ TensorFlow is imported inside the functions: some scripts do not use it, and oth
 import struct
 from typing import Any, Dict, Mapping, Optional, Sequence
 
+from akdl.near_names import listed
 from akdl.wire import TableColumn
 from akdl.wire.column_type import FLOAT32_FEATURE, INT64_FEATURE, STRING_FEATURE, ColumnType, Kind, type_of
 
@@ -47,7 +48,7 @@ def feature_spec(
     names = [column.name for column in columns]
     unknown = sorted(set(defaults) - set(names))
     if unknown:
-        raise ValueError(f"defaults for unknown columns {_list(unknown)}; the columns are {_list(names)}")
+        raise ValueError(f"defaults for unknown columns {listed(unknown)}; the columns are {listed(names)}")
     spec: Dict[str, Any] = {}
     for column in columns:
         column_type = type_of(column)
@@ -159,7 +160,3 @@ def _decode_arrays(tf: Any, cells: Any) -> Any:
     elements = tf.io.decode_raw(tf.strings.reduce_join(cells), tf.float64)
     lengths = tf.cast(tf.strings.length(cells), tf.int64) // 8
     return tf.RaggedTensor.from_row_lengths(elements, lengths).to_sparse()
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names)

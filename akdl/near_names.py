@@ -1,9 +1,14 @@
-"""Suggestions for unknown names in messages."""
+"""Names in messages: lists of them, and suggestions for unknown ones."""
 
 import difflib
 from typing import Dict, Iterable, List
 
 _LIKENESS = 0.7
+
+
+def listed(names: Iterable[str]) -> str:
+    """Quoted names, separated by commas; "none" without any."""
+    return ", ".join(map(repr, names)) or "none"
 
 
 def near(name: str, known: Iterable[str], most: int = 1, likeness: float = _LIKENESS) -> List[str]:

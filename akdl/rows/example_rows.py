@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tupl
 import numpy as np
 
 from akdl.features import FLOAT32, INT64
+from akdl.near_names import listed
 from akdl.wire import Column, Rows, TableColumn
 from akdl.wire.cells import Array, Cells, fill_column, joined, lengths_of, offsets_of, spread
 from akdl.wire.column_type import POINTS_IN_TIME, Kind, type_of
@@ -60,8 +61,7 @@ class ExampleRows:
             names = [column.name for column in self._columns]
             unknown = sorted(set(features) - set(names))
             raise ValueError(
-                f"output_writer.write: row {row}: unknown column {', '.join(map(repr, unknown))}; "
-                f"outputSchemaStr has {', '.join(map(repr, names))}"
+                f"output_writer.write: row {row}: unknown column {listed(unknown)}; outputSchemaStr has {listed(names)}"
             )
         return cells
 

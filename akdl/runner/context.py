@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Union
 
 from akdl.features import feature_spec, unsharded
+from akdl.near_names import listed
 from akdl.rows.batches import RowBatches, dataset_of_strings, with_length
 from akdl.rows.once_rows import second_pass
 from akdl.wire import TableColumn
@@ -122,7 +123,7 @@ class TFContext:
         names = known if columns is None else list(columns)
         unknown = [name for name in names if name not in known]
         if unknown:
-            raise ValueError(f"unknown column {unknown[0]!r}; the columns are {', '.join(map(repr, known))}")
+            raise ValueError(f"unknown column {unknown[0]!r}; the columns are {listed(known)}")
         wanted = [column for column in self.columns if column.name in names]
         feature_spec(wanted, self.exact_doubles, defaults)  # checks the defaults
         batches_of = RowBatches(wanted, self.exact_doubles, defaults)

@@ -7,8 +7,8 @@ import threading
 import time
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
-from akdl.serving.folder import ModelFolder
 from akdl.serving.model import ServedModel
+from akdl.serving.model_folder import ModelFolder
 from akdl.serving.prediction_errors import BadRow, ServingError
 from akdl.wire.columns import Values
 

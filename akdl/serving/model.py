@@ -10,6 +10,7 @@ from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, Nam
 
 import numpy as np
 
+from akdl.near_names import listed
 from akdl.serving.input_cells import Converted, InputConverter
 from akdl.serving.number_cells import Array
 from akdl.serving.output_cells import OutputColumn, OutputConverter
@@ -135,11 +136,7 @@ class ServedModel:
         by_column = {converter.column: converter for converter in self._inputs}
         unknown = [column for column in defaults if column not in by_column]
         if unknown:
-            raise ServingError(
-                "defaults names {}; the columns that feed the model are {}".format(
-                    ", ".join(map(repr, unknown)), ", ".join(map(repr, by_column))
-                )
-            )
+            raise ServingError(f"defaults names {listed(unknown)}; the columns that feed the model are {listed(by_column)}")
         for column, value in defaults.items():
             for message in by_column[column].convert([value]).errors.values():
                 raise ServingError(f"defaults: {message}")
@@ -167,7 +164,7 @@ class ServedModel:
         if missing or len(set(keys)) != len(keys) or not known:
             raise SignatureError(
                 "expected one column for each input of the model (selectedCols, inputSignatureDefs), got columns for "
-                "{}; the signature is {}".format(", ".join(map(repr, keys)) or "none", self.signature)
+                f"{listed(keys)}; the signature is {self.signature}"
             )
         return [
             InputConverter(tensor, column, self._cells_hold_batches, column in utf8_columns)
@@ -180,9 +177,7 @@ class ServedModel:
         columns = [OutputColumn(column, None) if isinstance(column, str) else column for column in chosen]
         names = [column.name for column in columns]
         if not columns or len(set(names)) != len(names):
-            raise SignatureError(
-                "expected output columns with different names, got {}".format(", ".join(map(repr, names)) or "none")
-            )
+            raise SignatureError(f"expected output columns with different names, got {listed(names)}")
         return [
             OutputConverter(
                 column,
@@ -207,7 +202,7 @@ class ServedModel:
             if converter.column not in columns:
                 raise ServingError(
                     f"missing the column {converter.column!r} for the input {converter.key!r}; the columns are "
-                    + ", ".join(map(repr, columns))
+                    + listed(columns)
                 )
             counts[converter.column] = len(columns[converter.column])
         if len(set(counts.values())) > 1 or (rows is not None and set(counts.values()) != {rows}):

@@ -10,8 +10,9 @@ from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from akdl.serving.folder import Model, ModelFolder
+from akdl.near_names import listed
 from akdl.serving.model import ServedModel
+from akdl.serving.model_folder import Model, ModelFolder
 from akdl.serving.output_cells import OutputColumn
 from akdl.serving.prediction_errors import BadRow, RowsError, ServingError
 
@@ -66,7 +67,7 @@ class RowPredictor:
         selected = _known("selectedCols", selected_cols, self._input_columns)
         reserved = _known("reservedCols", reserved_cols, self._input_columns)
         if len(set(selected)) != len(selected):
-            raise ServingError("selectedCols names a column twice: {}".format(", ".join(map(repr, selected))))
+            raise ServingError(f"selectedCols names a column twice: {listed(selected)}")
         keys = _paired("inputSignatureDefs", input_signature_defs, selected, "selectedCols")
         names = [name for name, _ in output_schema]
         doubled = in_both(reserved_cols, names)
@@ -175,17 +176,15 @@ def in_both(reserved: Optional[Sequence[str]], outputs: Sequence[str], parameter
     if not names:
         return ""
     return (
-        "reservedCols and {0} both name {1}: give the output another name in {0}, or leave the column out of reservedCols, "
-        "and the output replaces it"
-    ).format(parameter, ", ".join(map(repr, names)))
+        f"reservedCols and {parameter} both name {listed(names)}: give the output another name in {parameter}, "
+        "or leave the column out of reservedCols, and the output replaces it"
+    )
 
 
 def _known(parameter: str, names: Optional[Sequence[str]], columns: Sequence[str]) -> List[str]:
     unknown = [name for name in names or () if name not in columns]
     if unknown:
-        raise ServingError(
-            "{} names {}; the columns are {}".format(parameter, ", ".join(map(repr, unknown)), ", ".join(map(repr, columns)))
-        )
+        raise ServingError(f"{parameter} names {listed(unknown)}; the columns are {listed(columns)}")
     return list(columns if names is None else names)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, 
 
 import numpy as np
 
+from akdl.near_names import listed
 from akdl.wire import Column, Rows, TableColumn
 from akdl.wire.cells import Array, Cells, fill_column, joined, lengths_of, offsets_of, read_cells, spread
 from akdl.wire.column_type import FLOATS, INTEGERS, MEANINGS, POINTS_IN_TIME, Kind, type_of
@@ -39,9 +40,9 @@ def fill_rows(message: Rows, values: Mapping[str, Any], columns: Sequence[TableC
     types = {column.name: column for column in columns}
     unknown = sorted(set(values) - set(types))
     if unknown:
-        raise ValueError(f"unknown column {_list(unknown)}; outputSchemaStr has {_list(types)}")
+        raise ValueError(f"unknown column {listed(unknown)}; outputSchemaStr has {listed(types)}")
     if not values:
-        raise ValueError(f"no column was given; outputSchemaStr has {_list(types)}")
+        raise ValueError(f"no column was given; outputSchemaStr has {listed(types)}")
     lengths = {name: _encode(types[name], cells, message.columns.add()) for name, cells in values.items()}
     message.rows = next(iter(lengths.values()))
     if len(set(lengths.values())) > 1:
@@ -58,7 +59,7 @@ def decode_columns(message: Rows, columns: Sequence[TableColumn], utf8: bool = F
     types = {column.name: column for column in columns}
     unknown = sorted({column.name for column in message.columns} - set(types))
     if unknown:
-        raise ValueError(f"unknown column {_list(unknown)}; expected {_list(types)}")
+        raise ValueError(f"unknown column {listed(unknown)}; expected {listed(types)}")
     return {column.name: _decode(column, types[column.name], message.rows, utf8) for column in message.columns}
 
 
@@ -301,7 +302,3 @@ def _require(fits: Any, where: str, expected: str, values: Values) -> None:
     if not fits and len(values):
         got = ", ".join(sorted({type(value).__name__ for value in values})) if isinstance(values, list) else str(values.dtype)
         raise TypeError(f"{where}: expected {expected}, got {got} such as {values[0]!r}")
-
-
-def _list(names: Any) -> str:
-    return ", ".join(repr(name) for name in names)
