@@ -114,13 +114,13 @@ def _shown_link(link: str) -> str:
         return masked(link) if "=" in link else link
     if scheme == "file":
         return f"{scheme}://{_shown_path(rest)}"
-    place, path, query = _taken_apart(rest)
+    place, path, query = _split(rest)
     login = login_of(link)
     container = f"{login}@" if scheme in _AZURE and re.fullmatch(r"[\w-]+", login) else ""
     return f"{scheme}://{container}{place}{_shown_path(path)}{query}"
 
 
-def _taken_apart(rest: str) -> Tuple[str, str, str]:
+def _split(rest: str) -> Tuple[str, str, str]:
     """Split the part after the scheme into host and port, path, and "?..." for a query.
 
     Passwords may contain unescaped "@", "/", "?" and "#". A "/" after digits alone ends a port: host:8080/a@b.

@@ -73,11 +73,11 @@ class ArrivingRows:
 
     def _wait_for(self, is_there: Callable[[], Any], for_script: bool = True) -> None:
         """Wait for a condition, or the end of the rows; the caller holds the lock."""
-        with self._noted_as_waiting(for_script):
+        with self._counted_as_waiting(for_script):
             self._changed.wait_for(lambda: is_there() or self._complete or self._error is not None)
 
     @contextmanager
-    def _noted_as_waiting(self, for_script: bool = True) -> Iterator[None]:
+    def _counted_as_waiting(self, for_script: bool = True) -> Iterator[None]:
         self._waiting += for_script
         try:
             yield

@@ -84,7 +84,7 @@ class RowBatches:
     def _table(self, message: Rows, before: int) -> Table:
         found = {column.name: column for column in message.columns}
         cells = [
-            read_cells(found[column.name], message.rows, column.sent) if column.name in found else column.of_nulls(message.rows)
+            read_cells(found[column.name], message.rows, column.sent) if column.name in found else column.nulls(message.rows)
             for column in self._columns
         ]
         self._refuse_nulls(cells, before)
@@ -183,7 +183,7 @@ class _TensorColumn:
         self.tensors = 2 if column_type.is_array else 1
         self.default = self._cell(defaults[column.name]) if column.name in defaults else None
 
-    def of_nulls(self, rows: int) -> Cells:
+    def nulls(self, rows: int) -> Cells:
         none, offsets = np.zeros(rows, bool), np.zeros(rows + 1, np.int64)
         if self._is_array:
             return Cells(np.empty(0, np.uint8), none, offsets, offsets[:1] if self._dtype == STRING else None)

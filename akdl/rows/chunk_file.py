@@ -46,7 +46,7 @@ class ChunkFile:
     def size(self) -> int:
         return self._ends[-1]
 
-    def some(self, start: int, size: int) -> int:
+    def end_of_run(self, start: int, size: int) -> int:
         """End of the run of chunks from `start` on that has about `size` bytes and at least one chunk."""
         end = start + 1
         while end < len(self) and self._ends[end + 1] - self._ends[start] <= size:

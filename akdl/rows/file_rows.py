@@ -69,7 +69,7 @@ class FileRows(ArrivingRows):
 
     def extra_files(self, write_text: WriteText, shared: str = "", waits: bool = False) -> List[ExtraFile]:
         self._wait_complete()
-        with self._noted_as_waiting():
+        with self._counted_as_waiting():
             return self._extra.complete(write_text, shared, waits)
 
     def first_columns(self) -> Optional[Rows]:
@@ -155,7 +155,7 @@ class FileRows(ArrivingRows):
                 self._check_unbroken()
                 if len(self._input) == taken:
                     return
-                start, taken = taken, self._input.some(taken, SEGMENT_BYTES)
+                start, taken = taken, self._input.end_of_run(taken, SEGMENT_BYTES)
                 if for_script:
                     self.taken = max(self.taken, self._input.rows(taken))
             yield start, taken

@@ -90,7 +90,7 @@ class InputConverter:
             return self._shape.no_rows(self._cells.dtype)
         try:
             array = self._cells.whole(cells)
-            return None if array is None else self._shape.given_to(array)
+            return None if array is None else self._shape.reshaped(array)
         except CellError:
             return None
 
@@ -125,7 +125,7 @@ class InputConverter:
             raise CellError(_NULL)
         if isinstance(cell, np.ma.MaskedArray) and np.ma.is_masked(cell):  # type: ignore[no-untyped-call]
             raise CellError("expected values, got an array with null elements")
-        row = self._shape.given_to(self._cells.single(cell)[np.newaxis])
+        row = self._shape.reshaped(self._cells.single(cell)[np.newaxis])
         return row.reshape(row.shape[1:])  # `row[0]` would not be an array for a single object
 
 
@@ -163,7 +163,7 @@ class _CellShape:
     def no_rows(self, dtype: Any) -> Array:
         return np.zeros((0, *(max(0, size) for size in self.sizes or ())), dtype)
 
-    def given_to(self, array: Array) -> Array:
+    def reshaped(self, array: Array) -> Array:
         """Reshape the rows of an array to this shape."""
         own = array.shape[1:]
         if self.sizes is None or self._is_of(own):

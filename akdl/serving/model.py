@@ -15,7 +15,7 @@ from akdl.serving.input_cells import Converted, InputConverter
 from akdl.serving.number_cells import Array
 from akdl.serving.output_cells import OutputColumn, OutputConverter
 from akdl.serving.prediction_errors import BadRow, RowsError, ServingError, SignatureError
-from akdl.serving.runners import Runner, refusals
+from akdl.serving.runners import Runner, row_errors
 from akdl.serving.signature import TensorDescription, find_tensor, resolve, tensors_text
 from akdl.storage.model_archive import find_saved_model
 from akdl.wire.columns import Values
@@ -228,7 +228,7 @@ class ServedModel:
         feeds = {key: converted.take(rows) for key, converted in values.items()}
         try:
             fetched = self._call(feeds, len(rows))
-        except refusals() as error:
+        except row_errors() as error:
             if len(rows) == 1:
                 errors[rows[0]] = f"the model rejects it: {getattr(error, 'message', error)}"
                 return

@@ -29,13 +29,13 @@ class ModelFolder:
         self._temporary = OwnedFolder("akdl-model-")
         self._temporary.remove_at_exit()
         try:
-            self.path = self._brought(model, self._temporary.path)
+            self.path = self._fetched(model, self._temporary.path)
         except BaseException:
             self.remove()
             raise
 
     @staticmethod
-    def _brought(model: Model, folder: str) -> str:
+    def _fetched(model: Model, folder: str) -> str:
         target = os.path.join(folder, "model")
         if not isinstance(model, str):
             return unpack(model, target)

@@ -169,7 +169,7 @@ class ModelServer:
         with self._notices_lock:
             self._notices = [*self._notices, Notice(level=level, text=text)][-_MOST_NOTICES:]
 
-    def _taken_notices(self) -> List[Notice]:
+    def _pop_notices(self) -> List[Notice]:
         with self._notices_lock:
             notices, self._notices = self._notices, []
         return notices
@@ -208,7 +208,7 @@ class ModelServer:
             prediction = Prediction(bad_rows=[BadRow(row=row, message=message) for row, message in bad])
             fill_rows(prediction.rows, results, self._serving.output_columns)
             if self._notices:
-                prediction.notices.extend(self._taken_notices())
+                prediction.notices.extend(self._pop_notices())
             return prediction
         except Exception as error:  # the client decides how to handle it
             return Prediction(failure=_failure(error))
@@ -218,7 +218,7 @@ class ModelServer:
             self._offer(offer.model, offer.name)
         except Exception as error:  # after any error, the model in use stays
             self._report(logging.ERROR, f"the model {offer.name} is refused: {error}")
-        return Notices(notices=self._taken_notices())
+        return Notices(notices=self._pop_notices())
 
 
 def main() -> int:

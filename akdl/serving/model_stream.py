@@ -120,14 +120,14 @@ class ModelFolderWatch:
         self._report = report
         self._taken: Optional[PublishedModel] = None
         self._refused: Dict[str, Tuple[State, float]] = {}
-        self._said: Dict[str, str] = {}
+        self._reported: Dict[str, str] = {}
 
     def look(self) -> None:
         """Offer the newest model since the last accepted one; if it cannot be used, the next newest."""
         try:
             models = published(self._folder)
         except OSError as error:
-            self._say(logging.WARNING, self._folder, f"cannot read the folder of models {self._folder}: {error}")
+            self._report_once(logging.WARNING, self._folder, f"cannot read the folder of models {self._folder}: {error}")
             return
         for model in models:
             if model.time_ms < self._start_ms or (self._taken is not None and model <= self._taken):
@@ -135,7 +135,7 @@ class ModelFolderWatch:
             if self._take(model):
                 self._taken = model
                 self._refused.clear()
-                self._said.clear()
+                self._reported.clear()
                 break
 
     def _take(self, model: PublishedModel) -> bool:
@@ -150,18 +150,18 @@ class ModelFolderWatch:
             self._offer(model.path, model.name)
         except ServingError as error:
             self._refused[model.path] = state, float("inf")
-            self._say(logging.ERROR, model.path, f"the model {model.path} is refused: {error}")
+            self._report_once(logging.ERROR, model.path, f"the model {model.path} is refused: {error}")
         except Exception as error:  # after any error, the model in use stays
             self._refused[model.path] = state, time.monotonic() + _AGAIN_S
-            self._say(logging.WARNING, model.path, f"the model {model.path} cannot be used yet: {error}")
+            self._report_once(logging.WARNING, model.path, f"the model {model.path} cannot be used yet: {error}")
         else:
             return True
         return False
 
-    def _say(self, level: int, about: str, text: str) -> None:
+    def _report_once(self, level: int, about: str, text: str) -> None:
         """Report a message unless it repeats the last one on the same subject."""
-        if self._said.get(about) != text:
-            self._said[about] = text
+        if self._reported.get(about) != text:
+            self._reported[about] = text
             self._report(level, text)
 
 

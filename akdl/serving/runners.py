@@ -102,7 +102,7 @@ def runs_eagerly() -> bool:
     return is_tensorflow_2() and bool(tf.executing_eagerly())
 
 
-def refusals() -> Tuple[Any, ...]:
+def row_errors() -> Tuple[Any, ...]:
     """Errors of TensorFlow for unsuitable values, after which other rows may still succeed."""
     import tensorflow as tf
 

@@ -205,7 +205,7 @@ class _Unpacking:
         os.makedirs(self._path(name), exist_ok=True)
 
     def add_file(self, name: str, content: IO[bytes], mode: int) -> None:
-        path = self._made(name)
+        path = self._prepared(name)
         with content, open(path, "xb") as target:
             self.files[name] = self._copy(self.counted(content), target)  # type: ignore[arg-type]
         if mode & 0o111:
@@ -225,7 +225,7 @@ class _Unpacking:
         self._refuse_links(name)
         if of not in self.files:
             raise ArchiveError(f"{name!r} is a link to {of!r}, which is not an earlier file of the archive")
-        os.link(self._path(of), self._made(name))
+        os.link(self._path(of), self._prepared(name))
         self.files[name] = self.files[of]
 
     def make_links(self) -> None:
@@ -233,7 +233,7 @@ class _Unpacking:
             parts = name.split("/")
             if any("/".join(parts[:depth]) in self._links for depth in range(1, len(parts))):
                 raise ArchiveError(f"it has an entry that would leave its folder: {name!r} lies behind a link")
-            os.symlink(target, self._made(name))
+            os.symlink(target, self._prepared(name))
         root = os.path.realpath(self._folder)
         for name, target in self._links.items():
             # realpath, because the target's text may pass through another link.
@@ -243,7 +243,7 @@ class _Unpacking:
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, *name.rstrip("/").split("/"))
 
-    def _made(self, name: str) -> str:
+    def _prepared(self, name: str) -> str:
         path = self._path(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return path

@@ -111,7 +111,7 @@ def _summary(name: str, size: int) -> Dict[str, Any]:
 def unpack(rows: Iterable[Tuple[int, str]], target: str) -> str:
     """Write the model in the rows to the new folder `target`, as a whole or not at all; return its SavedModel directory."""
     with _new_folder(target) as folder, tempfile.TemporaryFile(dir=os.path.dirname(folder)) as spool:
-        _spool(rows, spool)
+        _write_chunks(rows, spool)
         _extract(spool, folder)
     return find_saved_model(os.path.abspath(target))
 
@@ -225,7 +225,7 @@ def _copy(source: IO[bytes], target: IO[bytes]) -> Dict[str, Any]:
 # Rows to directory.
 
 
-def _spool(rows: Iterable[Tuple[int, str]], spool: IO[bytes]) -> None:
+def _write_chunks(rows: Iterable[Tuple[int, str]], spool: IO[bytes]) -> None:
     """Write each chunk to its place in the zip file, and check that all have arrived."""
     seen: Set[int] = set()
     short: Set[int] = set()

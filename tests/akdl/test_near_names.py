@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from akdl.near_names import did_you_mean, near
+from akdl.near_names import did_you_mean, listed, near
 
 KNOWN = ["numWorkers", "batch_size", "kafka", "upsert-kafka"]
 
@@ -28,3 +28,7 @@ def test_several_names_and_the_words_of_messages() -> None:
     assert near("kafka", KNOWN, most=2, likeness=0.5) == ["kafka", "upsert-kafka"]
     assert did_you_mean("numworkers", KNOWN) == " (did you mean 'numWorkers'?)"
     assert did_you_mean("epochs", KNOWN) == "" and did_you_mean("x", []) == ""
+
+
+def test_lists_of_names() -> None:
+    assert listed(["a", "b c"]) == "'a', 'b c'" and listed([]) == "none"

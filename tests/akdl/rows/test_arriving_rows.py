@@ -1,4 +1,4 @@
-"""Whether there are rows is known with the first one, for rows that are kept and for those of a stream."""
+"""Rows of both kinds arrive completely or fail, and the first one tells that there are rows."""
 
 from __future__ import annotations
 
