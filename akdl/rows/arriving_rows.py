@@ -1,10 +1,13 @@
 """Arrival of this worker's rows from the channel, in a thread, and its end: complete, or an error that every reader gets."""
 
+import os
 import threading
 import zlib
-from contextlib import contextmanager
-from typing import Any, Callable, Iterable, Iterator, Optional
+from contextlib import contextmanager, suppress
+from typing import Any, Callable, Iterable, Iterator, Optional, Union
 
+from akdl.folders.disk_room import write_all
+from akdl.folders.private_file import private
 from akdl.process.channel import ChannelError
 from akdl.wire import Chunk
 
@@ -83,3 +86,17 @@ class ArrivingRows:
             yield
         finally:
             self._waiting -= for_script
+
+
+@contextmanager
+def segment_file(path: str, frames: Iterable[Union[bytes, memoryview]]) -> Iterator[str]:
+    """Write frames to a new file, and remove it at the end. TensorFlow may keep it open, so a path is not used again."""
+    try:
+        with open(path, "wb", buffering=0, opener=private) as file:
+            for part in frames:
+                write_all(file, part)
+                del part  # a row may have a hundred megabytes
+        yield path
+    finally:
+        with suppress(FileNotFoundError):
+            os.remove(path)

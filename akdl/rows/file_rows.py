@@ -8,12 +8,9 @@ Examples are made on request, and kept in the TFRecord file when a script asks f
 import os
 import threading
 import time
-from contextlib import contextmanager
 from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
 
-from akdl.folders.disk_room import write_all
-from akdl.folders.private_file import private
-from akdl.rows.arriving_rows import ArrivingRows
+from akdl.rows.arriving_rows import ArrivingRows, segment_file
 from akdl.rows.chunk_file import ChunkFile
 from akdl.rows.examples import ExampleEncoder
 from akdl.rows.extra_files import ExtraFile, ExtraFiles, WriteText
@@ -92,14 +89,17 @@ class FileRows(ArrivingRows):
             whole = self._has_file()
             if whole:
                 self.taken = self.count
+            else:
+                self._readers += 1
+            reader = self._readers
         if whole:
             yield self._input.path
             return
-        with self._segment() as segment:
-            keep = self._readers > 1  # a single reading leaves nothing on disk that only a second one would use
-            for start, end in self._ranges():
-                _write_new(segment, self._input.frames(start, end, keep))
-                yield segment
+        keep = reader > 1  # a single reading leaves nothing on disk that only a second one would use
+        for start, end in self._ranges():
+            path = os.path.join(self._folder, f"segment-{reader}-{start}.tfrecords")
+            with segment_file(path, iter([self._input.frames(start, end, keep)])):  # an iterator lets the bytes go
+                yield path
 
     def columns(self) -> Iterator[Rows]:
         """Yield the rows as they arrive, a chunk at a time."""
@@ -134,18 +134,6 @@ class FileRows(ArrivingRows):
             self._check_unbroken()
             self.taken = self.count
 
-    @contextmanager
-    def _segment(self) -> Iterator[str]:
-        """Yield the path of a reader's segments, and remove the file at the end."""
-        with self._changed:
-            self._readers += 1
-            path = os.path.join(self._folder, f"segment-{self._readers}.tfrecords")
-        try:
-            yield path
-        finally:
-            if os.path.exists(path):
-                os.remove(path)
-
     def _ranges(self, for_script: bool = True) -> Iterator[Tuple[int, int]]:
         """Yield (first, last + 1) of newly arrived chunks until the last; `for_script` counts them as read by the script."""
         taken = 0
@@ -159,11 +147,3 @@ class FileRows(ArrivingRows):
                 if for_script:
                     self.taken = max(self.taken, self._input.rows(taken))
             yield start, taken
-
-
-def _write_new(path: str, data: bytes) -> None:
-    # A new file each time: TensorFlow may still have the former one open, and must not see it change.
-    if os.path.exists(path):
-        os.remove(path)
-    with open(path, "wb", buffering=0, opener=private) as file:
-        write_all(file, data)

@@ -6,12 +6,9 @@ after reading, so that no row is touched in Python and memory stays constant for
 
 import logging
 import os
-from contextlib import contextmanager
 from typing import Callable, Iterable, Iterator, List, NamedTuple, Optional, Sequence
 
-from akdl.folders.disk_room import write_all
-from akdl.folders.private_file import private
-from akdl.rows.arriving_rows import ArrivingRows
+from akdl.rows.arriving_rows import ArrivingRows, segment_file
 from akdl.rows.examples import ExampleEncoder
 from akdl.wire import Chunk, Progress, Rows, TableColumn
 
@@ -76,7 +73,8 @@ class StreamRows(ArrivingRows):
     def segments(self) -> Iterator[str]:
         """Yield paths of TFRecord files that together hold each row once; a path is valid until the next one."""
         for number, chunks in enumerate(self._scan()):
-            with self._file(number, chunks) as path:
+            frames = (self._encoder.frames(Rows.FromString(chunk.columns)) for chunk in chunks)
+            with segment_file(os.path.join(self._folder, f"rows-{number}.tfrecords"), frames) as path:
                 yield path
 
     def columns(self, finishes: bool = True) -> Iterator[Rows]:
@@ -118,19 +116,6 @@ class StreamRows(ArrivingRows):
                 "with it, `rows = iter(dataset)`"
             )
         return iter(())
-
-    @contextmanager
-    def _file(self, number: int, chunks: Iterable[Held]) -> Iterator[str]:
-        # A new file each time: TensorFlow may still have the former one open.
-        path = os.path.join(self._folder, f"rows-{number}.tfrecords")
-        try:
-            with open(path, "wb", buffering=0, opener=private) as file:
-                for chunk in chunks:
-                    write_all(file, self._encoder.frames(Rows.FromString(chunk.columns)))
-            yield path
-        finally:
-            if os.path.exists(path):
-                os.remove(path)
 
     def _take(self) -> List[Held]:
         """Wait for chunks and take all that have arrived; an empty list at the end."""
