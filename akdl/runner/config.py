@@ -47,11 +47,9 @@ class TaskConfig:
             "ALINK:bc_k" is the path of extra input k as plain text.
         extra_inputs: The inputs that every process receives completely, in order, see `akdl.runner.extra_inputs`.
         checkpoint_dir: The operator's `checkpointDir`, the same for all members and all attempts: a local path, or an
-            address
-            such as s3://bucket/folder; None when it is not set.
+            address such as s3://bucket/folder; None when it is not set.
         log_dir: A folder for TensorBoard's files below the operator's `logDir`, the same for all members of this run. Its
-            files
-            are kept; None when `logDir` is not set.
+            files are kept; None when `logDir` is not set.
         attempt: Number of Flink's attempt to run this group, counted from 0; each restart adds 1.
         reports: Storage for the values of `report`.
         others: Arguments of other task configs, which are ignored.
@@ -184,8 +182,8 @@ class StreamTaskConfig(TaskConfig):
 
         Args:
             rows: Number of rows done since the last commit, in the order of the dataset. By default all rows of the chunks
-                that
-                the dataset has read completely, which is too many where `prefetch`, `shuffle` or parallel calls read ahead.
+                that the dataset has read completely, which is too many where `prefetch`, `shuffle` or parallel calls read
+                ahead.
 
         Raises:
             RuntimeError: The operator does not wait for commits.

@@ -102,11 +102,9 @@ class TFContext:
             defaults: Column name to the value that replaces null.
             columns: Names of the columns to read; None for all.
             shuffle_rows: Size of the shuffle buffer in rows; 0 keeps the order. Half of the buffer is emitted at once, so
-                it should
-                be several times `batch_size`.
+                it should be several times `batch_size`.
             num_epochs: Passes over the rows, without a break between batches; None repeats indefinitely. Streams and
-                operators with
-                `readOnce` allow one pass.
+                operators with `readOnce` allow one pass.
             seed: Fixes the shuffled order; None uses the seed of `tf.random.set_seed`, or a new one each time.
 
         Returns:
@@ -114,8 +112,7 @@ class TFContext:
 
         Raises:
             ValueError: A column in `columns` does not exist, or see `akdl.features.feature_spec`; with `readOnce`, more
-                than
-                one pass, and while iterating, a second one.
+                than one pass, and while iterating, a second one.
         """
         if self.rows.is_once and num_epochs != 1:
             raise second_pass(num_epochs)

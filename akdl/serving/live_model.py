@@ -5,6 +5,7 @@ import gc
 import os
 import threading
 import time
+from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from akdl.serving.model import ServedModel
@@ -107,12 +108,12 @@ class _Sample(NamedTuple):
     bad: Set[int]
 
 
+@dataclass
 class _Loaded:
-    def __init__(self, name: str, folder: ModelFolder, model: ServedModel) -> None:
-        self.name = name
-        self.model = model
-        self.folder = folder
-        self.calls = 0
+    name: str
+    folder: ModelFolder
+    model: ServedModel
+    calls: int = 0
 
     def close(self) -> None:
         self.model.close()

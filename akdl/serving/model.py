@@ -26,12 +26,10 @@ class ServedModel:
 
     Args:
         inputs: Column to the signature's input that it feeds, or columns named like the inputs. All inputs must be fed; by
-            default
-            by the columns of their names.
+            default by the columns of their names.
         outputs: The result columns; a plain name is an output returned as an array. By default all outputs.
         cells_hold_batches: Values are whole tensors with the batch dimension, as in Alink's SavedModel operators, and the
-            model is
-            called for each row alone. Otherwise a cell is one element of a batch.
+            model is called for each row alone. Otherwise a cell is one element of a batch.
         batch_size: Largest number of rows in one call, unless the signature has a fixed batch dimension.
         intra_op_parallelism: Threads inside one operation. TensorFlow has one such pool per process, set by its first use.
         utf8_columns: Columns of strings whose cells are bytes in UTF-8, which TensorFlow takes directly.

@@ -65,8 +65,7 @@ class ModelServer:
 
     Args:
         address: An address such as "unix:/tmp/x/model.sock", or "127.0.0.1:0" for a free port: then the address is written
-            to a
-            file in `work_dir`.
+            to a file in `work_dir`.
         work_dir: A folder to remove at the end. A process that holds its file `lock` is about to connect or to start a
             server.
     """
@@ -176,7 +175,7 @@ class ModelServer:
 
     def _handlers(self) -> Any:
         behaviours: Dict[str, Tuple[Behaviour, Any]] = {
-            "Describe": (self._describe, Empty),
+            "Describe": (lambda _: self._description, Empty),
             "Predict": (self._predict, Rows),
             "Replace": (self._replace, Offer),
         }
@@ -195,9 +194,6 @@ class ModelServer:
             return behaviour(request)
 
         return call
-
-    def _describe(self, request: Empty) -> Description:
-        return self._description
 
     def _predict(self, rows: Rows) -> Prediction:
         if self._live is None:

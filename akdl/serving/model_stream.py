@@ -106,8 +106,7 @@ class ModelFolderWatch:
         folder: The folder of published models, which may not exist yet.
         start_ms: Older models are ignored; milliseconds since 1970, rounded down to whole seconds.
         offer: Takes the path and the name of a model, and returns when the model is in use. It raises ServingError for a
-            model
-            that can never be used, and any other error for a model that cannot be used yet.
+            model that can never be used, and any other error for a model that cannot be used yet.
         report: Takes a logging level and a message.
     """
 

@@ -30,8 +30,7 @@ class RowPredictor:
         selected_cols: Columns that feed the model; by default all.
         input_signature_defs: The signature's inputs that they feed, in the same order; by default inputs of the same names.
         output_signature_defs: The signature's outputs for the result columns, in the same order; by default outputs of the
-            same
-            names.
+            same names.
         signature_def_key: Name of the signature.
         graph_def_tag: Tag of the graph.
         reserved_cols: Input columns to keep; by default all, where an output of the same name replaces one.

@@ -23,8 +23,7 @@ class Cells(NamedTuple):
 
     Args:
         values: Shape [values]: booleans or numbers; for bytes uint8, all values back to back. Without ARRAY there is one
-            value per
-            row, and an arbitrary one in a null cell.
+            value per row, and an arbitrary one in a null cell.
         valid: Shape [rows]: which cells are not null; None when all are valid.
         cell_offsets: ARRAY columns only, int32 of shape [rows + 1]: start of each cell's values, and the end of the last.
         value_offsets: Columns of bytes only, int32 of shape [values + 1]: start of each value, and the end of the last.
