@@ -29,15 +29,15 @@ def feature_spec(
     """Return the `features` argument of `tf.io.parse_example` for these columns.
 
     BOOLEAN, the integers, DATE (days), TIME (milliseconds of the day) and TIMESTAMP (microseconds since 1970-01-01) are
-    int64, FLOAT and DOUBLE are float32, all others are strings: text in UTF-8, DECIMAL as text. An ARRAY is a
+    int64, FLOAT and DOUBLE are float32, and other types are strings: text in UTF-8, DECIMAL as text. An ARRAY is a
     `tf.io.VarLenFeature`, any other column a `tf.io.FixedLenFeature` of shape [].
 
     Args:
         columns: The columns to read, such as `task_config.tf_context.columns`.
         exact_doubles: As in `task_config.tf_context.exact_doubles`: DOUBLE is a string of 8 little-endian bytes, and
             ARRAY<DOUBLE> one string of 8 bytes per element. `parse_examples` decodes them.
-        defaults: Column name to the value that replaces null. A null in a column without default is an error when the
-            batch is parsed; a null ARRAY is an empty one.
+        defaults: Column name to the value that replaces null. A null in a column without a default is an error
+            when the batch is parsed; a null ARRAY becomes an empty one.
 
     Raises:
         ValueError: A default for a column that does not exist, or for an ARRAY; or an unknown type.

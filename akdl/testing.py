@@ -34,14 +34,14 @@ FILE_NAME = "dataset.tfrecords"
 
 
 class CollectingWriter:
-    """Stands in for `task_config.output_writer` and keeps the rows.
+    """Replaces `task_config.output_writer` and keeps the rows.
 
     Args:
-        types: Column name to Flink SQL type, as in `outputSchemaStr`. With it an unknown column or a value that does not
-            fit is refused as in a job, and a column that was not written is None. Without it anything goes.
+        types: Column name to Flink SQL type, as in `outputSchemaStr`. With it, unknown columns and values that do not
+            fit are rejected as in a job, and a missing column is None. Without it, all rows are accepted.
 
     Attributes:
-        rows: What was written, in order: column name to a bool, int, float, bytes, a list of these, or None.
+        rows: Rows in the order of writing: column name to a bool, int, float, bytes, a list of these, or None.
     """
 
     def __init__(self, types: Optional[Mapping[str, str]] = None) -> None:
@@ -81,14 +81,14 @@ class CollectingWriter:
         self.rows.extend(dict(zip(columns, cells)) for cells in zip(*columns.values()))
 
     def flush(self) -> None:
-        """Do nothing: rows are there at once."""
+        """Do nothing, as rows are available at once."""
 
     def close(self) -> None:
         """Do nothing."""
 
 
 class StoredRows:
-    """Stands in for the rows on their way to a script: all of them are in a TFRecord file already.
+    """Replaces the arriving rows of a job by rows in a complete TFRecord file.
 
     Args:
         path: The file.
@@ -117,19 +117,19 @@ class StoredRows:
         return self.count
 
     def is_empty(self) -> bool:
-        """Return whether there is no row."""
+        """Return True if there are no rows."""
         return not self.count
 
     def first_columns(self) -> Optional[Rows]:
-        """Return the rows as columns; None where there are none."""
+        """Return the rows as columns; None without rows."""
         return next(self.columns()) if self.count else None
 
     def segments(self) -> Iterator[str]:
-        """Yield the paths of the files that hold the rows: the one there is."""
+        """Yield the path of the file."""
         yield self._path
 
     def columns(self) -> Iterator[Rows]:
-        """Yield the rows as columns: all at once."""
+        """Yield all rows as one message of columns."""
         with open(self._path, "rb") as file:
             for number, record in enumerate(records(file.read())):
                 self._rows.append(self._rows.read(Example.FromString(record), number))
@@ -144,7 +144,7 @@ def table_columns(types: Mapping[str, str]) -> List[TableColumn]:
 
 
 def encode_rows(cells: Mapping[str, Sequence[Any]], types: Mapping[str, str], exact_doubles: bool = False) -> List[bytes]:
-    """Return rows as serialized tf.train.Examples, as a script gets them.
+    """Return rows as serialized tf.train.Examples, in the form that a script receives.
 
     Args:
         cells: Column name to one value per row: numbers, text, bytes, lists of these for an ARRAY, None for null. Dates and
