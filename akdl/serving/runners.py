@@ -49,7 +49,9 @@ class Runner:
         return {key: np.asarray(results[key], dtype) for key, dtype in self._dtypes.items()}
 
     def close(self) -> None:
-        if hasattr(self.model, "close"):
+        import tensorflow as tf
+
+        if isinstance(self.model, tf.compat.v1.Session):
             self.model.close()
         self.model, self._call = None, dict
 
