@@ -28,6 +28,7 @@ class Runner:
         outputs: Sequence[TensorDescription],
         intra_op_parallelism: Optional[int] = None,
     ) -> None:
+        self._call: Optional[Call]
         load = _load_function if runs_eagerly() else _load_session
         try:
             with without_pattern(folder) as path:
@@ -39,13 +40,14 @@ class Runner:
         self._dtypes = {tensor.key: np.float32 if tensor.dtype == "bfloat16" else None for tensor in outputs}
 
     def run(self, feeds: Dict[str, Array]) -> Dict[str, Array]:
-        if self.model is None:
+        call = self._call  # another thread may close the model meanwhile
+        if call is None:
             raise ServingError("the model is closed")
         if self._bfloat16:
             import tensorflow as tf
 
             feeds = {**feeds, **{key: feeds[key].astype(tf.bfloat16.as_numpy_dtype) for key in self._bfloat16}}
-        results = self._call(feeds)
+        results = call(feeds)
         return {key: np.asarray(results[key], dtype) for key, dtype in self._dtypes.items()}
 
     def close(self) -> None:
@@ -53,7 +55,7 @@ class Runner:
 
         if isinstance(self.model, tf.compat.v1.Session):
             self.model.close()
-        self.model, self._call = None, dict
+        self.model = self._call = None
 
 
 def _load_function(
