@@ -240,7 +240,7 @@ def test_ends_with_a_killed_parent() -> None:
     with tempfile.TemporaryDirectory(prefix="s-") as folder:
         code = (
             "import sys, time; from akdl.wire import Serving; from google.protobuf import json_format\n"
-            "from tests.akdl.serving.test_server import Server\n"
+            "from tests.akdl.serving.test_model_server import Server\n"
             f"server = Server(json_format.Parse({json_format.MessageToJson(serving)!r}, Serving()), {folder!r})\n"
             "print(server.process.pid, flush=True); time.sleep(100)"
         )
