@@ -104,6 +104,7 @@ DEVELOPMENT = [
     "ruff>=0.5",
     "sphinx>=7",
     "twine>=5",
+    "types-grpcio",
     "types-protobuf<5",
     "types-psutil",
     "types-pytz",

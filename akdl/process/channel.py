@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from typing import Any, Iterable, Iterator, List, Tuple, Type, TypeVar
+from typing import Any, Iterable, Iterator, Type, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -29,7 +29,7 @@ class Channel:
             ("grpc.enable_http_proxy", 0),
         ]
         self._channel = grpc.insecure_channel(address, options=options)
-        self._metadata: List[Tuple[str, str]] = [(TOKEN, token)]
+        self._metadata = ((TOKEN, token),)
 
     def connect(self, hello: Hello) -> Task:
         return self._call("Connect", hello, Task)

@@ -8,7 +8,7 @@ import grpc
 TOKEN = "akdl-token"  # key of the secret in a call's metadata
 
 
-class RefusesStrangers(grpc.ServerInterceptor):  # type: ignore[misc]
+class RefusesStrangers(grpc.ServerInterceptor):
     """Aborts calls without the token in their metadata, before their messages are read."""
 
     def __init__(self, token: str, reason: str) -> None:
@@ -18,7 +18,7 @@ class RefusesStrangers(grpc.ServerInterceptor):  # type: ignore[misc]
         self._token = token
         # A stream handler for every kind of call: for a single message, gRPC would read it before calling the handler; messages
         # of a stream are read on request, and this handler does not request any.
-        self._refusal = grpc.stream_stream_rpc_method_handler(refuse)
+        self._refusal: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(refuse)
 
     def intercept_service(self, continuation: Callable[[Any], Any], handler_call_details: Any) -> Any:
         given = dict(handler_call_details.invocation_metadata).get(TOKEN, "")

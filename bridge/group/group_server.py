@@ -48,7 +48,7 @@ class GroupServer:
         # SO_REUSEPORT, because the reservation of the port is still open. A sample row may be larger than gRPC's limit.
         options = [("grpc.so_reuseport", 1), ("grpc.max_receive_message_length", -1)]
         self._server = grpc.server(calls, interceptors=[refusal], options=options)
-        handlers = {
+        handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             "Report": grpc.unary_unary_rpc_method_handler(self._report, MemberReport.FromString, GroupState.SerializeToString)
         }
         if chunk_log is not None:

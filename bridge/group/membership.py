@@ -150,8 +150,8 @@ class Membership:
         return call(ExtraInputsRequest(attempt=self._attempt, taken=taken), metadata=self._metadata)
 
     @property
-    def _metadata(self) -> list[tuple[str, str]]:
-        return [(TOKEN, self._settings.token)]
+    def _metadata(self) -> tuple[tuple[str, str]]:
+        return ((TOKEN, self._settings.token),)
 
     def _state(self) -> MemberState:
         with self._changed:

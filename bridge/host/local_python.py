@@ -79,7 +79,8 @@ def main(arguments: list[str]) -> None:
     params = {**os.environ, "SEMI_PERSISTENT_DIRECTORY": given.semi_persist_dir}
     options = [("grpc.enable_http_proxy", 0)]  # the driver is on this host
     with grpc.insecure_channel(os.environ[_ADDRESS], options=options) as channel:
-        failed = channel.unary_unary(_CALL)(start_worker_request(given.id, given.provision_endpoint, params))
+        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_CALL)
+        failed = call(start_worker_request(given.id, given.provision_endpoint, params))
     if failed:
         raise SystemExit(f"Error starting worker: {failed.decode(errors='replace')}")
 

@@ -63,7 +63,7 @@ class ModelSettings:
     stall_timeout_s: float = 600.0
 
 
-class NotListening(grpc.RpcError):  # type: ignore[misc]
+class NotListening(grpc.RpcError):
     """The process has not reported its address yet."""
 
     def code(self) -> grpc.StatusCode:
