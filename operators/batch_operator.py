@@ -208,7 +208,6 @@ class BatchOperator(ShapingOperator["BatchOperator"]):
             _run_deferred([deferred[place] for place in places], jobName)
 
     def _defer(self, receiver: Receiver | None, into: str = "") -> None:
-        """Defer a result: rows for a receiver, or `into` a Flink table."""
         BatchOperator._deferred.append(Deferred(self, receiver, into))
 
     def _aggregated(self) -> BatchOperator:

@@ -150,16 +150,7 @@ class KerasPrediction(Operator[Any]):
 
 
 def prediction_values(name: str, own: dict[str, Any], model: str) -> dict[str, Any]:
-    """Convert values of a KerasSequential predict operator to those of a general one.
-
-    Args:
-        name: Name of the operator or stage.
-        own: Values of the KerasSequential operator.
-        model: File of the model.
-
-    Raises:
-        ConfigurationError: Another kind of operator trained the model, or the model has no prediction details.
-    """
+    """Convert values of a KerasSequential predict operator to those of a general one, with the description in the model."""
     facts = None
     try:
         with damage_is_named(), zipfile.ZipFile(model) as file:

@@ -63,12 +63,7 @@ class PredictOp(WithParams, Operator[Any]):
         self._predict(data, path, models)
 
     def _predict(self, data: Operator[Any], model: str, models: Operator[Any] | None = None) -> None:
-        """Create this operator's table.
-
-        Args:
-            model: A file that is shipped with the job, or a path on the hosts.
-            models: A stream of newer models.
-        """
+        """Create this operator's table; `model` is a file that travels or a path on hosts, `models` a stream of newer ones."""
         from bridge.serving.model_delivery import deliver_models
         from bridge.serving.prediction import predict_table
 
@@ -240,7 +235,6 @@ def _newer_models(operator: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_remote(op: Operator[Any]) -> bool:
-    """Return True if a job runs on a cluster, outside this program."""
     return runs_elsewhere(environment_of(op.getOutputTable()))
 
 

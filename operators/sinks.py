@@ -1,7 +1,4 @@
-"""Sinks: operators whose rows the next job writes.
-
-This program receives the rows of a file and writes it atomically. The job itself inserts rows into a Flink table.
-"""
+"""Sinks: operators whose rows the next job writes, through this program into a file, or into a Flink table."""
 
 from __future__ import annotations
 
@@ -178,10 +175,7 @@ class _FileReceiver:
 
 
 def _with_local_times(op: BatchOperator, schema: Schema) -> BatchOperator:
-    """Convert instants to local times of the session's time zone, the format of CSV sources.
-
-    For each such column another column is true where the zone repeats this time and it would be read as the other instant.
-    """
+    """Convert instants to local times, with a column each that is true where the zone repeats this time ambiguously."""
     local: dict[str, str] = {}
     twice: list[str] = []
     for column in schema:

@@ -37,8 +37,6 @@ _numbers = itertools.count()
 
 
 class _CsvSource(CsvParams, SourceOperator):
-    """A CSV file or a folder of them; an empty cell is null."""
-
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         from bridge.flink.time_attributes import with_event_time
 
@@ -165,8 +163,6 @@ def _rows(where: str, path: str, schema: Schema, form: CsvForm, lenient: bool) -
 
 
 class _AkSource(AkSourceParams, SourceOperator):
-    """An .ak file or a folder of them."""
-
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         values = self._values_of_all()
         with fetched(type(self).__name__, "filePath", values["filePath"]) as path:
@@ -203,8 +199,6 @@ class AkSourceStreamOp(_AkSource, StreamOperator):
 
 
 class _ParquetSource(ParquetParams, SourceOperator):
-    """Parquet files at any address that Flink supports."""
-
     def _make(self, table_env: StreamTableEnvironment) -> Table:
         from bridge.flink.time_attributes import with_event_time
 

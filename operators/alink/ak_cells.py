@@ -30,10 +30,7 @@ UNREADABLE = (struct.error, IndexError, ValueError, OverflowError)
 
 
 def cell_reader(kind: Kind, clock: JavaClock | None) -> Reader:
-    """Function from a record and an offset to a cell and the offset after it; it raises the errors of `UNREADABLE`.
-
-    Without a clock, the function reads the format of akdl's earlier files.
-    """
+    """Function from a record and an offset to a cell and the offset after it; without a clock, for akdl's earlier files."""
     if kind in _NUMBERS:
         return _number_reader(struct.Struct(">" + _NUMBERS[kind]))
     if kind is Kind.DECIMAL:

@@ -68,20 +68,12 @@ def is_ak_file(path: str) -> bool:
 
 
 def read_schema(path: str) -> Schema:
-    """Read the columns of a file.
-
-    Raises:
-        ConfigurationError: The file is not an .ak file, or the type of a column is not supported.
-    """
+    """Read the columns of a file."""
     return _read_meta(path).schema
 
 
 def read_rows(path: str, zone: tzinfo | None = None) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a file whose writer had the time zone `zone`, by default that of this program.
-
-    Raises:
-        ConfigurationError: The file is not an .ak file, is damaged, or has a cell that cannot be read exactly.
-    """
+    """Yield the rows of a file whose writer had the time zone `zone`, by default that of this program."""
     try:
         with damage_is_named():
             yield from _rows(path, _read_meta(path), zone)
@@ -90,11 +82,7 @@ def read_rows(path: str, zone: tzinfo | None = None) -> Iterator[tuple[Any, ...]
 
 
 class AkWriter:
-    """Writes rows into a file for readers in the time zone `zone`, by default that of this program.
-
-    Raises:
-        ConfigurationError: The type or the name of a column is not supported in .ak files.
-    """
+    """Writes rows into a file for readers in the time zone `zone`, by default that of this program."""
 
     def __init__(self, file: IO[bytes], schema: Schema, zone: tzinfo | None = None) -> None:
         for column in schema:
@@ -120,11 +108,7 @@ class AkWriter:
         self._rows = 0
 
     def write(self, row: Sequence[Any]) -> None:
-        """Write a row.
-
-        Raises:
-            ConfigurationError: The row has more than 2 GB, or a time that the time zone skips.
-        """
+        """Write a row; one of more than 2 GB, or with a time that the zone skips, is refused."""
         mask = 0
         for cell in row:
             mask = mask << 1 | (cell is None)

@@ -1,7 +1,6 @@
 """Local times as java.sql stores them: milliseconds since 1970 UTC, on the clock of one time zone. Pure.
 
-Java's rules differ from Python's in two points: dates before 1582-10-15 belong to the Julian calendar, and before 1900 zones
-have their present standard offset.
+Unlike in Python, dates before 1582-10-15 are Julian, and before 1900 zones have their present standard offset.
 """
 
 from __future__ import annotations
@@ -57,11 +56,7 @@ class JavaClock:
         return datetime.datetime.combine(date, datetime.time()) + datetime.timedelta(seconds=second, milliseconds=rest)
 
     def milliseconds(self, local: datetime.datetime) -> int:
-        """Instant of a local time in whole milliseconds.
-
-        Raises:
-            ValueError: The zone skips this time, such as an hour in spring.
-        """
+        """Instant of a local time in whole milliseconds; ValueError for a time that the zone skips."""
         for seconds in self._candidates(local):
             instant_ms = seconds * 1000 + local.microsecond // 1000
             if self.local(instant_ms) == local:

@@ -28,11 +28,7 @@ class AlinkStage(NamedTuple):
 
 
 def read_alink_pipeline(path: str, known: Collection[str]) -> list[AlinkStage]:
-    """Read the stages of a pipeline, with those of their parameters that have a `known` name.
-
-    Raises:
-        ConfigurationError: The file is not such a pipeline, or has a stage of an unsupported kind.
-    """
+    """Read the stages of a pipeline, with those of their parameters that have a `known` name."""
     rows = list(read_rows(path))
     try:
         (text,) = [row[1] for row in rows if row[0] == -1]

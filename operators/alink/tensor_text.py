@@ -27,12 +27,7 @@ def tensor_type(name: str) -> str:
 
 
 def read_numbers(text: str, size: int | None = None, dtype: str = "float64") -> np.ndarray[Any, Any]:
-    """Parse the elements of a dense vector ("0.5 1.0" or "0.5,1.0"), a sparse one ("$4$0:0.5 2:1.0" of size 4, or
-    "0:0.5 2:1.0"), or a tensor ("FLOAT#2,1#0.5 1.0"), which loses its shape.
-
-    Raises:
-        ValueError: The text has another format or size, or an element does not fit the type.
-    """
+    """Parse a dense vector ("0.5 1.0"), a sparse one ("$4$0:0.5 2:1.0"), or the elements of a tensor ("FLOAT#2,1#0.5 1.0")."""
     number = float if dtype.startswith("float") else _whole_number
     body, own_size = _TENSOR.sub("", text.strip(), count=1), size
     sparse = _SIZE.match(body)

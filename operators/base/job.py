@@ -32,10 +32,7 @@ _JOB_NAME = "pipeline.name"
 
 @contextmanager
 def running(op: Operator[Any]) -> Iterator[None]:
-    """Surround the run of an operator's job with its progress display; end all of its processes afterwards.
-
-    Errors of the block are raised as `BridgeError` where they can be explained.
-    """
+    """Surround a job with its progress display and readable errors, and end all of its processes afterwards."""
     note_run(op._groups)
     with log_handlers_kept():
         try:
@@ -57,7 +54,6 @@ def running(op: Operator[Any]) -> Iterator[None]:
 
 
 def _shown(op: Operator[Any]) -> AbstractContextManager[object]:
-    """Progress display of a job, if its status can be reached."""
     if not op._shown:
         return nullcontext()
     table_env = environment_of(op.getOutputTable())
@@ -90,11 +86,7 @@ def parallelism_of(table_env: StreamTableEnvironment) -> int:
 
 
 def schema_of(where: str, table: Table) -> Schema:
-    """Read the columns of a table.
-
-    Raises:
-        SchemaError: Scripts and models do not support the type of a column; the message begins with `where`.
-    """
+    """Read the columns of a table; errors about unsupported types begin with `where`."""
     try:
         return Schema.of_table(*columns_of(table))
     except SchemaError as error:

@@ -25,13 +25,11 @@ def note_linked(group: str, operator: str) -> None:
 
 
 def note_run(groups: Collection[str]) -> None:
-    """Register that the program waits for a job with these groups."""
     for group in groups:
         _linked.pop(group, None)
 
 
 def exit_warnings() -> list[str]:
-    """Return the warnings, one sentence each."""
     result = [text for text in (check() for check in _checks) if text]
     running = sorted({f"{_linked.get(group, 'an operator')}, {label}" for group, label in registry.running()})
     if running:

@@ -71,7 +71,6 @@ def missing_jar(text: str) -> ConfigurationError | None:
 
 
 def require_format(operator: str, name: str) -> None:
-    """Raise an error if the jar of a format is missing."""
     from pyflink.java_gateway import get_gateway
 
     loader = get_gateway().jvm.Thread.currentThread().getContextClassLoader()
@@ -87,14 +86,12 @@ def coordinates(kind: str, name: str) -> Sequence[str]:
 
 
 def lib_folder() -> str:
-    """Return the folder from which this program's Flink loads jars."""
     import pyflink
 
     return os.path.join(os.path.dirname(pyflink.__file__), "lib")
 
 
 def in_folder(folder: str) -> list[tuple[str, str]]:
-    """Return the kinds and names of connectors and formats in the readable jars of a folder, sorted."""
     jars = glob.glob(os.path.join(glob.escape(folder), "*.jar"))
     return sorted({_FACTORIES[factory] for jar in jars for factory in _factories(jar) if factory in _FACTORIES})
 

@@ -1,8 +1,4 @@
-"""Short display of uncaught akdl errors: the message and the user's own lines, without frames of Java or libraries.
-
-An interrupt while akdl waits for a job is displayed the same way, and a Py4J error that wraps an akdl error as the wrapped one.
-Python's own display remains for all other errors.
-"""
+"""Short display of uncaught akdl errors and interrupts: the message and the user's own lines. Python shows all other errors."""
 
 from __future__ import annotations
 
@@ -112,7 +108,6 @@ def _write(lines: list[str]) -> None:
 
 
 def _ipython() -> Any:
-    """Return the IPython shell that runs this program, if any."""
     ipython = sys.modules.get("IPython")
     return None if ipython is None else ipython.get_ipython()
 
@@ -126,7 +121,6 @@ def _ours() -> tuple[str, ...]:
 
 
 def _callers(trace: TracebackType | None) -> list[Frame]:
-    """Return the frames of the user's program, innermost last."""
     ours = _ours()
     frames = []
     for each in traceback.extract_tb(trace):

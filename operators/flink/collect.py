@@ -38,10 +38,7 @@ def still_there(batches: Sequence[pa.RecordBatch], kinds: Sequence[bytes | None]
 
 
 def frame_of(table: Any, batches: Sequence[pa.RecordBatch]) -> pd.DataFrame:
-    """DataFrame of a table whose rows arrived as Arrow batches.
-
-    PyFlink's own `Table.to_pandas` turns integers into floats where the column has a null, and so rounds large ones.
-    """
+    """DataFrame of a table's Arrow batches; unlike PyFlink's `Table.to_pandas`, it keeps integers exact next to nulls."""
     names, types = columns_of(table)
     if not batches:
         return pd.DataFrame({name: pd.Series(dtype=object) for name in names})

@@ -207,16 +207,11 @@ def resetEnv() -> None:
 
 
 def shows_process_output() -> bool:
-    """True where this console shows the output of scripts."""
     return AlinkGlobalConfiguration.isPrintProcessInfo() or (_current is not None and _current.debug_mode)
 
 
 def prepare_for_batch(table_env: StreamTableEnvironment) -> None:
-    """Apply the settings that co-location needs in batch mode to an environment of the user's.
-
-    Raises:
-        ConfigurationError: The user has set one of them to something else.
-    """
+    """Apply the settings that co-location needs in batch mode, unless the user has set one of them to something else."""
     config = table_env.get_config()
     if config.get("execution.runtime-mode", "STREAMING").upper() != "BATCH":
         return
@@ -228,15 +223,7 @@ def prepare_for_batch(table_env: StreamTableEnvironment) -> None:
 
 
 def prepare_for_stream(table_env: StreamTableEnvironment, chunk_wait_s: float) -> None:
-    """Apply the settings that stream operators need; shorter intervals stay.
-
-    Args:
-        table_env: The environment.
-        chunk_wait_s: How long rows may wait for others to travel with.
-
-    Raises:
-        ConfigurationError: It is in batch mode.
-    """
+    """Apply the settings that stream operators need; a shorter interval than `chunk_wait_s` stays."""
     config = table_env.get_config()
     if config.get("execution.runtime-mode", "STREAMING").upper() == "BATCH":
         raise ConfigurationError(
@@ -373,10 +360,7 @@ def _with_table_env(env: Any, parallelism: int | None, config: dict[str, str]) -
 
 
 def _quiet_end_of_jobs() -> None:
-    """Keep one harmless traceback of PyFlink off the console.
-
-    At the end of each local job the JVM hangs up on a reader thread of Beam, whose exception is not caught.
-    """
+    """Hide a harmless traceback: when a local job ends, the JVM hangs up on a reader thread of Beam."""
     show = threading.excepthook
 
     def hook(arguments: threading.ExceptHookArgs) -> None:

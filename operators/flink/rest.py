@@ -1,13 +1,6 @@
-"""REST endpoint of a Flink cluster, secured or not. All requests to clusters are made here.
+"""REST endpoint of a Flink cluster, secured or not; all requests to clusters are made here.
 
-- **TLS**: an address with `https://`. Certificates are checked with the file that `REQUESTS_CA_BUNDLE` names, else with the
-  usual ones (package certifi).
-- **Tokens**: the headers in the variable `FLINK_REST_CLIENT_HEADERS`, which Flink's own client sends too: lines such as
-  `Authorization:Bearer TOKEN`. Or a login in the address, `https://user:password@flink.example:8443`.
-- **Proxies**: requests about jobs bypass proxies, as Flink's own client does. The doctor uses the proxies of the environment,
-  unless the cluster is on this host.
-
-Errors and logs never contain a header or the login of an address.
+The headers in `FLINK_REST_CLIENT_HEADERS` and the login of an address are sent, and never appear in errors and logs.
 """
 
 from __future__ import annotations
@@ -37,16 +30,7 @@ class RestError(OSError):
 
 
 class Rest:
-    """The REST endpoint of a cluster.
-
-    Args:
-        address: Host and port, or a URL, such as "flink.example:8081" or "https://flink.example:8443/cluster".
-        verify: Whether to check certificates, or the path of a file with trusted ones.
-        timeout_s: Seconds to wait for a connection, and for each part of an answer.
-
-    Raises:
-        ConfigurationError: The address or a header in `FLINK_REST_CLIENT_HEADERS` is malformed.
-    """
+    """REST endpoint at a host and port, or at a URL. `verify` is False, True, or a file with trusted certificates."""
 
     def __init__(self, address: str, verify: bool | str = True, proxies: bool = False, timeout_s: float = _ANSWER_S) -> None:
         self.address, self._url, self._login = _taken_apart(address)
@@ -56,18 +40,15 @@ class Rest:
         self._timeout_s = timeout_s
 
     def __repr__(self) -> str:
-        """Representation without the login."""
         return f"Rest({self.address!r})"
 
     def get(self, path: str) -> Any:
-        """JSON at a path of the endpoint."""
         try:
             return json.loads(self._ask(path))
         except RecursionError:
             raise ValueError(f"{self.address}{path}: the JSON of the answer is nested too deeply") from None
 
     def text(self, path: str) -> str:
-        """Text at a path of the endpoint."""
         return self._ask(path).decode("utf-8", "replace")
 
     def _ask(self, path: str) -> bytes:
@@ -117,11 +98,7 @@ class Rest:
 
 
 def headers_of(text: str) -> dict[str, str]:
-    """Headers in `FLINK_REST_CLIENT_HEADERS`, one line `Name:value` for each.
-
-    Raises:
-        ConfigurationError: A line is malformed. The message gives its number, not its text.
-    """
+    """Headers in `FLINK_REST_CLIENT_HEADERS`, a line `Name:value` for each; errors name a line by its number, not its text."""
     headers = {}
     for number, line in enumerate(text.splitlines(), 1):
         name, colon, value = line.partition(":")

@@ -1,8 +1,6 @@
-"""Slots of a Flink cluster, checked before a job starts.
+"""Slots of a Flink cluster, checked before a job starts: Flink's own error comes after minutes and does not name workers.
 
-All processes of a group run at once, so each needs a slot of its own. Where there are too few, Flink waits for minutes and
-then fails with a NoResourceAvailableException that says nothing about workers. Nothing is checked where slots come on
-demand (Kubernetes, YARN, the mini cluster as it is by default) or where the cluster's REST does not answer.
+Nothing is checked where slots come on demand, or where the cluster's REST does not answer.
 """
 
 from __future__ import annotations
@@ -33,11 +31,7 @@ class FlinkConfiguration(Protocol):
 
 @dataclass(frozen=True)
 class Need:
-    """Slots that are needed at once. A job needs as many as the largest of its needs: its operators share slots.
-
-    Args:
-        who: What needs them, such as the name of an operator.
-    """
+    """Slots that `who` needs at once. A job needs as many as the largest of its needs: its operators share slots."""
 
     slots: int
     who: str
@@ -55,15 +49,7 @@ class Need:
 
 
 def check_slots(config: FlinkConfiguration, needs: Sequence[Need], wait_s: float = WAIT_S, only_total: bool = False) -> None:
-    """Refuse a job for which the cluster has too few slots.
-
-    Args:
-        wait_s: How long to wait for slots that are there but not free.
-        only_total: Count the slots that there are, free or not, for a job that is not to start yet.
-
-    Raises:
-        ConfigurationError: There are too few slots, or others have them.
-    """
+    """Refuse a job for which the cluster has too few slots; `only_total` counts slots in use too, for a job of later."""
     if not needs:
         return
     need = max(needs, key=lambda each: each.slots)
@@ -83,10 +69,7 @@ def check_slots(config: FlinkConfiguration, needs: Sequence[Need], wait_s: float
 
 
 def rest_of(config: FlinkConfiguration) -> Rest | None:
-    """REST endpoint of the cluster that jobs run on; None without a cluster.
-
-    With high availability it is that of the JobManager which was named, as all of them answer for the one that leads.
-    """
+    """REST endpoint of the cluster that jobs run on; with high availability, that of the JobManager which was named."""
     if config.get("execution.target", "") != "remote":
         return None
     tls = any(config.get(key, "false").lower() == "true" for key in ("security.ssl.rest.enabled", "security.ssl.enabled"))

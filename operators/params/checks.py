@@ -57,7 +57,6 @@ def text_or_texts(value: object) -> list[str]:
 
 
 def names(value: object) -> list[str]:
-    """Take one or more different names."""
     expected = "a list of one or more different names"
     names = texts(value)
     repeated = sorted({name for name in names if names.count(name) > 1})
@@ -67,7 +66,6 @@ def names(value: object) -> list[str]:
 
 
 def files(value: object) -> list[str]:
-    """Take a list, one path, or a list as JSON text."""
     expected = "a path, a list of paths, or such a list as JSON text"
     try:
         if isinstance(value, str):
@@ -81,7 +79,6 @@ def files(value: object) -> list[str]:
 
 
 def variables(value: object) -> list[str]:
-    """Take environment variables, as "NAME" or "NAME=value"."""
     expected = 'a list of names of variables, or of "NAME=value"'
     try:
         given = texts(value)
@@ -219,6 +216,5 @@ def interval(value: object) -> list[float]:
 
 
 def stream_schema_text(value: object) -> str:
-    """Take a schema that may end with the watermark of a stream."""
     Schema.parse(split_watermark(text(value))[0])
     return str(value)

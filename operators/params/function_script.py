@@ -23,11 +23,7 @@ _REMEDY = "import or make it inside the function, or pass it in userParams"
 
 @dataclass(frozen=True, repr=False)
 class FunctionScript:
-    """Script made from a function.
-
-    Args:
-        text: The script: imports, values and functions that the function needs, and the function, as `main`.
-    """
+    """Script made from a function, which it defines as `main`, with all that the function needs."""
 
     name: str
     origin: str
@@ -42,17 +38,7 @@ class FunctionScript:
 
 
 def script_of(function: Any) -> FunctionScript:
-    """Turn a function into a script.
-
-    What it needs of the program travels with it, as it is now: modules and their contents as imports, functions and classes
-    of the function's own module as source, and plain values: numbers, strings, None, and lists, tuples, sets and dicts of them.
-
-    Args:
-        function: A function of one argument, the task config, defined with `def` in a file or a cell of a notebook.
-
-    Raises:
-        ConfigurationError: It is something else, or needs what cannot travel.
-    """
+    """Turn a function into a script; modules, functions of its own module and plain values that it uses travel along."""
     if not isinstance(function, FunctionType):
         raise ConfigurationError(f"expected a function defined with def, got a {type(function).__name__}")
     name, inner = function.__name__, inspect.unwrap(function)
@@ -144,7 +130,6 @@ class _Parts:
 
 
 def _import_statements(module: dict[str, Any]) -> dict[str, str]:
-    """Import statements of a module or a notebook, by the name that they bind."""
     cells = module.get("In")  # of IPython
     texts = [cell for cell in cells if isinstance(cell, str)] if isinstance(cells, list) else [_text_of(module)]
     statements = {}

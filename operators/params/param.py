@@ -26,13 +26,7 @@ REQUIRED = object()  # default of a parameter that the user has to set; None is 
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter of operators.
-
-    Args:
-        name: As Alink writes it: camelCase with a small first letter.
-        convert: Returns the value to keep; raises ValueError with what was expected.
-        default: Value when it is not set; REQUIRED when it has to be.
-    """
+    """A parameter of operators. `convert` returns the value to keep, or raises ValueError with what was expected."""
 
     name: str
     annotation: str
@@ -47,13 +41,11 @@ class Param:
 
     @property
     def returned(self) -> str:
-        """Type of the value that getters return."""
         kept = _KEPT.get(self.annotation, self.annotation)
         return f"{kept} | None" if self.default is None else kept
 
     @property
     def summary(self) -> str:
-        """Description with the default, for docstrings."""
         return f"{self.doc} ({'required' if self.default is REQUIRED else f'default {self.default!r}'})"
 
 
@@ -111,11 +103,9 @@ class WithParams(Rendered):
         return {param.name: self._get(param) for param in self.params}
 
     def _given(self) -> dict[str, Any]:
-        """Parameters that were set."""
         return dict(self._values)
 
     def _check_known(self, parameter: str, names: Sequence[str] | None, existing: Sequence[str]) -> None:
-        """Refuse names of columns that the input does not have."""
         unknown = [name for name in names or () if name not in existing]
         if unknown:
             named = ", ".join(map(repr, unknown)) + did_you_mean(unknown[0], existing)

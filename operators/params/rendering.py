@@ -18,12 +18,7 @@ _COLUMNS = 12  # columns in a line of text
 
 @dataclass(frozen=True)
 class Description:
-    """Content of a representation.
-
-    Args:
-        settings: Parameter to value, as `value_text` writes it; only parameters that were set.
-        columns: (name, SQL type) of each column; None where they are not known yet.
-    """
+    """Content of a representation: parameters that were set, and the columns, None where they are not known yet."""
 
     title: str
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -45,7 +40,6 @@ class Rendered(WithHints):
 
 
 def as_text(described: Description) -> str:
-    """One line, such as "Op(numWorkers=2): id BIGINT, name STRING"."""
     line = described.title
     if described.settings:
         line += f"({', '.join(f'{name}={value}' for name, value in described.settings.items())})"
@@ -60,7 +54,6 @@ def as_text(described: Description) -> str:
 
 
 def as_html(described: Description) -> str:
-    """Tables for a notebook, in the notebook's own colors."""
     parts = [f"<strong>{escape(described.title)}</strong>"]
     if described.note:
         parts.append(f" <em>{escape(described.note)}</em>")
@@ -84,7 +77,6 @@ def value_text(name: str, value: Any) -> str:
 
 
 def short(text: str) -> str:
-    """Text of a value, cut to fit in a line."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 

@@ -22,16 +22,7 @@ KNOWN = {name: param for param in (*catalog.PREDICT_STREAM, catalog.MODEL_PATH) 
 
 
 def saved_params(where: str, given: Mapping[str, Any], trusted: bool) -> dict[str, Any]:
-    """Checked parameters of a stage in a saved pipeline, by the names used here.
-
-    Args:
-        given: What the file has. None stands for a parameter that is not set.
-        trusted: Whether parameters that name code, hosts, files or environments are taken too.
-
-    Raises:
-        ConfigurationError: There is such a parameter in a file that is not trusted, one is unknown or required and missing, or
-            a value does not fit.
-    """
+    """Checked parameters of a stage in a saved pipeline; names of code, hosts and files only if `trusted`."""
     found: dict[str, Any] = {}
     for name, value in given.items():
         if name not in KNOWN:

@@ -12,7 +12,6 @@ _SKEW = datetime.timedelta(days=1)  # of clocks of hosts
 
 
 def new_certificate(operator: str) -> Certificate:
-    """Make a self-signed certificate with a new key."""
     try:
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization

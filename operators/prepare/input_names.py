@@ -11,7 +11,6 @@ logger = logging.getLogger(__name__)
 
 
 def warn_of_names(operator: str, columns: Sequence[str]) -> None:
-    """Log the columns whose names a trained model cannot have as inputs."""
     found = odd_names(columns)
     if found:
         reasons = "; ".join(f"{name!r} {reason}" for name, reason in found.items())

@@ -17,12 +17,7 @@ _placed: dict[str, PlacedModel] = {}
 
 
 def packed_rows(rows: Iterable[tuple[Any, Any]], model_dir: str | None = None) -> str:
-    """Pack the rows of a model table as a file that travels with jobs.
-
-    Args:
-        rows: Of a model table, in any order. They are read one after the other, so a large model needs little memory.
-        model_dir: Folder of models that rows refer to; None where such rows are refused.
-    """
+    """Pack the rows of a model table, read one by one, as a file that travels with jobs; rows may refer to `model_dir`."""
     place = tempfile.mkdtemp(dir=program_folder())
     try:
         if model_dir is not None:
@@ -39,11 +34,7 @@ def packed_rows(rows: Iterable[tuple[Any, Any]], model_dir: str | None = None) -
 
 
 def packed_model(address: str) -> str:
-    """Pack a SavedModel as a file that travels with jobs.
-
-    Args:
-        address: The model's folder, or a zip or tar file of one: any address of `akdl.storage.files`.
-    """
+    """Pack a SavedModel, a folder or an archive at any address, as a file that travels with jobs."""
     place = tempfile.mkdtemp(dir=program_folder())
     try:
         path = fetch(address, place)

@@ -33,16 +33,7 @@ def plan(
     print_process_info: bool,
     elsewhere: bool = False,
 ) -> GroupSettings:
-    """Make the settings of an operator's group.
-
-    Args:
-        kind: "batch" for rows in, rows out; "stream" for the same without end; "train" for a model table out.
-        parallelism: Parallelism of the job, for counts that are not set.
-        elsewhere: Whether the job runs on other hosts, where there may be paths that are not here.
-
-    Raises:
-        ConfigurationError: A file, a main script, an environment or a count that cannot be used.
-    """
+    """Make the settings of an operator's group."""
     workers, servers = counts(operator, values["numWorkers"], values["numPSs"], parallelism)
     if values["chiefCoordinates"] and not (workers > 1 and servers):
         raise ConfigurationError(
@@ -98,7 +89,6 @@ def plan(
 
 
 def _absolute(operator: str, parameter: str, values: Mapping[str, Any]) -> str | None:
-    """Address of a folder as all hosts understand it."""
     address: str | None = values[parameter]
     if address is None:
         return None
@@ -132,14 +122,7 @@ def _check_weight(operator: str, schema: Schema, weight_column: str | None) -> N
 
 
 def counts(operator: str, workers: int | None, servers: int | None, parallelism: int) -> tuple[int, int]:
-    """Numbers of workers and parameter servers.
-
-    Both as given when both are set. One that is not set gets the rest of the parallelism. When neither is set, a quarter
-    of the parallelism, at least one, are parameter servers; a parallelism of 1 has no server.
-
-    Raises:
-        ConfigurationError: What is set does not fit into the parallelism.
-    """
+    """Numbers of workers and parameter servers; one that is not set gets the rest of the parallelism."""
     if workers is not None and servers is not None:
         return workers, servers
     if workers is None and servers is None:

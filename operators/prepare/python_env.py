@@ -25,15 +25,7 @@ _LOOK_S = 30.0
 
 
 def find_python(operator: str, python_env: str, elsewhere: bool = False) -> str | PythonArchive | None:
-    """Find the interpreter or archive that `pythonEnv` names; None when it is empty.
-
-    Args:
-        python_env: Folder with `bin/python`, interpreter, or archive; an archive at any address of `akdl.storage.files`.
-        elsewhere: Whether the job runs on other hosts: a path that is not here is looked for there.
-
-    Raises:
-        ConfigurationError: It is none of these, or cannot be fetched.
-    """
+    """Find the interpreter or archive that `pythonEnv` names; None when it is empty. A path may exist only `elsewhere`."""
     if not python_env:
         return None
     try:
@@ -57,14 +49,7 @@ def find_python(operator: str, python_env: str, elsewhere: bool = False) -> str 
 
 
 def check_python(operator: str, python: str | PythonArchive | None) -> None:
-    """Check that an interpreter of this host has what scripts need. An archive is checked where it is unpacked.
-
-    Args:
-        python: See `find_python`; None stands for the interpreter of this program.
-
-    Raises:
-        ConfigurationError: TensorFlow or another package is missing, or too old; the message says what to install.
-    """
+    """Check that an interpreter of this host has what scripts need. An archive is checked where it is unpacked."""
     if isinstance(python, PythonArchive):
         return
     why = preflight.reason(preflight.versions()) if python is None else _reason_of(python, os.stat(python).st_mtime_ns)

@@ -37,13 +37,7 @@ _HARMLESS_MODULES = {"test", "this"}  # of Python, which are never imported
 
 @dataclass(frozen=True)
 class _Source:
-    """File without a final place.
-
-    Args:
-        path: Its path for the script, unless another file has the same path.
-        above: Names of the folders above it, which are added to the path until no other file has the same path. None where
-            the path is fixed, as inside a folder or an archive.
-    """
+    """File without a final place; folders `above` are added to its path until it differs from others, unless it is fixed."""
 
     origin: str
     file: pathlib.Path
@@ -54,14 +48,7 @@ class _Source:
 def read_files(operator: str, user_files: Sequence[str], main_script: str | FunctionScript) -> tuple[tuple[UserFile, ...], str]:
     """Read the user's files, and return them with the path of the main script among them.
 
-    Files keep their name, folders their name and what is below; archives (`SUFFIXES` of `akdl.storage.archive`) are unpacked.
     Files of one name but different content are kept apart by the folders that they come from: `train/a.csv`, `test/a.csv`.
-
-    Args:
-        main_script: Another one, or the path that a file among `user_files` has for the script; or a function.
-
-    Raises:
-        ConfigurationError: A file cannot be read, is not valid Python or would hide a module, or two files have one path.
     """
     with tempfile.TemporaryDirectory(dir=program_folder()) as folder:
         loader = _Loader(operator, folder)
@@ -128,7 +115,6 @@ class _Loader:
             yield self._single(named, file)
 
     def find_main(self, named: str, sources: list[_Source]) -> _Source:
-        """Find the main script among the files, or read it from its own address."""
         if not is_remote(named) and not os.path.exists(local_path(named)):
             found = [source for source in sources if named in (source.path, os.path.basename(source.path))]
             whole = [source for source in found if source.path == named] or found

@@ -25,15 +25,9 @@ LOOK_S = 0.5
 def shown(
     operators: Mapping[str, Shown], rest: Rest | None, says: bool = False, told: Collection[str] | None = None
 ) -> Iterator[set[str]]:
-    """Show the progress of operators while the block runs.
+    """Show the progress of operators while the block runs; yield the set of groups that were seen, filled meanwhile.
 
-    Yields:
-        The groups that were seen; filled while the block runs.
-
-    Args:
-        rest: The cluster that they run on; None where they run in this Python process.
-        told: Not all of the operators need to be in the job; the ones that are seen count. The last job of these groups was
-            shown already, so they count once they start again.
+    With `told`, only operators that are seen count, and groups in it, whose last job was shown already, once they start again.
     """
     renders = renderer() if any(each.visible for each in operators.values()) else None
     if renders is None and not (says and rest) and not any(each.log_dir for each in operators.values()):
@@ -82,7 +76,6 @@ class StatusPoller:
         self._failed = False
 
     def run(self) -> None:
-        """Poll and show, until `stop` is called."""
         while not self._over.wait(LOOK_S):
             self.look()
             if self._renders is not None:
@@ -99,7 +92,6 @@ class StatusPoller:
         self._over.set()
 
     def lines(self) -> list[Line]:
-        """Lines to show now."""
         lines = [state.line() for state in self._visible()]
         if not lines and self._waits_for_any:
             passed_s = time.monotonic() - self._began
@@ -139,7 +131,6 @@ class StatusPoller:
         return [self.states[group] for group, each in self._operators.items() if each.visible and group in self.seen]
 
     def _say(self, member: MemberStatus) -> None:
-        """Print the lines of output that were not printed yet."""
         key = (member.group, member.index, member.attempt)
         said = self._said.get(key, 0)
         name = f"{self._operators[member.group].name}, {member.label}"

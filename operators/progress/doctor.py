@@ -1,7 +1,5 @@
 """`akdl-doctor [--cluster HOST:PORT]`: check whether jobs can run here, and say what to do where they cannot.
 
-On a terminal it prints a table with colors, else plain lines.
-
 Exit codes: 0, nothing is in the way; 1, something is, and is marked WRONG.
 """
 
@@ -47,11 +45,7 @@ _STYLES = {OK: "green", NOTE: "yellow", WRONG: "bold red"}
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of one check.
-
-    Args:
-        state: OK, NOTE where some users have to know, WRONG where jobs fail.
-    """
+    """Result of one check: OK, NOTE where some users have to know, WRONG where jobs fail."""
 
     state: str
     what: str
@@ -60,7 +54,6 @@ class Finding:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the findings and return the exit status."""
     parser = argparse.ArgumentParser(prog="akdl-doctor", description="Look whether jobs can run here.")
     parser.add_argument(
         "--cluster", metavar="HOST:PORT", help="look at a Flink cluster too, at its REST endpoint, or https://[USER@]HOST:PORT"
@@ -87,7 +80,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _with_password(address: str) -> str:
-    """Ask for the password of the user in an address; other addresses stay unchanged."""
     user = login_of(address)
     if not user:
         return address
@@ -96,7 +88,6 @@ def _with_password(address: str) -> str:
 
 
 def as_lines(findings: Sequence[Finding]) -> str:
-    """Findings as lines for logs and other programs, each with its remedy below."""
     width = max(len(each.what) for each in findings)
     lines = []
     for each in findings:
@@ -315,7 +306,6 @@ def cluster(address: str, verify: bool | str = True) -> Iterator[Finding]:
 
 
 def _look_into(python_env: str) -> tuple[str, str]:
-    """Check an environment; return the verdict, and its versions or the fault."""
     try:
         interpreter = open_interpreter("doctor", find_python("doctor", python_env))
         try:

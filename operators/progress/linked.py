@@ -16,11 +16,7 @@ _told: set[str] = set()
 
 
 def note_linked(operators: Mapping[str, Shown], rest: Rest | None) -> None:
-    """Note operators that may be part of a later job.
-
-    Args:
-        rest: The cluster that the job will run on; None for this Python process.
-    """
+    """Note operators that may be part of a later job, at the cluster `rest` or in this process."""
     _linked.update((group, (each, rest)) for group, each in operators.items())
     while len(_linked) > _MOST:
         _told.discard(next(iter(_linked)))
@@ -28,7 +24,6 @@ def note_linked(operators: Mapping[str, Shown], rest: Rest | None) -> None:
 
 
 def note_told(groups: Mapping[str, Shown]) -> None:
-    """Note that the last job of these groups has been shown."""
     _told.update(group for group in groups if group in _linked)
 
 

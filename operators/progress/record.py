@@ -1,8 +1,4 @@
-"""Record of a run, a file of JSON lines.
-
-The first line says what runs, a line `sample` what one member did at a moment, the last line how it ended. A sample has the
-fields of `bridge.member.status.MemberStatus`, without what the process printed.
-"""
+"""Record of a run, a file of JSON lines: first the run, then samples of its members, last how it ended."""
 
 from __future__ import annotations
 
@@ -32,17 +28,12 @@ _NOT_KEPT = ("group", "lines", "lines_before")
 
 
 def run_name(operator: str, number: str) -> str:
-    """Name of a run in a `logDir`: its operator and start time."""
     plain = re.sub(r"\W+", "-", operator).strip("-")
     return f"{plain}-{datetime.datetime.now(datetime.timezone.utc):%Y%m%d-%H%M%S}-{number}"
 
 
 class Recorder:
-    """Writes the record of one operator; a failure to write never fails a job.
-
-    Args:
-        folder: Where the record is to lie: a local path, or an address that fsspec reaches.
-    """
+    """Writes the record of one operator; a failure to write never fails a job."""
 
     def __init__(self, folder: str, name: str, group: str, size: int) -> None:
         started = datetime.datetime.now(datetime.timezone.utc)
@@ -59,7 +50,6 @@ class Recorder:
         self._write({"kind": "run", "version": VERSION, "name": name, "size": size, "started": started.isoformat()})
 
     def look(self, members: Iterable[MemberStatus], is_last: bool = False) -> None:
-        """Write a sample of each member when it is due."""
         age_s = time.monotonic() - self._began
         if age_s < self._due and not is_last:
             return
@@ -112,13 +102,7 @@ class Recorder:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """Parsed record of a run.
-
-    Args:
-        samples: By label of the member, in their order in time: the time in seconds and the status.
-        phase_s: Seconds in each phase; empty where the run has not ended.
-        failed: Whether it has failed or was cancelled; None where it has not ended.
-    """
+    """Parsed record of a run; `phase_s` is empty and `failed` None where the run has not ended."""
 
     name: str
     started: str

@@ -66,7 +66,6 @@ class TerminalRenderer:
             self._progress.update(task, total=total, completed=line.done or 0.0, description=line.name, line=line.text)
 
     def end(self, lines: Sequence[Line]) -> None:
-        """Remove the bars and leave the last lines."""
         self._progress.stop()
         for line in lines:
             self._console.print(str(line), markup=False)
@@ -101,7 +100,6 @@ class LogRenderer:
         self._written: dict[int, tuple[Line, float]] = {}  # by the place of a line: the last one, and when
 
     def show(self, lines: Sequence[Line]) -> None:
-        """Write the lines with news, when it is time."""
         now = self._now()
         if now < self._due:
             return

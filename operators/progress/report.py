@@ -1,8 +1,4 @@
-"""`akdl-report RECORD [PAGE]`: turn the record of a run into one self-contained HTML page.
-
-RECORD is a file in a `logDir`, at any address. PAGE is where the page is written, by default the name of the record with .html
-in the current folder.
-"""
+"""`akdl-report RECORD [PAGE]`: turn the record of a run into one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -39,7 +35,6 @@ _Curve = tuple[str, list[tuple[float, float]]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the page and return the exit status."""
     parser = argparse.ArgumentParser(prog="akdl-report", description="Make one HTML page of the record of a run.")
     parser.add_argument("record", metavar="RECORD", help="a file in a logDir, at any address")
     parser.add_argument(
@@ -92,7 +87,6 @@ def page_of(record: Record) -> str:
 
 
 def _charts(record: Record) -> list[tuple[str, list[_Curve]]]:
-    """Title and curves of each chart."""
     workers = {label: samples for label, samples in record.samples.items() if samples[-1][1].is_worker}
     names = {name for samples in record.samples.values() for _, status in samples for name in status.metrics}
     charts = [
@@ -131,7 +125,6 @@ def _speeds(samples: list[tuple[float, MemberStatus]], count: Callable[[MemberSt
 
 
 def _timeline(record: Record) -> str:
-    """One bar for each member, in the colors of its phases."""
     shown = list(record.samples.items())[:_MOST_MEMBERS]
     scale = (_WIDTH - _LEFT) / max(record.total_s, 0.1)
     shapes = []
@@ -159,7 +152,6 @@ def _timeline(record: Record) -> str:
 
 
 def _chart(curves: Sequence[_Curve], total_s: float) -> str:
-    """Curves over the seconds of the run."""
     shown = [curve for curve in curves if curve[1]][: len(_LINES)]
     values = [value for _, points in shown for _, value in points]
     low, high = min(*values, 0.0), max(*values, 0.0)

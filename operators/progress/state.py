@@ -1,7 +1,6 @@
 """Statuses of members combined into one line for each operator. Pure.
 
-An operator has the rows of all its workers, the phase of the worker that is furthest behind, and the step of the worker that
-is furthest ahead.
+Its phase is that of the worker furthest behind, its step that of the worker furthest ahead.
 """
 
 from __future__ import annotations
@@ -25,14 +24,7 @@ _MOST_METRICS = 4
 
 @dataclass(frozen=True)
 class Shown:
-    """Operator whose progress is shown.
-
-    Args:
-        name: What a person calls it, such as the name of its script.
-        trains: Whether it makes a model; a script that makes rows "runs".
-        log_dir: Where the record of the run is to lie, see `operators.progress.record`; None for nowhere.
-        predicts: Whether it is a predictor, whose tasks count as workers; how many have rows is not known beforehand.
-    """
+    """Operator whose progress is shown; `trains` if it makes a model, `predicts` if its tasks count as workers."""
 
     name: str
     size: int = 1
@@ -44,12 +36,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Line:
-    """Progress of an operator at a moment.
-
-    Args:
-        done: Which part of its work is done, 0 to 1; None where the size of the work is not known.
-        is_idle: Whether nothing but time can have passed since another idle line.
-    """
+    """Progress of an operator at a moment; an idle line says nothing but that time passes."""
 
     name: str
     text: str
@@ -61,11 +48,7 @@ class Line:
 
 
 class OperatorState:
-    """Progress of one operator.
-
-    Args:
-        elsewhere: Whether it runs on a cluster, where it may have to wait for slots.
-    """
+    """Progress of one operator."""
 
     def __init__(self, shown: Shown, now: float, elsewhere: bool = False) -> None:
         self._shown = shown
@@ -78,20 +61,14 @@ class OperatorState:
 
     @property
     def members(self) -> list[MemberStatus]:
-        """Latest statuses, in the order of the members."""
         return [self._members[index] for index in sorted(self._members)]
 
     @property
     def phase_s(self) -> dict[str, float]:
-        """Seconds in each phase so far."""
         return dict(self._phase_s)
 
     def look(self, now: float, statuses: Iterable[MemberStatus]) -> None:
-        """Take the latest statuses of the members.
-
-        Args:
-            statuses: Of some or all members; of several attempts, the last counts.
-        """
+        """Take the latest statuses of some or all members; of several attempts, the last counts."""
         passed, self._looked = now - self._looked, now
         statuses = list(statuses)
         first = min((each for each in statuses if each.is_worker), key=lambda each: PHASES.index(each.phase), default=None)
@@ -110,7 +87,6 @@ class OperatorState:
             self._seen.popleft()
 
     def line(self) -> Line:
-        """Progress to show now."""
         rows_in, rows_read, rows_out = self._rows()
         parts = [self._phase_text()]
         if rows_in or rows_out:
@@ -126,7 +102,6 @@ class OperatorState:
         return Line(self._shown.name, ", ".join(parts), done, self._phase == WAITING)
 
     def last_line(self, failed: bool = False) -> Line:
-        """Progress to show at the end of the job."""
         rows_in, _, rows_out = self._rows()
         phases = ", ".join(
             f"{self._word(phase)} {seconds:.0f}"

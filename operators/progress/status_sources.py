@@ -1,8 +1,4 @@
-"""Sources of the statuses of members: this Python process, or Flink's REST.
-
-A member on a TaskManager writes its status next to Flink's logs, and Flink serves these files, which are named after the
-group. This needs neither another port nor the id of the job.
-"""
+"""Sources of the statuses of members: this Python process, or the files that TaskManagers write next to Flink's logs."""
 
 from __future__ import annotations
 
@@ -27,11 +23,7 @@ class Source(Protocol):
     """Source of statuses."""
 
     def read(self, is_last: bool = False) -> list[MemberStatus]:
-        """Latest statuses of all visible members.
-
-        Args:
-            is_last: The job has ended: no later call makes up for what is not found now.
-        """
+        """Latest statuses of all visible members; no later call follows if `is_last`."""
 
 
 class HereSource:
@@ -45,11 +37,7 @@ class HereSource:
 
 
 class RestSource:
-    """Members on the TaskManagers of a cluster.
-
-    Args:
-        groups: Names of their groups, and how many members each has.
-    """
+    """Members on the TaskManagers of a cluster; `groups` has the number of members of each."""
 
     def __init__(self, rest: Rest, groups: dict[str, int]) -> None:
         self._rest = rest

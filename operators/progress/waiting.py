@@ -48,13 +48,7 @@ def waitForJob(job: Job) -> None:
 
 
 def run_and_wait(start: Callable[[], TableResult]) -> None:
-    """Start a job and wait until it has ended; cancel it on an interrupt.
-
-    The one place where a program waits for a job whose rows it does not read. Called where interrupts are kept.
-
-    Args:
-        start: Starts the job.
-    """
+    """Start a job and wait until it has ended; cancel it on an interrupt. Called where interrupts are kept."""
     result: TableResult | None = None
     try:
         result = start()
@@ -70,7 +64,6 @@ def run_and_wait(start: Callable[[], TableResult]) -> None:
 
 
 def tell_late_rows(result: TableResult) -> None:
-    """Warn of rows of scripts that were late in a job that has ended."""
     with suppress(Exception):  # the cluster may have forgotten the job; a report must not fail it
         for text in late_rows(result.get_job_client().get_job_execution_result().result().get_all_accumulator_results()):
             warn(text)

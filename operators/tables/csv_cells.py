@@ -1,7 +1,6 @@
 """Cells of CSV files: the texts that are values of a type, and the SQL that casts them. Pure.
 
-All readers follow these rules. Flink's CAST alone would read "3.7" as the INT 3, round a DECIMAL, cut the digits of a time and
-the end of a VARCHAR, and add the offset of a time of day to it. Such cells are errors here.
+Flink's CAST alone would read "3.7" as the INT 3, round a DECIMAL, and cut times and VARCHARs; these are errors here.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ _EXAMPLES = {
 
 
 def is_text(column: ColumnType) -> bool:
-    """Return True for STRING, to which every text belongs."""
     return column.kind is Kind.STRING and not column.arguments and not column.is_array
 
 
@@ -105,7 +103,6 @@ def _error_sql(column: ColumnType, text: str) -> str:
 
 
 def wrong_cell(where: str, column: Column, text: str) -> ConfigurationError:
-    """Error about a cell that does not fit the type of its column."""
     return ConfigurationError(
         f"{where}, column {column.name!r}: expected {column.type.sql}, got {text!r}; {_remedy(column, text)}"
         "setLenient(True) reads it as null"
@@ -113,7 +110,6 @@ def wrong_cell(where: str, column: Column, text: str) -> ConfigurationError:
 
 
 def _remedy(column: Column, text: str) -> str:
-    """Advice for columns whose cells are all wrong in the same way."""
     sql, name = column.type.sql, quoted(column.name)
     if text.strip() == column.name:
         return "if this is the header line, setIgnoreFirstLine(True) skips it; "

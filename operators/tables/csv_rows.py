@@ -30,21 +30,15 @@ class CsvForm:
 
 
 def has_blank_line(data: Any) -> bool:
-    """Search bytes or a mapped file for a line of spaces alone."""
     return _BLANK.search(data) is not None
 
 
 def open_csv(path: str) -> IO[str]:
-    """Open a file for `read_csv` and `records`."""
     return open(path, encoding="utf-8-sig", newline="\n")
 
 
 def read_csv(where: str, file: IO[str], schema: Schema, form: CsvForm, lenient: bool) -> Iterator[tuple[str | None, ...]]:
-    """Yield rows of texts, None for null. If `lenient`, rows may have any number of cells and cells any text.
-
-    Raises:
-        ConfigurationError: A row has too many or too few cells, or a cell does not fit the type of its column.
-    """
+    """Yield rows of texts, None for null. If `lenient`, rows may have any number of cells and cells any text."""
     for column in schema:
         if has_no_cast(column.type):
             raise ConfigurationError(
@@ -118,7 +112,6 @@ def _text_of(cell: Any) -> str:
 
 
 def wrong_number(where: str, expected: int, row: Sequence[str], field_delimiter: str) -> ConfigurationError:
-    """Error about a row with too many or too few cells."""
     line = field_delimiter.join(row)
     other = next((each for each in ",;\t|" if each != field_delimiter and line.count(each) == expected - 1 > 0), None)
     hint = f"if the cells are separated by {other!r}, set it as fieldDelimiter; " if other else ""
@@ -128,7 +121,6 @@ def wrong_number(where: str, expected: int, row: Sequence[str], field_delimiter:
 
 
 def not_utf8(where: str, error: UnicodeDecodeError) -> ConfigurationError:
-    """Error about a file in another encoding."""
     byte = error.object[error.start]
     return ConfigurationError(
         f"{where}: the file is not UTF-8 ({error.reason}: {byte:#04x}): convert it with iconv, or read it with "

@@ -37,14 +37,7 @@ _TYPES = {
 
 
 def schema_of_frame(where: str, frame: pd.DataFrame) -> Schema:
-    """Schema that fits the cells of a DataFrame.
-
-    Numbers keep their size; unsigned numbers get the next larger type. Categories have the type of their labels, columns of
-    objects the type of their cells. `datetime64` is TIMESTAMP(6), with a time zone TIMESTAMP_LTZ(6).
-
-    Raises:
-        ConfigurationError: A column has no such type, for instance because all cells are null, or two columns share a name.
-    """
+    """Schema that fits the cells of a DataFrame; unsigned numbers get the next larger type, categories that of their labels."""
     if not len(frame.columns):
         raise ConfigurationError(f"{where}: the DataFrame has no columns")
     _check_repeated(where, frame)
@@ -54,10 +47,7 @@ def schema_of_frame(where: str, frame: pd.DataFrame) -> Schema:
 
 
 def columns_of_frame(where: str, schema: Schema, frame: pd.DataFrame) -> list[Any]:
-    """Cells of each column of a schema, for `operators.tables.memory_cells`.
-
-    Columns are matched by name; columns that pandas has numbered, as in a frame made of an array, by position.
-    """
+    """Cells of each column of a schema, matched by name, or by position where pandas has numbered the columns."""
     _check_repeated(where, frame)
     labels: list[Any] = list(frame.columns)
     if labels == list(range(len(labels))):

@@ -40,11 +40,7 @@ class _TooLargeError(Exception):
 
 
 def record_batches(where: str, schema: Schema, columns: Sequence[Cells], rows: int, size: int) -> Iterator[pa.RecordBatch]:
-    """Yield rows as batches with the types of `bridge.codec.ipc.arrow_schema`; at least one, possibly empty.
-
-    Raises:
-        ConfigurationError: A cell does not fit the type of its column.
-    """
+    """Yield rows as batches with the types of `bridge.codec.ipc.arrow_schema`; at least one, possibly empty."""
     for start in range(0, rows or 1, _ROWS_AT_ONCE):
         for batch in _batches(where, schema, columns, start, min(rows, start + _ROWS_AT_ONCE)):
             step = max(1, batch.num_rows * size // max(1, batch.nbytes))
@@ -77,11 +73,7 @@ def _column(where: str, column: Any, arrow_type: pa.DataType, cells: Cells, star
 
 
 def cells_to_arrow(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> pa.Array:
-    """Convert cells to an array.
-
-    Raises:
-        UnfitError: The type cannot represent a cell exactly, apart from the digits of a FLOAT or DOUBLE.
-    """
+    """Convert cells to an array that represents them exactly, apart from the digits of a FLOAT or DOUBLE."""
     array = (_lists if column_type.is_array else _plain)(column_type, arrow_type, cells)
     if array.null_count and not column_type.nullable:
         place = int(np.asarray(array.is_null()).argmax())
@@ -285,7 +277,6 @@ def _instant(cell: Any) -> int:
 
 
 def _datetime(cell: Any) -> Any:
-    """Convert a point in time of numpy or pandas to Python's."""
     if isinstance(cell, np.datetime64):
         cell = pd.Timestamp(cell)
     if isinstance(cell, pd.Timestamp):
@@ -298,7 +289,6 @@ def _datetime(cell: Any) -> Any:
 
 
 def _refused_where(column_type: ColumnType, bad: pa.Array, cells: Cells, array: Any) -> Any:
-    """Return the array, or raise an error for the first bad cell."""
     if pc.any(bad).as_py():
         position = bad.to_pylist().index(True)
         raise UnfitError(position, _expected(column_type), shown(cells[position]))
@@ -306,7 +296,6 @@ def _refused_where(column_type: ColumnType, bad: pa.Array, cells: Cells, array: 
 
 
 def _expected(column_type: ColumnType) -> str:
-    """Description of valid cells, for messages."""
     kind, arguments = column_type.kind, column_type.arguments
     if kind is Kind.DECIMAL:
         return f"a decimal.Decimal or int of at most {arguments[0]} digits, {arguments[1]} of them after the decimal point"

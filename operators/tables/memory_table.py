@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 def memory_table(
     table_env: StreamTableEnvironment, schema: Schema, data: Sequence[Sequence[Any]] | pd.DataFrame, where: str
 ) -> Table:
-    """Send rows, or a DataFrame, to the JVM as Arrow.
-
-    PyFlink's own conversions lose microseconds, round decimals and shift instants by the time zone of the process.
-    """
+    """Send rows, or a DataFrame, to the JVM as Arrow; PyFlink's own conversions lose digits and shift instants."""
     from bridge.flink.arrow_operators import CHUNK_BYTES, logical_types, table_of_own
 
     if isinstance(data, pd.DataFrame):

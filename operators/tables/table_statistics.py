@@ -24,7 +24,6 @@ _OF_NUMBERS = {
 
 
 def aggregates(names: Sequence[str], types: Sequence[str], view: str) -> str:
-    """Query of one row with all statistics of all columns."""
     cells = []
     for place, (name, type_) in enumerate(zip(names, types)):
         cells += [f"{sql.format(quoted(name))} AS {key}_{place}" for key, sql in _OF_ALL.items()]
@@ -35,7 +34,6 @@ def aggregates(names: Sequence[str], types: Sequence[str], view: str) -> str:
 
 
 def statistics_of(names: Sequence[str], types: Sequence[str], aggregated: pd.DataFrame) -> pd.DataFrame:
-    """Row of statistics per column, None where a statistic does not apply."""
     (row,) = aggregated.to_dict("records")
     keys = [*_OF_ALL, *_OF_NUMBERS]
     cells: list[list[Any]] = [[name, *(row.get(f"{key}_{place}") for key in keys)] for place, name in enumerate(names)]
