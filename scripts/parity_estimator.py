@@ -13,7 +13,7 @@ import tempfile
 from typing import Any, NamedTuple
 
 ROOT = pathlib.Path(__file__).parents[1]
-LINEAR = ROOT / "tests" / "estimator" / "scripts" / "linear.py"  # the order of its rows has a seed
+LINEAR = ROOT / "tests" / "akdl" / "estimator" / "scripts" / "linear.py"  # the order of its rows has a seed
 STEPS = 40
 
 

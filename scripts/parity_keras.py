@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from parity_estimator import ROOT, Row, run_workers
 
-SCRIPTS = ROOT / "tests" / "keras" / "scripts"
+SCRIPTS = ROOT / "tests" / "akdl" / "keras" / "scripts"
 MODEL = {"name": "mlp_model", "input_size": 6, "layers": [8, 4]}
 ROWS, EPOCHS, SEED, RATE = 48, 4, 5, 0.5
 
