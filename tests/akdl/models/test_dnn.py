@@ -49,7 +49,7 @@ def test_dnn_train_learns_and_exports(tmp_path: Path, label_type: str, exact_dou
     types["label"] = label_type
     if label_type.startswith("DECIMAL"):
         cells["label"] = ["1.0" if label else "0.0" for label in cells["label"]]
-    task_config = testing.train_task_config(cells, types, str(tmp_path), params, exact_doubles)
+    task_config = testing.train_task_config(cells, types, str(tmp_path), params, exact_doubles=exact_doubles)
     dnn_train.main(task_config)
     model = find_saved_model(task_config.saved_model_dir)
     for key in ("predict", "serving_default"):
