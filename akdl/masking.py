@@ -160,6 +160,6 @@ def _looks_like_a_key(part: str) -> bool:
     if _HEX.search(part):
         return True
     return any(
-        sum(map(str.isdigit, token)) >= 2 and (token.isupper() or token != token.lower() and token != token.upper())
+        sum(map(str.isdigit, token)) >= 2 and (token.isupper() or (token != token.lower() and token != token.upper()))
         for token in _TOKEN.findall(part)
     )

@@ -107,7 +107,7 @@ def _split(text: str) -> list[str]:
     """Split at the commas outside brackets and back-quotes."""
     parts, depth, quote, opened = [""], 0, False, 0
     for position, character in enumerate(text, 1):
-        if character == "`" and not quote or character in "(<" and not quote and depth == 0:
+        if (character == "`" and not quote) or (character in "(<" and not quote and depth == 0):
             opened = position
         quote ^= character == "`"
         if not quote:

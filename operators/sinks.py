@@ -49,7 +49,7 @@ class _SinkOp(WithParams, Operator[Any]):
                 f"{name}: filePath {shown(address)!r}: only files on this host can be written: write to other addresses with "
                 "a TableSinkBatchOp and a table of Flink's filesystem connector"
             )
-        if os.path.isdir(path) or os.path.exists(path) and not values["overwriteSink"]:
+        if os.path.isdir(path) or (os.path.exists(path) and not values["overwriteSink"]):
             raise ConfigurationError(f"{name}: filePath: {path} exists already; setOverwriteSink(True) replaces a file")
         return os.path.abspath(path)
 

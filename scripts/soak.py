@@ -129,7 +129,7 @@ def run(table_env: Any, script: pathlib.Path, begun: pathlib.Path, way: str) -> 
                 raise SystemExit(f"{way}: the job ended with {frame.n.tolist()}")
         except Exception as error:
             text = str(error)
-        if way != "none" and EXPECTED[way] not in text or way == "none" and text:
+        if (way != "none" and EXPECTED[way] not in text) or (way == "none" and text):
             raise SystemExit(f"{way}: expected {EXPECTED.get(way, 'no error')!r}, got {text[:2000]}")
         faults.join()
     wait_until(lambda: not script_processes(), f"{way}: no process is left")

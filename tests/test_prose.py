@@ -78,5 +78,5 @@ def test_only_prose_of_code_is_read(tmp_path: pathlib.Path) -> None:
 
 def test_rewritten_files_are_there_once_and_in_order() -> None:
     files = check_prose.checked_files()
-    assert check_prose.CLEAN == sorted(set(check_prose.CLEAN))
+    assert sorted(set(check_prose.CLEAN)) == check_prose.CLEAN
     assert [name for name in check_prose.CLEAN if not any(check_prose.is_below(file, [name]) for file in files)] == []

@@ -18,7 +18,7 @@ def generate_run_config(
     log_step_count_steps: Optional[int] = 10,
     keep_checkpoint_max: Optional[int] = 1,
     device_count: Optional[Mapping[str, int]] = None,
-    gpu_devices: Union[None, str, Sequence[Union[int, str]]] = None,
+    gpu_devices: Union[str, Sequence[Union[int, str]], None] = None,
     save_checkpoints_secs: Optional[float] = None,
     model_dir: Optional[str] = None,
     **ignored: Any,

@@ -47,10 +47,7 @@ def make_loss(spec: Named, user: Any) -> Any:
     """Return a loss with a value per row: the runner takes the mean over the rows of all workers."""
     name, args = name_and_args(spec)
     found = find("loss", name, user, tf.keras.losses)
-    if inspect.isclass(found):
-        loss = _called("loss", name, found, args)
-    else:
-        loss = _function_loss(found, name, args)
+    loss = _called("loss", name, found, args) if inspect.isclass(found) else _function_loss(found, name, args)
     loss.reduction = "none"
     return loss
 

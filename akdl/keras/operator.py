@@ -27,7 +27,7 @@ DATASET_FILE = "DATASET_FILE"
 _OWN_PARAMS = ("config", "task")
 
 
-def main(task_config: Any, module: Union[ModuleType, str], config: Union[None, str, Mapping[str, Any]] = None) -> None:
+def main(task_config: Any, module: Union[ModuleType, str], config: Union[str, Mapping[str, Any], None] = None) -> None:
     """Run the task of the user parameters.
 
     - train: the SavedModel is written to `saved_model_dir`. A `TensorFlow2BatchOp` has no such folder, and the chief writes the
@@ -104,7 +104,7 @@ def _with_checkpoints(callbacks: Sequence[Any], path: str) -> List[Any]:
     return [*others, *(found or [{"name": "checkpoint", "args": {"path": path}}])]
 
 
-def _config(task_config: Any, given: Union[None, str, Mapping[str, Any]]) -> Dict[str, Any]:
+def _config(task_config: Any, given: Union[str, Mapping[str, Any], None]) -> Dict[str, Any]:
     if given is None:
         raise ConfigError("operator's", ["config: missing; set it in userParams"])
     if isinstance(given, Mapping):

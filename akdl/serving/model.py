@@ -45,7 +45,7 @@ class ServedModel:
         folder: str,
         tag: str = "serve",
         signature: str = "serving_default",
-        inputs: Union[None, Mapping[str, str], Sequence[str]] = None,
+        inputs: Union[Mapping[str, str], Sequence[str], None] = None,
         outputs: Optional[Iterable[Union[str, OutputColumn]]] = None,
         *,
         cells_hold_batches: bool = False,
@@ -150,7 +150,7 @@ class ServedModel:
         return [default if cell is None or cell is np.ma.masked else cell for cell in cells]
 
     def _input_converters(
-        self, inputs: Union[None, Mapping[str, str], Sequence[str]], utf8_columns: Collection[str]
+        self, inputs: Union[Mapping[str, str], Sequence[str], None], utf8_columns: Collection[str]
     ) -> List[InputConverter]:
         known = self.signature.inputs
         if inputs is None:

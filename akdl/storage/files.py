@@ -135,7 +135,7 @@ class _Download:
                 reason = self._attempt(target)
                 if reason is None:
                     return
-                failures = failures + [reason] if target.tell() <= most + LEAST_BYTES else []
+                failures = [*failures, reason] if target.tell() <= most + LEAST_BYTES else []
                 most = max(most, target.tell())
                 if len(failures) == ATTEMPTS:
                     got = f" after {target.tell()} of {self._size} bytes" if self._size and target.tell() else ""

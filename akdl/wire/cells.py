@@ -58,7 +58,7 @@ def read_cells(column: Column, rows: int, sent: Any = None) -> Cells:
         whole = len(values) == count
     else:
         raise ValueError(f"the column {column.name!r} has values of the unknown type {column.type}")
-    if cell_offsets is not None and len(cell_offsets) != rows + 1 or valid is not None and len(valid) != rows or not whole:
+    if (cell_offsets is not None and len(cell_offsets) != rows + 1) or (valid is not None and len(valid) != rows) or not whole:
         raise ValueError(f"the buffers of the column {column.name!r} do not hold {rows} rows of {count} values")
     for offsets in (cell_offsets, value_offsets):
         if offsets is not None and (offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any()):

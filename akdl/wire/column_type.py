@@ -199,7 +199,7 @@ def _parse_plain(text: str) -> Tuple[Kind, str, Arguments]:
 def _checked(kind: Kind, arguments: Arguments, text: str) -> Arguments:
     meaning = MEANINGS[kind]
     if kind is Kind.DECIMAL:
-        arguments = (arguments + (0,))[:2]
+        arguments = (*arguments, 0)[:2]
         if not 1 <= arguments[0] <= 38 or arguments[1] > arguments[0]:
             raise ValueError(f"the type {text!r}; DECIMAL takes 1 to 38 digits, and at most as many behind the point")
     elif len(arguments) != 1 or not (meaning.with_length or meaning.largest_precision):

@@ -277,7 +277,7 @@ def _temporal_string(value: Any, kind: Kind) -> Optional[bytes]:
         return value.encode("utf-8")
     if kind is Kind.TIMESTAMP_LTZ and getattr(value, "tzinfo", None) is not None:
         value = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)
-    if type(value) is datetime.datetime and kind is Kind.DATE or not isinstance(value, _CLASSES[kind]):
+    if (type(value) is datetime.datetime and kind is Kind.DATE) or not isinstance(value, _CLASSES[kind]):
         return None
     return value.isoformat().encode("ascii") if getattr(value, "tzinfo", None) is None else None
 

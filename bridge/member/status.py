@@ -84,12 +84,12 @@ def _is_like(value: Any, example: Any, is_open: bool) -> bool:
         return isinstance(value, list) and all(isinstance(each, str) for each in value)
     if isinstance(example, Mapping):
         return isinstance(value, dict) and all(
-            is_open and each is None or _is_like(each, 0.0, is_open) for each in value.values()
+            (is_open and each is None) or _is_like(each, 0.0, is_open) for each in value.values()
         )
     if isinstance(example, bool) or isinstance(value, bool) or isinstance(example, str):
         return type(value) is type(example)
     if isinstance(example, float):
-        return isinstance(value, (int, float)) and (is_open and isinstance(value, float) or abs(value) < _LARGEST)
+        return isinstance(value, (int, float)) and ((is_open and isinstance(value, float)) or abs(value) < _LARGEST)
     return isinstance(value, int) and abs(value) < _LARGEST
 
 

@@ -68,7 +68,7 @@ def job_named(table_env: StreamTableEnvironment, name: str | None, first: bool =
     """Name the jobs that a block starts, unless the user has set `pipeline.name`; with `first`, even then."""
     config = table_env.get_config().get_configuration()
     before = config.get_string(_JOB_NAME, "")
-    if name is None or before and not first:
+    if name is None or (before and not first):
         yield
         return
     config.set_string(_JOB_NAME, name)

@@ -99,6 +99,6 @@ def _series(column: pa.ChunkedArray) -> Any:
 def _is_inexact_in_numpy(array: pa.Array) -> bool:
     """True where numpy would change nested cells: a null turns integers into floats, time zones are dropped."""
     kind = array.type
-    if array.null_count or pa.types.is_map(kind) or pa.types.is_struct(kind) or pa.types.is_timestamp(kind) and kind.tz:
+    if array.null_count or pa.types.is_map(kind) or pa.types.is_struct(kind) or (pa.types.is_timestamp(kind) and kind.tz):
         return True
     return pa.types.is_list(kind) and _is_inexact_in_numpy(array.flatten())

@@ -74,7 +74,8 @@ class Recorder:
                     system.makedirs(root, exist_ok=True)
                     system.put_file(self._path, f"{root.rstrip('/')}/{self._name}")
             except (OSError, FileError) as error:
-                return self._give_up(error)
+                self._give_up(error)
+                return
             finally:
                 os.unlink(self._path)
         logger.info("the record of the run: %s/%s", shown(self._folder).rstrip("/"), self._name)
@@ -163,7 +164,7 @@ class _Entries:
         value = self.line.get(name)
         if kind is float and type(value) is int:
             value = float(value) if abs(value) < _LARGEST else None
-        if type(value) is not kind or isinstance(value, (int, float)) and not abs(value) < _LARGEST:
+        if type(value) is not kind or (isinstance(value, (int, float)) and not abs(value) < _LARGEST):
             got = f"{self.line.get(name)!r:.60}"
             raise ValueError(f"line {self.number}, entry {name!r}: expected {_WORDS[kind]}, got {got}")
         return value

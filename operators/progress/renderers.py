@@ -112,7 +112,7 @@ class LogRenderer:
         if place not in self._written:
             return True
         before, written = self._written[place]
-        return now - written >= _AGAIN_S or not (line == before or line.is_idle and before.is_idle)
+        return now - written >= _AGAIN_S or not (line == before or (line.is_idle and before.is_idle))
 
     def end(self, lines: Sequence[Line]) -> None:
         encoding = getattr(self._stream, "encoding", None) or "utf-8"

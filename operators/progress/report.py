@@ -118,7 +118,7 @@ def _speeds(samples: list[tuple[float, MemberStatus]], count: Callable[[MemberSt
     points, before = [], samples[0]
     for sample in samples[1:]:
         passed = sample[0] - before[0]
-        if passed >= 5 or sample is samples[-1] and passed > 0:
+        if passed >= 5 or (sample is samples[-1] and passed > 0):
             points.append((sample[0], (count(sample[1]) - count(before[1])) / passed))
             before = sample
     return points

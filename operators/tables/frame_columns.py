@@ -142,6 +142,6 @@ def _cells(kind: Kind, cells: Any) -> Any:
     if isinstance(cells.dtype, pd.DatetimeTZDtype) and kind is Kind.TIMESTAMP_LTZ:
         return cells.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
     missing = cells.isna()
-    if isinstance(cells.dtype, np.dtype) and (cells.dtype.kind in "biuM" or cells.dtype.kind == "f" and not missing.any()):
+    if isinstance(cells.dtype, np.dtype) and (cells.dtype.kind in "biuM" or (cells.dtype.kind == "f" and not missing.any())):
         return cells.to_numpy()
     return [None if is_missing else cell for cell, is_missing in zip(cells.astype(object), missing)]

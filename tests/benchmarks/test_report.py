@@ -19,7 +19,7 @@ def figure(benchmark_module: Callable[[str], Any]) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize(
-    "values, target, unit, verdict",
+    ("values", "target", "unit", "verdict"),
     [
         ([1.2, 1.0, 1.4], 1.2, "rows/s", "yes"),
         ([1.2, 1.0, 1.4], 1.3, "rows/s", "NO"),

@@ -17,7 +17,7 @@ FORWARDED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signa
 
 def main() -> None:
     """Run once."""
-    if not (sys.argv[1:2] == ["-m"] or sys.argv[1:] and sys.argv[1].endswith(".py")):
+    if not (sys.argv[1:2] == ["-m"] or (sys.argv[1:] and sys.argv[1].endswith(".py"))):
         os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
     program = os.path.abspath(sys.argv[0])
     inherited = [int(name) for name in os.listdir("/proc/self/fd") if _is_inherited(int(name))]

@@ -24,7 +24,7 @@ def anchors(page: pathlib.Path) -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_and_files(page: pathlib.Path) -> None:
     text = page.read_text(encoding="utf-8")
-    links = [link for link in re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"", text)]
+    links = list(re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"", text))
     missing = []
     for target in (first or second for first, second in links):
         if "://" in target:

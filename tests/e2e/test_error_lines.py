@@ -61,7 +61,7 @@ def test_scripts_fail_in_few_lines_on_each_path(tmp_path: pathlib.Path) -> None:
             "stream": f"TaskError: TensorFlow2StreamOp, {failed}",
             "user_function": "JobError: Flink: a Python function of the job failed: ValueError: bad cell",
             "pipeline": f"TaskError: TF2TableModelTrainBatchOp, {failed}",
-            **{path: f"TaskError: TensorFlow2BatchOp, {failed}" for path in translated},
+            **dict.fromkeys(translated, f"TaskError: TensorFlow2BatchOp, {failed}"),
         },
     )
     assert len(texts["collect"]) < 3_000 and "xend" in texts["collect"]

@@ -26,7 +26,7 @@ def check(found: dict[int, tuple[int, int, int]], rows: int, workers: int, encod
     assert max(sizes) - min(sizes) <= encode_subtasks
 
 
-@pytest.mark.parametrize("parallelism, workers", [(1, 1), (1, 2), (2, 3)])
+@pytest.mark.parametrize(("parallelism", "workers"), [(1, 1), (1, 2), (2, 3)])
 @pytest.mark.parametrize("mode", ["btenv", "stenv"])
 def test_exactly_once(mode: str, parallelism: int, workers: int) -> None:
     """How rows are dealt to any number of workers is in tests/bridge/flink/test_arrow_operators.py."""

@@ -94,7 +94,7 @@ def same(left: list[Any], right: int) -> bool:
         return len(left) == len(right) and all(map(same, left, right))
     if isinstance(left, float) and isinstance(right, float) and math.isnan(left):
         return math.isnan(right)
-    return type(left) is type(right) and left == right or (isinstance(left, bytearray) and bytes(left) == right)
+    return (type(left) is type(right) and left == right) or (isinstance(left, bytearray) and bytes(left) == right)
 
 
 @pytest.mark.fault("data")

@@ -77,7 +77,7 @@ def test_archives(kind: str, folder: Callable[[], pathlib.Path]) -> None:
         got = {path.relative_to(target).as_posix(): path.read_bytes() for path in target.rglob("*") if path.is_file()}
         # Names, and in a plain tar file contents, have no checksum of their own: they may change. None is lost, unless whole
         # entries of a plain tar file are, which leaves one as good as before.
-        assert len(got) == len(CONTENTS) or kind == "tar" and len(got) == entries_of_tar(data), (kind, sorted(got))
+        assert len(got) == len(CONTENTS) or (kind == "tar" and len(got) == entries_of_tar(data)), (kind, sorted(got))
         if kind != "tar":
             assert sorted(got.values()) == sorted(CONTENTS.values()), kind
         found["whole"] += 1

@@ -97,7 +97,7 @@ def test_a_file_of_somebody_else_runs_nothing_of_theirs(exported: str, tmp_path:
     """The interpreter and the variables of a hostile file are refused before anything of them is looked at."""
     path = str(tmp_path / "saved")
     PipelineModel(TFSavedModelPredictor(modelPath=exported, outputSchemaStr="y FLOAT")).save(path)
-    names, description = saved_parts(path)
+    _names, description = saved_parts(path)
     description["stages"][0]["params"].update(pythonEnv=str(tmp_path / "evil"), envVars=["LD_PRELOAD=/tmp/evil.so"])
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("model_0.zip", b"")

@@ -13,7 +13,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -281,10 +281,8 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     """SIGTERM to the JVM, which stops its Python workers; SIGKILL to its whole group after a while."""
     if process.poll() is None:
         process.terminate()
-        try:
+        with suppress(subprocess.TimeoutExpired):
             process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            pass
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:

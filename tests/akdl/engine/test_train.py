@@ -234,7 +234,7 @@ def train_one_worker(tf: Any, task_config: Any, export: dict[str, Any], valid_la
 
 
 def test_one_worker_latest(tf: Any, task_config: Any) -> None:
-    metrics, estimator = train_one_worker(tf, task_config, {}, lambda x: x > 0)
+    metrics, _estimator = train_one_worker(tf, task_config, {}, lambda x: x > 0)
     assert metrics["global_step"] == 100
     assert metrics["accuracy"] > 0.9
     low, high = logits(tf, task_config.saved_model_dir, [-0.5, 0.5])
@@ -252,7 +252,7 @@ def test_one_worker_early_stopping_and_best(tf: Any, task_config: Any) -> None:
     assert 60 <= metrics["global_step"] <= 80
     losses = [evaluation["loss"] for evaluation in evaluations.values()]
     assert losses == sorted(losses)
-    assert list(evaluations)[0] == 20
+    assert next(iter(evaluations)) == 20
     first = abs(logits(tf, task_config.saved_model_dir, [0.5])[0])
     weight, bias = (estimator.get_variable_value(name) for name in estimator.get_variable_names() if "linear_model" in name)
     last = abs(np.sum(weight) * 0.5 + np.sum(bias))

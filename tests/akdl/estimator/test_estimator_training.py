@@ -86,7 +86,7 @@ def test_until_the_rows_end_with_a_tuple_or_a_dataset(tmp_path: Path) -> None:
     ],
 )
 def test_evaluations_when(tmp_path: Path, params: dict[str, Any], steps: list[int]) -> None:
-    result, lines = train(
+    _result, lines = train(
         linear_module(), tmp_path, train_max_steps=10, save_checkpoints_steps=4, keep_checkpoint_max=2, **params
     )
     assert [line.split("  ")[0] for line in lines[:-1]] == [f"evaluation at step {step}" for step in steps]

@@ -144,7 +144,7 @@ def auc_of_export(folder: str) -> float:
 
 @pytest.mark.slow
 def test_quality_and_exports(trained: Any) -> None:
-    folder, flags, metrics = trained
+    folder, _flags, metrics = trained
     assert metrics["global_step"] == 400 and metrics["auc"] > 0.85 and metrics["average_loss"] < 0.56
     export = folder / "out" / "export"
     by_step = evaluated(folder)

@@ -128,7 +128,7 @@ class _Writer:
 
 
 def task_config(rows: StreamRows | None) -> StreamTaskConfig:
-    given = {name: None for name in ("tf_context", "cluster", "work_dir", "user_params")}
+    given = dict.fromkeys(("tf_context", "cluster", "work_dir", "user_params"))
     return StreamTaskConfig(output_writer=_Writer(), rows=rows, num_workers=1, task_type="chief", task_index=0, **given)
 
 

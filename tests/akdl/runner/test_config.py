@@ -35,7 +35,7 @@ def test_one_config_makes_another(tmp_path: pathlib.Path) -> None:
 
 
 def test_the_file_may_be_another_one(tmp_path: pathlib.Path) -> None:
-    path, (batch, _, _) = configs(tmp_path)
+    _path, (batch, _, _) = configs(tmp_path)
     made = TrainTaskConfig(saved_model_dir="m", dataset_file="other", dataset_length=7, **vars(batch))
     again = BatchTaskConfig(output_writer=None, **vars(made))
     assert (again.dataset_file, again.dataset_length) == ("other", 7)

@@ -29,7 +29,7 @@ def test_files_hold_the_first_arrays(tmp_path: pathlib.Path) -> None:
     assert first_shape(rows(tmp_path / "again"), "x") == [2]
 
 
-@pytest.mark.parametrize("cells, types", [(None, TYPES), ({"label": [1]}, {"label": "BIGINT"})])
+@pytest.mark.parametrize(("cells", "types"), [(None, TYPES), ({"label": [1]}, {"label": "BIGINT"})])
 def test_no_files_without_rows_or_arrays(
     tmp_path: pathlib.Path, cells: dict[str, list[int]] | None, types: dict[str, str]
 ) -> None:

@@ -55,7 +55,7 @@ def keras_subclassed() -> str:
 
     tf.keras.utils.set_random_seed(2)
     model = Subclassed()
-    model({name: values for name, values in rows(2).items()})
+    model(dict(rows(2).items()))
     model.save(target("subclassed"), save_format="tf")
     return target("subclassed")
 
@@ -70,7 +70,7 @@ def estimator() -> str:
     ]
     config = tf.estimator.RunConfig(tf_random_seed=1, save_summary_steps=None, log_step_count_steps=None)
     made = tf.estimator.DNNClassifier([4], columns, target("estimator-work"), config=config)
-    features = {name: values for name, values in rows(20).items()}
+    features = dict(rows(20).items())
     labels = np.arange(20) % 2
     made.train(lambda: tf.data.Dataset.from_tensor_slices((features, labels)).batch(10), steps=2)
     with tf.Graph().as_default():

@@ -122,7 +122,7 @@ def test_only_texts_are_utf8(text: str, sql: str, feature: str) -> None:
 
 @BY_SQL
 def test_an_example_has_the_feature(text: str, sql: str, feature: str) -> None:
-    column, cell = column_and_cell(text)
+    _column, cell = column_and_cell(text)
     (record,) = encode_rows({"x": [cell]}, {"x": text})
     lists = {INT64: "int64_list", FLOAT32: "float_list", STRING: "bytes_list"}
     assert Example.FromString(record).features.feature["x"].WhichOneof("kind") == lists[feature]

@@ -155,6 +155,6 @@ def number_type(rng: Any, kind: Kind, numbers: np.ndarray[Any, Any]) -> Any:
     wide = ["?"] if kind is Kind.BOOLEAN else []
     for dtype in ("<i1", "<i2", "<i4", "<i8"):
         info = np.iinfo(dtype)
-        if not len(numbers) or info.min <= int(numbers.min()) and int(numbers.max()) <= info.max:
+        if not len(numbers) or (info.min <= int(numbers.min()) and int(numbers.max()) <= info.max):
             wide.append(dtype)
     return rng.choice(wide)

@@ -299,7 +299,7 @@ def test_every_type_comes_back_as_it_was(table_env: StreamTableEnvironment) -> N
     texts = ", ".join(f"CAST({name} AS STRING)" for name in names)
     assert list(map(str, _types(back))) == list(map(str, _types(table)))
     (before,), (after,) = (
-        [row for row in table_env.sql_query(f"SELECT {texts} FROM {each}").execute().collect()] for each in (table, back)
+        list(table_env.sql_query(f"SELECT {texts} FROM {each}").execute().collect()) for each in (table, back)
     )
     assert list(after) == list(before)
 

@@ -189,7 +189,7 @@ def test_the_host_of_the_chief_fails(hosts: Network, start: Start, waits: str, r
     assert f"the chief has not answered for {LOST_S:g} s at {hosts.hosts[0].address}:" in said and "Has its host failed" in said
 
 
-@pytest.mark.parametrize("loss, delay_s", [(0.05, 0.0), (0.0, 0.2)], ids=["lost", "late"])
+@pytest.mark.parametrize(("loss", "delay_s"), [(0.05, 0.0), (0.0, 0.2)], ids=["lost", "late"])
 @pytest.mark.fault("network")
 def test_frames_that_are_lost_or_late_do_no_harm(
     hosts: Network, start: Start, tmp_path: pathlib.Path, loss: float, delay_s: float

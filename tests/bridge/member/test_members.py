@@ -268,7 +268,7 @@ def test_who_computes_excuses_who_waits(groups: Groups, tmp_path: pathlib.Path) 
 @pytest.mark.fault("network", "A member that never starts is named")
 def test_a_member_that_never_comes_is_named(groups: Groups) -> None:
     groups.start(COUNT, 3, only=[0, 2], start_timeout_s=START_S)
-    name, text = groups.wait_for_error()
+    _name, text = groups.wait_for_error()
     assert (
         f"the group was not complete within the {START_S:g} s of startTimeout: worker 0 on {own_host()} did not report or connect"
         in text
@@ -287,7 +287,7 @@ def test_a_chief_that_cannot_be_reached_is_named(groups: Groups) -> None:
     assert "hostNetwork" in text
 
 
-@pytest.mark.parametrize("mode, expected", [("repeat", [23, 23, 23]), ("drop", [3, 3, 3]), ("off", [23, 3, 20])])
+@pytest.mark.parametrize(("mode", "expected"), [("repeat", [23, 23, 23]), ("drop", [3, 3, 3]), ("off", [23, 3, 20])])
 def test_shares_are_made_equal(groups: Groups, mode: str, expected: list[int]) -> None:
     groups.start(COUNT, 3, rows=[23, 3, 20], equal_steps=mode)
     outcomes = groups.wait()

@@ -136,7 +136,7 @@ def launched(folder: WorkFolder, tmp_path: pathlib.Path) -> Iterator[Callable[..
         assert child.wait(DEADLINE_S) and child.exit_status == 0
         return dict(line.split("=", 1) for line in lines if "=" in line)
 
-    yield run
+    return run
 
 
 def test_a_process_is_told_how_to_find_its_bridge_and_nothing_of_the_task(launched: Any, folder: WorkFolder) -> None:

@@ -52,7 +52,7 @@ def main(task_config: BatchTaskConfig, after_step: Callable[..., None] = lambda 
     row = tf.train.Example()
     row.features.feature["strategy"].bytes_list.value.append(type(strategy).__name__.encode())
     row.features.feature["loss"].float_list.value.append(float(loss))
-    row.features.feature["rows"].int64_list.value.append(int(round(float(total))))
+    row.features.feature["rows"].int64_list.value.append(round(float(total)))
     weights = [float(value) for value in model.numpy().ravel()]
     row.features.feature["weights"].bytes_list.value.append(json.dumps(weights).encode())
     task_config.output_writer.write(row)

@@ -16,7 +16,7 @@ from operators.errors import exit_warnings
 def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(exit_warnings, "_checks", [])
     monkeypatch.setattr(exit_warnings, "_linked", {})
-    yield
+    return
 
 
 def test_nothing_is_told_of_a_program_that_has_run_all() -> None:

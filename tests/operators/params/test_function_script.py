@@ -55,7 +55,7 @@ def test_a_function_travels_with_what_it_uses() -> None:
 
 def test_only_what_is_used_travels_with_a_recursive_function() -> None:
     def main(n: int) -> int:
-        return 1 if n == 0 else n * len([_ for _ in range(3)])
+        return 1 if n == 0 else n * len(list(range(3)))
 
     script = script_of(main)
     assert (script.name, script.file_name, repr(script)) == ("main", "main_function.py", "<function main>")

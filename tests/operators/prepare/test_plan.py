@@ -97,7 +97,7 @@ def test_settings_of_a_group(folder: pathlib.Path) -> None:
     assert settings.token not in repr(settings) and "PRIVATE" not in repr(settings)
 
 
-@pytest.mark.parametrize("workers, servers", [(1, 1), (2, 0)])
+@pytest.mark.parametrize(("workers", "servers"), [(1, 1), (2, 0)])
 def test_a_coordinating_chief_needs_somebody_to_coordinate(folder: pathlib.Path, workers: int, servers: int) -> None:
     op = TensorFlow2BatchOp(
         userFiles=[],

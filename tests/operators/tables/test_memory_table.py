@@ -127,7 +127,7 @@ def test_a_dataframe_without_schema_comes_back(env: MLEnv) -> None:
         }
     )
     source = BatchOperator.fromDataframe(frame)
-    types = "BIGINT STRING BOOLEAN STRING BIGINT DATE TIMESTAMP(6) DOUBLE ARRAY<FLOAT>".split()
+    types = ["BIGINT", "STRING", "BOOLEAN", "STRING", "BIGINT", "DATE", "TIMESTAMP(6)", "DOUBLE", "ARRAY<FLOAT>"]
     assert source.getColTypes() == types
     back = source.collectToDataframe()
     assert back.i.tolist() == [2**53 + 1, None] and back.s.tolist() == ["żółć", None] and back.b.tolist() == [True, None]
