@@ -48,7 +48,7 @@ def test_a_folder_that_cannot_be_made_is_refused_in_words(
         fill(folder)
         monkeypatch.setattr("tempfile.tempdir", str(folder))
         with pytest.raises(
-            ConfigurationError, match="No space left on device: make room there, or set Flink.s io.tmp.dirs, or TMPDIR"
+            ConfigurationError, match="No space left on device. Make room there, or set Flink.s io.tmp.dirs or TMPDIR"
         ):
             run(COUNT)
         assert [name for name in os.listdir(folder) if name.startswith("akdl-")] == []
