@@ -28,9 +28,9 @@ def lines_of(error: BaseException, trace: TracebackType | None) -> list[str] | N
         error = readable(error)
     if isinstance(error, KeyboardInterrupt) and any(each.filename.startswith(_ours()) for each in traceback.extract_tb(trace)):
         return [type(error).__name__, *_called_from(trace)]
-    if not _is_ours(error):
-        return None
     kind = type(error)
+    if kind.__module__.split(".")[0] not in _PACKAGES:
+        return None
     message = str(error) if isinstance(error, BridgeError) and error.details else summary_of(str(error))
     calls = _called_from(trace)
     lines = f"{kind.__module__}.{kind.__qualname__}: {message}".splitlines()
@@ -47,7 +47,8 @@ def show_briefly() -> None:
     if getattr(sys.excepthook, "__module__", "") != __name__:
         _hook_program(sys.excepthook)
         _hook_threads(threading.excepthook)
-    shell = _ipython()
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
     if shell is not None:
         shell.set_custom_exc((Exception, KeyboardInterrupt), _show_in_ipython)
 
@@ -67,7 +68,8 @@ def _hook_threads(previous: Any) -> None:
     def hook(arguments: threading.ExceptHookArgs) -> None:
         error = arguments.exc_value
         name = arguments.thread.name if arguments.thread is not None else "unknown"
-        if name in _BEAM_THREADS and _is_hung_up(error) and not wants_details():
+        is_hung_up = type(error).__module__.startswith("grpc.")
+        if name in _BEAM_THREADS and is_hung_up and not wants_details():
             return
         lines = None if error is None else _safely(error, arguments.exc_traceback)
         if lines is None:
@@ -76,10 +78,6 @@ def _hook_threads(previous: Any) -> None:
             _write([f"Exception in thread {name}:", *lines[: LINES - 1]])
 
     threading.excepthook = hook
-
-
-def _is_hung_up(error: BaseException | None) -> bool:
-    return type(error).__module__.startswith("grpc.")
 
 
 def _show_in_ipython(
@@ -105,15 +103,6 @@ def _write(lines: list[str]) -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or replaced
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
-
-
-def _ipython() -> Any:
-    ipython = sys.modules.get("IPython")
-    return None if ipython is None else ipython.get_ipython()
-
-
-def _is_ours(error: BaseException) -> bool:
-    return type(error).__module__.split(".")[0] in _PACKAGES
 
 
 def _ours() -> tuple[str, ...]:

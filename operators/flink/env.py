@@ -256,7 +256,6 @@ def _checked(parallelism: int, config: dict[str, Any] | None) -> tuple[dict[str,
 
 def _local(parallelism: int, config: dict[str, str]) -> tuple[Any, Any]:
     start_java()
-    from pyflink.common import Configuration
     from pyflink.datastream import StreamExecutionEnvironment
 
     # An exchange between all subtasks needs about a buffer of 32 KB per pair of them, all in the one TaskManager. With
@@ -268,12 +267,18 @@ def _local(parallelism: int, config: dict[str, str]) -> tuple[Any, Any]:
         "taskmanager.memory.network.min": network,
         "taskmanager.memory.network.max": network,
     }
-    configuration = Configuration()
-    for key, value in {**defaults, **config}.items():
-        configuration.set_string(key, value)
     listen_in_private()
-    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env = StreamExecutionEnvironment.get_execution_environment(_configuration({**defaults, **config}))
     return _with_table_env(env, parallelism, config)
+
+
+def _configuration(entries: dict[str, str]) -> Any:
+    from pyflink.common import Configuration
+
+    configuration = Configuration()
+    for key, value in entries.items():
+        configuration.set_string(key, value)
+    return configuration
 
 
 def _is_submitted() -> bool:
@@ -283,13 +288,9 @@ def _is_submitted() -> bool:
 
 def _submitted(parallelism: int | None, mode: dict[str, str], config: dict[str, str]) -> tuple[Any, Any]:
     start_java()
-    from pyflink.common import Configuration
     from pyflink.datastream import StreamExecutionEnvironment
 
-    configuration = Configuration()
-    for key, value in config.items():
-        configuration.set_string(key, value)
-    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env = StreamExecutionEnvironment.get_execution_environment(_configuration(config))
     env, table_env = _with_table_env(env, parallelism, {**mode, **config})
     known = table_env.get_config()
     for key, value in {**_DEFAULTS, **mode}.items():  # what the command line and the cluster's configuration say wins
@@ -306,13 +307,10 @@ def _remote(host: str, port: int, parallelism: int, config: dict[str, str]) -> t
         ) from None
     start_java()
     import pyflink
-    from pyflink.common import Configuration
     from pyflink.datastream import StreamExecutionEnvironment
     from pyflink.java_gateway import get_gateway
 
-    configuration = Configuration()
-    for key, value in {"python.client.executable": sys.executable, **_REMOTE, **config}.items():
-        configuration.set_string(key, value)
+    configuration = _configuration({"python.client.executable": sys.executable, **_REMOTE, **config})
     gateway = get_gateway()
     # The cluster needs Flink's Python library; sent along, it does not have to be in the cluster's lib folder. There it is
     # loaded once, though, and not for every job again, and never unloaded: TaskManagers failed after a dozen jobs.

@@ -100,11 +100,11 @@ class StatusPoller:
 
     def look(self, is_last: bool = False) -> None:
         """Read the statuses; a status that cannot be read now may be read later."""
-        found: list[MemberStatus] = []
         try:
             found = self._source.read(is_last)
         except Exception as error:  # nothing that is shown may fail a job
             logger.debug("cannot tell the progress: %s: %s", type(error).__name__, error)
+            found = []
         now = time.monotonic()
         for group, state in self.states.items():
             own = [each for each in found if each.group == group]

@@ -33,6 +33,7 @@ from operators.prepare.python_env import find_python
 OK, NOTE, WRONG = "ok", "note", "WRONG"
 
 _FLINK = (2, 3)
+_WANTED = ".".join(map(str, _FLINK))
 _PYTHONS = ((3, 9), (3, 12))  # the first and the last version that apache-flink supports
 _PACKAGES = ("apache-flink", "pandas", "pyarrow", "psutil", "requests", "rich", "grpcio", "protobuf", "numpy")
 _ENVIRONMENTS = {"TF115_PYTHON_ENV_PATH": "TensorFlow 1 operators", "TF231_PYTHON_ENV_PATH": "TensorFlow 2 operators"}
@@ -141,8 +142,7 @@ def python() -> Iterator[Finding]:
     flink = found["apache-flink"]
     if flink is not None:
         fits = _release(flink) == _FLINK
-        wanted = ".".join(map(str, _FLINK))
-        yield Finding(OK if fits else WRONG, "Flink", flink, "" if fits else f"pip install 'apache-flink~={wanted}.0'")
+        yield Finding(OK if fits else WRONG, "Flink", flink, "" if fits else f"pip install 'apache-flink~={_WANTED}.0'")
 
 
 def java() -> Iterator[Finding]:
@@ -161,13 +161,12 @@ def java() -> Iterator[Finding]:
 
 def jars() -> Iterator[Finding]:
     """Check which connectors and formats the Flink of this Python has."""
-    what = "Connectors"
     try:
         folder = lib_folder()
     except ImportError:
         return  # said already
     found = in_folder(folder)
-    for title, kind in ((what, CONNECTOR), ("Formats", FORMAT)):
+    for title, kind in (("Connectors", CONNECTOR), ("Formats", FORMAT)):
         names = ", ".join(name for each, name in found if each == kind)
         remedy = "" if names else "install apache-flink again"
         yield Finding(OK if names else WRONG, title, names or f"none in {folder}", remedy)
@@ -224,10 +223,9 @@ def proxies() -> Iterator[Finding]:
     if any("localhost".endswith(entry.strip()) for entry in excluded.split(",") if entry.strip()):
         yield Finding(OK, "Proxy", f"{names[0]} is set, and no_proxy excludes localhost")
     else:
-        found = (
-            f"{names[0]} is set, and no_proxy does not exclude localhost: local jobs run, a TaskManager's Python workers do not"
-        )
-        yield Finding(NOTE, "Proxy", found, "set no_proxy=localhost,127.0.0.1 before you start Flink on this host")
+        found = "is set, and no_proxy does not exclude localhost: local jobs run, a TaskManager's Python workers do not"
+        remedy = "set no_proxy=localhost,127.0.0.1 before you start Flink on this host"
+        yield Finding(NOTE, "Proxy", f"{names[0]} {found}", remedy)
 
 
 def disk(wanted_gb: float) -> Iterator[Finding]:
@@ -243,25 +241,15 @@ def disk(wanted_gb: float) -> Iterator[Finding]:
 
 def files_in_sight() -> Iterator[Finding]:
     """Check whether other users of this host can read files of jobs in Flink's temporary folders."""
-    what = "Privacy"
+    what, place = "Privacy", tempfile.gettempdir()
     remedy = "start Flink with umask 077, and with io.tmp.dirs and blob.storage.directory in a folder of mode 0700"
-    seen = [folder for folder in _flink_folders() if os.stat(folder).st_mode & 0o055]
+    paths = [os.path.join(place, name) for name in sorted(os.listdir(place)) if name.startswith(_FLINK_FOLDERS)]
+    seen = [path for path in paths if os.path.isdir(path) and os.stat(path).st_mode & 0o055]
     if seen:
         shown = ", ".join(seen[:3]) + (f" and {len(seen) - 3} more" if len(seen) > 3 else "")
         yield Finding(NOTE, what, f"other users of this host can look into {shown}", remedy)
     else:
-        yield Finding(OK, what, f"no folder of Flink in {tempfile.gettempdir()} is open to other users")
-
-
-def _flink_folders() -> list[str]:
-    """Folders in which Flink keeps files of jobs."""
-    place = tempfile.gettempdir()
-    found = []
-    for name in sorted(os.listdir(place)):
-        path = os.path.join(place, name)
-        if name.startswith(_FLINK_FOLDERS) and os.path.isdir(path):
-            found.append(path)
-    return found
+        yield Finding(OK, what, f"no folder of Flink in {place} is open to other users")
 
 
 def gpus() -> Iterator[Finding]:
@@ -294,8 +282,7 @@ def cluster(address: str, verify: bool | str = True) -> Iterator[Finding]:
         yield Finding(WRONG, what, found, "start the cluster, or give host and port of its REST endpoint, often 8081")
         return
     fits = _release(version) == _FLINK
-    wanted = ".".join(map(str, _FLINK))
-    yield Finding(OK if fits else WRONG, what, f"Flink {version}", "" if fits else f"take a cluster of Flink {wanted}")
+    yield Finding(OK if fits else WRONG, what, f"Flink {version}", "" if fits else f"take a cluster of Flink {_WANTED}")
     found = f"{free} of {total} slots free, {managers} TaskManagers"
     if not total:
         yield Finding(WRONG, what, found, "start TaskManagers (Kubernetes and YARN start them for each job)")

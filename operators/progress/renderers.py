@@ -123,8 +123,7 @@ class LogRenderer:
 
 def _is_notebook() -> bool:
     ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return shell is not None and type(shell).__name__ == "ZMQInteractiveShell"
+    return ipython is not None and type(ipython.get_ipython()).__name__ == "ZMQInteractiveShell"
 
 
 def _plain(text: str) -> dict[str, str]:

@@ -90,14 +90,8 @@ def _charts(record: Record) -> list[tuple[str, list[_Curve]]]:
     workers = {label: samples for label, samples in record.samples.items() if samples[-1][1].is_worker}
     names = {name for samples in record.samples.values() for _, status in samples for name in status.metrics}
     charts = [
-        (
-            "Rows in, each second",
-            [(label, _speeds(samples, lambda status: status.rows_in)) for label, samples in workers.items()],
-        ),
-        (
-            "Rows out, each second",
-            [(label, _speeds(samples, lambda status: status.rows_out)) for label, samples in workers.items()],
-        ),
+        ("Rows in, each second", _speeds(workers, lambda status: status.rows_in)),
+        ("Rows out, each second", _speeds(workers, lambda status: status.rows_out)),
     ]
     for name in sorted(names - {TOTAL_STEPS}):
         curves = []
@@ -109,19 +103,21 @@ def _charts(record: Record) -> list[tuple[str, list[_Curve]]]:
         (label, [(seconds, status.memory_bytes / (1 << 20)) for seconds, status in samples if status.memory_bytes])
         for label, samples in record.samples.items()
     ]
-    processors = [(label, _speeds(samples, lambda status: status.cpu_s)) for label, samples in record.samples.items()]
+    processors = _speeds(record.samples, lambda status: status.cpu_s)
     return [*charts, ("Memory of a process, in MB", memory), ("Processors in use", processors)]
 
 
-def _speeds(samples: list[tuple[float, MemberStatus]], count: Callable[[MemberStatus], float]) -> list[tuple[float, float]]:
+def _speeds(members: dict[str, list[tuple[float, MemberStatus]]], count: Callable[[MemberStatus], float]) -> list[_Curve]:
     """Growth of a count each second, over at least five seconds at a time."""
-    points, before = [], samples[0]
-    for sample in samples[1:]:
-        passed = sample[0] - before[0]
-        if passed >= 5 or (sample is samples[-1] and passed > 0):
-            points.append((sample[0], (count(sample[1]) - count(before[1])) / passed))
-            before = sample
-    return points
+    curves: list[_Curve] = [(label, []) for label in members]
+    for (_, points), samples in zip(curves, members.values()):
+        before = samples[0]
+        for sample in samples[1:]:
+            passed = sample[0] - before[0]
+            if passed >= 5 or (sample is samples[-1] and passed > 0):
+                points.append((sample[0], (count(sample[1]) - count(before[1])) / passed))
+                before = sample
+    return curves
 
 
 def _timeline(record: Record) -> str:
@@ -186,15 +182,9 @@ def _svg(height: int, shapes: Sequence[str]) -> str:
 
 
 def _read(address: str) -> str:
-    if is_remote(address):
-        with tempfile.TemporaryDirectory(prefix="akdl_report_") as folder:
-            return _text(fetch(address, folder))
-    return _text(local_path(address))
-
-
-def _text(path: str) -> str:
-    with open(path, "rb") as file:
-        return RECORD.read(file).decode("utf-8")
+    with tempfile.TemporaryDirectory(prefix="akdl_report_") as folder:
+        with open(fetch(address, folder) if is_remote(address) else local_path(address), "rb") as file:
+            return RECORD.read(file).decode("utf-8")
 
 
 if __name__ == "__main__":

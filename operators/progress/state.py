@@ -55,7 +55,7 @@ class OperatorState:
         self._began = self._looked = now
         self._elsewhere = elsewhere
         self._phase = WAITING
-        self._phase_s: dict[str, float] = {}
+        self.phase_s: dict[str, float] = {}
         self._members: dict[int, MemberStatus] = {}
         self._seen: deque[tuple[float, int, int, int, int]] = deque()
 
@@ -63,19 +63,15 @@ class OperatorState:
     def members(self) -> list[MemberStatus]:
         return [self._members[index] for index in sorted(self._members)]
 
-    @property
-    def phase_s(self) -> dict[str, float]:
-        return dict(self._phase_s)
-
     def look(self, now: float, statuses: Iterable[MemberStatus]) -> None:
         """Take the latest statuses of some or all members; of several attempts, the last counts."""
         passed, self._looked = now - self._looked, now
         statuses = list(statuses)
         first = min((each for each in statuses if each.is_worker), key=lambda each: PHASES.index(each.phase), default=None)
         if not self._members and first is not None and first.age_s > now - self._began + _LATE_S:  # it has run before
-            self._began, self._phase_s = now - first.age_s, dict(first.phase_s)
+            self._began, self.phase_s = now - first.age_s, dict(first.phase_s)
         elif self._phase != ENDED:  # what passed since the last look belongs to the phase that was found then
-            self._phase_s[self._phase] = self._phase_s.get(self._phase, 0.0) + passed
+            self.phase_s[self._phase] = self.phase_s.get(self._phase, 0.0) + passed
         for status in statuses:
             known = self._members.get(status.index)
             if known is None or status.attempt >= known.attempt:
@@ -105,8 +101,8 @@ class OperatorState:
         rows_in, _, rows_out = self._rows()
         phases = ", ".join(
             f"{self._word(phase)} {seconds:.0f}"
-            for phase, seconds in self._phase_s.items()
-            if seconds >= _WORTH_A_WORD_S or len(self._phase_s) == 1
+            for phase, seconds in self.phase_s.items()
+            if seconds >= _WORTH_A_WORD_S or len(self.phase_s) == 1
         )
         rows = f"{rows_in:,} rows" + (f" in, {rows_out:,} out" if rows_out and not self._shown.trains else "")
         text = f"{rows}, {self._looked - self._began:.0f} s" + (f": {phases}" if phases else "")
@@ -158,10 +154,10 @@ class OperatorState:
         return "run" if phase == TRAINING and not self._shown.trains else _SHORT[phase]
 
     def _reported(self) -> list[str]:
-        step = self._step()
         ahead = max(self._members.values(), key=lambda each: each.step, default=None)
         if ahead is None:
             return []
+        step = ahead.step
         metrics = dict(ahead.metrics)
         total = metrics.pop(TOTAL_STEPS, None)
         parts = [f"step {step:,}" + (f" of {total:,.0f}" if total else "")] if step else []
