@@ -88,22 +88,18 @@ class TableModelPredictor(_Predictor):
 
     def transform(self, data: _Op) -> _Op:
         """Add the model's outputs to a table or stream."""
-        if isinstance(data, StreamOperator):
-            return cast("_Op", _operator_of(self._stream, self)._predict_with(self._model_file(), data))
-        return cast("_Op", _operator_of(self._batch, self)._predict_with(self._model_file(), data))
+        kind = self._stream if isinstance(data, StreamOperator) else self._batch
+        return cast("_Op", _operator_of(kind, self)._predict_with(self._model_file(), data))
 
     def _model_file(self) -> str:
-        if self._file is None:
-            self._file = self._packed_model()
+        name, path = type(self).__name__, self._values.get("modelFilePath")
+        if self._file is None and self._model is not None:
+            self._file = pack_model_table(self._model)
+        elif self._file is None:
+            if path is None:
+                raise ConfigurationError(f"{name} has no model: call setModelData or setModelFilePath, or fit a trainer")
+            self._file = packed_address(name, path)
         return self._file
-
-    def _packed_model(self) -> str:
-        name, path = type(self).__name__, self._given().get("modelFilePath")
-        if self._model is not None:
-            return pack_model_table(self._model)
-        if path is None:
-            raise ConfigurationError(f"{name} has no model: call setModelData or setModelFilePath, or fit a trainer")
-        return packed_address(name, path)
 
 
 class TFTableModelPredictor(PredictStreamParams, TableModelPredictor):
@@ -141,7 +137,7 @@ class TFSavedModelPredictor(SavedModelPredictStreamParams, _Predictor):
 def _operator_of(kind: Any, stage: WithParams) -> Any:
     """Operator with the parameters that it shares with a stage."""
     known = _names(kind, "modelFilePath")
-    return kind(**{name: value for name, value in stage._given().items() if name in known})
+    return kind(**{name: value for name, value in stage._values.items() if name in known})
 
 
 class Trainer(WithParams, Generic[_Table]):
@@ -153,7 +149,7 @@ class Trainer(WithParams, Generic[_Table]):
     def fit(self, data: BatchOperator) -> _Table:
         """Return a predictor; its model is trained on the table when it is first needed."""
         self._values_of_all()  # raises errors before anything is trained
-        given = self._given()
+        given = self._values
         model = data.link(self._operator(**{name: given[name] for name in _names(self._operator) if name in given}))
         if "modelFilePath" in given:
             model.link(AkSinkBatchOp(filePath=given["modelFilePath"], overwriteSink=given.get("overwriteSink", False)))
@@ -333,5 +329,4 @@ class PipelineModel(_Stages[_Predictor]):
 
 def _portable(stage: _Predictor) -> dict[str, Any]:
     """Parameters of a predictor that are valid on other machines: no paths of models or environments."""
-    values = stage._values_of_all()
-    return {name: value for name, value in values.items() if name in HARMLESS}
+    return {name: value for name, value in stage._values_of_all().items() if name in HARMLESS}

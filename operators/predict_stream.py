@@ -42,7 +42,7 @@ class TableModelPredictStreamOp(_PredictStreamOp):
                 `alinkmodelstreamcount`. Each model replaces the previous one when it is complete.
         """
         name = type(self).__name__
-        path = self._given().get("modelFilePath")
+        path = self._values.get("modelFilePath")
         if self._model is None and path is not None:
             self._prepare(ops)
             return self._predict_with(packed_address(name, path), *ops)

@@ -176,14 +176,14 @@ class _FileReceiver:
 
 def _with_local_times(op: BatchOperator, schema: Schema) -> BatchOperator:
     """Convert instants to local times, with a column each that is true where the zone repeats this time ambiguously."""
-    local: dict[str, str] = {}
+    columns: list[str] = []
     twice: list[str] = []
     for column in schema:
+        name = quoted(column.name)
         if column.type.kind is Kind.TIMESTAMP_LTZ:
-            name, digits = quoted(column.name), column.type.arguments[0]
-            local[column.name] = f"CAST({name} AS TIMESTAMP({digits}))"
-            twice.append(f"CAST({local[column.name]} AS TIMESTAMP_LTZ({digits})) <> {name} AS akdl_twice_{len(twice)}")
-    if not local:
-        return op
-    columns = [f"{local[name]} AS {quoted(name)}" if name in local else quoted(name) for name in schema.names]
-    return op.select(", ".join([*columns, *twice]))
+            digits = column.type.arguments[0]
+            local = f"CAST({name} AS TIMESTAMP({digits}))"
+            twice.append(f"CAST({local} AS TIMESTAMP_LTZ({digits})) <> {name} AS akdl_twice_{len(twice)}")
+            name = f"{local} AS {name}"
+        columns.append(name)
+    return op.select(", ".join([*columns, *twice])) if twice else op

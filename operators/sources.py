@@ -99,11 +99,9 @@ def _flink_reads(path: str, values: dict[str, Any]) -> bool:
     """Return True if Flink's reader can read the files; it cannot skip blank lines, for one."""
     if path.startswith(("http://", "https://")) or values["lenient"] or values["rowDelimiter"] not in LINE_ENDS:
         return False
-    if not is_name_of_flink(path):
-        return False
     if "://" in path or not values["skipBlankLine"]:
-        return True
-    return not any(_has_blank_line(file) for file in _files(path))
+        return is_name_of_flink(path)
+    return is_name_of_flink(path) and not any(map(_has_blank_line, _files(path)))
 
 
 def _read_by_flink(table_env: StreamTableEnvironment, path: str, schema: Schema, form: CsvForm) -> Table:

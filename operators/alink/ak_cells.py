@@ -191,8 +191,7 @@ def _read_decimal(record: Record, place: int) -> tuple[decimal.Decimal | None, i
 
 
 def _read_earlier_decimal(record: Record, place: int) -> tuple[decimal.Decimal | None, int]:
-    small = record[place + 3] < 4 and not any(record[place : place + 3])
-    if not small:
+    if any(record[place : place + 3]) or record[place + 3] >= 4:
         return _read_decimal(record, place)
     number, place = _read_whole(record, place)
     return (None if number is None else decimal.Decimal(number)), place

@@ -40,7 +40,7 @@ class JavaClock:
         year = datetime.date.today().year
         # The standard offset is the smallest offset of a year, since summer time moves clocks forward.
         days = [datetime.datetime(year, month, day, 12) for month in range(1, 13) for day in (1, 15)]
-        self._standard_s = min(self._offset_s(_seconds(day)) for day in days)
+        self._standard_s = min(self._offset_s((day - _EPOCH) // _SECOND) for day in days)
 
     def local(self, milliseconds: int) -> datetime.datetime:
         """Local time of an instant."""
@@ -95,10 +95,6 @@ class JavaClock:
         offset = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).astimezone(self._zone).utcoffset()
         assert offset is not None
         return offset // _SECOND
-
-
-def _seconds(local: datetime.datetime) -> int:
-    return (local - _EPOCH) // _SECOND
 
 
 def _julian_date(ordinal: int) -> datetime.date:

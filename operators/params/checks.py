@@ -9,6 +9,7 @@ import math
 import numbers
 import re
 from collections.abc import Callable
+from contextlib import suppress
 
 from bridge.exceptions import ConfigurationError
 from bridge.schema import Schema, split_watermark
@@ -24,16 +25,29 @@ def text(value: object) -> str:
     return value
 
 
-def any_text(value: object) -> str:
-    if not text(value):
-        raise ValueError("a string that is not empty")
-    return str(value)
+def _text_that(fits: Callable[[str], object], expected: str) -> Callable[[object], str]:
+    def convert(value: object) -> str:
+        if not fits(text(value)):
+            raise ValueError(expected)
+        return str(value)
+
+    return convert
 
 
-def filled_text(value: object) -> str:
-    if not text(value).strip():
-        raise ValueError("a string that is not empty")
-    return str(value)
+def _text_read_by(read: Callable[[str], object]) -> Callable[[object], str]:
+    def convert(value: object) -> str:
+        read(text(value))
+        return str(value)
+
+    return convert
+
+
+any_text = _text_that(bool, "a string that is not empty")
+filled_text = _text_that(str.strip, "a string that is not empty")
+character = _text_that(lambda value: len(value) == 1, "one character")
+time_zone = _text_read_by(zone_of)
+schema_text = _text_read_by(Schema.parse)
+stream_schema_text = _text_read_by(lambda value: Schema.parse(split_watermark(value)[0]))
 
 
 def main_script(value: object) -> str | FunctionScript:
@@ -113,11 +127,9 @@ def count(smallest: int) -> Callable[[object], int]:
 
 def _number(expected: str, fits: Callable[[float], bool]) -> Callable[[object], float]:
     def convert(value: object) -> float:
-        try:
+        with suppress(OverflowError):  # of an integer that has no float
             if isinstance(value, numbers.Real) and not isinstance(value, bool) and fits(float(value)):
                 return float(value)
-        except OverflowError:  # an integer that has no float
-            pass
         raise ValueError(expected)
 
     return convert
@@ -157,17 +169,11 @@ def time_text(value: object) -> str:
     return str(value)
 
 
-def time_zone(value: object) -> str:
-    zone_of(text(value))
-    return str(value)
-
-
 def network(value: object) -> str:
-    expected = 'an IPv4 network such as "10.1.0.0/16"'
     try:
         return str(ipaddress.IPv4Network(text(value), strict=False))
     except ValueError:
-        raise ValueError(expected) from None
+        raise ValueError('an IPv4 network such as "10.1.0.0/16"') from None
 
 
 def one_of(*known: str) -> Callable[[object], str]:
@@ -177,12 +183,6 @@ def one_of(*known: str) -> Callable[[object], str]:
         return str(value)
 
     return convert
-
-
-def character(value: object) -> str:
-    if len(text(value)) != 1:
-        raise ValueError("one character")
-    return str(value)
 
 
 def json_object(value: object) -> str:
@@ -197,24 +197,10 @@ def json_object(value: object) -> str:
     raise ValueError(expected)
 
 
-def schema_text(value: object) -> str:
-    Schema.parse(text(value))
-    return str(value)
-
-
 def interval(value: object) -> list[float]:
-    expected = "two numbers of seconds, the smaller one first"
-    if not isinstance(value, (list, tuple)) or len(value) != 2:
-        raise ValueError(expected)
-    try:
-        low, high = (seconds(each) for each in value)
-    except ValueError:
-        raise ValueError(expected) from None
-    if low > high or high == 0:
-        raise ValueError(expected)
-    return [low, high]
-
-
-def stream_schema_text(value: object) -> str:
-    Schema.parse(split_watermark(text(value))[0])
-    return str(value)
+    if isinstance(value, (list, tuple)) and len(value) == 2:
+        with suppress(ValueError):
+            low, high = (seconds(each) for each in value)
+            if low <= high and high > 0:
+                return [low, high]
+    raise ValueError("two numbers of seconds, the smaller one first")

@@ -104,10 +104,9 @@ class _Parts:
         elif self._is_importable(value):
             self.imports.append(f"from {value.__module__} import {value.__name__} as {name}")
         else:
-            kind = "value" if _is_plain(value) else f"{type(value).__name__}"
-            long = f" of more than {_LONGEST} characters" if _is_plain(value) else ""
+            kind = f"value of more than {_LONGEST} characters" if _is_plain(value) else type(value).__name__
             raise ConfigurationError(
-                f"the function {self._function} uses {name}, a {kind}{long}, which cannot travel as source: {_REMEDY}"
+                f"the function {self._function} uses {name}, a {kind}, which cannot travel as source: {_REMEDY}"
             )
 
     def _is_importable(self, value: Any) -> bool:

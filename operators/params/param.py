@@ -102,9 +102,6 @@ class WithParams(Rendered):
             raise ConfigurationError(f"{type(self).__name__}: set {', '.join(map(repr, missing))} before it is linked or run")
         return {param.name: self._get(param) for param in self.params}
 
-    def _given(self) -> dict[str, Any]:
-        return dict(self._values)
-
     def _check_known(self, parameter: str, names: Sequence[str] | None, existing: Sequence[str]) -> None:
         unknown = [name for name in names or () if name not in existing]
         if unknown:
@@ -132,17 +129,11 @@ def with_params(name: str, doc: str, params: Sequence[Param]) -> Any:
 
 def _signature(params: Sequence[Param]) -> Signature:
     """Signature of constructors, for completion and help. Aliases are accepted and not listed."""
-    return Signature(
-        [
-            Parameter(
-                param.name,
-                Parameter.KEYWORD_ONLY,
-                default=Parameter.empty if param.default is REQUIRED else param.default,
-                annotation=param.annotation,
-            )
-            for param in params
-        ]
-    )
+    parameters = []
+    for param in params:
+        default = Parameter.empty if param.default is REQUIRED else param.default
+        parameters.append(Parameter(param.name, Parameter.KEYWORD_ONLY, default=default, annotation=param.annotation))
+    return Signature(parameters)
 
 
 def _setter(param: Param, name: str) -> Callable[..., Any]:

@@ -36,9 +36,6 @@ def odd_names(columns: Sequence[str]) -> dict[str, str]:
         elif same != name:
             found[name] = f"is the same name as {same!r} for TensorFlow"
         elif re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None:
-            found[name] = (
-                "is changed by TensorFlow"
-                if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_./-]*", name)
-                else "has a character that TensorFlow does not take there"
-            )
+            is_changed = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_./-]*", name)
+            found[name] = "is changed by TensorFlow" if is_changed else "has a character that TensorFlow does not take there"
     return found

@@ -45,9 +45,8 @@ def names_of(source: bytes) -> set[str] | None:
     """Names that a module defines; None where its source does not show all of them."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        if (isinstance(node, ast.Name) and node.id in _MAKES_NAMES) or (
-            isinstance(node, ast.Attribute) and node.attr in _MAKES_NAMES
-        ):
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
+        if name in _MAKES_NAMES:
             return None
     names: set[str] = set()
     for node in _of_module(tree.body):
@@ -69,10 +68,6 @@ def _of_module(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """Statements of a module, also inside `if`, `try`, `with` and loops, but not inside functions and classes."""
     for statement in body:
         yield statement
-        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-            inner = (
-                []
-                if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-                else getattr(statement, field, [])
-            )
-            yield from _of_module(inner)
+        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+                yield from _of_module(getattr(statement, field, []))

@@ -84,7 +84,7 @@ def plan(
         stall_timeout_s=values["stallTimeout"],
         log_file_bytes=values["logFileSize"],
         log_files=values["logFileCount"],
-        **({} if kind != "stream" else _stream_settings(values)),
+        **(_stream_settings(values) if kind == "stream" else {}),
     )
 
 

@@ -54,7 +54,9 @@ def read_files(operator: str, user_files: Sequence[str], main_script: str | Func
         loader = _Loader(operator, folder)
         sources = [source for named in user_files for source in loader.load("userFiles", named)]
         if isinstance(main_script, FunctionScript):
-            main = _written(folder, main_script)
+            file = pathlib.Path(folder, main_script.file_name)
+            file.write_text(main_script.text, encoding="utf-8")
+            main = _Source(main_script.origin, file, main_script.file_name, ())
         else:
             main = loader.find_main(main_script, sources)
         placed = _place(operator, sources, main)
@@ -66,12 +68,6 @@ def read_files(operator: str, user_files: Sequence[str], main_script: str | Func
             if source is not main or not isinstance(main_script, FunctionScript):  # a function has no file of its own
                 note_source_path(path, source.origin)
         return files, main.path
-
-
-def _written(folder: str, script: FunctionScript) -> _Source:
-    file = pathlib.Path(folder, script.file_name)
-    file.write_text(script.text, encoding="utf-8")
-    return _Source(script.origin, file, script.file_name, ())
 
 
 def _read(path: str, file: pathlib.Path) -> UserFile:
@@ -216,11 +212,8 @@ def _check_syntax(operator: str, file: UserFile, origin: str) -> None:
 
 def _check_names(operator: str, placed: dict[str, _Source], main: str) -> None:
     """Refuse a file that Python would import in place of a module that is needed."""
-    folders = {""}
-    if (
-        f"{os.path.dirname(main)}/__init__.py" not in placed
-    ):  # then the script is not part of a package, and its folder is searched
-        folders.add(os.path.dirname(main))
+    home = os.path.dirname(main)
+    folders = {""} if f"{home}/__init__.py" in placed else {"", home}  # the folder of a script in no package is searched
     taken = (_modules_of_python() | _NEEDED_MODULES) - _HARMLESS_MODULES
     for path, source in placed.items():
         folder, file = os.path.split(path)

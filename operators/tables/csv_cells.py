@@ -137,9 +137,7 @@ def _pattern(column: ColumnType) -> str:
         Kind.DECIMAL: _DECIMAL,
         Kind.DATE: rf"{_DATE}( 00:00:00(\.0{{1,9}})?)?",
         Kind.TIME: f"{_HOUR}:[0-5]?[0-9](:[0-5]?[0-9]{fraction})?",
-        Kind.TIMESTAMP: f"{_DATE}([ T]{_HOUR}:[0-5]?[0-9]:[0-5]?[0-9]{fraction})?",
-        Kind.TIMESTAMP_LTZ: f"{_DATE}([ T]{_HOUR}:[0-5]?[0-9]:[0-5]?[0-9]{fraction})?",
-    }[kind]
+    }.get(kind, f"{_DATE}([ T]{_HOUR}:[0-5]?[0-9]:[0-5]?[0-9]{fraction})?")
 
 
 def _is_date(text: str) -> bool:
