@@ -1,9 +1,7 @@
 """Ctrl-C, and the interrupt of a notebook, while an operator works: each one is raised, at a moment where it does no harm.
 
-Python raises an interrupt in the main thread, wherever it is. During a call of the JVM, the call continues there: a job whose
-submission was interrupted would run, and could not be cancelled. In `__del__`, or in the callback of a weak reference, which
-py4j has for each Java object, Python drops the exception. So interrupts are deferred, and raised where that is safe: while the
-main thread waits for another thread, and at the end.
+An interrupt during a call of the JVM would leave a job running that cannot be cancelled. In `__del__`, or in the callbacks of
+py4j, Python drops the exception. So interrupts are raised while the main thread waits for another thread, and at the end.
 """
 
 from __future__ import annotations
@@ -49,11 +47,7 @@ _keeper: _Keeper | None = None  # only the main thread sets it
 
 @contextmanager
 def interrupts_later() -> Iterator[None]:
-    """Defer interrupts in the block; they are raised in `waited_for`, else at the end of the block.
-
-    Of nested blocks, the outer one raises them. Python delivers interrupts to the main thread only, so in other threads this
-    does nothing.
-    """
+    """Defer interrupts of the main thread in the block; they are raised in `waited_for`, else at the end of the outer block."""
     global _keeper
     before = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
     if not callable(before) or _keeper is not None:
@@ -111,7 +105,6 @@ class Elsewhere:
             yield element
 
     def close(self) -> None:
-        """Let the thread end after its call."""
         self._calls.put(None)
 
     def _run(self) -> None:
@@ -122,7 +115,6 @@ class Elsewhere:
 
 @contextmanager
 def elsewhere() -> Iterator[Elsewhere]:
-    """Provide a thread for the long calls of a block."""
     thread = Elsewhere()
     try:
         yield thread

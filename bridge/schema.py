@@ -79,7 +79,6 @@ def split_watermark(text: str) -> tuple[str, tuple[str, str] | None]:
 
 
 def quoted(name: str) -> str:
-    """Name as a Flink SQL identifier."""
     escaped = name.replace("`", "``")
     return f"`{escaped}`"
 
@@ -145,7 +144,6 @@ def _parse_column(part: str, place: int, text: str) -> Column:
 
 
 def _refuse_spaces(words: Sequence[str], text: str) -> None:
-    """Raise an error if words are a name with spaces and a type."""
     for place in range(2, len(words)):
         name = " ".join(words[:place])
         with suppress(ValueError):
@@ -200,7 +198,6 @@ def _of_data_type(name: str, data_type: Any) -> ColumnType:
 
 
 def _sql(name: str, data_type: Any) -> str:
-    """SQL text of a type other than ARRAY."""
     class_name = type(data_type).__name__
     if class_name not in _CLASSES:
         raise SchemaError(

@@ -19,27 +19,18 @@ ON_RETURNS = (DRAIN, FAIL, RESTART)
 
 @dataclass(frozen=True)
 class UserFile:
-    """A user's file as of the time when the job was built; the job carries it to every host.
+    """A user's file as of the time when the job was built; the job carries it to every host."""
 
-    Args:
-        path: Path relative to the folder of user files in the work directory.
-        shipped: Path of a large file on the driver's host, see `bridge.host.shipped`; else empty.
-    """
-
-    path: str
+    path: str  # relative to the folder of user files in the work directory
     content: bytes = field(repr=False)  # the script of a function contains the function's values
-    shipped: str = ""
+    shipped: str = ""  # path of a large file on the driver's host, see `bridge.host.shipped`
 
 
 @dataclass(frozen=True)
 class PythonArchive:
-    """A Python environment in an archive, which each host unpacks while processes use it.
+    """A Python environment in an archive, which each host unpacks while processes use it."""
 
-    Args:
-        path: The archive on the driver's host; other hosts use its name, see `bridge.host.shipped`.
-    """
-
-    path: str
+    path: str  # on the driver's host; other hosts use its name, see `bridge.host.shipped`
     sha256: str
     origin: str
 
@@ -57,44 +48,7 @@ class Certificate:
 
 @dataclass(frozen=True)
 class GroupSettings:
-    """The settings of one operator's group of TensorFlow processes.
-
-    Args:
-        chief_coordinates: The chief gets no rows, and the group ends with its script; the other workers serve it.
-        input_schema: Columns of the table that reach the script, in order.
-        extra_schemas: Columns of each extra input; every process gets all its rows.
-        user_files: All files of the user, the main script among them.
-        python: Interpreter for the TensorFlow processes, or an archive with one; None stands for the interpreter that runs
-            Flink's Python functions.
-        env_vars: Variables of the processes, in addition to the standard ones. "NAME" passes the host's value,
-            "NAME=value" sets another value.
-        read_once: The script reads its rows once, so they are not stored on disk.
-        exact_doubles: DOUBLE columns become a bytes feature of all 8 bytes instead of float32.
-        equal_steps: "off", "pad", "repeat" or "drop", see `bridge.group.equal_steps`.
-        weight_column: Feature with weight 0 in rows added by equal_steps "pad"; else None.
-        trains_apart: The number of workers was not set, each trains on its share, and only the chief's model is kept.
-        host_network: Network of each host's address, such as "10.1.0.0/16"; None for any.
-        gpus_per_worker: GPUs that each worker leases; None for one if one is free.
-        checkpoint_dir: Local path or address of the script's checkpoints; None for no checkpoints.
-        certificate: Certificate that encrypts the group's channel; None for no encryption.
-        model_dir: Local path or address to which the chief writes the model; None for a table that contains the model.
-        log_dir: Local path or address of logs for TensorBoard; None for no logs.
-        tmp_dirs: Flink's `io.tmp.dirs` for a job in the program itself; on clusters, hosts have their own.
-        token: The secret that members of the group share.
-        watermark: Column of a stream's output that is its event time, and the SQL expression of its watermark.
-        replay: Rows that checkpoints of a stream store: rows that the script has not taken, or has not committed.
-        max_uncommitted: With replay "uncommitted", bytes of uncommitted rows after which a process gets no more rows.
-        on_return: Treatment of rows of a stream after the script has returned: drop them, fail, or start the script again.
-        chunk_rows: Most rows of a stream in one chunk.
-        chunk_wait_s: Longest time that a row of a stream waits for its chunk to fill.
-        start_timeout_s: Time limit from the start of a process until all processes of the group have connected.
-        stall_timeout_s: Time limit of the group without progress; 0 for no limit.
-        stop_timeout_s: Time that a process has to exit before it is killed.
-        queue_bytes: Bytes of rows that may be queued for one process in each direction before the sender waits.
-        log_lines: Number of last printed lines that an error contains.
-        log_file_bytes: Size at which a new log file of a process is started.
-        log_files: Number of log files of a process; None for Flink's own number.
-    """
+    """The settings of one operator's group of TensorFlow processes."""
 
     operator: str
     kind: str
@@ -103,44 +57,43 @@ class GroupSettings:
     input_schema: Schema
     output_schema: Schema
     main_script: str
-    user_files: tuple[UserFile, ...]
+    user_files: tuple[UserFile, ...]  # the main script among them
     extra_schemas: tuple[Schema, ...] = ()
-    chief_coordinates: bool = False
+    chief_coordinates: bool = False  # the chief gets no rows, and the group ends with its script
     user_params: str = field(default="{}", repr=False)  # may hold a password
-    python: str | PythonArchive | None = None
-    env_vars: tuple[str, ...] = field(default=(), repr=False)
+    python: str | PythonArchive | None = None  # None for the interpreter that runs Flink's Python functions
+    env_vars: tuple[str, ...] = field(default=(), repr=False)  # "NAME" passes the host's value, "NAME=value" sets another
     intra_op_parallelism: int = 4
-    read_once: bool = False
-    exact_doubles: bool = False
+    read_once: bool = False  # so the rows are not stored on disk
+    exact_doubles: bool = False  # DOUBLE columns become a bytes feature of 8 bytes instead of float32
     print_process_info: bool = False
-    equal_steps: str = "off"
-    weight_column: str | None = None
-    trains_apart: bool = False
-    host_network: str | None = None
-    gpus_per_worker: int | None = None
+    equal_steps: str = OFF
+    weight_column: str | None = None  # with weight 0 in rows added by PAD
+    trains_apart: bool = False  # the number of workers was not set, and only the chief's model is kept
+    host_network: str | None = None  # of each host's address, such as "10.1.0.0/16"
+    gpus_per_worker: int | None = None  # None for one if one is free
     checkpoint_dir: str | None = field(default=None, repr=False)  # an address may hold a password
     certificate: Certificate | None = None
     model_dir: str | None = field(default=None, repr=False)  # an address may hold a password
     log_dir: str | None = field(default=None, repr=False)
-    tmp_dirs: str = ""
+    tmp_dirs: str = ""  # Flink's `io.tmp.dirs` for a local job; on clusters, hosts have their own
     token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
-    watermark: tuple[str, str] | None = None
-    replay: str = UNTAKEN
-    max_uncommitted: int = MAX_UNCOMMITTED
-    on_return: str = DRAIN
+    watermark: tuple[str, str] | None = None  # column of a stream's output, and SQL expression
+    replay: str = UNTAKEN  # rows that checkpoints of a stream store
+    max_uncommitted: int = MAX_UNCOMMITTED  # bytes, after which a process gets no more rows
+    on_return: str = DRAIN  # treatment of a stream's rows after the script has returned
     chunk_rows: int = 8000
     chunk_wait_s: float = 0.01
-    start_timeout_s: float = 300.0
-    stall_timeout_s: float = 600.0
+    start_timeout_s: float = 300.0  # until all processes of the group have connected
+    stall_timeout_s: float = 600.0  # without progress of the group; 0 for no limit
     stop_timeout_s: float = 10.0
     queue_bytes: int = 16 << 20  # a dozen chunks hide the latency of a call, and are small compared with other memory
     log_lines: int = 100
     log_file_bytes: int = 100 << 20
-    log_files: int | None = None
+    log_files: int | None = None  # None for Flink's own number
 
     @property
     def shipped(self) -> list[str]:
-        """Paths of files on the driver's host that are shipped with the job."""
         files = [file.shipped for file in self.user_files if file.shipped]
         return files + ([self.python.path] if isinstance(self.python, PythonArchive) else [])
 
@@ -151,7 +104,6 @@ class GroupSettings:
 
     @property
     def size(self) -> int:
-        """Number of processes in the group."""
         return self.num_workers + self.num_ps
 
     @property
@@ -166,7 +118,6 @@ class GroupSettings:
 
     @property
     def script_schema(self) -> Schema:
-        """Columns of the rows that the script reads."""
         if self.weight_column is None or self.weight_column in self.input_schema.names:
             return self.input_schema
         return Schema((*self.input_schema, *Schema.parse(f"{quoted(self.weight_column)} FLOAT NOT NULL")))

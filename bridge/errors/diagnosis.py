@@ -15,12 +15,7 @@ ECHO_S = 5.0
 
 @dataclass(frozen=True)
 class Situation:
-    """A member at one moment.
-
-    Args:
-        hub: Address of member 0's server; "" in a group of one.
-        failure: Failure of its script in one line; "" without one.
-    """
+    """A member at one moment."""
 
     index: int
     age_s: float
@@ -28,10 +23,10 @@ class Situation:
     has_addresses: bool
     is_running: bool
     has_outcome: bool
-    hub: str = ""
+    hub: str = ""  # address of member 0's server
     unanswered_s: float = 0.0
     last_error: str = ""
-    failure: str = ""
+    failure: str = ""  # of its script, in one line
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
-"""One exception for a failed Flink job.
+"""One exception for a failed Flink job, whose `details` have the whole text of its summary.
 
 The driver receives a py4j error with a chain of Java causes around the text of a Python traceback. An error of our own is found
-in that text by its class name; of another error, the innermost cause is kept. The message of the exception is a summary; its
-`details` and Flink's log have the whole text.
+in that text by its class name; of another error, the innermost cause is kept.
 """
 
 from __future__ import annotations
@@ -88,7 +87,6 @@ def is_a_failed_script(error: BaseException) -> bool:
 
 
 def wants_details() -> bool:
-    """Return True when the environment asks for whole errors."""
     return os.environ.get("AKDL_TRACEBACK") == "full"
 
 

@@ -20,18 +20,13 @@ _WORDS = re.compile(
 
 
 def comes_from_a_peer(failure: Failure | None, last_lines: Sequence[str]) -> bool:
-    """Return True when a failure may be the consequence of another process's failure.
-
-    Args:
-        failure: The failure that the script reported; None when its process died without a report.
-    """
+    """Return True when a failure, None for a death without a report, may be the consequence of another process's failure."""
     if failure is None:
         return any(_WORDS.search(line) for line in last_lines[-20:])
     return failure.type in _TYPES or (failure.type.endswith("Error") and bool(_WORDS.search(failure.message)))
 
 
 def describe_failure(failure: Failure) -> str:
-    """Return the failure that a script reported, without its traceback."""
     what = failure.message if failure.type == "ScriptError" else f"{failure.type}: {failure.message}"
     return f"the script failed: {what}"
 
@@ -48,7 +43,6 @@ def describe_desertion(returned: Sequence[str]) -> str:
 
 
 def describe_death(status: int, connected: bool) -> str:
-    """Return how a process without a report ended."""
     if status == UNUSABLE:
         return "its Python environment cannot be used; the last line of its output has the reason"
     if status == REFUSED_ROWS:
@@ -67,5 +61,4 @@ def describe_death(status: int, connected: bool) -> str:
 
 
 def paragraphs(*parts: str) -> str:
-    """Join the parts that are not empty."""
     return "\n".join(part.strip("\n") for part in parts if part.strip())

@@ -6,7 +6,6 @@ _sources: dict[str, str] = {}
 
 
 def note_source_path(path: str, source: str) -> None:
-    """Store the path from which a file was copied to `path` in work folders."""
     if _sources.setdefault(path, source) != source:
         _sources[path] = path  # two jobs of this program have different files at this path
 

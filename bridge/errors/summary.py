@@ -1,7 +1,6 @@
 """Summaries of error texts: the message, and the frames of the user's code.
 
-The text of a `TaskError` has a message, the traceback of the script, and sections such as "--- the group ---". Messages of
-TensorFlow and Keras contain tracebacks themselves, which are parsed in the same way.
+The text of a `TaskError` has a message, the traceback of the script, and sections such as "--- the group ---".
 """
 
 from __future__ import annotations
@@ -57,7 +56,6 @@ class Frame:
 
     @property
     def is_in_a_library(self) -> bool:
-        """The file belongs to Python or to an installed package."""
         return bool(_LIBRARY.search(self.path))
 
     def lines(self) -> list[str]:
@@ -198,7 +196,6 @@ def _ends_of(sections: dict[str, list[str]]) -> list[str]:
 
 
 def _left_out(lines: Sequence[str], shown: str) -> int:
-    """Count the lines with content that are not shown."""
     content = (line for line in lines if line.strip() != _TRACEBACK and not _MARKS.fullmatch(line))
     return sum(1 for line in content if not (_FRAME.fullmatch(line) or _SECTION.fullmatch(line)) and line.strip() not in shown)
 

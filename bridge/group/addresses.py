@@ -22,24 +22,19 @@ _OUTSIDE = ("192.0.2.1", "2001:db8::1")
 
 
 class Address(NamedTuple):
-    """TensorFlow's server of a member at `port`, and member 0's group server at `group_port`.
-
-    `folder` identifies the folder in which members of a host share files, see `folder_id`.
-    """
+    """TensorFlow's server of a member at `port`, and member 0's group server at `group_port`."""
 
     host: str
     port: int
     group_port: int
-    folder: str = ""
+    folder: str = ""  # in which members of a host share files, see `folder_id`
 
     @property
     def tensorflow(self) -> str:
-        """The address in TF_CONFIG."""
         return with_port(self.host, self.port)
 
     @property
     def group(self) -> str:
-        """The address of the group server."""
         return with_port(self.host, self.group_port)
 
 
@@ -61,13 +56,10 @@ def folder_id(path: str) -> str:
 
 
 def own_host(network: str | None = None) -> str:
-    """Return an address of this host that other hosts can reach.
+    """Return an address of this host, in `network` such as "10.1.0.0/16" if given, that other hosts can reach.
 
     First choice is the IPv4 address of the host's own name, unless it is a loopback address or not of this host; then the
     address of the default route, IPv4 before IPv6; then the first address that is not loopback; then 127.0.0.1.
-
-    Args:
-        network: Network of the address, such as "10.1.0.0/16", for hosts with several addresses.
     """
     if network is not None:
         inside = ipaddress.ip_network(network, strict=False)
@@ -126,7 +118,6 @@ def hold(group: str, index: int, attempt: int, address: Address) -> None:
 
 
 def release(group: str, index: int, attempt: int) -> None:
-    """Release the ports of a member that has ended, if there are any."""
     with _lock:
         holders = _held.pop((group, index, attempt), [])
     for holder in holders:

@@ -1,11 +1,7 @@
-"""A log of extra-input chunks on the disk of member 0, which members of other hosts read at their own pace.
-
-One thread appends while others read from the beginning. Memory use does not depend on the size of the input.
-"""
+"""A log of extra-input chunks on the disk of member 0, which members of other hosts read at their own pace."""
 
 from __future__ import annotations
 
-import io
 import os
 import struct
 import threading
@@ -34,7 +30,6 @@ class ChunkLog:
         self._is_closed = False
 
     def append(self, rows: int, columns: bytes, extra_input: int) -> None:
-        """Append a chunk."""
         self._rows, self._checksum = self._rows + rows, zlib.crc32(columns, self._checksum)
         self._write(serialized_chunk(rows, extra_input, columns))
 
@@ -46,7 +41,8 @@ class ChunkLog:
     def read(self, start: int, is_wanted: Callable[[], bool]) -> Iterator[bytes]:
         """Yield the messages as they arrive, up to the end mark, or until the log is closed or `is_wanted` turns false."""
         place, number = 0, 0
-        with suppress(FileNotFoundError), self._opened(is_wanted) as file:  # it may have been removed just now
+        self._wait_for_more(0, is_wanted)  # the first chunk creates the file
+        with suppress(FileNotFoundError), open(self._path, "rb", buffering=0) as file:  # it may have been removed just now
             while self._wait_for_more(place, is_wanted):
                 (size,) = _HEAD.unpack(_read(file.fileno(), place, _HEAD.size))
                 if number >= start:
@@ -69,10 +65,6 @@ class ChunkLog:
             self._is_complete = is_last
             self._changed.notify_all()
 
-    def _opened(self, is_wanted: Callable[[], bool]) -> io.FileIO:
-        self._wait_for_more(0, is_wanted)  # the first chunk creates the file
-        return open(self._path, "rb", buffering=0)
-
     def _wait_for_more(self, place: int, is_wanted: Callable[[], bool]) -> bool:
         """Wait for a message at this place; return False when none will be appended."""
         with self._changed:
@@ -84,7 +76,7 @@ class ChunkLog:
 
 
 def _read(fd: int, place: int, size: int) -> bytes:
-    data = os.pread(fd, size, place)
+    data = b""
     while len(data) < size:  # the system reads at most 2 GB at once
         more = os.pread(fd, size - len(data), place + len(data))
         if not more:

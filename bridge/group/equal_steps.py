@@ -1,14 +1,7 @@
 """Shares of one size for all workers, so that they take the same number of synchronous training steps. Pure.
 
-Each upstream subtask distributes its rows round-robin, so shares differ by at most one row per subtask. At the end of the
-input they are made equal:
-
-- "pad": short shares get copies of rows with weight 0; all other rows have weight 1.
-- "repeat": short shares get copies of their own rows, as in Alink.
-- "drop": long shares lose their last rows.
-
-A worker without rows copies a sample row of another worker. Cells of zeros would not do: the shape of an ARRAY cell, or a valid
-image or number in a STRING or BYTES cell, is known from rows alone.
+With "pad", short shares get copies of rows with weight 0, with "repeat" copies of their own rows; with "drop", long shares lose
+their last rows. A worker without rows copies a row of another worker: zeros would have the wrong shape, or be no valid image.
 """
 
 from __future__ import annotations
@@ -54,11 +47,7 @@ class Tail:
         return b"" if self._last is None else write_batch(self._last.slice(0, 1))
 
     def finish(self, sizes: list[int], own: int, sample: bytes) -> list[pa.RecordBatch]:
-        """Return the rows that end the share.
-
-        Args:
-            sample: A row of another member as an Arrow stream, for a share without rows; else empty.
-        """
+        """Return the rows that end the share; `sample` is a row of another member, for a share without rows."""
         if self._mode == DROP:
             return self._dropped(own - min(sizes))
         missing = max(sizes) - own

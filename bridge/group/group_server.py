@@ -1,7 +1,6 @@
 """Member 0's server, to which all members of a group report.
 
-Every call must carry the group's token and the number of the attempt, so that a member left over from a failed attempt is
-refused.
+Every call carries the group's token and the number of the attempt: a member left over from a failed attempt is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ STOP_S = 1.0
 
 
 class GroupServer:
-    """Answers reports, and sends the chunks of extra inputs to other hosts. It shares no lock with the rows of member 0."""
+    """Answers reports, and sends chunks of extra inputs to other hosts. It shares no lock with the rows of member 0."""
 
     def __init__(
         self,
@@ -65,7 +64,6 @@ class GroupServer:
         self._server.start()
 
     def stop(self) -> None:
-        """Answer the calls that have arrived, and stop."""
         self._server.stop(grace=STOP_S).wait()
 
     def _report(self, report: MemberReport, context: Any) -> GroupState:

@@ -1,8 +1,4 @@
-"""A member's view of its group, and the reports it sends to member 0.
-
-A thread reports changes that matter to other members at once, everything else as often as the size of the group allows
-(`bridge.group.state_store`).
-"""
+"""A member's view of its group, and the reports it sends to member 0, at once where other members wait for the change."""
 
 from __future__ import annotations
 
@@ -29,15 +25,7 @@ _SAMPLE_S = 60.0
 
 
 class Membership:
-    """The last known states of all members, and the channel to member 0. A group of one has no channel.
-
-    Attributes:
-        hub: Address of member 0's server; "" until the addresses are known.
-        last_error: gRPC's reason why the last report was not answered.
-        is_end_known: Member 0 knows that this member has ended.
-        is_waiting: This member waits for others, and reports more often to learn of changes.
-        sample: A row of another member as an Arrow stream; empty until it arrives.
-    """
+    """The last known states of all members, and the channel to member 0. A group of one has no channel."""
 
     def __init__(
         self,
@@ -50,13 +38,15 @@ class Membership:
         self._settings = settings
         self._index = index
         self._attempt = attempt
+        self._metadata = ((TOKEN, settings.token),)
         self._changed = changed
         self._own_state = own_state
         self._known = KnownStates(settings)
         self._has_progress_of_all = False
-        self.hub = self.last_error = ""
-        self.is_end_known = False
-        self.is_waiting = False
+        self.hub = ""  # address of member 0's server, once it is known
+        self.last_error = ""  # gRPC's reason why the last report was not answered
+        self.is_end_known = False  # by member 0
+        self.is_waiting = False  # for other members, so this member reports more often
         self.sample = self._sample_to_send = b""
         self._needs_sample = False
         self._server: GroupServer | None = None
@@ -70,11 +60,7 @@ class Membership:
         self._answered = 0.0
 
     def join(self, addresses: Sequence[Address], chunk_log: ChunkLog | None = None) -> None:
-        """Begin to report; member 0 also starts the server.
-
-        Args:
-            chunk_log: Chunks of the extra inputs that member 0 sends to other hosts.
-        """
+        """Begin to report; member 0 also starts the server."""
         with self._changed:
             self._known.hosts = [address.host for address in addresses]
         if len(addresses) == 1:
@@ -85,7 +71,6 @@ class Membership:
         self.report_to(addresses[0].group)
 
     def report_to(self, hub: str) -> None:
-        """Open the channel to member 0 and begin to report."""
         self.hub, self.last_error, self._answered = hub, "no answer yet", time.monotonic()
         self._channel = _open_channel(hub, self._settings.certificate)
         self._call = self._channel.unary_unary(
@@ -118,7 +103,6 @@ class Membership:
 
     @property
     def unanswered_s(self) -> float:
-        """Seconds since the last answer of member 0."""
         return time.monotonic() - self._answered if self._answered else 0.0
 
     def ask_all(self) -> None:
@@ -127,12 +111,7 @@ class Membership:
             self._report(self._state(), _LAST_ANSWER_S, wants_all=True)
 
     def exchange_sample(self, giver: int | None, own: bytes) -> None:
-        """Send a row of this member for members without rows, or request one; `has_sample` tells when that is done.
-
-        Args:
-            giver: The member that sends a row; None where no member needs one.
-            own: A row of this member as an Arrow stream; empty without rows.
-        """
+        """Send a row to members without rows if this member is the `giver`, or request one; then `has_sample` turns true."""
         self._sample_to_send = own if giver == self._index else b""
         self._needs_sample = giver is not None and not own
 
@@ -148,10 +127,6 @@ class Membership:
             f"/{GROUP_SERVICE}/TakeExtraInputs", ExtraInputsRequest.SerializeToString, Chunk.FromString
         )
         return call(ExtraInputsRequest(attempt=self._attempt, taken=taken), metadata=self._metadata)
-
-    @property
-    def _metadata(self) -> tuple[tuple[str, str]]:
-        return ((TOKEN, self._settings.token),)
 
     def _state(self) -> MemberState:
         with self._changed:

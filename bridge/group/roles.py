@@ -1,7 +1,4 @@
-"""Roles and addresses of a group as TF_CONFIG. Pure.
-
-Worker 0 is the chief, workers 1 to W-1 are worker 0 to W-2, parameter servers follow, as in Alink.
-"""
+"""Roles and addresses of a group as TF_CONFIG: the chief is worker 0, and parameter servers follow the workers. Pure."""
 
 from __future__ import annotations
 

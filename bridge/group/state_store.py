@@ -19,13 +19,11 @@ _SILENCE_LOOK_S = 1.0
 
 
 def report_s(size: int, is_urgent: bool) -> float:
-    """Return the seconds between reports of a member whose state does not change in essence."""
     wait_s = size / (_URGENT_REPORTS_PER_S if is_urgent else _REPORTS_PER_S)
     return min(max(REPORT_S, wait_s), LOST_S / 3)
 
 
 def ask_all_s(size: int) -> float:
-    """Return the seconds between a member's requests for the state of all `size` members."""
     return max(REPORT_S, size / _STATES_PER_S)
 
 

@@ -1,8 +1,4 @@
-"""The known states of a group, and the conclusions that each member draws from them. Pure.
-
-From these states a member derives whether the group is complete, whether its own work is done, and which member holds up the
-group.
-"""
+"""The known states of a group, and the conclusions that each member draws from them. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +23,6 @@ class KnownStates:
         self.hosts: list[str] = []  # by index, once the addresses are known
 
     def update(self, states: Iterable[MemberState]) -> None:
-        """Store newer states."""
         self._states.update((state.index, state) for state in states)
 
     def update_essence(self, states: Iterable[MemberState]) -> None:
@@ -50,19 +45,16 @@ class KnownStates:
         return [self._name(other) for other in self._settings.deciding if other != index and self._phase(other) == ENDED]
 
     def wishes(self, index: int) -> Wishes:
-        """Requests to the process of member `index`."""
         state = self._states[index]
         is_still = state.idle_s >= MISSED_S and not state.waiting
         return Wishes(dataset_file=self.wants_files, returned=", ".join(self.returned(index)) if is_still else "")
 
     @property
     def is_formed(self) -> bool:
-        """The processes of all members have connected."""
         return all(self._phase(index) != STARTING for index in range(self._settings.size))
 
     @property
     def unformed(self) -> list[str]:
-        """Names and hosts of the members whose processes have not connected."""
         return [self._name(index) for index in range(self._settings.size) if self._phase(index) == STARTING]
 
     def silent(self, silent_s: float, index: int) -> list[str]:
@@ -95,7 +87,6 @@ class KnownStates:
 
     @property
     def wants_files(self) -> bool:
-        """The script of some member has requested the files of all workers."""
         return any(state.wants_files for state in self._states.values())
 
     @property
@@ -143,7 +134,6 @@ class KnownStates:
         return is_server and not any(self._phase(other) == FAILED for other in deciding)
 
     def describe(self) -> str:
-        """Return a line per member with its last known state."""
         return "\n".join(self._describe(index) for index in range(self._settings.size))
 
     def _describe(self, index: int) -> str:

@@ -1,8 +1,4 @@
-"""The gRPC server of a session: it carries messages, and calls wait until the session has an answer.
-
-Every call must carry the token of the process. The server listens on a unix socket in the work folder, or on 127.0.0.1 where
-the path of the folder is too long for a socket.
-"""
+"""The gRPC server of a session: it carries messages, and calls wait until the session has an answer."""
 
 from __future__ import annotations
 
@@ -24,12 +20,7 @@ _LOOK_AGAIN_S = 0.5  # a waiting call notices within this time that its process 
 
 
 class BridgeServer:
-    """Serves one session to one process.
-
-    Args:
-        shares: Returns the files of all workers, None until all are complete; called with the lock held.
-        wishes: Returns the requests of other members to the process; called with the lock held.
-    """
+    """Serves one session to one process that has the token; `shares` and `wishes` are called with the lock held."""
 
     def __init__(
         self,
@@ -62,7 +53,6 @@ class BridgeServer:
         self.address = self._listen(os.path.join(folder, "bridge.sock"))
 
     def start(self) -> None:
-        """Start to answer calls."""
         self._server.start()
 
     def stop(self) -> None:

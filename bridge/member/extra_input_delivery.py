@@ -1,9 +1,7 @@
 """Delivery of the extra inputs of a group, once to each host.
 
-Flink sends them to member 0 alone, which passes them to its process, and stores them in a chunk log if there are other hosts.
-On each other host the first member fetches them from there for its own process. These processes write the files into a folder
-that the members of a host share; the other processes wait for them (`akdl.rows.extra_files`). Members share files if they have
-one host address and one folder for temporary files.
+Flink sends them to member 0, which stores them in a chunk log for other hosts. The first member of each other host fetches them
+from there. Its process writes the files into a folder that the members of a host share (`akdl.rows.extra_files`).
 """
 
 from __future__ import annotations
@@ -38,13 +36,7 @@ Take = Callable[[int], Any]
 
 
 class ExtraInputs:
-    """One member's part in the delivery. It does nothing for a group without extra inputs.
-
-    Attributes:
-        chunk_log: Chunks that member 0 stores for other hosts; None in other members, and without other hosts.
-        is_complete: All chunks that this member has to fetch have been passed to the session.
-        error: The reason why they cannot be fetched; None without a problem.
-    """
+    """One member's part in the delivery. It does nothing for a group without extra inputs."""
 
     def __init__(
         self,
@@ -63,8 +55,8 @@ class ExtraInputs:
         self._process = process
         self._is_used = bool(settings.extra_schemas) and settings.size > 1
         path = os.path.join(process.private_folder, "extra-inputs")
-        self.chunk_log = ChunkLog(path) if self._is_used and index == 0 else None
-        self.is_complete = True
+        self.chunk_log = ChunkLog(path) if self._is_used and index == 0 else None  # for other hosts
+        self.is_complete = True  # all chunks that this member has to fetch have been passed to the session
         self.error: TaskError | None = None
         self._folder = ""
         self._makes_for_others = False
@@ -76,11 +68,7 @@ class ExtraInputs:
         self._thread: threading.Thread | None = None
 
     def settle(self, addresses: Sequence[Address], config: str) -> Cluster:
-        """Determine which members share files, and return the message for the process.
-
-        Raises:
-            TaskError: The folder of this host cannot be created, or belongs to another user.
-        """
+        """Determine which members share files, and return the message for the process."""
         if not self._is_used:
             return Cluster(tf_config=config)
         sharing = members_on_host(addresses, self._index)
@@ -108,16 +96,12 @@ class ExtraInputs:
                 self.chunk_log.append(rows, columns, extra_input)
 
     def end(self) -> None:
-        """Note that Flink has sent the last chunk."""
         if self.chunk_log is not None:
             with self._as_task_error():
                 self.chunk_log.end()
 
     def may_end(self, group: KnownStates) -> bool:
-        """Return True when the members that use this member's files hold the folder themselves. With the lock held.
-
-        A member holds the folder from the moment it has the addresses, before its first report.
-        """
+        """Return True when the members that use this member's files hold the folder: from their first report on."""
         return not self._makes_for_others or group.is_formed
 
     def fetch(self, take: Take) -> None:

@@ -1,8 +1,4 @@
-"""One member of a group: its TensorFlow process, the session with it, and its membership in the group.
-
-The Flink function feeds it and takes rows from it. Both calls may wait, and check once a second whether the Flink task is
-still alive (`alive`), the process runs, and the group is well.
-"""
+"""One member of a group: its TensorFlow process, the session with it, and its membership in the group."""
 
 from __future__ import annotations
 
@@ -39,12 +35,7 @@ _REASON_CHARACTERS = 1000  # of a failure, in the reports to other members
 
 
 class Member:
-    """Process `index` of a group, started at once.
-
-    Args:
-        group: Unique name of the group, the same in all its members.
-        alive: Queries Flink; raises, or does not return, when the task has ended.
-    """
+    """Process `index` of a group, started at once; `alive` raises, or does not return, when the Flink task has ended."""
 
     def __init__(self, settings: GroupSettings, group: str, index: int, attempt: int, alive: Callable[[], None]) -> None:
         self._settings = settings
@@ -87,12 +78,7 @@ class Member:
         self._extra.fetch(self._membership.take_extra_inputs)
 
     def feed(self, batch: pa.RecordBatch, extra_input: int = 0) -> Iterator[WrittenRows]:
-        """Pass rows to the script, wait while its queue is full, and yield what it writes meanwhile.
-
-        Args:
-            batch: Rows with the columns of `settings.script_schema` or of the extra input.
-            extra_input: 0 for the rows to work on, k for extra input k.
-        """
+        """Pass rows (or those of extra input k) to the script, wait while its queue is full, and yield what it writes."""
         if extra_input:
             yield from self._send(batch, extra_input)
             return
@@ -109,17 +95,16 @@ class Member:
         yield from taken
 
     def finish(self) -> Iterator[WrittenRows]:
-        """End the script's input, yield what it still writes, and return when the script and its group have ended.
-
-        Raises:
-            TaskError: The script failed, or the group did not form or did not end.
-        """
-        self._note_last_row()
+        """End the script's input, yield what it still writes, and return when the script and its group have ended."""
+        with self._changed:
+            self._session.has_all_rows = True
+        self._extra.end()
         yield from self._even_out()
         yield from self._deliver_extra_inputs()
         yield from self._await_outcome()
         self._end_process()
-        yield from self._await_group()
+        self._membership.is_waiting = True
+        yield from self._until(lambda: self._membership.is_over)
         self.stop()
 
     def stop(self) -> None:
@@ -137,7 +122,6 @@ class Member:
             self._changed.notify_all()
 
     def error(self, what: str) -> TaskError:
-        """Return an error of this process, with its last output."""
         return self._process.error(what)
 
     @property
@@ -157,16 +141,13 @@ class Member:
 
     @property
     def report(self) -> Report:
-        """The last report of the script on its training; its `number` is 0 until there is one."""
         return self._session.progress.report
 
     @property
     def status(self) -> MemberStatus:
-        """The status as of the last look."""
         return self._observer.status
 
     def look(self) -> None:
-        """Update the status."""
         self._observer.look()
 
     @property
@@ -188,11 +169,6 @@ class Member:
         return self._index in self._settings.deciding
 
     # The steps of `finish`.
-
-    def _note_last_row(self) -> None:
-        with self._changed:
-            self._session.has_all_rows = True
-        self._extra.end()
 
     def _even_out(self) -> Iterator[WrittenRows]:
         """Wait for the sizes of all shares, and make this one as long or as short as `equal_steps` requires."""
@@ -235,10 +211,6 @@ class Member:
             self._check()  # the process may have written rows after its outcome, which were refused
         with self._changed:
             self._session.end()
-
-    def _await_group(self) -> Iterator[WrittenRows]:
-        self._membership.is_waiting = True
-        yield from self._until(lambda: self._membership.is_over)
 
     # Waiting.
 
@@ -386,7 +358,6 @@ class Member:
             self._progress.look(time.monotonic(), self._session.progress.rows_read + self._session.rows_out, cpu_s)
 
     def _members(self) -> str:
-        """Describe the states of all members of a group of several."""
         if self._settings.size == 1:
             return ""
         self._membership.ask_all()

@@ -26,14 +26,10 @@ _TASK_WRITE_S = 0.25
 
 
 class ProgressWatch:
-    """Progress of a script: it reads or writes rows, or uses the processor.
-
-    Attributes:
-        idle_s: Seconds without progress, up to the last look.
-    """
+    """Progress of a script: it reads or writes rows, or uses the processor."""
 
     def __init__(self, now: float) -> None:
-        self.idle_s = 0.0
+        self.idle_s = 0.0  # without progress, up to the last look
         self._looked = now
         self._rows = 0
         self._cpu_s = 0.0
@@ -81,13 +77,11 @@ class Observer:
         self._report_due, self._reported = 0.0, 0
 
     def note_line(self, line: str) -> None:
-        """Keep a printed line for a driver on another host."""
         with self._lock:
             self._printed += 1
             self._lines.append(line)
 
     def look(self, is_over: bool = False) -> None:
-        """Update the status."""
         now = time.monotonic()
         with self._changed:
             session = self._session
@@ -114,7 +108,6 @@ class Observer:
 
     @property
     def status(self) -> MemberStatus:
-        """The status as of the last look."""
         session, clock = self._session, self._clock
         with self._changed:
             report = session.progress.report
@@ -169,7 +162,6 @@ class TaskObserver:
         self._write(STARTING)
 
     def loaded(self) -> None:
-        """Note that the model is loaded."""
         self._write(FEEDING)
 
     def add(self, rows: int, seconds: float) -> None:
@@ -180,7 +172,6 @@ class TaskObserver:
             self._write(FEEDING)
 
     def end(self) -> None:
-        """Note that the task has ended."""
         self._write(ENDED)
 
     def _write(self, phase: str) -> None:

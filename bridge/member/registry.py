@@ -1,9 +1,7 @@
 """The members in this Python process, and their stop when no call from Flink can stop them.
 
-In a local run Python functions run in the driver. When their job fails or is cancelled, Flink does not interrupt a function
-that waits there, and never answers its request. So the operator that runs a job stops its groups when the job ends, and a
-thread stops members whose heartbeat Flink does not answer, and members whose Python worker has ended: a worker that loses its
-connection to Flink does not close its functions, and their members would wait indefinitely.
+Flink never interrupts a function that waits in the driver, and a Python worker without a connection closes no functions. So an
+operator stops its groups when its job ends, and a thread stops members whose heartbeat has no answer or whose worker has ended.
 """
 
 from __future__ import annotations
@@ -39,7 +37,6 @@ _watcher: threading.Thread | None = None
 
 
 def add(member: Member) -> None:
-    """Add a member that has a process or is about to start it."""
     global _watcher
     with _lock:
         _members[member] = worker_of_this_thread()
@@ -50,14 +47,12 @@ def add(member: Member) -> None:
 
 
 def discard(member: Member) -> None:
-    """Remove a member that has been stopped, and keep its last status."""
     note(member.status)
     with _lock:
         _members.pop(member, None)
 
 
 def note(status: MemberStatus) -> None:
-    """Store the status of a stopped member or of a predictor's task."""
     with _lock:
         _last[status.group, status.label] = status
 
@@ -69,10 +64,7 @@ def begin_groups(groups: Collection[str]) -> None:
 
 
 def stop_groups(groups: Collection[str]) -> None:
-    """Stop the members of these groups in this Python process at the end of their job.
-
-    When several threads request one table, their jobs have the same groups; the last job to end stops them.
-    """
+    """Stop these groups in this Python process, unless another thread still runs a job of them."""
     with _lock:
         _jobs.subtract(groups)
         ended = {group for group in groups if _jobs[group] <= 0}
@@ -84,7 +76,6 @@ def stop_groups(groups: Collection[str]) -> None:
 
 
 def forget_groups(groups: Collection[str]) -> None:
-    """Remove the last statuses of these groups, whose job has ended."""
     with _lock:
         for key in [key for key in _last if key[0] in groups]:
             del _last[key]
@@ -105,7 +96,6 @@ def running() -> list[tuple[str, str]]:
 
 
 def seen() -> set[str]:
-    """Return the groups that have had a member in this Python process."""
     with _lock:
         return set(_seen)
 

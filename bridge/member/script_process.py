@@ -35,12 +35,7 @@ _LOG_FILES = 10  # Flink's default
 
 
 class ScriptProcess:
-    """The process, which `start` starts and `close` ends.
-
-    Attributes:
-        label: "worker 0", as in messages.
-        name: Operator and label.
-    """
+    """The process, which `start` starts and `close` ends."""
 
     def __init__(self, settings: GroupSettings, group: str, index: int, attempt: int, changed: threading.Condition) -> None:
         self._settings = settings
@@ -67,11 +62,7 @@ class ScriptProcess:
         wishes: Callable[[], Wishes],
         note_line: Callable[[str], None],
     ) -> None:
-        """Start the server, then the process that connects to it.
-
-        Args:
-            note_line: Receives printed lines that the driver shows.
-        """
+        """Start the server, then the process that connects to it; `note_line` receives printed lines that the driver shows."""
         settings, token = self._settings, secrets.token_hex(16)
         self._note_line = note_line
         task = task_of(settings, self._folder)
@@ -97,7 +88,6 @@ class ScriptProcess:
 
     @property
     def child(self) -> ChildProcess:
-        """The process itself; only after `start`."""
         assert self._child is not None, "the process has been started"
         return self._child
 
@@ -107,18 +97,15 @@ class ScriptProcess:
         return (0.0, 0) if self._child is None else (self._child.cpu_s, self._child.memory_bytes)
 
     def stacks(self) -> str:
-        """Describe the stacks of its threads."""
         stacks = self.child.stacks(os.path.join(self._folder.private, STACKS_FILE))
         return f"--- where {self.label} stands ---\n{stacks}"
 
     def log(self, line: str) -> None:
-        """Write a line to Flink's log and to the log file of the process."""
         logger.info("[%s] %s", self.name, line)
         if self._log_file is not None:
             self._log_file.write(line)
 
     def error(self, what: str, *details: str) -> TaskError:
-        """Return an error of this process, with its last output."""
         printed = "\n".join(self.child.last_lines)[-_PRINTED_CHARACTERS:]
         tail = f"--- last lines of the process ---\n{printed}" if printed.strip() else ""
         return TaskError(paragraphs(f"{self.name} ({self._settings.main_script}): {what}", *details, tail))
@@ -135,7 +122,6 @@ class ScriptProcess:
 
 
 def task_of(settings: GroupSettings, folder: WorkFolder) -> Task:
-    """Return the task that a process receives when it connects."""
     return Task(
         operator=settings.operator,
         kind=settings.kind,
@@ -167,11 +153,6 @@ def launch(
     on_line: Callable[[str], None],
     on_exit: Callable[[], None],
 ) -> ChildProcess:
-    """Start a process.
-
-    Raises:
-        ConfigurationError: The interpreter does not exist or does not run here, or too few GPUs are free.
-    """
     python = open_interpreter(settings.operator, settings.python)
     gpus = None
     try:
@@ -212,11 +193,7 @@ def _lease_gpus(settings: GroupSettings, index: int) -> Lease | None:
 
 
 def open_log_file(name: str, most_bytes: int, most_files: int | None) -> LogFile | None:
-    """Open a log file next to Flink's own, where Flink names their folder, as on a TaskManager.
-
-    Args:
-        most_files: See `LogFile`; None for Flink's own number (`env.log.max`).
-    """
+    """Open a log file next to Flink's own, where Flink names their folder, as on a TaskManager."""
     folder = os.environ.get("FLINK_LOG_DIR", "")
     if not os.path.isdir(folder):
         return None
@@ -226,11 +203,7 @@ def open_log_file(name: str, most_bytes: int, most_files: int | None) -> LogFile
 
 
 def report_end(name: str, session: Session, settings: GroupSettings, decides: bool, sizes: Sequence[int]) -> None:
-    """Print the warnings of a script, and log how a process ended.
-
-    Args:
-        sizes: Rows of each worker, for member 0; empty for other members.
-    """
+    """Print the warnings of a script, and log how a process ended; `sizes`, the rows of each worker, are for member 0 alone."""
     for text in session.outcome.success.warnings if session.outcome is not None else ():
         warn(f"{name} ({settings.main_script}): {text}")
     if settings.trains_apart and sizes:

@@ -81,35 +81,22 @@ class WrittenRows:
 
 
 class Session:
-    """The exchange with one TensorFlow process.
-
-    Args:
-        attempt: Number of the Flink attempt; a process of another attempt is refused.
-        queue_bytes: Bytes of rows that may be queued in either direction.
-
-    Attributes:
-        stage_reached: The last stage before FAILED.
-        reason: One line on why it has FAILED.
-        rows_arrived: Rows that Flink has sent; some may be held back to make shares equal.
-        has_all_rows: Flink has sent the last row.
-        has_ended_input: The last row has been offered, including rows that make shares equal.
-        has_sent_end: The process has received the end mark.
-        wants_shares: The script has requested the files of all workers.
-    """
+    """The exchange with one TensorFlow process; up to `queue_bytes` of rows are queued in either direction."""
 
     def __init__(self, attempt: int, queue_bytes: int, name: str = "") -> None:
         self.attempt = attempt
         self._queue_bytes = queue_bytes
         self._name = name
-        self.stage = self.stage_reached = Stage.STARTING
-        self.reason = ""
-        self.wants_shares = False
+        self.stage = Stage.STARTING
+        self.stage_reached = Stage.STARTING  # the last one before FAILED
+        self.reason = ""  # one line on why it has FAILED
+        self.wants_shares = False  # the script has requested the files of all workers
         self.hello: Hello | None = None
         self.cluster: Cluster | None = None
         self.outcome: Outcome | None = None
         self.progress = Progress()
-        self.rows_arrived = 0
-        self.has_all_rows = False
+        self.rows_arrived = 0  # from Flink; some may be held back to make shares equal
+        self.has_all_rows = False  # Flink has sent the last row
         self.rows_in = 0
         self.rows_discarded = 0
         self.rows_out = 0
@@ -118,7 +105,7 @@ class Session:
         self._input: deque[_Waiting] = deque()
         self._input_bytes = 0
         self._is_refused = False
-        self.has_ended_input = False
+        self.has_ended_input = False  # the last row has been offered, including rows that make shares equal
         self.has_sent_end = False
         self._output: list[WrittenRows] = []
         self._output_bytes = 0
@@ -164,11 +151,9 @@ class Session:
 
     @property
     def has_output_room(self) -> bool:
-        """`add_rows` may be called."""
         return self._output_bytes < self._queue_bytes
 
     def add_rows(self, output: Output) -> None:
-        """Queue rows that the script wrote."""
         if self.outcome is not None:
             raise ProtocolError("the process sent rows after its script had ended")
         self._output.append(WrittenRows(output))
@@ -183,11 +168,12 @@ class Session:
             raise ProtocolError(f"expected the {outcome.success.rows_written} rows that the script wrote, got {self.rows_out}")
         self.progress.rows_read = max(self.progress.rows_read, outcome.success.rows_read)
         self.outcome = outcome
-        self._discard_input()
+        self.rows_discarded += sum(chunk.rows for chunk in self._input if not chunk.extra_input)
+        self._input.clear()
+        self._input_bytes, self._is_refused = 0, False
         self._advance()
 
     def report(self, progress: Progress) -> None:
-        """Store the progress of the script."""
         if progress.report.number < self.progress.report.number:  # two threads send reports, and the older one may arrive last
             progress.report.CopyFrom(self.progress.report)
         self.progress = progress
@@ -207,11 +193,7 @@ class Session:
         return has_room
 
     def offer(self, rows: int, columns: bytes, extra_input: int = 0) -> None:
-        """Queue a chunk of rows for the script.
-
-        Args:
-            extra_input: 0 for the rows to work on, k for extra input k.
-        """
+        """Queue a chunk of rows for the script; `extra_input` is 0 for the rows to work on."""
         if self.has_ended_input:
             raise ProtocolError(f"{rows} rows arrived after the end of input and would be lost")
         counted = 0 if extra_input else rows
@@ -224,7 +206,6 @@ class Session:
         self._input_bytes += len(columns)
 
     def end_input(self) -> None:
-        """Note that all rows have been offered."""
         self.has_ended_input = True
         self._advance()
 
@@ -235,7 +216,6 @@ class Session:
 
     @property
     def has_rows(self) -> bool:
-        """`take_rows` has rows to return."""
         return bool(self._output)
 
     def take_rows(self) -> list[WrittenRows]:
@@ -248,17 +228,14 @@ class Session:
 
     @property
     def failure(self) -> Failure | None:
-        """The failure that the script reported; None without one."""
         if self.outcome is not None and self.outcome.HasField("failure"):
             return self.outcome.failure
         return None
 
     def end(self) -> None:
-        """Note that the process has exited as it should."""
         self._enter(Stage.ENDED)
 
     def fail(self, reason: str) -> None:
-        """Note that the script or its process has failed."""
         self.reason = reason
         self._enter(Stage.FAILED)
 
@@ -281,8 +258,3 @@ class Session:
         self.stage = stage
         if stage != Stage.FAILED:
             self.stage_reached = stage
-
-    def _discard_input(self) -> None:
-        self.rows_discarded += sum(chunk.rows for chunk in self._input if not chunk.extra_input)
-        self._input.clear()
-        self._input_bytes, self._is_refused = 0, False

@@ -1,8 +1,4 @@
-"""The status of a member, as the driver shows it, and the file in which it travels.
-
-The driver reads the status of members in its own process directly (`bridge.member.registry`). A member on a TaskManager writes
-it to a small file next to Flink's logs, which Flink's REST serves.
-"""
+"""The status of a member, as the driver shows it, and the file next to Flink's logs in which a TaskManager sends it."""
 
 from __future__ import annotations
 
@@ -27,22 +23,14 @@ _LARGEST = 2**63  # of counts, bytes and seconds
 
 @dataclass(frozen=True)
 class MemberStatus:
-    """The status of a member at one moment.
-
-    Args:
-        is_worker: False for a parameter server.
-        phase: One of `PHASES`. In `FEEDING` rows still arrive; the script may train meanwhile.
-        script_waited_s: Seconds that the script has waited for Flink to send or to take rows.
-        flink_waited_s: Seconds that Flink has waited for the script to take rows.
-        lines: The last printed lines, for a driver that shows them.
-    """
+    """The status of a member or of a predictor's task at one moment."""
 
     group: str
     index: int
     label: str
-    is_worker: bool = True
+    is_worker: bool = True  # False for a parameter server
     attempt: int = 0
-    phase: str = STARTING
+    phase: str = STARTING  # in FEEDING rows still arrive; the script may train meanwhile
     failed: bool = False
     rows_in: int = 0
     rows_read: int = 0
@@ -50,16 +38,15 @@ class MemberStatus:
     step: int = 0
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     age_s: float = 0.0
-    script_waited_s: float = 0.0
-    flink_waited_s: float = 0.0
+    script_waited_s: float = 0.0  # for Flink to send or to take rows
+    flink_waited_s: float = 0.0  # for the script to take rows
     phase_s: Mapping[str, float] = field(default_factory=dict)
     cpu_s: float = 0.0
     memory_bytes: int = 0
     lines_before: int = 0
-    lines: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()  # the last printed ones
 
     def to_json(self) -> str:
-        """Return the status as one line."""
         return json.dumps(dataclasses.asdict(self), separators=(",", ":"))
 
     @staticmethod
@@ -115,7 +102,6 @@ class Clock:
             self.flink_waited_s += passed
 
     def age_s(self) -> float:
-        """Seconds from the first to the last look."""
         return self._looked - self._began
 
 
@@ -124,9 +110,6 @@ class StatusFile:
 
     The last status has a file of its own: Flink serves the content of a file it has read for some more seconds
     (`web.refresh-interval`), and the driver needs the last status at once.
-
-    Args:
-        name: Name of the member with its attempt; it begins with the name of the group.
     """
 
     def __init__(self, name: str, now: float) -> None:
