@@ -25,8 +25,8 @@ def take_settings(environment: "os._Environ[str]") -> Mapping[str, str]:
 def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> None:
     """Watch a pipe from a thread, and clean up and exit as soon as the parent has closed its end or died.
 
-    A script that closes descriptors which are not its own, as daemons do, closes the pipe and the channel to the parent. Calls
-    on the channel would then wait indefinitely, so the process reports this and exits with `CHANNEL_CLOSED`.
+    A script that closes descriptors which are not its own, as daemons do, closes the pipe and the channel too, whose calls
+    would wait indefinitely. So the process reports this and exits with `CHANNEL_CLOSED`.
     """
     own = os.fstat(pipe)
 

@@ -1,7 +1,6 @@
 """`python -m akdl.process.preflight module`: check that this Python has the required packages, then run the module.
 
-The check runs in the same process before any other import, and inspects packages without importing them. If a package is
-missing, it prints what to install and exits with status `UNUSABLE`. Without a module it prints the versions.
+Packages are not imported for the check. Without a module it prints the versions.
 """
 
 import importlib.util
@@ -64,7 +63,6 @@ def reason(found: Dict[str, Optional[str]]) -> str:
 
 
 def deadlocks(grpcio: str) -> bool:
-    """Test if calls can deadlock in a version of grpcio."""
     version = _parsed(grpcio)
     return any(first <= version < end for first, end in _DEADLOCKING_GRPCIO)
 

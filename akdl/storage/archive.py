@@ -1,7 +1,6 @@
 """Safe unpacking of zip and tar files, compressed or not: no entry can write outside the folder.
 
-Links are created last, so that no file is written through a link, and no link may leave the folder. Unpacked bytes are counted,
-as a small archive may expand to more than the disk holds.
+Links are created last, so that no file is written through a link. Unpacked bytes are counted against limits.
 """
 
 import contextlib
@@ -47,21 +46,15 @@ class ArchiveError(ValueError):
 
 
 class Limits(NamedTuple):
-    """Limits on unpacked content.
-
-    Args:
-        ratio: Largest ratio of content to archive, for content of more than `free_bytes`.
-        free_bytes: Content that an archive of any size may have.
-    """
+    """Limits on unpacked content."""
 
     members: int = 1_000_000
     bytes: int = 100 << 30
-    ratio: float = 200.0
-    free_bytes: int = 1 << 30
+    ratio: float = 200.0  # of content to archive, for content of more than `free_bytes`
+    free_bytes: int = 1 << 30  # of content that an archive of any size may have
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "Limits":
-        """Limits from AKDL_ARCHIVE_MEMBERS, AKDL_ARCHIVE_GB and AKDL_ARCHIVE_RATIO in the environment."""
         default = cls()
         try:
             return cls(
@@ -80,21 +73,11 @@ def is_archive(name: str) -> bool:
 def unpack_archive(
     file: IO[bytes],
     folder: str,
-    links: bool = False,
+    links: bool = False,  # as Python environments have them; they must stay inside the folder
     copy: Optional[Callable[[IO[bytes], IO[bytes]], Any]] = None,
     limits: Optional[Limits] = None,
 ) -> Dict[str, Any]:
-    """Unpack an archive into an empty folder.
-
-    Args:
-        file: A zip file, or a tar file compressed with gzip, bzip2, xz or nothing, open for reading and seeking.
-        links: Allow links, as Python environments have them; they must stay inside the folder.
-        copy: Copies content from one file to the other; its result is returned.
-        limits: Limits on the content; by default from the environment.
-
-    Returns:
-        Names of the files, without links, and the result of `copy` for each.
-    """
+    """Unpack a zip or tar file into an empty folder; return its files without links, each with the result of `copy`."""
     size = file.seek(0, os.SEEK_END)
     writing = _Unpacking(folder, links, copy or _plain_copy, Counter(limits or Limits.of(os.environ), size))
     file.seek(0)
@@ -215,7 +198,6 @@ class _Unpacking:
         return Counted(content, self._counter)
 
     def add_link(self, name: str, target: str) -> None:
-        """Record a symbolic link for `make_links`."""
         self._refuse_links(name)
         if len(os.fsencode(target)) > _TARGET_BYTES:
             raise ArchiveError(f"the link {name!r} leads to a name of more than {_TARGET_BYTES} bytes")

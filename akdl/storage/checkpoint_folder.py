@@ -1,11 +1,7 @@
 """A folder of checkpoints at any address, with a file that requests a stop.
 
-TensorFlow uses local files. Checkpoints of a remote address are fetched to a local folder before the training and published
-after each save. Published checkpoints are always complete: a file gets its name once it is whole, the file `checkpoint`, which
-names the latest one, follows all others, and old files are removed last.
-
-A file `STOP` requests that the training ends at its next step. The chief renames it to `STOPPED`, so that the next job trains
-again, while the other members and a restart of this job still find it.
+Published checkpoints are always complete: a file gets its name once it is whole, the file `checkpoint`, which names the latest
+one, follows all others, and old files are removed last. The chief renames `STOP` to `STOPPED`, which other members still find.
 """
 
 import contextlib
@@ -37,7 +33,6 @@ class CheckpointFolder:
         os.makedirs(self.path, exist_ok=True)
 
     def fetch(self) -> None:
-        """Copy the content of a remote address to the local folder."""
         if not self.is_remote:
             return
         with opened_with_fsspec(self.address) as (system, root):
@@ -49,7 +44,6 @@ class CheckpointFolder:
         self._published = self._files()
 
     def publish(self) -> None:
-        """Bring a remote address up to date with the local folder."""
         if not self.is_remote:
             return
         found = self._files()
@@ -63,7 +57,6 @@ class CheckpointFolder:
         self._published = found
 
     def is_asked_to_stop(self) -> bool:
-        """Test if a stop is requested or was made."""
         return _exists(self.address, STOP) or _exists(self.address, STOPPED)
 
     def begin(self, attempt: int) -> None:

@@ -1,7 +1,6 @@
 """Access to files by address: local paths, `file://`, `http(s)://`, and the storages of fsspec (s3, hdfs, oss, gs).
 
-Every call fetches the file again, so that no copy is stale, and streams it to disk, so that its size does not matter. An
-address may end in `#sha256=<64 hex digits>`, the required checksum.
+Files are always fetched again and streamed to disk. An address may end in `#sha256=<64 hex digits>`, the required checksum.
 """
 
 import base64
@@ -42,7 +41,6 @@ class FileError(ValueError):
 
 
 def is_remote(address: str) -> bool:
-    """Test if an address has to be fetched, and is not a local path."""
     return "://" in address and not address.startswith("file://")
 
 
@@ -74,10 +72,7 @@ def name_of(address: str) -> str:
 
 
 def fetch(address: str, folder: str) -> str:
-    """Fetch a file or folder to `folder` and return its path; a local path is returned unchanged.
-
-    Only local paths and fsspec's storages have folders.
-    """
+    """Fetch a file, or a folder of fsspec, to `folder` and return its path; a local path is returned unchanged."""
     address, _, checksum = address.partition(_CHECKSUM)
     if not is_remote(address):
         path = local_path(address)
@@ -121,9 +116,7 @@ class _Download:
         parts = urllib.parse.urlsplit(address)
         login, _, host = parts.netloc.rpartition("@")
         self._url = urllib.parse.urlunsplit((parts.scheme, host, _quoted(parts.path or "/"), _quoted(parts.query), ""))
-        self._login = ""
-        if login:
-            self._login = base64.b64encode(urllib.parse.unquote(login).encode("utf-8")).decode("ascii")
+        self._login = base64.b64encode(urllib.parse.unquote(login).encode("utf-8")).decode("ascii")
         self._size: Optional[int] = None
         self._version: Optional[str] = None  # of the file, so that a resumed download never mixes two versions
 
@@ -194,9 +187,8 @@ class _Download:
     def _request(self, start: int) -> urllib.request.Request:
         request = urllib.request.Request(self._url, headers={"Accept-Encoding": "identity", "User-Agent": "akdl"})
         if self._login:
-            request.add_unredirected_header(
-                "Authorization", f"Basic {self._login}"
-            )  # urllib does not repeat it for another host
+            # Unlike other headers, urllib does not repeat it for another host.
+            request.add_unredirected_header("Authorization", f"Basic {self._login}")
         if start:
             request.add_header("Range", f"bytes={start}-")
             if self._version is not None:

@@ -1,8 +1,4 @@
-"""The folder for TensorBoard logs of a script, which outlives the work folder of its process.
-
-TensorFlow writes into the folder itself if it is local. For a remote address it writes to a local folder, whose files are
-copied to the address while the script runs and once more at its end.
-"""
+"""The folder for TensorBoard logs of a script; files for a remote address are copied there while the script runs."""
 
 import contextlib
 import logging
@@ -16,7 +12,6 @@ from akdl.storage.files import FileError, file_states, is_remote, opened_with_fs
 logger = logging.getLogger(__name__)
 
 COPY_S = 10.0
-_CACHE = "logs"  # in the private folder, where it does not count as a file of the script
 
 
 class LogFolder:
@@ -25,7 +20,7 @@ class LogFolder:
     def __init__(self, address: str, cache: str) -> None:
         self._address = address
         self._is_remote = is_remote(address)
-        self.path = os.path.join(cache, _CACHE) if self._is_remote else address
+        self.path = os.path.join(cache, "logs") if self._is_remote else address
         self._copied: Dict[str, Tuple[int, int]] = {}
         self._has_warned = False
 

@@ -1,12 +1,7 @@
-"""A SavedModel as rows of a table: model directory <-> numbered rows (model_id, model_info).
+"""A SavedModel as rows of a table in Alink's format: row 0 names a zip file, rows 1..n are its chunks as base64, in any order.
 
-The format is that of Alink's TensorFlow model tables, so models trained there load here. Row 0 is the name of a zip file;
-rows 1..n are the base64 text of its consecutive chunks of `CHUNK_BYTES`, the last one shorter. The zip holds the content
-of the SavedModel directory at its root. akdl adds `MANIFEST`, with which `unpack` verifies every file; archives without it load
-too. Tables have no order, so rows may arrive in any order.
-
-A model may include a checkpoint to continue its training. Row 0 is then a JSON list with the name, size and number of chunks of
-two zips, whose chunks follow one another. `unpack` takes the model.
+akdl adds `MANIFEST`, with which `unpack` verifies every file. A model may include a checkpoint to continue its training: row 0
+is then a JSON list with the name, size and number of chunks of two zips, whose chunks follow one another.
 """
 
 import base64
@@ -42,11 +37,7 @@ class ModelError(ValueError):
 
 
 def find_saved_model(folder: str) -> str:
-    """SavedModel directory in `folder`: the folder itself, or the only one directly below it, such as a timestamp.
-
-    Raises:
-        ModelError: There is no SavedModel, or several.
-    """
+    """SavedModel directory in `folder`: the folder itself, or the only one directly below it, such as a timestamp."""
     if not os.path.isdir(folder):
         raise ModelError(f"expected a SavedModel in {folder}, which is not a folder")
     if _is_saved_model(folder):
@@ -76,14 +67,7 @@ def find_keras_file(folder: str) -> Optional[str]:
 def pack(
     folder: str, details: Optional[Mapping[str, Any]] = None, checkpoint: Optional[str] = None
 ) -> Iterator[Tuple[int, str]]:
-    """Yield the rows of the SavedModel in `folder`; equal directories give equal rows.
-
-    Memory use is a few chunks for a model of any size, as the zip goes through a temporary file.
-
-    Args:
-        details: Further JSON values for the manifest, see `akdl.serving.check`.
-        checkpoint: A folder whose content is added as a second zip.
-    """
+    """Yield the rows of the SavedModel in `folder`, and of the folder `checkpoint`; equal directories give equal rows."""
     model = find_saved_model(folder)
     with contextlib.ExitStack() as stack:
         spools = [stack.enter_context(tempfile.TemporaryFile(prefix="akdl-model-"))]
@@ -266,7 +250,6 @@ def _write_chunks(rows: Iterable[Tuple[int, str]], spool: IO[bytes]) -> None:
 
 
 def _bytes_of_model(head: Any) -> Optional[int]:
-    """Number of bytes of the model, as stated in row 0; None for all."""
     if isinstance(head, str) and head.endswith(".zip"):
         return None
     try:

@@ -1,8 +1,7 @@
-"""Models stored in a folder, `modelDir`, and named by the only row of their table.
+"""Models stored in a folder, `modelDir`, and named by the only row of their table, which transfers about 10 MB/s.
 
-A model table transfers about 10 MB/s. With `modelDir` the chief stores the model there as a zip file named by its content, and
-the row has that name and the checksum, but no address. A reader looks only in its own configured folder, so a table cannot make
-it read another file. Nothing is unpickled.
+The row has the file's name and checksum, but no address. A reader looks only in its own configured folder, so a table cannot
+make it read another file. Nothing is unpickled.
 """
 
 import contextlib
@@ -58,7 +57,7 @@ def get_model(name: str, model_dir: str, folder: str) -> str:
     match = _NAME.fullmatch(name)
     assert match is not None  # see `named_model`
     try:
-        path = fetch(f"{_joined(model_dir, name)}#sha256={match.group(1)}", folder)
+        path = fetch(f"{model_dir.rstrip('/')}/{name}#sha256={match.group(1)}", folder)
     except FileError as error:
         raise ModelError(f"expected the model of the table in modelDir {shown(model_dir)}: {error}") from None
     if os.path.islink(path):
@@ -92,7 +91,3 @@ def _put_file(folder: str, work: str, details: Optional[Mapping[str, Any]], send
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.remove(path)
-
-
-def _joined(model_dir: str, name: str) -> str:
-    return f"{model_dir.rstrip('/')}/{name}"

@@ -1,7 +1,4 @@
-"""Paths that TensorFlow reads as patterns: it globs for checkpoints and for the variables of a SavedModel.
-
-A folder `run[1]` matches `run1`, so checkpoints are written and never found again. fsspec does the same when it moves files.
-"""
+"""Paths that TensorFlow or fsspec reads as patterns: a checkpoint in a folder `run[1]` is written and never found again."""
 
 import contextlib
 import os

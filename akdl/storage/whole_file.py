@@ -8,11 +8,7 @@ ENDING = ".incomplete"
 
 
 class WholeFile:
-    """Replaces a file once the new content is complete.
-
-    Until then the content is in a file of random name in the same folder, so that no prepared file or link can redirect the
-    write.
-    """
+    """Replaces a file once the new content is complete; until then it has a random name, as others could prepare links."""
 
     def __init__(self, path: str, opener: Optional[Callable[[str, int], int]] = None) -> None:
         self._path = path
