@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any, Optional, TypeVar
@@ -100,7 +100,6 @@ class Elsewhere:
         return result  # type: ignore[no-any-return]
 
     def elements(self, following: Callable[[], _Result | None]) -> Iterator[_Result]:
-        """Yield the results of a function until it returns None; see `wait_for`."""
         while (element := self.wait_for(following)) is not None:
             yield element
 
@@ -113,13 +112,8 @@ class Elsewhere:
             del call  # and its references, while this waits
 
 
-@contextmanager
-def elsewhere() -> Iterator[Elsewhere]:
-    thread = Elsewhere()
-    try:
-        yield thread
-    finally:
-        thread.close()
+def elsewhere() -> closing[Elsewhere]:
+    return closing(Elsewhere())
 
 
 def waited_for(function: Callable[[], _Result]) -> _Result:

@@ -59,7 +59,6 @@ class Schema:
 
     @classmethod
     def of_table(cls, names: Sequence[str], types: Sequence[Any]) -> Schema:
-        """Schema of a PyFlink table; SchemaError for a type that scripts do not support."""
         return cls(tuple(Column(name, _of_data_type(name, type_)) for name, type_ in zip(names, types)))
 
 
@@ -98,7 +97,6 @@ _COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s`]+))\s+(.+?)\s*", re.DOTALL)
 
 
 def table_columns(schema: Schema) -> list[TableColumn]:
-    """Columns in the form of the process line."""
     return [TableColumn(name=column.name, type=column.type.sql) for column in schema]
 
 

@@ -108,7 +108,6 @@ class GroupSettings:
 
     @property
     def fed(self) -> range:
-        """Members that get rows."""
         return range(1 if self.chief_coordinates else 0, self.num_workers)
 
     @property

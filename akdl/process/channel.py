@@ -50,11 +50,9 @@ class Channel:
             method(iter(messages), metadata=self._metadata)
 
     def report(self, progress: Progress) -> Wishes:
-        """Send the script's progress and receive requests to this process."""
         return self._call("Report", progress, Wishes)
 
     def wait_for_shares(self) -> Shares:
-        """Wait until the rows of all workers are in files."""
         return self._call("WaitForShares", Empty(), Shares)
 
     def finish(self, outcome: Outcome) -> None:

@@ -55,14 +55,10 @@ def exit_with_parent(pipe: int, clean_up: Callable[[], None], status: int) -> No
 
 
 def kill_stopped_parent(parent: int, after_s: float) -> None:
-    """Kill the parent, from a thread, after it has been stopped for so many seconds, as by SIGSTOP. Linux only.
-
-    Flink waits for a stopped Python worker even when it cancels the job. The count is of observations, not of seconds, so that
-    a suspended machine kills no process. Debuggers stop a process in a different way.
-    """
+    """Kill a parent that has been stopped, as by SIGSTOP: Flink waits for it even when it cancels the job. Linux only."""
 
     def watch() -> None:
-        looks = 0
+        looks = 0  # not seconds, so that a suspended machine kills no process
         while os.getppid() == parent:
             looks = looks + 1 if _is_stopped(parent) else 0
             if looks * _LOOK_S >= after_s:

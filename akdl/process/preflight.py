@@ -40,7 +40,6 @@ def versions() -> Dict[str, Optional[str]]:
 
 
 def missing(found: Dict[str, Optional[str]]) -> Dict[str, str]:
-    """Packages to install, in pip's syntax, and the fault that each fixes."""
     result = {}
     for _, packages, oldest in _NEEDED:
         name, text = packages[0], ".".join(map(str, oldest))
@@ -99,7 +98,6 @@ def _version(module: str, packages: Tuple[str, ...]) -> Optional[str]:
 
 
 def installed(package: str) -> Optional[str]:
-    """Version of a package, without importing it; None where it is not installed."""
     if sys.version_info < (3, 8):
         import pkg_resources
 

@@ -171,7 +171,6 @@ class _Unpacking:
         self._links: Dict[str, str] = {}
 
     def check(self, name: str) -> None:
-        """Reject names that occur twice or would leave the folder."""
         self._counter.add_member()
         parts = name.rstrip("/").split("/")
         if any(len(os.fsencode(part)) > _NAME_BYTES for part in parts):
@@ -308,7 +307,6 @@ def _plain_copy(source: IO[bytes], target: IO[bytes]) -> None:
 
 @contextlib.contextmanager
 def damage_is_named() -> Iterator[None]:
-    """Convert the errors of zipfile and tarfile for damaged bytes."""
     try:
         yield
     except ArchiveError:

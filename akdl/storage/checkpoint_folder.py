@@ -17,7 +17,6 @@ _LAST = "checkpoint"  # TensorFlow's file with the name of the last checkpoint
 
 
 def ask_to_stop(address: str) -> None:
-    """Request that the training with checkpoints at this address ends at its next step."""
     _write(address, STOP)
 
 

@@ -45,7 +45,6 @@ def is_remote(address: str) -> bool:
 
 
 def local_path(address: str) -> str:
-    """Absolute path for a path or a `file://` address. Links keep their names."""
     if address.startswith("file://"):
         parts = urllib.parse.urlsplit(address)
         if parts.netloc not in ("", "localhost"):
@@ -58,7 +57,6 @@ def local_path(address: str) -> str:
 
 
 def name_of(address: str) -> str:
-    """Last part of an address: the name of a fetched file."""
     if not is_remote(address):
         return os.path.basename(local_path(address))
     try:
@@ -162,7 +160,7 @@ class _Download:
         return f"HTTP {error.code}: {error.reason}"
 
     def _go_on(self, target: IO[bytes]) -> Optional[str]:
-        """Append the server's answer; return None when the file is complete, else the reason."""
+        """Append the server's answer; see `_attempt`."""
         start = target.tell()
         with _opener().open(self._request(start), timeout=TIMEOUT_S) as answer:
             if start and (answer.status != 206 or _range_of(answer)[0] != start):
@@ -305,7 +303,6 @@ def _fetch_folder(system: Any, folder: str, path: str) -> None:
 
 
 def names_in(system: Any, root: str) -> Iterator[str]:
-    """Yield the names of all files in a folder of fsspec, relative to it."""
     for path in system.find(root):
         name = path[len(root) + 1 :] if path.startswith(f"{root}/") else ""
         if not name or {"", ".", ".."} & set(name.split("/")):
@@ -321,7 +318,7 @@ def put_whole(system: Any, path: str, target: str) -> None:
 
 
 def file_states(folder: str) -> Dict[str, Tuple[int, int]]:
-    """Names of all files in a local folder, relative and with slashes, with their sizes and times of change."""
+    """Sizes and times of change of all files in a local folder, by relative name with slashes."""
     states = {}
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -333,7 +330,6 @@ def file_states(folder: str) -> Dict[str, Tuple[int, int]]:
 
 
 def _fetch_one(system: Any, source: str, path: str, before: int = 0) -> int:
-    """Fetch one file after `before` bytes of others; return its size."""
     size = system.info(source).get("size")
     with system.open(source, "rb") as stream, open(path, "wb") as target:
         for data in iter(lambda: stream.read(_COPY_BYTES), b""):

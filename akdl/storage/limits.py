@@ -31,7 +31,6 @@ class Limit:
             )
 
     def read(self, file: IO[bytes]) -> bytes:
-        """Read a file, holding no more than the limit in memory."""
         data = file.read(self.most() + 1)
         self.check(len(data))
         return data

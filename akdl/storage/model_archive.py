@@ -101,7 +101,6 @@ def unpack(rows: Iterable[Tuple[int, str]], target: str) -> str:
 
 
 def unpack_file(path: str, target: str) -> str:
-    """Like `unpack`, from a zip, tar, tar.gz or tar.bz2 file."""
     with _new_folder(target) as folder, open(path, "rb") as file:
         _extract(file, folder, path)
     return find_saved_model(os.path.abspath(target))
@@ -172,7 +171,7 @@ def write_zip(folder: str, file: IO[bytes], details: Optional[Mapping[str, Any]]
 
 
 def _contents(folder: str) -> Iterator[str]:
-    """Yield names of files, and of empty folders with a final slash, in a fixed order and with forward slashes."""
+    """Yield names of files, and of empty folders with a final slash, in a fixed order."""
     for parent, folders, files in os.walk(folder):
         folders.sort()
         inside = os.path.relpath(parent, folder).replace(os.sep, "/")
@@ -197,7 +196,6 @@ def _entry(name: str, size: int, mode: int) -> zipfile.ZipInfo:
 
 
 def _copy(source: IO[bytes], target: IO[bytes]) -> Dict[str, Any]:
-    """Copy a file and return its entry for the manifest."""
     size, digest = 0, hashlib.sha256()
     for piece in iter(lambda: source.read(_COPY_BYTES), b""):
         target.write(piece)

@@ -38,7 +38,6 @@ class Fault:
 
 
 def fault_of(member: Situation, group: KnownStates, settings: GroupSettings) -> Fault | None:
-    """Return the fault of a group that does not form, has lost a member, or makes no progress."""
     if not member.has_addresses or not group.is_formed:
         return _not_formed(member, group, settings) if member.age_s > settings.start_timeout_s else None
     if member.unanswered_s > LOST_S:

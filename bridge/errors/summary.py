@@ -49,7 +49,6 @@ class Frame:
 
     @property
     def is_the_users(self) -> bool:
-        """The file belongs neither to a library nor to this product."""
         if "__autograph_generated_file" in self.path:
             return False
         return bool(_WORK_FOLDER.match(self.path)) or not (self.is_in_a_library or _OURS.search(self.path))
@@ -70,7 +69,6 @@ class Frame:
 
 
 def summary_of(text: str, most: int = LINES) -> str:
-    """Return the summary of an error's text; a short text stays as it is."""
     lines = _limited(text, _READ_CHARACTERS).splitlines()
     head, sections = _sections(lines)
     message, frames, cause = _parsed(head)
@@ -98,7 +96,6 @@ def shortened(frames: Sequence[Frame], most: int = _FRAMES) -> list[list[str]]:
 
 
 def _sections(lines: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """Return the lines before the first section, and the lines of each section by its title."""
     head: list[str] = []
     sections: dict[str, list[str]] = {}
     into = head
@@ -157,7 +154,6 @@ def _append(message: list[str], line: str) -> None:
 
 
 def _frames_apart(lines: Sequence[str]) -> tuple[list[str], list[Frame]]:
-    """Separate the frames of a traceback from all other lines."""
     words, frames, place = [], [], 0
     while place < len(lines):
         found = _FRAME.fullmatch(lines[place])
@@ -184,7 +180,7 @@ def _users(frames: Iterable[Frame]) -> list[Frame]:
 
 
 def _ends_of(sections: dict[str, list[str]]) -> list[str]:
-    """Return the end of each section; for stacks, the calls of the user's code, the last one first."""
+    """Return the end of each section; for stacks, the calls of the user's code, last one first."""
     result: list[str] = []
     for title, lines in sections.items():
         _, frames = _frames_apart(lines)
@@ -201,7 +197,6 @@ def _left_out(lines: Sequence[str], shown: str) -> int:
 
 
 def _few(message: Sequence[str], most: int) -> list[str]:
-    """Return at most so many lines of a message, including the last one."""
     if len(message) <= most:
         return list(message)
     return [*message[: most - 1], message[-1]] if most > 1 else [message[0]]

@@ -39,7 +39,6 @@ class Address(NamedTuple):
 
 
 def with_port(host: str, port: int) -> str:
-    """Return "host:port", with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -58,12 +57,11 @@ def folder_id(path: str) -> str:
 def own_host(network: str | None = None) -> str:
     """Return an address of this host, in `network` such as "10.1.0.0/16" if given, that other hosts can reach.
 
-    First choice is the IPv4 address of the host's own name, unless it is a loopback address or not of this host; then the
-    address of the default route, IPv4 before IPv6; then the first address that is not loopback; then 127.0.0.1.
+    The IPv4 address of the host's own name comes first, then the one of the default route, then any that is not loopback.
     """
+    own = own_addresses()
     if network is not None:
         inside = ipaddress.ip_network(network, strict=False)
-        own = own_addresses()
         found = next((address for address in own if ipaddress.ip_address(address) in inside), None)
         if found is None:
             raise ConfigurationError(
@@ -74,7 +72,6 @@ def own_host(network: str | None = None) -> str:
         named = socket.gethostbyname(socket.gethostname())
     except OSError:
         named = "127.0.0.1"
-    own = own_addresses()
     others_reach = [address for address in own if not ipaddress.ip_address(address).is_loopback]
     if named in others_reach:
         return named
@@ -94,7 +91,6 @@ def own_addresses() -> list[str]:
 
 
 def reserve(group: str, index: int, attempt: int) -> tuple[int, int]:
-    """Reserve two free ports for a member in this Python process."""
     holders = [_bound(0), _bound(0)]
     release(group, index, attempt)  # a previous task may have failed before it released its ports
     with _lock:
@@ -141,7 +137,6 @@ def _bound(port: int) -> socket.socket:
 
 
 def address_towards(target: str) -> str | None:
-    """Return the address from which this host reaches another; nothing is sent."""
     with socket.socket(socket.AF_INET6 if ":" in target else socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((target, 9))

@@ -117,7 +117,6 @@ class Membership:
 
     @property
     def has_sample(self) -> bool:
-        """The exchange of a sample row is done, or this member takes no part in it."""
         return not self._sample_to_send and (bool(self.sample) or not self._needs_sample)
 
     def take_extra_inputs(self, taken: int) -> Any:

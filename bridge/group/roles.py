@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 
 def role(index: int, num_workers: int) -> tuple[str, int]:
-    """Return the TF_CONFIG task (type, index) of process `index` of a group, counted from 0."""
     if index == 0:
         return "chief", 0
     if index < num_workers:
@@ -22,7 +21,6 @@ def label(index: int, num_workers: int) -> str:
 
 
 def tf_config(index: int, num_workers: int, addresses: Sequence[str]) -> str:
-    """Return the JSON text of TF_CONFIG for process `index`, counted from 0: workers first, then parameter servers."""
     cluster: dict[str, list[str]] = {}
     for member, address in enumerate(addresses):
         cluster.setdefault(role(member, num_workers)[0], []).append(address)

@@ -52,7 +52,6 @@ class StateStore:
         self._sample = b""
 
     def answer(self, report: MemberReport, now: float) -> GroupState:
-        """Store a member's state and return the states that it does not have yet."""
         state = report.state
         known = self._states.get(state.index)
         self._states[state.index], self._reported[state.index] = state, now

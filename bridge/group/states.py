@@ -37,7 +37,6 @@ class KnownStates:
             state.idle_s = 0.0
 
     def have_ended(self, members: Iterable[int]) -> bool:
-        """Return True when the scripts of these members have succeeded and their processes have exited."""
         return all(self._phase(index) == ENDED for index in members)
 
     def returned(self, index: int) -> list[str]:
@@ -47,7 +46,8 @@ class KnownStates:
     def wishes(self, index: int) -> Wishes:
         state = self._states[index]
         is_still = state.idle_s >= MISSED_S and not state.waiting
-        return Wishes(dataset_file=self.wants_files, returned=", ".join(self.returned(index)) if is_still else "")
+        wants_files = any(each.wants_files for each in self._states.values())
+        return Wishes(dataset_file=wants_files, returned=", ".join(self.returned(index)) if is_still else "")
 
     @property
     def is_formed(self) -> bool:
@@ -69,12 +69,10 @@ class KnownStates:
 
     @property
     def input_has_ended(self) -> bool:
-        """Every member that gets rows has its last one."""
         return all(index in self._states and self._states[index].input_ended for index in self._settings.fed)
 
     @property
     def share_sizes(self) -> list[int]:
-        """Rows of every member that gets rows; final when the input has ended."""
         return [self._states[index].rows for index in self._settings.fed if index in self._states]
 
     @property
@@ -84,10 +82,6 @@ class KnownStates:
         if not any(empty) or all(empty):
             return None
         return self._settings.fed[empty.index(False)]
-
-    @property
-    def wants_files(self) -> bool:
-        return any(state.wants_files for state in self._states.values())
 
     @property
     def shares(self) -> Shares | None:
@@ -117,7 +111,6 @@ class KnownStates:
         return min(stuck, key=lambda state: (state.rows_read, -state.idle_s)).index
 
     def is_deserted_by(self, index: int) -> bool:
-        """Return True when a member has stopped serving the others, and these make no progress."""
         deciding = self._settings.deciding
         running = [state for state in self._states.values() if state.index in deciding and state.phase != ENDED]
         stand_still = [state for state in running if not state.waiting and state.idle_s >= LEFT_ALONE_S]

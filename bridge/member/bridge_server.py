@@ -56,7 +56,6 @@ class BridgeServer:
         self._server.start()
 
     def stop(self) -> None:
-        """Cancel all calls. Safe to call twice."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()

@@ -90,7 +90,6 @@ class ExtraInputs:
         return Cluster(tf_config=config, extra_folder=self._folder, waits_for_files=first != self._index)
 
     def keep(self, rows: int, columns: bytes, extra_input: int) -> None:
-        """Store a chunk of an extra input for other hosts, if there may be any."""
         if extra_input and self.chunk_log is not None:
             with self._as_task_error():
                 self.chunk_log.append(rows, columns, extra_input)

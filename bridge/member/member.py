@@ -88,7 +88,6 @@ class Member:
             yield from self._send(passed)
 
     def poll(self, wait: bool = False) -> Iterator[WrittenRows]:
-        """Yield what the script has written, at times without rows to feed."""
         with self._changed:
             taken = self._take_rows(wait)
         self._check()
@@ -152,7 +151,6 @@ class Member:
 
     @property
     def unanswered_s(self) -> float:
-        """Seconds since a heartbeat that Flink has not answered."""
         sent = self._heartbeat_sent
         return 0.0 if sent is None else time.monotonic() - sent
 
@@ -329,7 +327,6 @@ class Member:
         return self._process.error(paragraphs(what, describe_desertion(returned)), trace, self._members())
 
     def _failed_group(self) -> TaskError | None:
-        """Return the error of a group that does not form, has lost its chief, or makes no progress."""
         session, membership = self._session, self._membership
         failure = session.failure
         with self._changed:

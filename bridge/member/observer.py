@@ -36,7 +36,6 @@ class ProgressWatch:
         self._has_ended = False
 
     def look(self, now: float, rows: int, cpu_s: float) -> None:
-        """Compare the rows read and written, and the processor time, with those of the last look."""
         passed_s = now - self._looked
         if rows != self._rows or cpu_s - self._cpu_s > BUSY * passed_s:
             self.idle_s = 0.0
@@ -109,35 +108,30 @@ class Observer:
     @property
     def status(self) -> MemberStatus:
         session, clock = self._session, self._clock
-        with self._changed:
+        with self._changed, self._lock:
             report = session.progress.report
-            counts = {
-                "rows_in": session.rows_arrived, "rows_read": session.progress.rows_read, "rows_out": session.rows_out,
-            }  # fmt: skip
-            step, metrics = report.step, _finite(report.metrics)
-            failed = session.stage == Stage.FAILED or session.failure is not None
-        with self._lock:
-            lines, printed = tuple(self._lines), self._printed
-        return MemberStatus(
-            group=self._group,
-            index=self._index,
-            label=self._label,
-            is_worker=self._index < self._settings.num_workers,
-            attempt=session.attempt,
-            phase=clock.phase,
-            failed=failed,
-            step=step,
-            metrics=metrics,
-            age_s=round(clock.age_s(), 2),
-            script_waited_s=round(clock.script_waited_s, 2),
-            flink_waited_s=round(clock.flink_waited_s, 2),
-            phase_s={phase: round(seconds, 2) for phase, seconds in clock.phase_s.items()},
-            cpu_s=round(self._used[0], 2),
-            memory_bytes=self._used[1],
-            lines_before=printed - len(lines),
-            lines=lines,
-            **counts,
-        )
+            return MemberStatus(
+                group=self._group,
+                index=self._index,
+                label=self._label,
+                is_worker=self._index < self._settings.num_workers,
+                attempt=session.attempt,
+                phase=clock.phase,
+                failed=session.stage == Stage.FAILED or session.failure is not None,
+                rows_in=session.rows_arrived,
+                rows_read=session.progress.rows_read,
+                rows_out=session.rows_out,
+                step=report.step,
+                metrics=_finite(report.metrics),
+                age_s=round(clock.age_s(), 2),
+                script_waited_s=round(clock.script_waited_s, 2),
+                flink_waited_s=round(clock.flink_waited_s, 2),
+                phase_s={phase: round(seconds, 2) for phase, seconds in clock.phase_s.items()},
+                cpu_s=round(self._used[0], 2),
+                memory_bytes=self._used[1],
+                lines_before=self._printed - len(self._lines),
+                lines=tuple(self._lines),
+            )
 
     def _write(self, now: float) -> None:
         """Write the status with as many of the last lines as a driver fetches."""
@@ -165,7 +159,6 @@ class TaskObserver:
         self._write(FEEDING)
 
     def add(self, rows: int, seconds: float) -> None:
-        """Count a batch, and the seconds that the model process took for it."""
         self._rows += rows
         self._busy_s += seconds
         if time.monotonic() >= self._write_due:

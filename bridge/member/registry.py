@@ -82,7 +82,6 @@ def forget_groups(groups: Collection[str]) -> None:
 
 
 def statuses(groups: Collection[str]) -> list[MemberStatus]:
-    """Return the current or last statuses of the members of these groups in this Python process."""
     running = [member.status for member in _snapshot() if member.group in groups]
     with _lock:
         ended = [status for (group, _), status in _last.items() if group in groups]
@@ -91,7 +90,6 @@ def statuses(groups: Collection[str]) -> list[MemberStatus]:
 
 
 def running() -> list[tuple[str, str]]:
-    """Return group and label of each member in this Python process."""
     return [(member.group, member.label) for member in _snapshot()]
 
 
@@ -101,7 +99,6 @@ def seen() -> set[str]:
 
 
 def reports(groups: Collection[str]) -> dict[str, Report]:
-    """Return the last reports of the members of these groups in this Python process, by label."""
     return {member.label: member.report for member in _snapshot() if member.group in groups and member.report.number}
 
 

@@ -73,7 +73,6 @@ class ScriptProcess:
         )
 
     def stop(self, grace_s: float) -> None:
-        """Wait for the process to exit, and end it after `grace_s`. Safe to call twice."""
         if self._child is not None:
             self._child.stop(grace_s)
 
@@ -93,7 +92,6 @@ class ScriptProcess:
 
     @property
     def resources(self) -> tuple[float, int]:
-        """Processor seconds used and bytes of memory held; zeros before the start."""
         return (0.0, 0) if self._child is None else (self._child.cpu_s, self._child.memory_bytes)
 
     def stacks(self) -> str:

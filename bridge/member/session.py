@@ -62,10 +62,7 @@ class _Waiting(NamedTuple):
 
 
 class WrittenRows:
-    """Rows that a script wrote, on their way to Flink.
-
-    One row may take hundreds of megabytes. `take` hands the rows over, so that nothing else holds them from then on.
-    """
+    """Rows that a script wrote, on their way to Flink; `take` hands them over, as a row may take hundreds of megabytes."""
 
     def __init__(self, output: Output) -> None:
         self.count = output.rows.rows
@@ -74,7 +71,6 @@ class WrittenRows:
         self._rows: Rows | None = output.rows
 
     def take(self) -> Rows:
-        """Return the rows, once."""
         rows, self._rows = self._rows, None
         assert rows is not None, "rows are handed over once"
         return rows
@@ -113,7 +109,6 @@ class Session:
     # The side of the TensorFlow process.
 
     def connect(self, hello: Hello) -> None:
-        """Accept the process, once and only of this attempt and protocol."""
         if hello.protocol != PROTOCOL:
             raise ProtocolError(
                 f"expected a process with protocol {PROTOCOL} of Flink's worker, got process {hello.pid} with protocol "
@@ -134,7 +129,6 @@ class Session:
 
     @property
     def has_chunk(self) -> bool:
-        """`next_chunk` has a message to send."""
         return bool(self._input) or (self.has_ended_input and not self.has_sent_end)
 
     def next_chunk(self) -> bytes | None:
@@ -182,7 +176,6 @@ class Session:
     # The side of the Flink function.
 
     def join(self, cluster: Cluster) -> None:
-        """Send the addresses of the group to the process, whose `main` starts then."""
         self.cluster = cluster
         self._advance()
 
@@ -219,7 +212,6 @@ class Session:
         return bool(self._output)
 
     def take_rows(self) -> list[WrittenRows]:
-        """Return the rows that the script wrote since the last call."""
         taken, self._output, self._output_bytes = self._output, [], 0
         for written in taken:
             # Not earlier: the output for these rows must be on its way to Flink too.

@@ -106,11 +106,7 @@ class Clock:
 
 
 class StatusFile:
-    """A status in Flink's log folder. Nothing is written where Flink does not name one, as in a local run.
-
-    The last status has a file of its own: Flink serves the content of a file it has read for some more seconds
-    (`web.refresh-interval`), and the driver needs the last status at once.
-    """
+    """A status in Flink's log folder, if Flink names one. The last status has a file of its own, as Flink serves stale ones."""
 
     def __init__(self, name: str, now: float) -> None:
         folder = os.environ.get("FLINK_LOG_DIR", "")
@@ -118,11 +114,9 @@ class StatusFile:
         self._due = now
 
     def is_due(self, now: float) -> bool:
-        """Return True when the last status is a second old, and there is a folder for it."""
         return bool(self._path) and now >= self._due
 
     def write(self, status: MemberStatus, now: float) -> None:
-        """Replace the file in one step, at the end by one with another suffix."""
         if not self._path:
             return
         self._due = now + WRITE_S

@@ -92,8 +92,8 @@ def test_progress_that_goes_on_unseen_is_no_standstill() -> None:
 
 
 def test_files_are_made_when_one_member_wants_them() -> None:
-    assert not group(state(0), state(1)).wants_files
-    assert group(state(0), state(1, wants_files=True)).wants_files
+    assert not group(state(0), state(1)).wishes(0).dataset_file
+    assert group(state(0), state(1, wants_files=True)).wishes(0).dataset_file
 
 
 @pytest.mark.parametrize(
