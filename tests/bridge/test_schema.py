@@ -54,9 +54,9 @@ def test_parse(text: str, expected: list[tuple[str, str]]) -> None:
         ("id INT, order date TIMESTAMP(3)", "a name with spaces needs back-quotes: `order date` TIMESTAMP(3); got"),
         ("a foo", "column 'a' has the unknown type 'FOO'; known types are BIGDECIMAL, BIGINT"),
         ("a int, a long", "column 'a' occurs twice"),
-        ("a ARRAY<int", "the '<' at character 8 of 'a ARRAY<int' is not closed"),
+        ("a ARRAY<int", "'<' at character 8 of 'a ARRAY<int' is not closed"),
         ("a int>", "the bracket '>' at character 6 of 'a int>' is not opened"),
-        ("b int, `a int", "the '`' at character 8 of 'b int, `a int' is not closed"),
+        ("b int, `a int", "'`' at character 8 of 'b int, `a int' is not closed"),
         ("a int(3)", "does not accept these arguments"),
         ("a DECIMAL(39, 1)", "DECIMAL takes 1 to 38 digits"),
         ("a TIMESTAMP(9)", "CAST it to TIMESTAMP(6)"),
@@ -79,7 +79,7 @@ def test_a_watermark_is_the_last_entry() -> None:
     assert watermark == ("a t", "CAST(COALESCE(`a t`, `a,b`) AS TIMESTAMP(3)) - INTERVAL '5' SECOND")
     with pytest.raises(SchemaError, match="WATERMARK FOR t has to be the last entry of the schema, behind all columns"):
         split_watermark("t TIMESTAMP(3), WATERMARK FOR t AS t - INTERVAL '5' SECOND, x INT")
-    with pytest.raises(SchemaError, match="WATERMARK FOR x: expected the name of a column of type TIMESTAMP.3. or"):
+    with pytest.raises(SchemaError, match="WATERMARK FOR x: expected a column of type TIMESTAMP.3. or"):
         split_watermark("t TIMESTAMP(3), x INT, WATERMARK FOR x AS x")
 
 
@@ -103,11 +103,11 @@ def test_types_of_a_table() -> None:
 @pytest.mark.parametrize(
     ("data_type", "words"),
     [
-        (DataTypes.MAP(DataTypes.STRING(), DataTypes.INT()), "leave it out with selectedCols"),
+        (DataTypes.MAP(DataTypes.STRING(), DataTypes.INT()), "Leave it out with selectedCols"),
         (DataTypes.ROW([DataTypes.FIELD("x", DataTypes.INT())]), "CAST it in SQL"),
-        (DataTypes.ARRAY(DataTypes.ARRAY(DataTypes.INT())), "flatten it"),
-        (DataTypes.MULTISET(DataTypes.INT()), "leave it out with selectedCols"),
-        (DataTypes.INTERVAL(DataTypes.DAY()), "leave it out with selectedCols"),
+        (DataTypes.ARRAY(DataTypes.ARRAY(DataTypes.INT())), "Flatten it"),
+        (DataTypes.MULTISET(DataTypes.INT()), "Leave it out with selectedCols"),
+        (DataTypes.INTERVAL(DataTypes.DAY()), "Leave it out with selectedCols"),
         (DataTypes.TIMESTAMP(9), "CAST it to TIMESTAMP(6)"),
         (DataTypes.TIMESTAMP_LTZ(9), "CAST it to TIMESTAMP_LTZ(6)"),
         (DataTypes.TIME(6), "CAST it to TIME(3)"),
