@@ -74,7 +74,7 @@ def rows_for_members(
     tells_watermarks: bool = False,
 ) -> DataStream:
     """Rows of a table as a stream of (key, element). Each of `members` (`keys`) gets a START whenever the job starts."""
-    row_type = _carried_row_type(table)
+    row_type = _arrow_row_type(table)
     if dealing is Dealing.BY_ROW:
         share = max(_ALL_WRITERS_BYTES // len(keys), 1 << 16)
         gathering = Gathering(gathering.rows, min(gathering.bytes, share), gathering.wait_s)
@@ -97,7 +97,7 @@ def chunks_of(
     table_env: StreamTableEnvironment, table: Table, gathering: Gathering, uid: str | None = None
 ) -> tuple[DataStream, bool]:
     """Rows of a table as a stream of elements without keys, in their order, and True if it sends updates and deletes too."""
-    row_type = _carried_row_type(table)
+    row_type = _arrow_row_type(table)
     modes = get_gateway().jvm.org.apache.flink.table.connector.ChangelogMode
     try:
         rows, updates = _translated(table_env, table, modes.insertOnly()), False
@@ -289,7 +289,7 @@ def _row_type(table: Table) -> Any:
     return table._j_table.getResolvedSchema().toSourceRowDataType().getLogicalType()
 
 
-def _carried_row_type(table: Table) -> Any:
+def _arrow_row_type(table: Table) -> Any:
     """Logical type of a table's rows; SchemaError at the first column of a type that Arrow lacks."""
     utils = get_gateway().jvm.org.apache.flink.table.runtime.arrow.ArrowUtils
     row_type = _row_type(table)

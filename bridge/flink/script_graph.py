@@ -36,7 +36,7 @@ from bridge.flink.late_rows import late_counter
 from bridge.flink.stream_exchange import StreamExchange
 from bridge.flink.time_attributes import ROWTIME, event_time, time_attributes, with_plain_times
 from bridge.flink.uids import uids
-from bridge.host.shipped import carry, carry_own_packages
+from bridge.host.shipped import ship, ship_own_packages
 from bridge.settings import RESTART, UNCOMMITTED, GroupSettings
 from bridge.table_env import has_checkpoints, is_streaming, planning
 from bridge.workarounds.pyflink_defects import column_names
@@ -59,10 +59,12 @@ def run_script(
         raise ConfigurationError(f"numWorkers + numPSs is {settings.size}, but one group has at most {MOST_MEMBERS} processes")
     keys = one_key_per_subtask(settings.size)
     uid = uids(table_env, settings.operator, settings.main_script)
-    carry_own_packages(table_env)
+    ship_own_packages(table_env)
     for path in settings.shipped:
-        carry(table_env, path)
-    tables = [_carried(table_env, each, f"akdl_input_{group}_{number}") for number, each in enumerate([table, *extra])]
+        ship(table_env, path)
+    tables = [
+        _without_event_time(table_env, each, f"akdl_input_{group}_{number}") for number, each in enumerate([table, *extra])
+    ]
     chunks = _chunks(table_env, tables[0], tables[1:], settings, keys, uid)
     if settings.kind == "stream":
         exchange: Exchange = StreamExchange(settings, group, keys, _keeps_rows(table_env, settings))
@@ -91,7 +93,7 @@ def run_script(
     return with_late_rows_counted(table_env, table, column, counter, uid("late"))
 
 
-def _carried(table_env: StreamTableEnvironment, table: Table, view: str) -> Table:
+def _without_event_time(table_env: StreamTableEnvironment, table: Table, view: str) -> Table:
     """Make a table that can become a stream: scripts need no event time, and Flink accepts only one."""
     if ROWTIME not in time_attributes(table).values():
         return table

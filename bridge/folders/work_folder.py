@@ -15,7 +15,7 @@ from akdl.folders.owned_folder import OwnedFolder
 from akdl.folders.private_file import is_private_folder, not_private, private
 from bridge.exceptions import ConfigurationError
 from bridge.host.process import start_detached
-from bridge.host.shipped import arrived
+from bridge.host.shipped import path_on_host
 from bridge.settings import UserFile
 
 PRIVATE_FOLDER = ".akdl"  # inside the work folder; the rest of it belongs to the script
@@ -90,7 +90,7 @@ class WorkFolder:
             target.parent.mkdir(parents=True, exist_ok=True)
             with open(target, "wb", opener=private) as copy:
                 if file.shipped:
-                    with open(arrived(file.shipped), "rb") as original:
+                    with open(path_on_host(file.shipped), "rb") as original:
                         shutil.copyfileobj(original, copy)
                 else:
                     copy.write(file.content)

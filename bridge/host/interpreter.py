@@ -28,7 +28,7 @@ from akdl.storage.archive import ArchiveError, unpack_archive
 from bridge.exceptions import ConfigurationError
 from bridge.folders.work_folder import WorkFolder, private_folder
 from bridge.host.process import start_detached
-from bridge.host.shipped import arrived
+from bridge.host.shipped import path_on_host
 from bridge.host.variables import variables
 from bridge.settings import PythonArchive
 
@@ -165,7 +165,7 @@ def _unpack(archive: PythonArchive, folder: str) -> None:
     started = time.monotonic()
     try:
         shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
-        path = arrived(archive.path)
+        path = path_on_host(archive.path)
         found = _fill(os.path.join(folder, "env"), path, archive.sha256)
         with open(os.path.join(folder, _COMPLETE), "wb"):
             pass

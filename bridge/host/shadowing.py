@@ -12,7 +12,7 @@ from bridge.exceptions import ConfigurationError
 _OURS = {"akdl": "akdl/wire/__init__.py", "bridge": "bridge/settings.py", "operators": "operators/errors/shadowed_packages.py"}
 
 
-def hides(entry: str) -> dict[str, str]:
+def shadowed_packages(entry: str) -> dict[str, str]:
     """Files at an entry of Python's path that shadow our packages, by package. A single file stands for its folder."""
     if zipfile.is_zipfile(entry):
         with zipfile.ZipFile(entry) as archive:
@@ -23,10 +23,10 @@ def hides(entry: str) -> dict[str, str]:
     return _found(entry, lambda path: os.path.isfile(os.path.join(entry, path)))
 
 
-def refuse_hiding(option: str, entries: str) -> None:
+def refuse_shadowing(option: str, entries: str) -> None:
     """Refuse files that travel with a job and would shadow our packages in Flink's Python workers."""
     for entry in filter(None, entries.split(",")):
-        for package, path in hides(entry).items():
+        for package, path in shadowed_packages(entry).items():
             raise ConfigurationError(
                 f"{option}: {path} would be shipped with the job and hide the package {package!r} from Flink's Python workers. "
                 "Rename it, or leave it out"

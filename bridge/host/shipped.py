@@ -17,7 +17,7 @@ from typing import Any
 
 from akdl.folders.owned_folder import OwnedFolder
 from akdl.storage.archive import unpack_archive
-from bridge.host.shadowing import refuse_hiding
+from bridge.host.shadowing import refuse_shadowing
 
 _OPTION = "python.files"
 _OWN_PACKAGES = ("akdl", "bridge", "operators")
@@ -28,7 +28,7 @@ def runs_elsewhere(table_env: Any) -> bool:
     return bool(table_env.get_config().get("execution.target", "local") != "local")
 
 
-def carry(table_env: Any, path: str) -> None:
+def ship(table_env: Any, path: str) -> None:
     """Let jobs of an environment take a file along, where they run in other programs.
 
     Args:
@@ -38,14 +38,14 @@ def carry(table_env: Any, path: str) -> None:
         table_env.add_python_file(path)
 
 
-def carry_own_packages(table_env: Any) -> None:
+def ship_own_packages(table_env: Any) -> None:
     """Ship our packages with jobs that run outside of this program; refuse users' files that would shadow them."""
     if runs_elsewhere(table_env):
-        refuse_hiding(_OPTION, table_env.get_config().get(_OPTION, ""))
-        carry(table_env, _own_packages())
+        refuse_shadowing(_OPTION, table_env.get_config().get(_OPTION, ""))
+        ship(table_env, _own_packages())
 
 
-def arrived(path: str) -> str:
+def path_on_host(path: str) -> str:
     """Path on this host of a shipped file; the same path where the job runs in the driver."""
     name = os.path.basename(path)
     for entry in sys.path:

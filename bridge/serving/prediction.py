@@ -38,7 +38,7 @@ from bridge.flink.pieces import pieces
 from bridge.flink.time_attributes import PROCTIME, ROWTIME, event_time, time_attributes, with_plain_times
 from bridge.flink.uids import uids
 from bridge.host.allocator import give_large_blocks_back
-from bridge.host.shipped import arrived, carry, carry_own_packages
+from bridge.host.shipped import path_on_host, ship, ship_own_packages
 from bridge.member.observer import TaskObserver
 from bridge.schema import Schema, quoted
 from bridge.serving.metrics import PredictionMetrics
@@ -70,11 +70,11 @@ class PredictionSettings:
 @planning()
 def predict_table(table_env: StreamTableEnvironment, table: Table, settings: PredictionSettings) -> Table:
     """Table with the model's outputs. Updates stay updates, and time attributes of columns that stay are kept."""
-    carry_own_packages(table_env)
+    ship_own_packages(table_env)
     if settings.placed is None and os.path.isfile(settings.model):
-        carry(table_env, settings.model)
+        ship(table_env, settings.model)
     if isinstance(settings.process.python, PythonArchive):
-        carry(table_env, settings.process.python.path)
+        ship(table_env, settings.process.python.path)
     group = settings.process.group
     times = time_attributes(table)
     stays = [name for name, is_output in settings.result if not is_output]
@@ -82,10 +82,10 @@ def predict_table(table_env: StreamTableEnvironment, table: Table, settings: Pre
     proctimes = [name for name in stays if times.get(name) == PROCTIME and name not in settings.input_schema.names]
     rowtime = next((name for name in stays if times.get(name) == ROWTIME), None)
     needed = {*settings.input_schema.names, *stays} - set(proctimes)
-    carried = with_plain_times(table_env, table, f"akdl_rows_{group}", needed, rowtime)
+    kept = with_plain_times(table_env, table, f"akdl_rows_{group}", needed, rowtime)
     uid = uids(table_env, settings.process.operator)
-    chunks, updates = chunks_of(table_env, carried, settings.gathering, uid("rows"))
-    types = dict(column_types(carried))
+    chunks, updates = chunks_of(table_env, kept, settings.gathering, uid("rows"))
+    types = dict(column_types(kept))
     types.update((column.name, logical_type(column.type.sql)) for column in settings.output_schema)
     columns = [(name, types[name]) for name, _ in settings.result if name not in proctimes]
     if settings.error_column is not None:
@@ -106,7 +106,7 @@ def predict_table(table_env: StreamTableEnvironment, table: Table, settings: Pre
 
 
 def model_process(settings: PredictionSettings) -> ModelProcess:
-    return ModelProcess(settings.process, settings.placed or arrived(settings.model))
+    return ModelProcess(settings.process, settings.placed or path_on_host(settings.model))
 
 
 class _Predict(ProcessFunction):  # type: ignore[misc]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from akdl.masking import masked_value
 from bridge.exceptions import ConfigurationError
 from bridge.host.local_python import python_of_local_jobs
-from bridge.host.shipped import carry_own_packages
+from bridge.host.shipped import ship_own_packages
 from bridge.table_env import planning
 from bridge.workarounds.beam_workers import fix_workers
 from bridge.workarounds.local_servers import close_servers, listen_in_private
@@ -353,7 +353,7 @@ def _with_table_env(env: Any, parallelism: int | None, config: dict[str, str]) -
     know_planner(table_env)
     fix_workers()
     close_servers(table_env)
-    carry_own_packages(table_env)  # for functions of the user's own that use them, in jobs without an operator of ours
+    ship_own_packages(table_env)  # for functions of the user's own that use them, in jobs without an operator of ours
     return env, table_env
 
 

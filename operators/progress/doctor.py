@@ -24,7 +24,7 @@ from bridge.exceptions import BridgeError
 from bridge.group.addresses import own_host
 from bridge.host.gpus import inventory
 from bridge.host.interpreter import open_interpreter, versions_of
-from bridge.host.shadowing import hides
+from bridge.host.shadowing import shadowed_packages
 from operators.errors.missing_jars import CONNECTOR, FORMAT, coordinates, in_folder, lib_folder
 from operators.flink.java import OLDEST, ensure_java, version_of
 from operators.flink.rest import Rest
@@ -129,7 +129,7 @@ def python() -> Iterator[Finding]:
     found = {name: _version(name) for name in _PACKAGES}
     missing = [name for name, version in found.items() if version is None]
     for folder in dict.fromkeys([os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]):
-        for package, path in hides(folder).items():
+        for package, path in shadowed_packages(folder).items():
             remedy = "give it another name, or start programs from another folder"
             yield Finding(WRONG, "a file of yours", f"{path} hides our package {package!r}", remedy)
     if missing:

@@ -9,7 +9,7 @@ import zipfile
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from bridge.host.shadowing import hides, refuse_hiding
+from bridge.host.shadowing import refuse_shadowing, shadowed_packages
 from tests.support.installs import ROOT, wheel
 
 
@@ -17,7 +17,7 @@ def test_ours_hide_nothing(tmp_path: pathlib.Path) -> None:
     (tmp_path / "bridge").mkdir()  # without __init__.py Python goes on looking
     (tmp_path / "bridge" / "span.py").touch()
     for entry in (str(ROOT), str(wheel()), str(tmp_path), str(tmp_path / "none")):
-        assert hides(entry) == {}
+        assert shadowed_packages(entry) == {}
 
 
 @pytest.mark.parametrize("name", ["akdl.py", "bridge.py", "operators.py", "akdl/__init__.py", "operators/__init__.py"])
@@ -26,14 +26,14 @@ def test_a_file_of_the_users(tmp_path: pathlib.Path, name: str) -> None:
     path.parent.mkdir(exist_ok=True)
     path.touch()
     package = name.split(".")[0].split("/")[0]
-    assert hides(str(tmp_path)) == {package: str(path)}
+    assert shadowed_packages(str(tmp_path)) == {package: str(path)}
     if name.endswith(f"{package}.py"):
-        assert hides(str(path)) == {package: str(path)}
+        assert shadowed_packages(str(path)) == {package: str(path)}
     archive = tmp_path / "code.zip"
     with zipfile.ZipFile(archive, "w") as file:
         file.write(path, name)
     with pytest.raises(ConfigurationError) as caught:
-        refuse_hiding("python.files", f"{tmp_path / 'other.py'},{archive}")
+        refuse_shadowing("python.files", f"{tmp_path / 'other.py'},{archive}")
     assert str(caught.value) == (
         f"python.files: {os.path.join(archive, name)} would be shipped with the job and hide the package {package!r} from Flink's "
         "Python workers. Rename it, or leave it out"

@@ -12,7 +12,7 @@ import zipfile
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from bridge.host.shipped import arrived, carry, carry_own_packages
+from bridge.host.shipped import path_on_host, ship, ship_own_packages
 from tests.support.installs import wheel
 
 # Prints from where our packages were imported, and the files that travel with a job.
@@ -29,7 +29,7 @@ class TableEnv:
         files = [os.path.relpath(os.path.join(place, name), folder) for place, _, names in os.walk(folder) for name in names]
         print(json.dumps([bridge.__file__, files]))
 
-bridge.host.shipped.carry_own_packages(TableEnv())
+bridge.host.shipped.ship_own_packages(TableEnv())
 """
 
 
@@ -64,8 +64,8 @@ def test_our_packages_travel_from_where_they_are(tmp_path: pathlib.Path, install
 def test_a_file_is_given_to_flink_once_beside_those_of_the_user() -> None:
     table_env = TableEnv(execution_target="remote", python_files="/user.py")
     for _ in range(2):
-        carry(table_env, "/akdl_env_1")
-        carry_own_packages(table_env)
+        ship(table_env, "/akdl_env_1")
+        ship_own_packages(table_env)
     own, env, user = table_env.config["python.files"].split(",")
     assert sorted(os.listdir(own)) == ["akdl", "bridge", "operators"] and (env, user) == ("/akdl_env_1", "/user.py")
 
@@ -73,21 +73,21 @@ def test_a_file_is_given_to_flink_once_beside_those_of_the_user() -> None:
 @pytest.mark.parametrize("config", [{}, {"execution_target": "local"}])
 def test_nothing_travels_in_a_local_run(config: dict[str, str]) -> None:
     table_env = TableEnv(**config)
-    carry(table_env, "/akdl_env_1")
-    carry_own_packages(table_env)
+    ship(table_env, "/akdl_env_1")
+    ship_own_packages(table_env)
     assert "python.files" not in table_env.config
 
 
-def test_where_a_file_arrived(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_on_host(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "akdl_env_1").write_text("")
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "akdl_env_1")])
-    assert arrived("/driver/akdl_env_1") == str(tmp_path / "akdl_env_1")
-    assert arrived("/driver/akdl_env_2") == "/driver/akdl_env_2"
+    assert path_on_host("/driver/akdl_env_1") == str(tmp_path / "akdl_env_1")
+    assert path_on_host("/driver/akdl_env_2") == "/driver/akdl_env_2"
 
 
 def test_files_that_would_hide_ours_are_refused(tmp_path: pathlib.Path) -> None:
     (tmp_path / "bridge.py").touch()
     config = {"execution_target": "remote", "python_files": str(tmp_path)}
     with pytest.raises(ConfigurationError, match=r"^python\.files: \S+/bridge\.py would be shipped with the job and hide"):
-        carry_own_packages(TableEnv(**config))
-    carry_own_packages(TableEnv(**{**config, "execution_target": "local"}))  # then nothing travels
+        ship_own_packages(TableEnv(**config))
+    ship_own_packages(TableEnv(**{**config, "execution_target": "local"}))  # then nothing travels
