@@ -23,14 +23,14 @@ class UserFile:
 
     path: str  # relative to the folder of user files in the work directory
     content: bytes = field(repr=False)  # the script of a function contains the function's values
-    shipped: str = ""  # path of a large file on the driver's host, see `bridge.host.shipped`
+    shipped: str = ""  # path of a large file on the driver's host, see `bridge.folders.shipped`
 
 
 @dataclass(frozen=True)
 class PythonArchive:
     """A Python environment in an archive, which each host unpacks while processes use it."""
 
-    path: str  # on the driver's host; other hosts use its name, see `bridge.host.shipped`
+    path: str  # on the driver's host; other hosts use its name, see `bridge.folders.shipped`
     sha256: str
     origin: str
 

@@ -1,11 +1,14 @@
-"""Settings of a table environment, and its lock."""
+"""A table environment: its lock, its settings, and the names of our operators in it."""
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Iterator
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bridge.interrupts import interrupts_later
 
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from pyflink.table import StreamTableEnvironment
 
 _planning = threading.RLock()
+_counts: weakref.WeakKeyDictionary[Any, Counter[str]] = weakref.WeakKeyDictionary()
 
 
 @contextmanager
@@ -29,3 +33,16 @@ def has_checkpoints(table_env: StreamTableEnvironment) -> bool:
 
 def is_streaming(table_env: StreamTableEnvironment) -> bool:
     return bool(table_env.get_config().get("execution.runtime-mode", "STREAMING").upper() != "BATCH")
+
+
+def uids(table_env: Any, *identity: str) -> Callable[[str], str]:
+    """Return a function that names the parts of one more operator, by which Flink finds their state in a savepoint.
+
+    Without names Flink numbers the operators of a graph, so that one more operator makes the state of the others unreachable. A
+    name consists of `identity`, such as the operator's class and script, and a number among operators of the same identity.
+    """
+    words = "-".join(re.sub(r"[^\w.]+", "_", word) for word in identity)
+    count = _counts.setdefault(table_env, Counter())
+    count[words] += 1
+    base = f"akdl-{words}-{count[words]}"
+    return lambda part: f"{base}-{part}"

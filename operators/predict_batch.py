@@ -22,7 +22,7 @@ from akdl.wire import Serving
 from akdl.wire.column_type import Kind
 from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError, SchemaError
-from bridge.host.shipped import runs_elsewhere
+from bridge.folders.shipped import runs_elsewhere
 from bridge.interrupts import elsewhere
 from bridge.schema import Schema, table_columns
 from bridge.serving.model_process import ModelSettings

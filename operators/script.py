@@ -14,8 +14,8 @@ from akdl.storage.checkpoint_folder import ask_to_stop
 from akdl.storage.files import FileError
 from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError
+from bridge.folders.shipped import runs_elsewhere
 from bridge.folders.temporary_places import IO_TMP_DIRS
-from bridge.host.shipped import runs_elsewhere
 from operators.base.job import environment_of, parallelism_of, schema_of
 from operators.base.operator import Operator
 from operators.batch_operator import BatchOperator

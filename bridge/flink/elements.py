@@ -1,18 +1,27 @@
 """Elements between our operators: chunks of rows and control messages, each with a kind.
 
 Streams of Flink have one row type each, so that one type holds all kinds. `RowsToArrow.java` and `ArrowToRows.java` use the
-same numbers.
+same numbers. A large chunk leaves a Python function in pieces, which ArrowToRows puts together, since PyFlink and Beam copy
+each element several times and keep the buffers of the largest.
 """
 
 from __future__ import annotations
 
 import enum
-import struct
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyflink.common import Types
 
-_TIME = struct.Struct(">q")
-FIRST_TIME, LAST_TIME = -(2**63), 2**63 - 1  # Flink's watermarks before the first row and after the last one
+from bridge.codec.ipc import write_parts
+from bridge.host.allocator import give_large_blocks_back
+
+if TYPE_CHECKING:
+    from pyflink.fn_execution.coder_impl_fast import InternalRow
+
+PIECE_BYTES = 4 << 20
+_INSERT = 0  # PyFlink's kind of a new row
 
 
 class Element(enum.IntEnum):
@@ -49,12 +58,20 @@ KEY_AND_ELEMENT = Types.ROW_NAMED(["key", "element"], [Types.LONG(), KEYED_ELEME
 ELEMENT = Types.ROW_NAMED(["kind", "row_kinds", "content"], [Types.INT(), _BYTES, _BYTES])
 
 
-def time_bytes(time: int) -> bytes:
-    """Content of a watermark, in milliseconds."""
-    return _TIME.pack(time)
+def pieces(batch: pa.RecordBatch, kinds: bytes | None = None) -> Iterator[InternalRow]:
+    """Yield a chunk; a large one as PIECE elements and a last CHUNK. The batch is not held once the first element is out."""
+    give_large_blocks_back(batch.num_rows, batch.nbytes)
+    parts = write_parts(batch, PIECE_BYTES)
+    del batch  # it may have a hundred megabytes
+    last = next(parts)
+    for part in parts:
+        yield element(Element.PIECE, None, last)
+        last = part
+    yield element(Element.CHUNK, kinds, last)
 
 
-def time_of(content: bytes) -> int:
-    """Milliseconds in the content of a watermark."""
-    time: int = _TIME.unpack(content)[0]
-    return time
+def element(kind: Element, row_kinds: bytes | None, content: bytes) -> InternalRow:
+    """Element without a key, in the form that functions yield: PyFlink's coder would ask a Row for its fields and its kind."""
+    from pyflink.fn_execution.coder_impl_fast import InternalRow  # Beam takes a second, which drivers save
+
+    return InternalRow([kind.value, row_kinds, content], _INSERT)

@@ -7,11 +7,15 @@ about them has left. Pure: no Flink, no clock.
 
 from __future__ import annotations
 
+import json
+import struct
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from bridge.flink.elements import FIRST_TIME, LAST_TIME
+_TIME = struct.Struct(">q")
+FIRST_TIME, LAST_TIME = -(2**63), 2**63 - 1  # Flink's watermarks before the first row and after the last one
+_LATE = "akdl-late-rows"
 
 
 class EventTime(NamedTuple):
@@ -19,6 +23,17 @@ class EventTime(NamedTuple):
 
     time: int = FIRST_TIME
     is_idle: bool = False
+
+
+def time_bytes(time: int) -> bytes:
+    """Content of a watermark, in milliseconds."""
+    return _TIME.pack(time)
+
+
+def time_of(content: bytes) -> int:
+    """Milliseconds in the content of a watermark."""
+    time: int = _TIME.unpack(content)[0]
+    return time
 
 
 class _Held(NamedTuple):
@@ -75,3 +90,25 @@ class Watermarks:
             return None
         active = [each.time for each in running if not each.is_idle]
         return EventTime(min(active)) if active else EventTime(max(each.time for each in running), True)
+
+
+def late_counter(operator: str, script: str, column: str, carries: bool) -> str:
+    """Name of the accumulator of late rows."""
+    return json.dumps([_LATE, operator, script, column, carries])
+
+
+def late_rows(accumulators: Mapping[str, object]) -> Iterator[str]:
+    """Yield a warning for each operator with late rows."""
+    for name, count in accumulators.items():
+        if not name.startswith(f'["{_LATE}"') or not count:
+            continue
+        _, operator, script, column, carries = json.loads(name)
+        reason = (
+            "the script wrote other times than it read, or read further rows before it wrote them"
+            if carries
+            else f"WATERMARK FOR {column} AS SOURCE_WATERMARK() uses the watermarks of the input, which no row overtakes"
+        )
+        yield (
+            f"{operator} ({script}): {count:,} rows arrived behind the watermark of {column!r}, so windows that had closed "
+            f"before lack them: {reason}; see docs/streams.md"
+        )

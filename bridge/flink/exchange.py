@@ -20,9 +20,9 @@ from bridge.codec.ipc import read_batch
 from bridge.codec.to_arrow import ColumnDecoder
 from bridge.exceptions import BridgeError
 from bridge.flink.announce import announced_address
-from bridge.flink.elements import Element, time_of
-from bridge.flink.pieces import pieces
-from bridge.flink.report_gauges import ReportGauges
+from bridge.flink.elements import Element, pieces
+from bridge.flink.event_time import time_of
+from bridge.flink.metrics import ReportGauges
 from bridge.group.addresses import Address, hold, release
 from bridge.group.roles import label
 from bridge.host.allocator import give_large_blocks_back

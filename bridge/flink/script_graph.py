@@ -31,14 +31,13 @@ from bridge.flink.arrow_operators import (
     with_late_rows_counted,
 )
 from bridge.flink.elements import ELEMENT, KEY_AND_ELEMENT, KEYED_ELEMENT, Element
+from bridge.flink.event_time import late_counter
 from bridge.flink.exchange import Exchange
-from bridge.flink.late_rows import late_counter
 from bridge.flink.stream_exchange import StreamExchange
 from bridge.flink.time_attributes import ROWTIME, event_time, time_attributes, with_plain_times
-from bridge.flink.uids import uids
-from bridge.host.shipped import ship, ship_own_packages
+from bridge.folders.shipped import ship, ship_own_packages
 from bridge.settings import RESTART, UNCOMMITTED, GroupSettings
-from bridge.table_env import has_checkpoints, is_streaming, planning
+from bridge.table_env import has_checkpoints, is_streaming, planning, uids
 from bridge.workarounds.pyflink_defects import column_names
 
 MAX_PARALLELISM = 128  # set on both keyed operators, as keys are chosen for it; larger groups have a larger one

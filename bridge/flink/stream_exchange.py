@@ -12,11 +12,10 @@ from pyflink.common import Row, Types
 from pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 
 from bridge.exceptions import BridgeError
-from bridge.flink.elements import LAST_TIME, Element, time_bytes
-from bridge.flink.event_time import Watermarks
+from bridge.flink.elements import Element, element
+from bridge.flink.event_time import LAST_TIME, Watermarks, time_bytes
 from bridge.flink.exchange import END_OF_INPUT, Exchange
 from bridge.flink.pending import Pending
-from bridge.flink.pieces import element
 from bridge.member.session import WrittenRows
 from bridge.settings import DRAIN, FAIL, RESTART, UNCOMMITTED, GroupSettings
 

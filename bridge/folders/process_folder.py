@@ -17,8 +17,9 @@ import psutil
 
 from akdl.folders import shared_folder
 from akdl.wire.service import ADDRESS_FILE
-from bridge.folders.sweep import PIPE, has_process, model_place, remove_unused, sweep
-from bridge.host.socket_path import address_of
+from bridge.folders.sweep import PIPE, has_process, remove_unused, sweep
+from bridge.folders.temporary_places import socket_address
+from bridge.folders.user_folders import model_place
 
 _LAST_BYTES = 8000
 _PROCESS_FILE = "process"
@@ -57,7 +58,7 @@ class ProcessFolder:
     @property
     def socket(self) -> str | None:
         """Address of the process's unix socket; None where the folder's path is too long for one."""
-        return address_of(os.path.join(self.path, "model.sock"))
+        return socket_address(os.path.join(self.path, "model.sock"))
 
     @property
     def address(self) -> str | None:

@@ -20,7 +20,7 @@ def program_folder() -> str:
 
 
 def named_by_content(path: str, kind: str) -> tuple[str, str]:
-    """Give a file a path named by its content, for `bridge.host.shipped`: moved within the program's folder, else linked."""
+    """Give a file a path named by its content, for `bridge.folders.shipped`: moved within the program's folder, else linked."""
     sha256 = sha256_of(path)
     named = os.path.join(program_folder(), f"akdl_{kind}_{sha256[:32]}")
     if path.startswith(program_folder() + os.sep):

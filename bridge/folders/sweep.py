@@ -6,13 +6,16 @@ Locks, and pipes with a reader, show what is still used. Age does not matter.
 from __future__ import annotations
 
 import functools
+import glob
 import logging
 import os
+from contextlib import suppress
 
 from akdl.folders import owned_folder, shared_folder
+from akdl.folders.file_lock import try_lock
 from bridge.exceptions import ConfigurationError
-from bridge.folders.work_folder import private_folder, user_place
-from bridge.host.interpreter import sweep_environments
+from bridge.folders.remover import remove_when_unlocked
+from bridge.folders.user_folders import environment_place, environments_path, model_place, models_path
 
 logger = logging.getLogger(__name__)
 
@@ -25,29 +28,29 @@ def sweep(place: str | None = None) -> None:
     Never fails: an obstacle here does not concern the process that starts, or is reported elsewhere.
     """
     sweep_place = functools.partial(owned_folder.sweep, place)
-    for clean in (owned_folder.sweep, sweep_place, sweep_environments, _sweep_models):
+    for clean in (owned_folder.sweep, sweep_place, _sweep_environments, _sweep_models):
         try:
             clean()
         except (OSError, ConfigurationError) as error:
             logger.info("cannot look for folders of killed processes: %s", error)
 
 
+def _sweep_environments() -> None:
+    """Remove unpacked archives that no process uses, and whose removers were killed."""
+    if not os.path.lexists(environments_path()):
+        return
+    for path in glob.glob(os.path.join(glob.escape(environment_place()), "*.lock")):
+        with suppress(OSError), open(path, "rb+") as lock:
+            if try_lock(lock.fileno()):
+                remove_when_unlocked(path[: -len(".lock")])
+
+
 def _sweep_models() -> None:
     """Remove the folders of model processes that were killed, and of tasks that were killed before they had started one."""
-    if not os.path.lexists(_models()):
+    if not os.path.lexists(models_path()):
         return
-    place = model_place()
-    for name in os.listdir(place):
-        remove_unused(os.path.join(place, name))
-
-
-def model_place() -> str:
-    """Folder with the folders of model processes. Its name is short, as the path of a unix socket has to be."""
-    return private_folder(_models(), "model processes")
-
-
-def _models() -> str:
-    return user_place(f"akdl_models_{os.geteuid()}")
+    for name in os.listdir(model_place()):
+        remove_unused(os.path.join(model_place(), name))
 
 
 def has_process(folder: str) -> bool:

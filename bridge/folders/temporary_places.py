@@ -1,4 +1,4 @@
-"""Places for rows on this host: Flink's folders for temporary files, in turn, else the system's."""
+"""Places on this host: folders for rows, which are Flink's for temporary files or else the system's, and unix sockets."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping
 
 IO_TMP_DIRS = "io.tmp.dirs"  # Flink's setting
+_LONGEST_SOCKET = 100  # bytes; Linux has 107, macOS 103
 
 
 def places(environment: Mapping[str, str], configured: str = "") -> list[str]:
@@ -25,6 +26,12 @@ def places(environment: Mapping[str, str], configured: str = "") -> list[str]:
 def shared_place(environment: Mapping[str, str], configured: str = "") -> str:
     """Folder for files that members of one host share: all have to agree. See `places`."""
     return places(environment, configured)[0]
+
+
+def socket_address(path: str) -> str | None:
+    """Address for gRPC of a unix socket; None for a path too long for one, as batch systems have, or that gRPC misreads."""
+    # gRPC parses the text after "unix:" as a URI.
+    return f"unix:{path}" if path.isascii() and "%" not in path and len(path) <= _LONGEST_SOCKET else None
 
 
 def _of_cluster(conf_dir: str) -> str:

@@ -1,8 +1,7 @@
-"""The work folder of a TensorFlow process, which is removed with it, and folders of one user alone."""
+"""The work folder of a TensorFlow process, which is removed with it."""
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import pathlib
@@ -12,17 +11,14 @@ from collections.abc import Sequence
 
 import akdl.wire
 from akdl.folders.owned_folder import OwnedFolder
-from akdl.folders.private_file import is_private_folder, not_private, private
+from akdl.folders.private_file import private
 from bridge.exceptions import ConfigurationError
-from bridge.host.process import start_detached
-from bridge.host.shipped import path_on_host
+from bridge.folders.remover import remove_when_closed
+from bridge.folders.shipped import path_on_host
 from bridge.settings import UserFile
 
 PRIVATE_FOLDER = ".akdl"  # inside the work folder; the rest of it belongs to the script
 STACKS_FILE = "stacks.txt"  # in `.akdl`, for faulthandler
-
-# Its input ends when no process holds the other end of the pipe any more.
-_REMOVER = ["/bin/sh", "-c", """trap '' HUP INT TERM; read -r _; exec rm -rf -- "$0" """]
 
 
 class WorkFolder:
@@ -40,7 +36,7 @@ class WorkFolder:
             if path is None:
                 owned = OwnedFolder("akdl-", place)
                 self.path, self.fds = owned.path, (owned.fd,)
-                self.fds += (_remove_when_unused(self.path),)
+                self.fds += (remove_when_closed(self.path),)
             self.private = os.path.join(self.path, PRIVATE_FOLDER)
             self._fill(user_files)
         except OSError as error:
@@ -94,37 +90,3 @@ class WorkFolder:
                         shutil.copyfileobj(original, copy)
                 else:
                     copy.write(file.content)
-
-
-def _remove_when_unused(folder: str) -> int:
-    """Remove a folder when the returned descriptor, and all its copies in other processes, are closed."""
-    reading, writing = os.pipe()
-    try:
-        start_detached([*_REMOVER, folder], stdin=reading)
-    except BaseException:
-        os.close(writing)
-        raise
-    finally:
-        os.close(reading)
-    return writing
-
-
-def private_folder(folder: str, purpose: str) -> str:
-    """A folder, made if need be, that belongs to this user alone; else ConfigurationError."""
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(folder, 0o700)
-    if not is_private_folder(folder):
-        raise ConfigurationError(f"{folder}, for {purpose}, {not_private(folder)}")
-    return folder
-
-
-def user_place(name: str) -> str:
-    """Path of a folder of this name that all programs of this user share, in the place for temporary files.
-
-    Where another user has taken the name, it is in XDG_RUNTIME_DIR, which belongs to this user alone.
-    """
-    path, own = os.path.join(tempfile.gettempdir(), name), os.environ.get("XDG_RUNTIME_DIR", "")
-    with contextlib.suppress(FileNotFoundError):
-        if not is_private_folder(path) and is_private_folder(own):
-            return os.path.join(own, name)
-    return path

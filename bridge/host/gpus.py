@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from akdl.folders.file_lock import try_lock
 from bridge.exceptions import ConfigurationError
-from bridge.folders.work_folder import private_folder
+from bridge.folders.user_folders import private_folder
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 An archive is unpacked once for all processes of this user that need it, in a folder named by its checksum. Each of them holds a
 shared lock until it ends. A small process waits for the exclusive lock and then removes the folder; it has a session of its
 own, so that it outlives its parent. Where it was killed too, as with its container, the next start of a process of ours removes
-the folder (`bridge.host.sweep`).
+the folder (`bridge.folders.sweep`).
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import glob
 import logging
 import os
 import random
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 
@@ -26,9 +24,10 @@ import akdl.storage.files
 from akdl.folders.file_lock import is_linked, try_lock
 from akdl.storage.archive import ArchiveError, unpack_archive
 from bridge.exceptions import ConfigurationError
-from bridge.folders.work_folder import WorkFolder, private_folder
-from bridge.host.process import start_detached
-from bridge.host.shipped import path_on_host
+from bridge.folders.remover import remove_when_unlocked
+from bridge.folders.shipped import path_on_host
+from bridge.folders.user_folders import environment_place
+from bridge.folders.work_folder import WorkFolder
 from bridge.host.variables import variables
 from bridge.settings import PythonArchive
 
@@ -42,17 +41,6 @@ _PACK = (
     "pack it with conda-pack, or install the packages into a relocatable Python (such as one from uv); a venv cannot be "
     "packed, since it only links to a Python elsewhere"
 )
-
-# The process that removes a folder: argv are the folder and its lock file.
-_REMOVE = """
-import fcntl, os, shutil, sys
-folder, path = sys.argv[1:]
-lock = os.open(path, os.O_RDWR)
-fcntl.flock(lock, fcntl.LOCK_EX)
-if os.path.exists(path) and os.path.samestat(os.fstat(lock), os.stat(path)):
-    shutil.rmtree(folder, ignore_errors=True)
-    os.unlink(path)
-"""
 
 
 class Interpreter:
@@ -109,25 +97,8 @@ def interpreter_in(folder: str) -> str | None:
     return None
 
 
-def sweep_environments() -> None:
-    """Remove unused archives whose removers were killed."""
-    if not os.path.lexists(_place()):
-        return
-    for path in glob.glob(os.path.join(glob.escape(_private_place()), "*.lock")):
-        if _is_unused(path):
-            _remove_when_unused(path[: -len(".lock")])
-
-
-def _place() -> str:
-    return os.path.join(tempfile.gettempdir(), f"akdl_envs_{os.geteuid()}")
-
-
-def _private_place() -> str:
-    return private_folder(_place(), "Python environments")
-
-
 def _open_archive(archive: PythonArchive) -> Interpreter:
-    folder = os.path.join(_private_place(), archive.sha256[:32])
+    folder = os.path.join(environment_place(), archive.sha256[:32])
     while True:
         lock = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with contextlib.ExitStack() as closing:
@@ -156,7 +127,7 @@ def _shares(lock: int, archive: PythonArchive, folder: str) -> bool:
             _unpack(archive, folder)
         fcntl.flock(lock, fcntl.LOCK_SH)
         if is_new:
-            _remove_when_unused(folder)
+            remove_when_unlocked(folder)
     return is_linked(lock) and os.path.exists(complete)
 
 
@@ -196,21 +167,6 @@ def _fill(target: str, path: str, sha256: str) -> str:
         )
     _unpack_conda(python)
     return versions_of(python)
-
-
-def _remove_when_unused(folder: str) -> None:
-    start_detached([sys.executable, "-I", "-S", "-c", _REMOVE, folder, f"{folder}.lock"])
-
-
-def _is_unused(path: str) -> bool:
-    try:
-        lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        return try_lock(lock)
-    finally:
-        os.close(lock)
 
 
 def _unpack_conda(python: str) -> None:

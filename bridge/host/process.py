@@ -212,14 +212,6 @@ def _marked(pid: int, mark: str) -> psutil.Process | None:
         return None
 
 
-def start_detached(command: Sequence[str], stdin: int = subprocess.DEVNULL) -> None:
-    """Start a small process that may outlive this one, in a session of its own."""
-    process = subprocess.Popen(
-        command, stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True
-    )
-    threading.Thread(target=process.wait, name="akdl-reap", daemon=True).start()
-
-
 def describe_exit(status: int | None) -> str:
     """Description of an exit status."""
     if status is None:

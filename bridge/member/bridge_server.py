@@ -13,7 +13,7 @@ from apache_beam.utils import thread_pool_executor
 from akdl.wire import Cluster, Empty, Hello, Outcome, Output, Progress, Shares, Task, Wishes
 from akdl.wire.service import SERVICE
 from akdl.wire.token import RefusesStrangers
-from bridge.host.socket_path import address_of
+from bridge.folders.temporary_places import socket_address
 from bridge.member.session import ProtocolError, Session
 
 _LOOK_AGAIN_S = 0.5  # a waiting call notices within this time that its process has ended
@@ -62,7 +62,7 @@ class BridgeServer:
         self._server.stop(grace=None).wait()
 
     def _listen(self, socket_path: str) -> str:
-        address = address_of(socket_path)
+        address = socket_address(socket_path)
         if address is not None:
             self._server.add_insecure_port(address)
             return address

@@ -35,13 +35,12 @@ from bridge.exceptions import ConfigurationError, TaskError
 from bridge.flink.arrow_operators import Dealing, keyed, rows_for_members
 from bridge.flink.elements import KEY_AND_ELEMENT, KEYED_ELEMENT, Element
 from bridge.flink.script_graph import one_key_per_subtask, placed, sent_at_once, starts_of
-from bridge.flink.uids import uids
-from bridge.folders.sweep import model_place
+from bridge.folders.user_folders import model_place
 from bridge.group.addresses import folder_id, own_host
 from bridge.schema import quoted
 from bridge.serving.model_rows import DamagedModel, Model, ModelRow, ModelRows
 from bridge.serving.prediction import PredictionSettings, model_process
-from bridge.table_env import has_checkpoints, planning
+from bridge.table_env import has_checkpoints, planning, uids
 from bridge.workarounds.beam_workers import close_with_worker
 from bridge.workarounds.pyflink_defects import column_names
 

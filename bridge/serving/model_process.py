@@ -7,7 +7,6 @@ it.
 from __future__ import annotations
 
 import contextlib
-import enum
 import logging
 import os
 import shutil
@@ -20,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
+import psutil
 from google.protobuf import json_format
 
 from akdl.folders.private_file import private
@@ -30,16 +30,17 @@ from akdl.wire import Description, Empty, Failure, Notice, Notices, Offer, Predi
 from akdl.wire.service import PREDICT_SERVICE
 from akdl.wire.token import TOKEN
 from bridge.exceptions import TaskError
-from bridge.folders.process_folder import ProcessFolder, kill_stopped, note_process
+from bridge.folders.process_folder import ProcessFolder, kill, kill_stopped, note_process, process_of
 from bridge.folders.work_folder import PRIVATE_FOLDER, WorkFolder
 from bridge.host.interpreter import open_interpreter
 from bridge.host.variables import variables
-from bridge.serving.model_watch import Stalled, result_of
+from bridge.member.observer import ProgressWatch
 from bridge.settings import PythonArchive
 
 logger = logging.getLogger(__name__)
 
 _POLL_S = 0.05
+LOOK_S = 1.0
 _LEAST_CALL_S = 1.0  # for a first call just before the deadline
 _OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0)]
 
@@ -71,14 +72,6 @@ class NotListening(grpc.RpcError):
 
     def details(self) -> str:
         return "the process has not reported its address"
-
-
-class _Start(enum.Enum):
-    """States of a process that does not answer."""
-
-    LISTENS_SOON = enum.auto()
-    WAS_ENDING = enum.auto()  # when it was found, and not by a failure: another one has to be started
-    HAS_FAILED = enum.auto()
 
 
 class ModelProcess:
@@ -135,10 +128,12 @@ class ModelProcess:
             try:
                 return self._describe(deadline)
             except grpc.RpcError as error:
-                state = self._start_state(error, deadline)
-                if state is _Start.HAS_FAILED:
+                is_running = self._folder.has_process() and not self._has_exited
+                was_ending = not is_running and self._process is None  # when this task found it; another one has to be started
+                is_early = error.code() == grpc.StatusCode.UNAVAILABLE and time.monotonic() <= deadline
+                if not is_early or not is_running and not was_ending:
                     raise self._start_error(error) from None
-            if state is _Start.LISTENS_SOON:
+            if is_running:
                 time.sleep(_POLL_S)
             else:
                 self.close()
@@ -157,13 +152,6 @@ class ModelProcess:
             Empty(), metadata=self._metadata, timeout=timeout_s
         )
         return description
-
-    def _start_state(self, error: grpc.RpcError, deadline: float) -> _Start:
-        if error.code() != grpc.StatusCode.UNAVAILABLE or time.monotonic() > deadline:
-            return _Start.HAS_FAILED
-        if self._folder.has_process() and not self._has_exited:
-            return _Start.LISTENS_SOON
-        return _Start.WAS_ENDING if self._process is None else _Start.HAS_FAILED
 
     def _start_error(self, error: grpc.RpcError) -> TaskError:
         """Release a process that has failed to start, and return the error."""
@@ -228,7 +216,7 @@ class ModelProcess:
         call, limit_s = method.future(request, metadata=self._metadata), self._settings.stall_timeout_s
         try:
             return result_of(call, self.folder, limit_s)
-        except Stalled:
+        except TimeoutError:
             raise TaskError(
                 f"{self._settings.operator}: the process that serves the model made no progress for {limit_s:g} s and was "
                 "killed. Was it stopped, or does its model wait for something? stallTimeout sets the limit"
@@ -271,3 +259,24 @@ class ModelProcess:
 
 def _text(failure: Failure) -> str:
     return "\n".join(part for part in (failure.message, failure.traceback) if part)
+
+
+def result_of(call: Any, folder: str, stall_timeout_s: float) -> Any:
+    """Wait for the answer to a call of the process in a folder.
+
+    A process that has used no CPU for `stall_timeout_s` seconds (0: no limit) is killed, and TimeoutError raised: it may be
+    stopped, or wait for itself.
+    """
+    process, watch = process_of(folder), ProgressWatch(time.monotonic())
+    while True:
+        with contextlib.suppress(grpc.FutureTimeoutError):
+            return call.result(timeout=LOOK_S)
+        cpu_s = 0.0
+        with contextlib.suppress(psutil.Error):
+            if process is not None:
+                times = process.cpu_times()
+                cpu_s = times.user + times.system
+        watch.look(time.monotonic(), 0, cpu_s)
+        if process is not None and stall_timeout_s and watch.idle_s > stall_timeout_s:
+            kill(process)
+            raise TimeoutError

@@ -33,18 +33,16 @@ from bridge.codec.to_arrow import ColumnDecoder
 from bridge.codec.to_columns import to_columns
 from bridge.exceptions import BridgeError, RowError
 from bridge.flink.arrow_operators import Gathering, chunks_of, column_types, logical_type, table_of
-from bridge.flink.elements import ELEMENT
-from bridge.flink.pieces import pieces
+from bridge.flink.elements import ELEMENT, pieces
+from bridge.flink.metrics import PredictionMetrics
 from bridge.flink.time_attributes import PROCTIME, ROWTIME, event_time, time_attributes, with_plain_times
-from bridge.flink.uids import uids
+from bridge.folders.shipped import path_on_host, ship, ship_own_packages
 from bridge.host.allocator import give_large_blocks_back
-from bridge.host.shipped import path_on_host, ship, ship_own_packages
 from bridge.member.observer import TaskObserver
 from bridge.schema import Schema, quoted
-from bridge.serving.metrics import PredictionMetrics
 from bridge.serving.model_process import ModelProcess, ModelSettings
 from bridge.settings import PythonArchive
-from bridge.table_env import planning
+from bridge.table_env import planning, uids
 from bridge.workarounds.beam_workers import close_with_worker
 
 

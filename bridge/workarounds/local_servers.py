@@ -37,7 +37,7 @@ from typing import Any
 from akdl.folders.owned_folder import OwnedFolder
 from akdl.wire.token import TOKEN
 from bridge.folders.program_folder import program_folder
-from bridge.host.socket_path import address_of
+from bridge.folders.temporary_places import socket_address
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ def _stop_in(pid: int, server: Any) -> None:
 def _private_address() -> str:
     """Address of a unix socket in a new folder of this user."""
     for place in (tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp", "/dev/shm"):
-        address = address_of(os.path.join(place, "akdl_local_000000000000", "pool"))
+        address = socket_address(os.path.join(place, "akdl_local_000000000000", "pool"))
         if address is not None and os.access(place, os.W_OK | os.X_OK):
             folder = OwnedFolder("akdl_local_", place)
             folder.remove_at_exit()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bridge.errors.flink_errors import readable
 from bridge.exceptions import SchemaError
 from bridge.folders.process_folder import release
-from bridge.host.shipped import runs_elsewhere
+from bridge.folders.shipped import runs_elsewhere
 from bridge.interrupts import waited_for
 from bridge.member.registry import begin_groups, forget_groups, stop_groups
 from bridge.schema import Schema

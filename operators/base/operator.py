@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError
-from bridge.host.shipped import runs_elsewhere
+from bridge.folders.shipped import runs_elsewhere
 from bridge.interrupts import interrupts_later
 from bridge.schema import quoted
 from bridge.table_env import planning

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from akdl.masking import masked_value
 from bridge.exceptions import ConfigurationError
-from bridge.host.local_python import python_of_local_jobs
-from bridge.host.shipped import ship_own_packages
+from bridge.folders.shipped import ship_own_packages
 from bridge.table_env import planning
 from bridge.workarounds.beam_workers import fix_workers
+from bridge.workarounds.local_python import python_of_local_jobs
 from bridge.workarounds.local_servers import close_servers, listen_in_private
 from bridge.workarounds.pyflink_defects import know_planner
 from operators.alink.settings import AlinkGlobalConfiguration, note_flink_home, port_of

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from akdl.masking import login_of, shown
 from akdl.process import preflight
 from bridge.exceptions import BridgeError
+from bridge.folders.shadowing import shadowed_packages
 from bridge.group.addresses import own_host
 from bridge.host.gpus import inventory
 from bridge.host.interpreter import open_interpreter, versions_of
-from bridge.host.shadowing import shadowed_packages
 from operators.errors.missing_jars import CONNECTOR, FORMAT, coordinates, in_folder, lib_folder
 from operators.flink.java import OLDEST, ensure_java, version_of
 from operators.flink.rest import Rest

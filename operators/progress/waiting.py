@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Union
 
 from bridge.errors.flink_errors import readable
 from bridge.exceptions import ConfigurationError
-from bridge.flink.late_rows import late_rows
+from bridge.flink.event_time import late_rows
 from bridge.host.console import warn
 from bridge.interrupts import interrupts_later, waited_for
 from bridge.table_env import planning

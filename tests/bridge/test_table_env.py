@@ -8,7 +8,7 @@ import pytest
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.table import EnvironmentSettings, StreamTableEnvironment
 
-from bridge.table_env import has_checkpoints, is_streaming
+from bridge.table_env import has_checkpoints, is_streaming, uids
 from operators.flink.java import start_java
 
 pytestmark = pytest.mark.flink
@@ -44,3 +44,17 @@ def test_checkpoints_of_the_table_environment(env: Any) -> None:
     table_env = StreamTableEnvironment.create(env)
     table_env.get_config().set("execution.checkpointing.interval", "1 s")
     assert has_checkpoints(table_env) is True
+
+
+class Environment:
+    """Something to count in."""
+
+
+def test_a_name_depends_on_operators_of_equal_class_and_script_alone() -> None:
+    program, changed = Environment(), Environment()
+    first, second = (uids(program, "StreamOp", "a b.py") for _ in range(2))
+    uids(changed, "StreamOp", "other.py")
+    uids(changed, "PredictOp", "model")
+    again = uids(changed, "StreamOp", "a b.py")
+    assert first("exchange") == again("exchange") == "akdl-StreamOp-a_b.py-1-exchange"
+    assert len({first("exchange"), first("rows"), second("exchange"), second("rows")}) == 4

@@ -16,8 +16,8 @@ from pyflink.common import Row
 from pyflink.fn_execution.metrics.process.metric_impl import GenericMetricGroup
 
 from bridge.codec.ipc import read_batch, write_batch
-from bridge.flink.elements import Element, time_bytes, time_of
-from bridge.flink.event_time import EventTime
+from bridge.flink.elements import Element
+from bridge.flink.event_time import EventTime, time_bytes, time_of
 from bridge.flink.exchange import END_OF_INPUT
 from bridge.group.addresses import Address, release, reserve
 from tests.support.leftovers import DEADLINE_S

@@ -28,7 +28,8 @@ from bridge.flink.arrow_operators import (
     table_of,
     with_operator,
 )
-from bridge.flink.elements import ELEMENT, LAST_TIME, Element, time_of
+from bridge.flink.elements import ELEMENT, Element
+from bridge.flink.event_time import LAST_TIME, time_of
 from operators import MLEnv, useLocalEnv
 from tests.support.chunk_clock import left
 from tests.support.leftovers import wait_until

@@ -5,15 +5,12 @@ from __future__ import annotations
 import pathlib
 import re
 
+import pyarrow as pa
 import pytest
 
+from bridge.codec.ipc import read_batch
 from bridge.flink import elements
-from bridge.flink.elements import FIRST_TIME, LAST_TIME, Element, time_bytes, time_of
-
-
-@pytest.mark.parametrize("time", [FIRST_TIME, -1, 0, 1_700_000_000_000, LAST_TIME])
-def test_times_come_back(time: int) -> None:
-    assert time_of(time_bytes(time)) == time and len(time_bytes(time)) == 8
+from bridge.flink.elements import Element
 
 
 @pytest.mark.parametrize("name", ["RowsToArrow", "ArrowToRows"])
@@ -22,3 +19,21 @@ def test_java_has_the_same_numbers(name: str) -> None:
     found = re.findall(r"static final \w+ (\w+) = (?:Integer.valueOf\()?(\d+)\)?;", text)
     kinds = {kind: int(number) for kind, number in found if kind in Element.__members__}
     assert kinds == {kind: Element[kind] for kind in kinds} and len(kinds) >= 3
+
+
+BATCH = pa.record_batch([pa.array(["a" * 1000, "b"])], names=["x"])
+
+
+@pytest.mark.parametrize("kinds", [None, b"\0\3"])
+def test_a_chunk_of_usual_size_leaves_as_it_is(kinds: bytes | None) -> None:
+    ((kind, found, arrow),) = elements.pieces(BATCH, kinds)
+    assert (kind, found) == (Element.CHUNK, kinds) and read_batch(arrow).equals(BATCH)
+
+
+@pytest.mark.parametrize("kinds", [None, b"\0\3"])
+def test_a_large_chunk_leaves_in_pieces(kinds: bytes | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elements, "PIECE_BYTES", 500)
+    found = list(elements.pieces(BATCH, kinds))
+    assert [kind for kind, _, _ in found] == [Element.PIECE] * (len(found) - 1) + [Element.CHUNK] and len(found) > 3
+    assert found[-1][1] == kinds and max(len(arrow) for _, _, arrow in found) <= 500
+    assert read_batch(b"".join(arrow for _, _, arrow in found)).equals(BATCH)

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from bridge.flink.elements import LAST_TIME
-from bridge.flink.event_time import EventTime, Watermarks
+from bridge.flink.event_time import FIRST_TIME, LAST_TIME, EventTime, Watermarks, late_counter, late_rows, time_bytes, time_of
 
 IDLE = None
 
@@ -99,3 +98,17 @@ def test_no_row_comes_behind_its_watermark(seed: int) -> None:
             assert found.time >= reached or found.is_idle
             reached = max(reached, found.time)
     assert done > 200 and reached > 0
+
+
+def test_only_late_rows_are_told_of() -> None:
+    own, carried = late_counter("AnOp", "a.py", "t", False), late_counter("AnOp", "a.py", "u", True)
+    assert list(late_rows({own: 0, "numRecords": 7, "[1]": 8})) == []
+    (first, second) = late_rows({own: 1234, carried: 5})
+    assert first.startswith("AnOp (a.py): 1,234 rows arrived behind the watermark of 't', so windows")
+    assert "WATERMARK FOR t AS SOURCE_WATERMARK() uses the watermarks of the input" in first
+    assert "5 rows arrived behind the watermark of 'u'" in second and "the script wrote other times than it read" in second
+
+
+@pytest.mark.parametrize("time", [FIRST_TIME, -1, 0, 1_700_000_000_000, LAST_TIME])
+def test_times_come_back(time: int) -> None:
+    assert time_of(time_bytes(time)) == time and len(time_bytes(time)) == 8

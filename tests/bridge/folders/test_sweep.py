@@ -11,7 +11,8 @@ import sys
 import psutil
 import pytest
 
-from bridge.folders.sweep import has_process, model_place, sweep
+from bridge.folders.sweep import has_process, sweep
+from bridge.folders.user_folders import model_place
 from tests.support.leftovers import wait_until
 
 pytestmark = pytest.mark.process

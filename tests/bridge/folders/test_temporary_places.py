@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-from bridge.folders.temporary_places import places
+from bridge.folders.temporary_places import places, socket_address
 
 
 @pytest.fixture
@@ -30,3 +30,17 @@ def test_what_a_job_sets_comes_first_and_the_system_last(folders: list[str], tmp
     assert places(environment, ":".join(folders)) == folders
     assert places(environment) == folders[1:]
     assert places({"FLINK_CONF_DIR": "/no/such/folder"}) == [tempfile.gettempdir()]
+
+
+@pytest.mark.parametrize(
+    ("path", "address"),
+    [
+        ("/tmp/model.sock", "unix:/tmp/model.sock"),
+        ("/" + 99 * "x", "unix:/" + 99 * "x"),
+        ("/" + 100 * "x", None),
+        ("/tmp/ü", None),
+        ("/tmp/%41", None),
+    ],
+)
+def test_socket_address(path: str, address: str | None) -> None:
+    assert socket_address(path) == address

@@ -21,7 +21,8 @@ import bridge.host.interpreter
 from akdl.folders.file_lock import try_lock
 from akdl.storage.files import sha256_of
 from bridge.exceptions import ConfigurationError, TaskError
-from bridge.host.interpreter import means_tensorflow_1, open_interpreter, sweep_environments
+from bridge.folders.sweep import sweep
+from bridge.host.interpreter import means_tensorflow_1, open_interpreter
 from bridge.settings import PythonArchive
 from tests.bridge.member.test_member import BATCH, decoded, start  # noqa: F401  a fixture
 from tests.support.environments import make_environment, pack
@@ -126,7 +127,7 @@ def test_leftovers_of_the_killed(tmp_path: pathlib.Path, place: pathlib.Path) ->
     wait_until(lambda: not remover.is_running(), "the remover is gone")
     left.release()
     assert os.path.exists(left.path)
-    sweep_environments()
+    sweep()
     wait_until(lambda: not os.path.exists(left.path), "what was left is gone")
 
 

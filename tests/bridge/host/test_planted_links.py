@@ -20,9 +20,10 @@ from akdl.keras import checkpoint as keras_checkpoint
 from akdl.process.channel import ChannelError
 from akdl.rows.extra_files import ExtraFiles
 from bridge.exceptions import ConfigurationError
-from bridge.folders.sweep import model_place, sweep
+from bridge.folders.sweep import sweep
+from bridge.folders.user_folders import environment_place, model_place
 from bridge.folders.work_folder import WorkFolder
-from bridge.host import gpus, interpreter
+from bridge.host import gpus
 from bridge.member.status import MemberStatus, StatusFile
 from bridge.schema import Schema, table_columns
 from operators import PipelineModel, TFSavedModelPredictor
@@ -37,7 +38,7 @@ def files_in(folder: str) -> None:
 
 USED: dict[str, Callable[[str], object]] = {
     f"akdl_models_{os.geteuid()}": lambda place: model_place(),
-    f"akdl_envs_{os.geteuid()}": lambda place: interpreter._private_place(),
+    f"akdl_envs_{os.geteuid()}": lambda place: environment_place(),
     f"akdl_gpus_{os.geteuid()}": lambda place: gpus._lock_folder(os.path.join(place, f"akdl_gpus_{os.geteuid()}")),
     "akdl-extra-group-0": lambda place: files_in(os.path.join(place, "akdl-extra-group-0")),
 }

@@ -12,14 +12,14 @@ import zipfile
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from bridge.host.shipped import path_on_host, ship, ship_own_packages
+from bridge.folders.shipped import path_on_host, ship, ship_own_packages
 from tests.support.installs import wheel
 
 # Prints from where our packages were imported, and the files that travel with a job.
 DRIVER = """
 import json, os, sys
 sys.path.insert(0, sys.argv[1])
-import bridge, bridge.host.shipped
+import bridge, bridge.folders.shipped
 
 class TableEnv:
     def get_config(self):
@@ -29,7 +29,7 @@ class TableEnv:
         files = [os.path.relpath(os.path.join(place, name), folder) for place, _, names in os.walk(folder) for name in names]
         print(json.dumps([bridge.__file__, files]))
 
-bridge.host.shipped.ship_own_packages(TableEnv())
+bridge.folders.shipped.ship_own_packages(TableEnv())
 """
 
 

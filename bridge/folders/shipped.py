@@ -15,9 +15,9 @@ import tempfile
 import zipimport
 from typing import Any
 
-from akdl.folders.owned_folder import OwnedFolder
 from akdl.storage.archive import unpack_archive
-from bridge.host.shadowing import refuse_shadowing
+from bridge.folders.program_folder import program_folder
+from bridge.folders.shadowing import refuse_shadowing
 
 _OPTION = "python.files"
 _OWN_PACKAGES = ("akdl", "bridge", "operators")
@@ -60,9 +60,7 @@ def _own_packages() -> str:
 
     Flink puts this folder on PYTHONPATH, so it has to hold the packages and nothing else.
     """
-    owned = OwnedFolder("akdl_packed_")
-    owned.remove_at_exit()
-    folder = tempfile.mkdtemp(dir=owned.path)
+    folder = tempfile.mkdtemp(dir=program_folder())
     own = sys.modules[__name__].__spec__
     if own is not None and isinstance(own.loader, zipimport.zipimporter):  # `flink run -pyfs` was given our wheel
         with open(own.loader.archive, "rb") as wheel, tempfile.TemporaryDirectory() as unpacked:

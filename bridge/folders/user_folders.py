@@ -1,0 +1,49 @@
+"""Folders that all programs of one user on this host share, and no other user can read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+
+from akdl.folders.private_file import is_private_folder, not_private
+from bridge.exceptions import ConfigurationError
+
+
+def model_place() -> str:
+    """Folder with the folders of model processes. Its name is short, as the path of a unix socket has to be."""
+    return private_folder(models_path(), "model processes")
+
+
+def models_path() -> str:
+    return user_place(f"akdl_models_{os.geteuid()}")
+
+
+def environment_place() -> str:
+    """Folder with the unpacked Python environments."""
+    return private_folder(environments_path(), "Python environments")
+
+
+def environments_path() -> str:
+    return os.path.join(tempfile.gettempdir(), f"akdl_envs_{os.geteuid()}")
+
+
+def private_folder(folder: str, purpose: str) -> str:
+    """A folder, made if need be, that belongs to this user alone; else ConfigurationError."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    if not is_private_folder(folder):
+        raise ConfigurationError(f"{folder}, for {purpose}, {not_private(folder)}")
+    return folder
+
+
+def user_place(name: str) -> str:
+    """Path of a folder of this name that all programs of this user share, in the place for temporary files.
+
+    Where another user has taken the name, it is in XDG_RUNTIME_DIR, which belongs to this user alone.
+    """
+    path, own = os.path.join(tempfile.gettempdir(), name), os.environ.get("XDG_RUNTIME_DIR", "")
+    with contextlib.suppress(FileNotFoundError):
+        if not is_private_folder(path) and is_private_folder(own):
+            return os.path.join(own, name)
+    return path

@@ -1,0 +1,76 @@
+"""Metrics of trainings and of predictors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from pyflink.fn_execution.metrics.process.metric_impl import GenericMetricGroup
+
+from akdl.wire import Report
+from bridge.flink.metrics import PredictionMetrics, ReportGauges, millionths
+
+
+def test_a_gauge_per_metric_shows_its_latest_value() -> None:
+    root = GenericMetricGroup(None, None)
+    latest = Report()
+    gauges = ReportGauges(root, lambda: latest)
+    latest = Report(number=1, step=3, metrics={"loss": 0.25})
+    gauges.look()
+    found = root.add_group("akdl")._flink_gauge  # what PyFlink asks when a bundle ends
+    assert {name: gauge() for name, gauge in found.items()} == {"step": 3, "lossMillionths": 250_000}
+    latest = Report(number=2, step=4, metrics={"loss": 0.125, "auc": 0.5})
+    gauges.look()
+    assert {name: gauge() for name, gauge in found.items()} == {"step": 4, "lossMillionths": 125_000, "aucMillionths": 500_000}
+
+
+def test_without_metrics_nothing_is_shown() -> None:
+    ReportGauges(None, lambda: Report(number=1, metrics={"loss": 1.0})).look()
+
+
+@pytest.mark.parametrize(("value", "expected"), [(-1.5, -1_500_000), (math.nan, 0), (-math.inf, 0), (1e300, 2**63 - 1)])
+def test_what_a_gauge_cannot_hold(value: float, expected: int) -> None:
+    assert millionths(value) == expected
+
+
+class _Number:
+    def __init__(self) -> None:
+        self.value = 0
+
+    def inc(self, number: int) -> None:
+        self.value += number
+
+    def update(self, number: int) -> None:
+        self.value = number
+
+
+class _Group(dict[str, Any]):
+    """PyFlink's group as far as it is used; its counters count only inside a bundle."""
+
+    def add_group(self, name: str) -> _Group:
+        assert name == "akdl"
+        return self
+
+    def counter(self, name: str) -> _Number:
+        return self.setdefault(name, _Number())
+
+    distribution = counter
+
+    def gauge(self, name: str, value: Any) -> None:
+        self[name] = value
+
+
+def test_batches_are_counted() -> None:
+    group = _Group()
+    metrics = PredictionMetrics(group, 1.25)  # type: ignore[arg-type]
+    metrics.add(100, 2, 0.05)
+    metrics.add(50, 0, 0.02, newer_models=1)
+    numbers = {name: each.value if isinstance(each, _Number) else each() for name, each in group.items()}
+    assert numbers == {
+        "inferences": 150, "failedRows": 2, "batchRows": 50, "batchMillis": 20, "loadMillis": 1250, "modelVersion": 2,
+    }  # fmt: skip
+
+
+def test_without_metrics_nothing_is_counted() -> None:
+    PredictionMetrics(None, 1.0).add(1, 0, 0.1)
