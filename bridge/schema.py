@@ -116,7 +116,7 @@ def _split(text: str) -> list[str]:
         else:
             parts[-1] += character
     if depth or quote:
-        raise SchemaError(f"the bracket or quote {text[opened - 1]!r} at character {opened} of {text!r} is not closed")
+        raise SchemaError(f"the {text[opened - 1]!r} at character {opened} of {text!r} is not closed")
     return parts
 
 
@@ -165,26 +165,12 @@ def _type_of(text: str, name: str) -> ColumnType:
     return column_type
 
 
-# PyFlink's class of a data type -> Flink's name, and the attributes that are the type's arguments.
-_CLASSES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "BooleanType": ("BOOLEAN", ()),
-    "TinyIntType": ("TINYINT", ()),
-    "SmallIntType": ("SMALLINT", ()),
-    "IntType": ("INT", ()),
-    "BigIntType": ("BIGINT", ()),
-    "FloatType": ("FLOAT", ()),
-    "DoubleType": ("DOUBLE", ()),
-    "CharType": ("CHAR", ("length",)),
-    "VarCharType": ("VARCHAR", ("length",)),
-    "BinaryType": ("BINARY", ("length",)),
-    "VarBinaryType": ("VARBINARY", ("length",)),
-    "DecimalType": ("DECIMAL", ("precision", "scale")),
-    "DateType": ("DATE", ()),
-    "TimeType": ("TIME", ("precision",)),
-    "TimestampType": ("TIMESTAMP", ("precision",)),
-    "LocalZonedTimestampType": ("TIMESTAMP_LTZ", ("precision",)),
-}
-_UNBOUNDED = (2**31 - 1,)
+# PyFlink's types: the classes are called BooleanType and so on, and have their arguments as attributes.
+_SUPPORTED = (
+    "BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE CHAR VARCHAR BINARY VARBINARY DECIMAL DATE TIME TIMESTAMP TIMESTAMP_LTZ"
+).split()
+_ARGUMENTS = ("length", "precision", "scale")
+_UNBOUNDED = [2**31 - 1]
 
 
 def _of_data_type(name: str, data_type: Any) -> ColumnType:
@@ -196,14 +182,13 @@ def _of_data_type(name: str, data_type: Any) -> ColumnType:
 
 
 def _sql(name: str, data_type: Any) -> str:
-    class_name = type(data_type).__name__
-    if class_name not in _CLASSES:
+    sql_name = type(data_type).__name__[: -len("Type")].upper().replace("LOCALZONEDTIMESTAMP", "TIMESTAMP_LTZ")
+    if sql_name not in _SUPPORTED:
         raise SchemaError(
             f"the column {name!r} has the type {data_type}, which scripts do not support. Leave it out with selectedCols, "
             "or CAST it in SQL to " + ", ".join(kind.value for kind in Kind) + " or an ARRAY of them"
         )
-    sql_name, attributes = _CLASSES[class_name]
-    arguments = tuple(getattr(data_type, attribute) for attribute in attributes)
+    arguments = [getattr(data_type, name) for name in _ARGUMENTS if hasattr(data_type, name)]
     if arguments == _UNBOUNDED:
         return parse_type(sql_name).kind.value + _not_null(data_type)
     if not arguments:

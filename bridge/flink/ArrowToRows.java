@@ -43,8 +43,8 @@ import java.util.Vector;
 /**
  * Turns ROW(kind, row kinds, Arrow), see RowsToArrow and elements.py, or Arrow alone, into rows.
  *
- * <p>A large chunk comes in pieces: all but the last are of the kind PIECE. With `takesWatermarks`, watermarks come as elements,
- * and Flink's own end here, since rows may follow them: the last one leaves when all rows have left.
+ * <p>A large chunk arrives in pieces: all but the last have the kind PIECE. With `takesWatermarks`, watermarks arrive as
+ * elements, and Flink's own are dropped, since rows may follow them: the last one leaves behind all rows.
  */
 public class ArrowToRows extends TableStreamOperator implements OneInputStreamOperator, BoundedOneInput, Gauge {
   private static final int WATERMARK = 4; // kinds of elements, see elements.py
@@ -58,7 +58,7 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
   private Counter rowsIn;
   private Counter bytesIn;
   private long time = Long.MIN_VALUE;
-  private Vector pieces = new Vector(); // streams of what has come of a chunk
+  private Vector pieces = new Vector(); // of an unfinished chunk
 
   public ArrowToRows(
       Object[] references, StreamTask task, StreamConfig config, Output output, ProcessingTimeService service)
@@ -72,7 +72,7 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
   public void open() throws Exception {
     super.open();
     out = new StreamRecord(null);
-    ArrowUtils.checkArrowUsable(); // sets what others who use Arrow in this JVM depend on, if it comes first
+    ArrowUtils.checkArrowUsable(); // sets a property for all users of Arrow in this JVM, if it is the first one
     allocator = ArrowUtils.getRootAllocator().newChildAllocator("akdl", 0, Long.MAX_VALUE);
     getMetricGroup().gauge("arrowBytes", this);
     MetricGroup own = getMetricGroup().addGroup("akdl");
@@ -81,7 +81,7 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
   }
 
   public void processElement(StreamRecord element) throws Exception {
-    if (!(element.getValue() instanceof Row)) { // of this program
+    if (!(element.getValue() instanceof Row)) { // rows of the program itself
       emit((byte[]) element.getValue(), null, false);
       return;
     }
@@ -146,7 +146,7 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
   }
 
   private void setTime(long watermark, boolean isIdle) throws Exception {
-    super.processWatermarkStatus(WatermarkStatus.ACTIVE); // else the watermark would not leave
+    super.processWatermarkStatus(WatermarkStatus.ACTIVE); // otherwise the watermark would not leave
     if (watermark > time) {
       time = watermark;
       super.processWatermark(new Watermark(watermark));
@@ -161,12 +161,12 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
       super.close();
     } finally {
       if (allocator != null) {
-        allocator.close(); // fails when memory has not been given back
+        allocator.close(); // fails when memory has not been released
       }
     }
   }
 
-  /** The memory outside the heap that is in use, a metric. */
+  /** Off-heap memory in use, a metric. */
   public Object getValue() {
     return Long.valueOf(allocator.getAllocatedMemory());
   }
@@ -179,7 +179,7 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
     return columns;
   }
 
-  /** Return the cells of a vector: as Flink's own function does, but for the times in it. */
+  /** Return the cells of a vector, like Flink's own function except for times. */
   private static ColumnVector column(ValueVector vector, LogicalType type) {
     List inner = type.getChildren();
     if (vector instanceof TimeStampMicroVector || vector instanceof TimeStampNanoVector) {
@@ -202,7 +202,7 @@ public class ArrowToRows extends TableStreamOperator implements OneInputStreamOp
     return ArrowUtils.createColumnVector(vector, type);
   }
 
-  /** Timestamps with more than milliseconds; Flink's own reader fails at those before 1970. */
+  /** Timestamps with more than milliseconds; Flink's own reader fails at times before 1970. */
   private static class Times implements TimestampColumnVector {
     private final TimeStampVector vector;
     private final long inMilli;

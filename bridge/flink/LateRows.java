@@ -3,7 +3,6 @@ import org.apache.flink.metrics.Counter;
 import org.apache.flink.streaming.api.graph.StreamConfig;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.api.operators.Output;
-import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.runtime.tasks.ProcessingTimeService;
 import org.apache.flink.streaming.runtime.tasks.StreamTask;
@@ -11,9 +10,9 @@ import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.runtime.operators.TableStreamOperator;
 
 /**
- * Counts rows whose event time lies before the watermark that has passed: windows that have closed leave them out.
+ * Counts rows whose event time is before the watermark that has passed, as windows that have closed leave them out.
  *
- * <p>The number is a metric while the job runs, and an accumulator that the result of the job has.
+ * <p>The number is a metric while the job runs, and an accumulator in the job's result.
  */
 public class LateRows extends TableStreamOperator implements OneInputStreamOperator {
   private final int place;
@@ -21,7 +20,6 @@ public class LateRows extends TableStreamOperator implements OneInputStreamOpera
   private final String name;
   private final LongCounter late = new LongCounter();
   private Counter metric;
-  private long watermark = Long.MIN_VALUE;
 
   public LateRows(
       Object[] references, StreamTask task, StreamConfig config, Output output, ProcessingTimeService service)
@@ -41,15 +39,10 @@ public class LateRows extends TableStreamOperator implements OneInputStreamOpera
 
   public void processElement(StreamRecord element) throws Exception {
     RowData row = (RowData) element.getValue();
-    if (!row.isNullAt(place) && row.getTimestamp(place, precision).getMillisecond() < watermark) {
+    if (!row.isNullAt(place) && row.getTimestamp(place, precision).getMillisecond() < currentWatermark) {
       late.add(1L);
       metric.inc();
     }
     output.collect(element);
-  }
-
-  public void processWatermark(Watermark mark) throws Exception {
-    watermark = mark.getTimestamp();
-    super.processWatermark(mark);
   }
 }

@@ -45,10 +45,10 @@ import java.util.List;
  * by chunk. Without keys it leaves as ROW(CHUNK, row kinds, Arrow), where the row kinds are null if all rows are new. See
  * elements.py.
  *
- * <p>Each of `members`, keys too, gets (key, ROW(START, its index, 0, no bytes)) whenever the task starts. So who needs to be told
- * that the job has started, or goes on from a checkpoint, is told by an element, and needs neither a state nor a timer for that.
- * With `tellsWatermarks` each of them gets watermarks as elements too, behind the rows that came before: those of Flink would
- * overtake rows in a Python function that hands them on, and would not say which subtask they are of.
+ * <p>Each of `members`, which are keys too, gets (key, ROW(START, its index, 0, no bytes)) whenever the task starts, also from a
+ * checkpoint, so that functions need neither a state nor a timer to notice. With `sendsWatermarks` each of them gets watermarks
+ * as elements too, behind the rows before them: Flink's watermarks would overtake rows in a Python function, and lack the number
+ * of their subtask.
  */
 public class RowsToArrow extends TableStreamOperator
     implements OneInputStreamOperator, BoundedOneInput, ProcessingTimeCallback, Gauge {
@@ -64,7 +64,7 @@ public class RowsToArrow extends TableStreamOperator
   private final RowType type;
   private final long[] keys;
   private final long[] members;
-  private final boolean tellsWatermarks;
+  private final boolean sendsWatermarks;
   private final int dealing;
   private final int input;
   private final int mostRows;
@@ -74,26 +74,26 @@ public class RowsToArrow extends TableStreamOperator
   private Chunk[] chunks;
   private int next = 0;
   private boolean timerIsSet = false;
-  private boolean hasSaidStart;
+  private boolean hasSentStart;
   private StreamRecord out;
   private Counter rowsOut;
   private Counter bytesOut;
   private Counter waitedMs;
   private long waitedNs = 0;
-  private long told = Long.MIN_VALUE; // the last watermark that members were told
+  private long sent = Long.MIN_VALUE; // the last watermark
 
   public RowsToArrow(
       Object[] references, StreamTask task, StreamConfig config, Output output, ProcessingTimeService service)
       throws Exception {
     type = (RowType) references[0];
-    keys = (long[]) references[1];
-    dealing = ((Integer) references[2]).intValue();
-    input = ((Integer) references[3]).intValue();
-    mostRows = ((Integer) references[4]).intValue();
-    mostBytes = ((Integer) references[5]).intValue();
-    waitMs = ((Integer) references[6]).intValue();
+    mostRows = ((Integer) references[1]).intValue();
+    mostBytes = ((Integer) references[2]).intValue();
+    waitMs = ((Integer) references[3]).intValue();
+    keys = (long[]) references[4];
+    dealing = ((Integer) references[5]).intValue();
+    input = ((Integer) references[6]).intValue();
     members = (long[]) references[7];
-    tellsWatermarks = ((Boolean) references[8]).booleanValue();
+    sendsWatermarks = ((Boolean) references[8]).booleanValue();
     setup(task, config, output);
     setProcessingTimeService(service);
   }
@@ -101,7 +101,7 @@ public class RowsToArrow extends TableStreamOperator
   public void open() throws Exception {
     super.open();
     out = new StreamRecord(null);
-    ArrowUtils.checkArrowUsable(); // sets what others who use Arrow in this JVM depend on, if it comes first
+    ArrowUtils.checkArrowUsable(); // sets a property for all users of Arrow in this JVM, if it is the first one
     allocator = ArrowUtils.getRootAllocator().newChildAllocator("akdl", 0, Long.MAX_VALUE);
     chunks = new Chunk[dealing == BY_ROW ? keys.length : 1];
     for (int i = 0; i < chunks.length; i++) {
@@ -112,8 +112,8 @@ public class RowsToArrow extends TableStreamOperator
     rowsOut = own.counter("rows");
     bytesOut = own.counter("bytes");
     waitedMs = own.counter("waitedMs");
-    hasSaidStart = members == null;
-    if (!hasSaidStart) { // at once, but not before all operators are open
+    hasSentStart = members == null;
+    if (!hasSentStart) { // at once, but not before all operators are open
       getProcessingTimeService().registerTimer(getProcessingTimeService().getCurrentProcessingTime(), this);
     }
   }
@@ -131,8 +131,8 @@ public class RowsToArrow extends TableStreamOperator
   }
 
   public void onProcessingTime(long time) throws Exception {
-    if (!hasSaidStart) {
-      sayStart();
+    if (!hasSentStart) {
+      sendStart();
       return;
     }
     timerIsSet = false;
@@ -141,17 +141,17 @@ public class RowsToArrow extends TableStreamOperator
 
   public void processWatermark(Watermark mark) throws Exception {
     flushAll();
-    if (tellsWatermarks && mark.getTimestamp() > told) {
-      told = mark.getTimestamp();
-      tell(WATERMARK);
+    if (sendsWatermarks && mark.getTimestamp() > sent) {
+      sent = mark.getTimestamp();
+      sendTime(WATERMARK);
     }
     super.processWatermark(mark);
   }
 
   public void processWatermarkStatus(WatermarkStatus status) throws Exception {
-    if (tellsWatermarks) {
+    if (sendsWatermarks) {
       flushAll();
-      tell(status.isIdle() ? IDLE : WATERMARK); // the last watermark holds again
+      sendTime(status.isIdle() ? IDLE : WATERMARK); // the last watermark holds again
     }
     super.processWatermarkStatus(status);
   }
@@ -177,29 +177,29 @@ public class RowsToArrow extends TableStreamOperator
         }
       }
       if (allocator != null) {
-        allocator.close(); // fails when memory has not been given back
+        allocator.close(); // fails when memory has not been released
       }
     }
   }
 
-  /** The memory outside the heap that is in use, a metric. */
+  /** Off-heap memory in use, a metric. */
   public Object getValue() {
     return Long.valueOf(allocator.getAllocatedMemory());
   }
 
-  private void sayStart() {
-    if (hasSaidStart) {
+  private void sendStart() {
+    if (hasSentStart) {
       return;
     }
-    hasSaidStart = true;
+    hasSentStart = true;
     for (int i = 0; i < members.length; i++) {
       Row start = Row.of(new Object[] {START, Integer.valueOf(i), NONE, NOTHING});
       emit(Row.of(new Object[] {Long.valueOf(members[i]), start}));
     }
   }
 
-  private void tell(Integer kind) {
-    byte[] time = kind == WATERMARK ? ByteBuffer.allocate(8).putLong(told).array() : NOTHING;
+  private void sendTime(Integer kind) {
+    byte[] time = kind == WATERMARK ? ByteBuffer.allocate(8).putLong(sent).array() : NOTHING;
     Integer subtask = Integer.valueOf(getRuntimeContext().getTaskInfo().getIndexOfThisSubtask());
     Integer of = Integer.valueOf(getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks());
     for (int i = 0; i < members.length; i++) {
@@ -209,7 +209,7 @@ public class RowsToArrow extends TableStreamOperator
   }
 
   private void flushAll() throws Exception {
-    sayStart(); // a short input ends, with its watermark, before any timer
+    sendStart(); // a short input ends before the timer
     for (int i = 0; i < chunks.length; i++) {
       flush(i);
     }
@@ -234,14 +234,14 @@ public class RowsToArrow extends TableStreamOperator
     emit(Row.of(new Object[] {Long.valueOf(keys[owner]), value}));
   }
 
-  /** Return whose turn it is. */
+  /** Return the index of the next key. */
   private int turn() {
     int owner = next;
     next = next + 1 == keys.length ? 0 : next + 1;
     return owner;
   }
 
-  /** Hand a chunk on. That waits while the receivers are too slow. */
+  /** Send an element; this blocks while the receivers are too slow. */
   private void emit(Row row) {
     long begun = System.nanoTime();
     output.collect(out.replace(row));
@@ -250,7 +250,7 @@ public class RowsToArrow extends TableStreamOperator
     waitedNs %= 1000000L;
   }
 
-  /** Rows that wait to leave together. */
+  /** Rows that leave together. */
   private static class Chunk {
     private final RowType type;
     private final BufferAllocator allocator;
@@ -258,7 +258,7 @@ public class RowsToArrow extends TableStreamOperator
     private VectorSchemaRoot root;
     private ArrowWriter writer;
     private List varying; // vectors whose rows differ in size
-    private int rowBytes; // of the others, for one row
+    private int rowBytes; // of the other vectors, for one row
     private boolean hasMaps = false;
     private final int[] inNanos; // columns that hold times in nanoseconds
     private byte[] kinds;
@@ -316,13 +316,13 @@ public class RowsToArrow extends TableStreamOperator
       return holds;
     }
 
-    /** Refuse a time that Flink's writer would turn into another one, without a word. */
+    /** Refuse a time that Flink's writer would change silently: its nanoseconds since 1970 overflow 64 bits. */
     private void checkNanos(LogicalType type, Object value, int place) {
       if (value instanceof TimestampData) {
         if (Math.abs(((TimestampData) value).getMillisecond()) >= MOST_MILLIS) {
           throw new IllegalArgumentException(
               "the column '" + this.type.getFieldNames().get(place) + "' (" + this.type.getTypeAt(place)
-                  + ") has the time " + value + ", but nanoseconds are carried from 1677-09-22 to 2262-04-11 only:"
+                  + ") has the time " + value + "; expected one from 1677-09-22 to 2262-04-11, the range of nanoseconds."
                   + " CAST it to TIMESTAMP(6)");
         }
       } else if (value instanceof RowData) {
@@ -344,7 +344,7 @@ public class RowsToArrow extends TableStreamOperator
       }
     }
 
-    /** Return a time, or what may hold some; null for all others. Janino does not compile the getters of Flink. */
+    /** Return a time, or a value that may hold times; else null. Twice, since Janino cannot compile calls of Flink's getters. */
     private static Object value(LogicalType type, RowData row, int i) {
       if (row.isNullAt(i) || !holdsNanos(type)) {
         return null;
@@ -378,13 +378,8 @@ public class RowsToArrow extends TableStreamOperator
     }
 
     private void keepKind(byte kind) {
-      int length = kinds == null ? 0 : kinds.length;
-      if (rows >= length) {
-        byte[] longer = new byte[Math.max(64, 2 * rows)]; // zero is the kind of new rows
-        if (kinds != null) {
-          System.arraycopy(kinds, 0, longer, 0, length);
-        }
-        kinds = longer;
+      if (kinds == null || rows >= kinds.length) { // what is added are zeros, the kind of new rows
+        kinds = Arrays.copyOf(kinds == null ? NOTHING : kinds, Math.max(64, 2 * rows));
       }
       kinds[rows] = kind;
     }
@@ -397,7 +392,7 @@ public class RowsToArrow extends TableStreamOperator
       return (int) Math.min(size, Integer.MAX_VALUE);
     }
 
-    /** Return the bytes of so many values. The vector's own count cannot be asked for: it fails after nulls at its end. */
+    /** Return the bytes of a number of values. The vector's own method fails after nulls at its end. */
     private static long size(FieldVector vector, int values) {
       if (vector instanceof BaseVariableWidthVector) {
         int last = ((BaseVariableWidthVector) vector).getLastSet();
@@ -422,8 +417,7 @@ public class RowsToArrow extends TableStreamOperator
       if (kinds == null) {
         return null;
       }
-      byte[] taken = new byte[rows];
-      System.arraycopy(kinds, 0, taken, 0, Math.min(rows, kinds.length));
+      byte[] taken = Arrays.copyOf(kinds, rows);
       kinds = null;
       return taken;
     }
@@ -431,12 +425,12 @@ public class RowsToArrow extends TableStreamOperator
     byte[] take(int mostBytes) throws Exception {
       writer.finish();
       ArrowStreamWriter stream = new ArrowStreamWriter(root, null, bytes);
-      stream.writeBatch(); // the schema goes before it
+      stream.writeBatch(); // with the schema before it
       stream.end();
       byte[] taken = bytes.toByteArray();
       bytes.reset();
       rows = 0;
-      // Flink's writer of maps cannot be used again, and a large row needed memory that the next ones do not.
+      // Flink's writer of maps cannot be reused, and the next rows do not need the memory of a large one.
       if (hasMaps || taken.length > 2 * mostBytes) {
         close();
         allocate();

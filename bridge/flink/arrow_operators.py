@@ -71,7 +71,7 @@ def rows_for_members(
     members: Sequence[int] | None = None,
     uid: str | None = None,
     where: str = "the input",
-    tells_watermarks: bool = False,
+    sends_watermarks: bool = False,
 ) -> DataStream:
     """Rows of a table as a stream of (key, element). Each of `members` (`keys`) gets a START whenever the job starts."""
     row_type = _arrow_row_type(table)
@@ -84,13 +84,12 @@ def rows_for_members(
         if _UPDATES not in str(error):
             raise
         raise ConfigurationError(
-            f"{where} is a changing table (GROUP BY or JOIN of a stream): it updates earlier rows, but a script reads each row "
-            "once. Group in windows, for example with TUMBLE, or aggregate after this operator"
+            f"{where} is a changing table (GROUP BY or JOIN of a stream): it updates earlier rows, but each row is read once "
+            "here. Group in windows, for example with TUMBLE, or aggregate after this operator"
         ) from None
-    told = _longs(keys if members is None else members)
-    return _to_arrow(
-        rows, row_type, _longs(keys), dealing, gathering, input_number, told, KEY_AND_ELEMENT, uid, tells_watermarks
-    )
+    with_start = _longs(keys if members is None else members)
+    references = [_longs(keys), dealing.value, input_number, with_start, sends_watermarks]
+    return _to_arrow(rows, row_type, gathering, references, KEY_AND_ELEMENT, uid)
 
 
 def chunks_of(
@@ -105,7 +104,7 @@ def chunks_of(
         if _UPDATES not in str(error):
             raise
         rows, updates = _translated(table_env, table, modes.all()), True
-    return _to_arrow(rows, row_type, None, Dealing.BY_CHUNK, gathering, 0, None, ELEMENT, uid), updates
+    return _to_arrow(rows, row_type, gathering, [None, Dealing.BY_CHUNK.value, 0, None, False], ELEMENT, uid), updates
 
 
 def table_of(
@@ -223,19 +222,9 @@ def with_operator(stream: Any, name: str, text: str, references: Sequence[Any], 
 
 
 def _to_arrow(
-    rows: Any,
-    row_type: Any,
-    keys: Any,
-    dealing: Dealing,
-    gathering: Gathering,
-    input_number: int,
-    members: Any,
-    type_info: Any,
-    uid: str | None,
-    tells_watermarks: bool = False,
+    rows: Any, row_type: Any, gathering: Gathering, references: Sequence[Any], type_info: Any, uid: str | None
 ) -> DataStream:
-    limits = [gathering.rows, gathering.bytes, int(gathering.wait_s * 1000)]
-    references = [row_type, keys, dealing.value, input_number, *limits, members, tells_watermarks]
+    references = [row_type, gathering.rows, gathering.bytes, int(gathering.wait_s * 1000), *references]
     java_type = type_info.get_java_type_info()
     return DataStream(with_operator(rows, "RowsToArrow", _text("RowsToArrow"), references, java_type, uid))
 

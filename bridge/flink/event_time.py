@@ -55,7 +55,7 @@ class Watermarks:
         self._held: deque[_Held] = deque()
         self._sent = EventTime()
 
-    def tell(self, subtask: int, of: int, time: int | None, position: int) -> None:
+    def add(self, subtask: int, of: int, time: int | None, position: int) -> None:
         """Record the watermark of a subtask, or None when it is idle."""
         if len(self._inputs) != of:
             self._inputs = [EventTime(LAST_TIME if self._ended.get(number) == of else FIRST_TIME) for number in range(of)]

@@ -93,12 +93,12 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         if kind == Element.CHUNK:
             return self._feed_chunk(number, size, content)
         if kind in (Element.WATERMARK, Element.IDLE):
-            return self._tell_time(number, size, time_of(content) if kind == Element.WATERMARK else None)
+            return self._take_time(number, size, time_of(content) if kind == Element.WATERMARK else None)
         if kind == Element.ADDRESS:
             self._learn(number, announced_address(content))
         return iter(())
 
-    def _tell_time(self, subtask: int, of: int, watermark: int | None) -> Iterator[InternalRow]:
+    def _take_time(self, subtask: int, of: int, watermark: int | None) -> Iterator[InternalRow]:
         """Take a watermark of the input, or None where a subtask of it is idle."""
         raise BridgeError(f"{self._settings.operator}: a watermark arrived from an input without watermarks")
 

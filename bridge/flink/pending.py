@@ -27,46 +27,35 @@ class Pending:
         self._done_state = done
         # (number of the first row, rows, bytes) of each chunk in the state
         self._held: deque[tuple[int, int, int]] = deque()
-        self.bytes = 0
-        """Of all chunks in the state."""
-        self._done = 0
+        self.bytes = 0  # of all chunks in the state
+        self.came = self.done = 0  # rows over all restarts: arrived, and finished
         self._base = 0  # rows that were finished when the script started
-        self._came = 0
 
     @property
     def rows(self) -> int:
-        return self._came - self._done
-
-    @property
-    def came(self) -> int:
-        """Number of rows that have arrived, over all restarts."""
-        return self._came
-
-    @property
-    def done(self) -> int:
-        return self._done
+        return self.came - self.done
 
     def restore(self) -> list[pa.RecordBatch]:
         """Return the unfinished rows, for a script that starts now."""
         found = sorted((first, chunk[0], chunk[1]) for first, chunk in self._chunks.items())
-        self._base = self._done = self._done_state.value() or 0
+        self._base = self.done = self._done_state.value() or 0
         self._held = deque((first, rows, len(arrow)) for first, rows, arrow in found)
         self.bytes = sum(size for _, _, size in self._held)
-        self._came = found[-1][0] + found[-1][1] if found else self._done
-        return [read_batch(bytes(arrow)).slice(max(0, self._done - first)) for first, _, arrow in found]
+        self.came = found[-1][0] + found[-1][1] if found else self.done
+        return [read_batch(bytes(arrow)).slice(max(0, self.done - first)) for first, _, arrow in found]
 
     def add(self, rows: int, arrow: bytes) -> None:
-        self._chunks.put(self._came, Row(rows, arrow))
-        self._held.append((self._came, rows, len(arrow)))
+        self._chunks.put(self.came, Row(rows, arrow))
+        self._held.append((self.came, rows, len(arrow)))
         self.bytes += len(arrow)
-        self._came += rows
+        self.came += rows
 
     def drop(self, rows: int) -> None:
         """Remove finished rows from the state; `rows` is their number since this start of the script."""
         done = self._base + rows
-        if done <= self._done:
+        if done <= self.done:
             return
-        self._done = done
+        self.done = done
         self._done_state.update(done)
         while self._held and self._held[0][0] + self._held[0][1] <= done:
             first, _, size = self._held.popleft()

@@ -111,15 +111,14 @@ def _chunks(
         table = table.add_columns(lit(1.0).cast(DataTypes.FLOAT()).alias(column.name))
     where = f"{settings.operator}: the input"
     fed = [keys[index] for index in settings.fed]
+    dealing, gathering = Dealing.BY_ROW, Gathering()
     if settings.kind == "stream":
-        gathering = Gathering(rows=settings.chunk_rows, wait_s=settings.chunk_wait_s)
-        # Rows have waited for each other in the chunk already; Flink's buffer would hold it for another 100 ms.
-        dealt = rows_for_members(
-            table_env, table, fed, Dealing.BY_CHUNK, gathering, 0, keys, uid("rows"), where, settings.carries_event_time
-        )
-        chunks = sent_at_once(dealt)
-    else:
-        chunks = rows_for_members(table_env, table, fed, Dealing.BY_ROW, Gathering(), 0, keys, uid("rows"), where)
+        dealing, gathering = Dealing.BY_CHUNK, Gathering(rows=settings.chunk_rows, wait_s=settings.chunk_wait_s)
+    chunks = rows_for_members(
+        table_env, table, fed, dealing, gathering, 0, keys, uid("rows"), where, settings.carries_event_time
+    )
+    if settings.kind == "stream":  # rows have waited in the chunk already; Flink's buffer would hold it for another 100 ms
+        sent_at_once(chunks)
     # All to member 0, which sends them to the other hosts: see `bridge.member.extra_input_delivery`.
     whole = [
         rows_for_members(

@@ -102,12 +102,12 @@ class StreamExchange(Exchange):
         """Number of rows that have arrived, in the same count as `_done`."""
         return self._rows if self._pending is None else self._pending.came
 
-    def _tell_time(self, subtask: int, of: int, watermark: int | None) -> Iterator[Row]:
+    def _take_time(self, subtask: int, of: int, watermark: int | None) -> Iterator[Row]:
         if self._watermarks is None:
             self._watermarks = Watermarks(dict(self._ended_inputs.items()))
         if watermark == LAST_TIME:
             self._ended_inputs.put(subtask, of)
-        self._watermarks.tell(subtask, of, watermark, self._came)
+        self._watermarks.add(subtask, of, watermark, self._came)
         return self._pass_time(0, 0)
 
     def _pass_time(self, committed: int, passed: int) -> Iterator[Row]:

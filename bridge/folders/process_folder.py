@@ -17,19 +17,18 @@ import psutil
 
 from akdl.folders import shared_folder
 from akdl.wire.service import ADDRESS_FILE
-from bridge.folders.sweep import PIPE, has_process, remove_unused, sweep
 from bridge.folders.temporary_places import socket_address
 from bridge.folders.user_folders import model_place
 
+PIPE = "alive"
 _LAST_BYTES = 8000
 _PROCESS_FILE = "process"
 
 
 class ProcessFolder:
-    """The folder of the process of one group: the name of an operator in its job. Unused folders are removed first."""
+    """The folder of the process of one group: the name of an operator in its job."""
 
     def __init__(self, group: str) -> None:
-        sweep()
         self.path = os.path.join(model_place(), group)
         self.log = os.path.join(self.path, "log")
         """What the process prints."""
@@ -53,7 +52,11 @@ class ProcessFolder:
         os.close(pipe)
 
     def has_process(self) -> bool:
-        return has_process(self.path)
+        try:
+            os.close(os.open(os.path.join(self.path, PIPE), os.O_WRONLY | os.O_NONBLOCK))
+        except OSError:
+            return False
+        return True
 
     @property
     def socket(self) -> str | None:
@@ -82,9 +85,11 @@ class ProcessFolder:
             file.seek(max(0, os.path.getsize(self.log) - _LAST_BYTES))
             return file.read().decode("utf-8", "replace")
 
-    def remove(self) -> None:
-        """Remove the folder of a process that has ended, unless another one starts in it."""
-        remove_unused(self.path)
+    def remove_unused(self) -> None:
+        """Remove the folder of a process that has ended, unless a task is about to join or to start another one."""
+        with shared_folder.try_locked(self.path) as is_ours:
+            if is_ours and not self.has_process():
+                shared_folder.remove(self.path)
 
     def empty(self) -> None:
         """Remove the folder in `start` when that fails: with its lock held."""

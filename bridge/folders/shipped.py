@@ -15,8 +15,8 @@ import tempfile
 import zipimport
 from typing import Any
 
+from akdl.folders.owned_folder import OwnedFolder
 from akdl.storage.archive import unpack_archive
-from bridge.folders.program_folder import program_folder
 from bridge.folders.shadowing import refuse_shadowing
 
 _OPTION = "python.files"
@@ -60,7 +60,9 @@ def _own_packages() -> str:
 
     Flink puts this folder on PYTHONPATH, so it has to hold the packages and nothing else.
     """
-    folder = tempfile.mkdtemp(dir=program_folder())
+    owned = OwnedFolder("akdl_packed_")
+    owned.remove_at_exit()
+    folder = tempfile.mkdtemp(dir=owned.path)
     own = sys.modules[__name__].__spec__
     if own is not None and isinstance(own.loader, zipimport.zipimporter):  # `flink run -pyfs` was given our wheel
         with open(own.loader.archive, "rb") as wheel, tempfile.TemporaryDirectory() as unpacked:

@@ -11,15 +11,14 @@ import logging
 import os
 from contextlib import suppress
 
-from akdl.folders import owned_folder, shared_folder
+from akdl.folders import owned_folder
 from akdl.folders.file_lock import try_lock
 from bridge.exceptions import ConfigurationError
+from bridge.folders.process_folder import ProcessFolder
 from bridge.folders.remover import remove_when_unlocked
 from bridge.folders.user_folders import environment_place, environments_path, model_place, models_path
 
 logger = logging.getLogger(__name__)
-
-PIPE = "alive"  # in the folder of a model process, which reads it
 
 
 def sweep(place: str | None = None) -> None:
@@ -50,19 +49,4 @@ def _sweep_models() -> None:
     if not os.path.lexists(models_path()):
         return
     for name in os.listdir(model_place()):
-        remove_unused(os.path.join(model_place(), name))
-
-
-def has_process(folder: str) -> bool:
-    try:
-        os.close(os.open(os.path.join(folder, PIPE), os.O_WRONLY | os.O_NONBLOCK))
-    except OSError:
-        return False
-    return True
-
-
-def remove_unused(folder: str) -> None:
-    """Remove the folder of a model process that was killed, unless a task is about to join or to start another one."""
-    with shared_folder.try_locked(folder) as is_ours:
-        if is_ours and not has_process(folder):
-            shared_folder.remove(folder)
+        ProcessFolder(name).remove_unused()

@@ -6,15 +6,14 @@ import contextlib
 import logging
 import os
 import sys
+from typing import TextIO
 
 logger = logging.getLogger(__name__)
 
 
 def say(text: str) -> None:
     """Print a line. Characters that the console's encoding lacks, as in the locale C, are shown as escapes."""
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
-    sys.stdout.flush()
+    _print(sys.stdout, text)
 
 
 def warn(text: str) -> None:
@@ -25,9 +24,13 @@ def warn(text: str) -> None:
 
 def tell(text: str) -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or replaced
-        encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
-        sys.stderr.write("akdl: " + text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
-        sys.stderr.flush()
+        _print(sys.stderr, f"akdl: {text}")
+
+
+def _print(stream: TextIO, text: str) -> None:
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    stream.flush()
 
 
 class LogFile:

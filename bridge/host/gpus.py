@@ -196,27 +196,20 @@ def _guard(folder: str) -> Iterator[None]:
 
 def _try(count: int, inventory: Sequence[str], folder: str) -> Lease | None:
     """Lease the first free ones; return None, with nothing leased, when there are too few."""
-    devices: list[str] = []
-    fds: list[int] = []
-    try:
+    locked: dict[str, int] = {}
+    with contextlib.ExitStack() as closing:
         for device in inventory:
             fd = _open_device(folder, device)
             if not try_lock(fd):
                 os.close(fd)
                 continue
-            fds.append(fd)
-            devices.append(device)
+            closing.callback(os.close, fd)
+            locked[device] = fd
             os.truncate(fd, 0)
             os.write(fd, str(os.getpid()).encode())  # for the error of a process that needs it
-            if len(fds) == count:
-                break
-    except BaseException:
-        Lease(devices, fds).release()
-        raise
-    found = Lease(devices, fds)
-    if len(fds) == count:
-        return found
-    found.release()
+            if len(locked) == count:
+                closing.pop_all()
+                return Lease(list(locked), list(locked.values()))
     return None
 
 

@@ -104,27 +104,21 @@ class ChildProcess:
     @property
     def cpu_s(self) -> float:
         """CPU time in seconds of the process and of its living children; 0 when it has ended."""
-        used = 0.0
-        try:
-            leader = psutil.Process(self.pid)
-            for process in [leader, *leader.children(recursive=True)]:
-                with contextlib.suppress(psutil.Error):
-                    times = process.cpu_times()
-                    used += times.user + times.system + times.children_user + times.children_system
-        except psutil.Error:
-            pass
-        return used
+        return self._sum(lambda process: sum(process.cpu_times()[:4]))
 
     @property
     def memory_bytes(self) -> int:
         """Resident memory of the process and of its children; 0 when it has ended."""
-        held = 0
+        return int(self._sum(lambda process: process.memory_info().rss))
+
+    def _sum(self, number: Callable[[psutil.Process], float]) -> float:
+        total = 0.0
         with contextlib.suppress(psutil.Error):
             leader = psutil.Process(self.pid)
             for process in [leader, *leader.children(recursive=True)]:
                 with contextlib.suppress(psutil.Error):
-                    held += process.memory_info().rss
-        return held
+                    total += number(process)
+        return total
 
     def stacks(self, path: str) -> str:
         """Stacks of the threads, which `faulthandler` writes to `path` at SIGUSR2."""

@@ -31,6 +31,7 @@ from akdl.wire.service import PREDICT_SERVICE
 from akdl.wire.token import TOKEN
 from bridge.exceptions import TaskError
 from bridge.folders.process_folder import ProcessFolder, kill, kill_stopped, note_process, process_of
+from bridge.folders.sweep import sweep
 from bridge.folders.work_folder import PRIVATE_FOLDER, WorkFolder
 from bridge.host.interpreter import open_interpreter
 from bridge.host.variables import variables
@@ -79,6 +80,7 @@ class ModelProcess:
 
     def __init__(self, settings: ModelSettings, model: str | PlacedModel) -> None:
         self._settings = settings
+        sweep()
         self._folder = ProcessFolder(settings.group)
         self._process: subprocess.Popen[bytes] | None = None  # if this task has started it
         self._channel: grpc.Channel | None = None
@@ -158,7 +160,7 @@ class ModelProcess:
         self.close()
         reason = self._lost(error)
         if self._has_exited:
-            self._folder.remove()  # it may have failed before it could
+            self._folder.remove_unused()  # it may have failed before it could
         return TaskError(reason)
 
     def _start(self, model: str | PlacedModel, pipe: int) -> None:

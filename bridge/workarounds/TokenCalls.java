@@ -10,17 +10,17 @@ import org.apache.beam.vendor.grpc.v1p60p1.io.grpc.ServerCallHandler;
 import org.apache.beam.vendor.grpc.v1p60p1.io.grpc.ServerInterceptor;
 import org.apache.beam.vendor.grpc.v1p60p1.io.grpc.Status;
 
-/** Lets Beam's servers in this JVM answer only callers who know a token; see loopback.py. */
+/** Lets Beam's servers in this JVM answer only calls with a token; see local_servers.py. */
 public class TokenCalls implements ServerInterceptor {
     private static final Metadata.Key HEADER = Metadata.Key.of("akdl-token", Metadata.ASCII_STRING_MARSHALLER);
     private byte[] token;
 
-    /** Ask for a token from now on, at servers that are made from now on. */
+    /** Ask for a token at servers that are made from now on. */
     public void ask(String token) throws Exception {
         this.token = token.getBytes(StandardCharsets.US_ASCII);
         List interceptors = new ArrayList();
         interceptors.add(this);
-        // The method for this refuses where a server has been made before.
+        // The public method for this fails once a server exists.
         set("serverInterceptors", interceptors);
         set("serverStreamTracerFactories", new ArrayList());
     }

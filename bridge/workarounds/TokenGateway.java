@@ -11,7 +11,7 @@ import org.apache.flink.api.python.shaded.py4j.Gateway;
 import org.apache.flink.api.python.shaded.py4j.GatewayServer;
 import org.apache.flink.client.python.PythonGatewayServer;
 
-/** Does what PyFlink's PythonGatewayServer does, for callers who know a token, which comes as a line of stdin; see gateway.py. */
+/** PyFlink's PythonGatewayServer with a token for its callers, which is a line of stdin; see gateway.py. */
 public class TokenGateway {
     private static final int TRIES = 100; // of 0.1 s
 

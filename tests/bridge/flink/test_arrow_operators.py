@@ -149,7 +149,7 @@ def test_members_are_told_watermarks_behind_the_rows_before_them(table_envs: MLE
         "'fields.id.end' = '60')"
     )
     told = rows_for_members(
-        table_env, table_env.from_path("timed"), [7], Dealing.BY_CHUNK, Gathering(), members=[7, 8], tells_watermarks=True
+        table_env, table_env.from_path("timed"), [7], Dealing.BY_CHUNK, Gathering(), members=[7, 8], sends_watermarks=True
     )
     elements: dict[int, list[Any]] = collections.defaultdict(list)
     found = told._j_data_stream.executeAndCollect()

@@ -41,7 +41,7 @@ def test_what_the_output_is_told(happens: list[Any], told: list[Any]) -> None:
         elif isinstance(each, int):
             done = each
         else:
-            watermarks.tell(each[0], 2, each[1], rows)
+            watermarks.add(each[0], 2, each[1], rows)
         now = watermarks.pass_rows(done)
         if now is not None:
             found.append((now.time, "idle") if now.is_idle else now.time)
@@ -50,22 +50,22 @@ def test_what_the_output_is_told(happens: list[Any], told: list[Any]) -> None:
 
 def test_those_that_had_ended_before_a_checkpoint_hold_nothing_up() -> None:
     watermarks = Watermarks({1: 3, 2: 3})
-    watermarks.tell(0, 3, 5, 0)
+    watermarks.add(0, 3, 5, 0)
     assert watermarks.pass_rows(0) == EventTime(5)
 
 
 def test_those_of_another_parallelism_count_no_more() -> None:
     watermarks = Watermarks({1: 3})
-    watermarks.tell(0, 2, 5, 0)
+    watermarks.add(0, 2, 5, 0)
     assert watermarks.pass_rows(0) is None
-    watermarks.tell(1, 2, 4, 0)
+    watermarks.add(1, 2, 4, 0)
     assert watermarks.pass_rows(0) == EventTime(4)
 
 
 def test_what_is_waited_for_is_known() -> None:
     watermarks = Watermarks()
     assert watermarks.waits_for is None
-    watermarks.tell(0, 1, 5, 3)
+    watermarks.add(0, 1, 5, 3)
     assert watermarks.waits_for == 3
     watermarks.pass_rows(3)
     assert watermarks.waits_for is None
@@ -84,12 +84,12 @@ def test_no_row_comes_behind_its_watermark(seed: int) -> None:
             times[subtask] += draw.randrange(5)
             came.append((times[subtask], subtask))
         elif what < 0.6 and not idle[subtask]:
-            watermarks.tell(subtask, of, times[subtask] - 1, len(came))
+            watermarks.add(subtask, of, times[subtask] - 1, len(came))
         elif what < 0.63 and sum(idle) < of - 1:
             idle[subtask] = not idle[subtask]
             if not idle[subtask]:  # what it has from now on is not before what others have
                 times[subtask] = max(times)
-            watermarks.tell(subtask, of, None if idle[subtask] else times[subtask] - 1, len(came))
+            watermarks.add(subtask, of, None if idle[subtask] else times[subtask] - 1, len(came))
         elif done < len(came):
             assert came[done][0] > reached, "the row is late"
             done += 1

@@ -13,6 +13,7 @@ import pytest
 
 from bridge.exceptions import ConfigurationError
 from bridge.folders.process_folder import ProcessFolder, release
+from bridge.folders.sweep import sweep
 from bridge.serving.model_process import ModelProcess, ModelSettings
 from tests.support.leftovers import wait_until
 
@@ -84,12 +85,12 @@ def test_a_start_that_fails_leaves_nothing(place: pathlib.Path) -> None:
 def test_a_folder_with_a_process_is_not_removed(place: pathlib.Path, started: Started) -> None:
     folder = ProcessFolder("group")
     pipe = folder.join(started)
-    folder.remove()
-    ProcessFolder("next")
+    folder.remove_unused()
+    sweep()
     assert os.listdir(place) == ["group"]
     folder.leave(pipe)
     wait_until(lambda: started[0].poll() == 0, "the process has ended")
-    folder.remove()
+    folder.remove_unused()
     assert os.listdir(place) == []
 
 

@@ -11,7 +11,8 @@ import sys
 import psutil
 import pytest
 
-from bridge.folders.sweep import has_process, sweep
+from bridge.folders.process_folder import ProcessFolder
+from bridge.folders.sweep import sweep
 from bridge.folders.user_folders import model_place
 from tests.support.leftovers import wait_until
 
@@ -89,7 +90,7 @@ def test_the_folder_of_a_killed_model_process_goes(temporary: pathlib.Path) -> N
     os.mkfifo(place / "alive")
     reader = subprocess.Popen(["cat", place / "alive"], stdout=subprocess.DEVNULL)
     writer = os.open(place / "alive", os.O_WRONLY)
-    assert has_process(str(place))
+    assert ProcessFolder("group").has_process()
     sweep()
     assert place.is_dir(), "its process runs"
     reader.kill()
