@@ -34,7 +34,7 @@ pytestmark = pytest.mark.process
 @pytest.fixture(autouse=True)
 def place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
     """Where environments are unpacked; empty at the end."""
-    monkeypatch.setattr(bridge.host.interpreter.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     place = tmp_path / f"akdl_envs_{os.geteuid()}"
     yield place
     wait_until(lambda: not place.exists() or not any(place.iterdir()), "no environment is left")
@@ -177,7 +177,7 @@ def test_a_venv_that_leads_elsewhere(tmp_path: pathlib.Path, place: pathlib.Path
 def test_no_interpreter_in_it(tmp_path: pathlib.Path, place: pathlib.Path) -> None:
     (tmp_path / "made" / "lib").mkdir(parents=True)
     with pytest.raises(
-        ConfigurationError, match="expected bin/python at the root of the archive or in its one folder, found lib"
+        ConfigurationError, match="expected bin/python at the root of the archive or in its only folder, found lib"
     ):
         open_interpreter("Op", archive_of(tmp_path / "made"))
 

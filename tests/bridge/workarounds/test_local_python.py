@@ -11,7 +11,7 @@ from concurrent import futures
 import grpc
 import pytest
 
-from bridge.host import local_python
+from bridge.workarounds import local_python
 from bridge.workarounds.local_python import python_of_local_jobs, start_worker_request
 
 BOOT = ["-m", "pyflink.fn_execution.beam.beam_boot", "--id=5-1", "--provision_endpoint=localhost:1"]
