@@ -10,13 +10,15 @@ code that it generates for SQL: neither a JDK nor a jar is needed. Classes that 
 - table.catalog.SchemaTranslator, ExternalCatalogTable and ContextResolvedTable, table.operations.ExternalModifyOperation and
   ExternalQueryOperation, and the planner of a table environment: tables with updates, to and from rows of this kind;
 - table.types.logical.utils.LogicalTypeParser, LogicalTypeUtils and LogicalTypeChecks;
-- api.common.python.PythonBridgeUtils, python.util.PythonConfigUtil, streaming.api.functions.python.KeyByKeySelector.
+- api.common.python.PythonBridgeUtils, python.util.PythonConfigUtil, streaming.api.functions.python.KeyByKeySelector;
+- runtime.state.KeyGroupRangeAssignment: the subtask of a key.
 """
 
 from __future__ import annotations
 
 import enum
 import importlib.resources
+import itertools
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +42,7 @@ from bridge.workarounds.pyflink_defects import column_names
 CHUNK_BYTES = 1 << 20
 _ALL_WRITERS_BYTES = 32 << 20  # of one subtask that deals single rows, and so fills a chunk for each worker
 _MOST_ROWS = 1 << 16
+MAX_PARALLELISM = 128  # set on both keyed operators, as keys are chosen for it; larger groups have a larger one
 
 _UPDATES = "doesn't support consuming"  # in Flink's error for a table with updates
 _TEXTS = importlib.resources.files(__package__)  # may be in a wheel that was not unpacked
@@ -177,6 +180,21 @@ def keyed(stream: DataStream, value_type: Any) -> KeyedStream:
     selector = get_gateway().jvm.org.apache.flink.streaming.api.functions.python.KeyByKeySelector()
     key_type = Types.ROW([Types.LONG()]).get_java_type_info()
     return KeyedStream(stream._j_data_stream.keyBy(selector, key_type), value_type, stream)
+
+
+def one_key_per_subtask(size: int) -> list[int]:
+    """Find a key for each subtask. PyFlink hashes a Row around the key, so Flink itself is asked."""
+    gateway = get_gateway()
+    assign = gateway.jvm.org.apache.flink.runtime.state.KeyGroupRangeAssignment.assignKeyToParallelOperator
+    found: dict[int, int] = {}
+    most = max(size, MAX_PARALLELISM)
+    for candidate in itertools.count():
+        if len(found) == size:
+            break
+        fields = gateway.new_array(gateway.jvm.Object, 1)
+        fields[0] = candidate
+        found.setdefault(assign(gateway.jvm.org.apache.flink.types.Row.of(fields), most, size), candidate)
+    return [found[index] for index in range(size)]
 
 
 def column_types(table: Table) -> list[tuple[str, Any]]:

@@ -95,14 +95,14 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         if kind in (Element.WATERMARK, Element.IDLE):
             return self._take_time(number, size, time_of(content) if kind == Element.WATERMARK else None)
         if kind == Element.ADDRESS:
-            self._learn(number, announced_address(content))
+            self._add_address(number, announced_address(content))
         return iter(())
 
     def _take_time(self, subtask: int, of: int, watermark: int | None) -> Iterator[InternalRow]:
         """Take a watermark of the input, or None where a subtask of it is idle."""
         raise BridgeError(f"{self._settings.operator}: a watermark arrived from an input without watermarks")
 
-    def _learn(self, index: int, address: Address) -> None:
+    def _add_address(self, index: int, address: Address) -> None:
         """Record the address of a member; the script starts when all addresses are there."""
         self._addresses[index] = address
         if index == self._index:

@@ -28,12 +28,12 @@ class Pending:
         # (number of the first row, rows, bytes) of each chunk in the state
         self._held: deque[tuple[int, int, int]] = deque()
         self.bytes = 0  # of all chunks in the state
-        self.came = self.done = 0  # rows over all restarts: arrived, and finished
+        self.arrived = self.done = 0  # rows over all restarts: arrived, and finished
         self._base = 0  # rows that were finished when the script started
 
     @property
     def rows(self) -> int:
-        return self.came - self.done
+        return self.arrived - self.done
 
     def restore(self) -> list[pa.RecordBatch]:
         """Return the unfinished rows, for a script that starts now."""
@@ -41,14 +41,14 @@ class Pending:
         self._base = self.done = self._done_state.value() or 0
         self._held = deque((first, rows, len(arrow)) for first, rows, arrow in found)
         self.bytes = sum(size for _, _, size in self._held)
-        self.came = found[-1][0] + found[-1][1] if found else self.done
+        self.arrived = found[-1][0] + found[-1][1] if found else self.done
         return [read_batch(bytes(arrow)).slice(max(0, self.done - first)) for first, _, arrow in found]
 
     def add(self, rows: int, arrow: bytes) -> None:
-        self._chunks.put(self.came, Row(rows, arrow))
-        self._held.append((self.came, rows, len(arrow)))
+        self._chunks.put(self.arrived, Row(rows, arrow))
+        self._held.append((self.arrived, rows, len(arrow)))
         self.bytes += len(arrow)
-        self.came += rows
+        self.arrived += rows
 
     def drop(self, rows: int) -> None:
         """Remove finished rows from the state; `rows` is their number since this start of the script."""

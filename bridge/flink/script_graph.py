@@ -10,22 +10,22 @@ have one subtask per member and are co-located, so both run where the member's p
 
 from __future__ import annotations
 
-import itertools
 import posixpath
 from collections.abc import Callable, Sequence
 
 from pyflink.datastream.data_stream import DataStream
-from pyflink.java_gateway import get_gateway
 from pyflink.table import DataTypes, StreamTableEnvironment, Table
 from pyflink.table.expressions import lit
 
 from bridge.exceptions import ConfigurationError
 from bridge.flink.announce import Announce
 from bridge.flink.arrow_operators import (
+    MAX_PARALLELISM,
     Dealing,
     Gathering,
     keyed,
     logical_types,
+    one_key_per_subtask,
     rows_for_members,
     table_of,
     with_late_rows_counted,
@@ -40,7 +40,6 @@ from bridge.settings import RESTART, UNCOMMITTED, GroupSettings
 from bridge.table_env import has_checkpoints, is_streaming, planning, uids
 from bridge.workarounds.pyflink_defects import column_names
 
-MAX_PARALLELISM = 128  # set on both keyed operators, as keys are chosen for it; larger groups have a larger one
 MOST_MEMBERS = 4096  # of one group
 
 
@@ -168,18 +167,3 @@ def _take_chunks_unsorted(written: DataStream) -> None:
     """
     two_inputs = written._j_data_stream.getTransformation()
     two_inputs.setStateKeySelectors(two_inputs.getStateKeySelector1(), None)
-
-
-def one_key_per_subtask(size: int) -> list[int]:
-    """Find a key for each subtask. PyFlink hashes a Row around the key, so Flink itself is asked."""
-    gateway = get_gateway()
-    assign = gateway.jvm.org.apache.flink.runtime.state.KeyGroupRangeAssignment.assignKeyToParallelOperator
-    found: dict[int, int] = {}
-    most = max(size, MAX_PARALLELISM)
-    for candidate in itertools.count():
-        if len(found) == size:
-            break
-        fields = gateway.new_array(gateway.jvm.Object, 1)
-        fields[0] = candidate
-        found.setdefault(assign(gateway.jvm.org.apache.flink.types.Row.of(fields), most, size), candidate)
-    return [found[index] for index in range(size)]

@@ -98,16 +98,16 @@ class StreamExchange(Exchange):
         return kept
 
     @property
-    def _came(self) -> int:
+    def _arrived(self) -> int:
         """Number of rows that have arrived, in the same count as `_done`."""
-        return self._rows if self._pending is None else self._pending.came
+        return self._rows if self._pending is None else self._pending.arrived
 
     def _take_time(self, subtask: int, of: int, watermark: int | None) -> Iterator[Row]:
         if self._watermarks is None:
             self._watermarks = Watermarks(dict(self._ended_inputs.items()))
         if watermark == LAST_TIME:
             self._ended_inputs.put(subtask, of)
-        self._watermarks.add(subtask, of, watermark, self._came)
+        self._watermarks.add(subtask, of, watermark, self._arrived)
         return self._pass_time(0, 0)
 
     def _pass_time(self, committed: int, passed: int) -> Iterator[Row]:
@@ -139,7 +139,7 @@ class StreamExchange(Exchange):
         """Drop finished rows, and handle a script that has returned."""
         self._drop_done()
         if self._member.has_returned and self._settings.on_return == DRAIN:
-            self._done = self._came
+            self._done = self._arrived
             yield from self._pass_time(0, 0)
         if self._member.has_returned and self._settings.on_return == FAIL:
             raise self._member.error(

@@ -23,15 +23,15 @@ class Lines:
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._line = ""
         self._place = 0  # of the next character
-        self._is_anew = False  # since the line was last shown
-        self._told = now
+        self._is_overwritten = False  # since the line was last shown
+        self._shown_at = now
 
     def feed(self, printed: bytes, now: float) -> list[str]:
         """Return the complete lines of the output so far; parts of lines longer than `LINE_CHARACTERS`."""
         text = self._decode(printed)
-        if not self._is_anew and "\r" not in text and "\x08" not in text:  # most scripts print no bars
+        if not self._is_overwritten and "\r" not in text and "\x08" not in text:  # most scripts print no bars
             *lines, rest = (self._line + text).split("\n")
-            self._told = now if lines else self._told
+            self._shown_at = now if lines else self._shown_at
             self._line, self._place = rest, len(rest)
         else:
             lines = []
@@ -48,14 +48,14 @@ class Lines:
         if not part:
             return
         if part in ("\n", "\r\n"):
-            lines.append(self._line.rstrip(" ") if self._is_anew else self._line)
-            self._line, self._place, self._is_anew, self._told = "", 0, False, now
+            lines.append(self._line.rstrip(" ") if self._is_overwritten else self._line)
+            self._line, self._place, self._is_overwritten, self._shown_at = "", 0, False, now
         elif part[0] in "\r\x08":
-            if self._place and now - self._told >= EVERY_S:
-                self._told = now
+            if self._place and now - self._shown_at >= EVERY_S:
+                self._shown_at = now
                 lines.append(self._line.rstrip(" "))
             self._place = 0 if part == "\r" else max(self._place - len(part), 0)
-            self._is_anew = True
+            self._is_overwritten = True
         else:
             end = self._place + len(part)
             self._line = self._line[: self._place] + part + self._line[end:]

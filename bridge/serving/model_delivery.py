@@ -32,9 +32,9 @@ from pyflink.table import StreamTableEnvironment, Table
 from akdl.folders.file_lock import try_lock
 from bridge.codec.ipc import read_batch
 from bridge.exceptions import ConfigurationError, TaskError
-from bridge.flink.arrow_operators import Dealing, keyed, rows_for_members
+from bridge.flink.arrow_operators import Dealing, keyed, one_key_per_subtask, rows_for_members
 from bridge.flink.elements import KEY_AND_ELEMENT, KEYED_ELEMENT, Element
-from bridge.flink.script_graph import one_key_per_subtask, placed, sent_at_once, starts_of
+from bridge.flink.script_graph import placed, sent_at_once, starts_of
 from bridge.folders.user_folders import model_place
 from bridge.group.addresses import folder_id, own_host
 from bridge.schema import quoted
@@ -151,7 +151,7 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
         if kind == Element.START:
             return
         if kind == Element.PLACE:
-            yield from self._learn(number, content)
+            yield from self._add_place(number, content)
             return
         columns = [column.to_pylist() for column in read_batch(content).columns]
         rows = (ModelRow(*cells) for cells in zip(*columns))
@@ -171,20 +171,20 @@ class Collect(KeyedProcessFunction):  # type: ignore[misc]
         if self._kept is not None:
             self._kept.drop_all_but(self._latest | self._models.places)
 
-    def _learn(self, number: int, place: bytes) -> Iterator[Row]:
+    def _add_place(self, number: int, place: bytes) -> Iterator[Row]:
         """Record the place of a subtask; models that waited for the last place leave."""
         self._subtasks.setdefault(place, set()).add(number)
-        if self._knows_all:
+        if self._has_all_places:
             waiting, self._waiting = self._waiting, []
             for model in waiting:
                 yield from self._pieces(model)
 
     @property
-    def _knows_all(self) -> bool:
+    def _has_all_places(self) -> bool:
         return sum(map(len, self._subtasks.values())) == len(self._keys)
 
     def _pieces(self, model: Model) -> Iterator[Row]:
-        if not self._knows_all:
+        if not self._has_all_places:
             self._waiting.append(model)
             return
         keys = [self._keys[min(numbers) - 1] for numbers in self._subtasks.values()]

@@ -48,7 +48,7 @@ public class ChunkClock implements InvocationHandler {
         Object[] values = new Object[] {
             "type", type, "keys", keys, "dealing", Integer.valueOf(1), "mostRows", Integer.valueOf(mostRows),
             "mostBytes", Integer.valueOf(mostBytes), "waitMs", Integer.valueOf(waitMs), "allocator", allocator, "chunks", chunks,
-            "hasSaidStart", Boolean.TRUE, "out", new StreamRecord(null), "rowsOut", new SimpleCounter(),
+            "hasSentStart", Boolean.TRUE, "out", new StreamRecord(null), "rowsOut", new SimpleCounter(),
             "bytesOut", new SimpleCounter(), "waitedMs", new SimpleCounter(), "output", both, "processingTimeService", both
         };
         for (int i = 0; i < values.length; i += 2) {
