@@ -27,7 +27,8 @@ from bridge.host import gpus
 from bridge.member.status import MemberStatus, StatusFile
 from bridge.schema import Schema, table_columns
 from operators import PipelineModel, TFSavedModelPredictor
-from operators.sinks import _ak_receiver
+from operators.alink.ak_file import AkWriter
+from operators.sinks import _FileReceiver
 
 COLUMNS = [table_columns(Schema.parse("x BIGINT"))]
 
@@ -150,7 +151,8 @@ def pipeline(path: str) -> None:
 
 
 def sink(path: str) -> None:
-    receiver = _ak_receiver(path, Schema.parse("x BIGINT"), datetime.timezone.utc)
+    schema = Schema.parse("x BIGINT")
+    receiver = _FileReceiver(path, lambda file: AkWriter(file, schema, datetime.timezone.utc))
     receiver.take(pa.record_batch({"x": [1]}))
     receiver.finish()
 
