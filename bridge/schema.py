@@ -166,9 +166,10 @@ def _type_of(text: str, name: str) -> ColumnType:
 
 
 # PyFlink's types: the classes are called BooleanType and so on, and have their arguments as attributes.
-_SUPPORTED = (
-    "BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE CHAR VARCHAR BINARY VARBINARY DECIMAL DATE TIME TIMESTAMP TIMESTAMP_LTZ"
-).split()
+_SUPPORTED = {
+    "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "CHAR", "VARCHAR", "BINARY", "VARBINARY", "DECIMAL",
+    "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ",
+}  # fmt: skip
 _ARGUMENTS = ("length", "precision", "scale")
 _UNBOUNDED = [2**31 - 1]
 

@@ -133,7 +133,7 @@ class ModelProcess:
                 is_running = self._folder.has_process() and not self._has_exited
                 was_ending = not is_running and self._process is None  # when this task found it; another one has to be started
                 is_early = error.code() == grpc.StatusCode.UNAVAILABLE and time.monotonic() <= deadline
-                if not is_early or not is_running and not was_ending:
+                if not (is_early and (is_running or was_ending)):
                     raise self._start_error(error) from None
             if is_running:
                 time.sleep(_POLL_S)
