@@ -75,7 +75,6 @@ CLEAN = [
     "docs/streams.md",
     "docs/training.md",
     "docs/troubleshooting.md",
-    "docs/troubleshooting.md",
     "docs/zh/coming_from_alink.md",
     "docs/zh/first_steps.md",
     "examples",
