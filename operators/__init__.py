@@ -59,7 +59,6 @@ from operators.stream_operator import MemSourceStreamOp, StreamOperator, TableSo
 from operators.tables.csv_cells import USUAL_NULLS
 
 __all__ = [
-    "USUAL_NULLS",
     "AkSinkBatchOp",
     "AkSourceBatchOp",
     "AkSourceStreamOp",
@@ -113,6 +112,7 @@ __all__ = [
     "TensorFlow2StreamOp",
     "TensorFlowBatchOp",
     "TensorFlowStreamOp",
+    "USUAL_NULLS",
     "getMLEnv",
     "resetEnv",
     "udf",
