@@ -73,7 +73,6 @@ class _KerasTrainBatchOp(KerasTrainParams, ScriptOp, BatchOperator):
             )
 
     def _values_of_all(self) -> dict[str, Any]:
-        """Values of a training operator that runs akdl's script."""
         own = super()._values_of_all()
         name, evaluates = type(self).__name__, own["validationSplit"] > 0
         for parameter, module in (("layers", {}), ("optimizer", {"module": OPTIMIZERS})):
@@ -140,7 +139,6 @@ class KerasPrediction(Operator[Any]):
     _model_file: str | None = None
 
     def _predict_with(self, model: str, *ops: Any) -> Any:
-        """Predict with a model file of `pack_model_table`."""
         self._model_file = model
         return super()._predict_with(model, *ops)  # type: ignore[misc]
 

@@ -54,7 +54,6 @@ class _Predictor(WithParams):
         return PipelineModel(self).collectLocalPredictor(inputSchemaStr)
 
     def _model_file(self) -> str:
-        """Path of a file with the model."""
         raise NotImplementedError
 
 

@@ -50,7 +50,6 @@ class PredictOp(WithParams, Operator[Any]):
     """Base of the operators that predict rows, in batch and stream."""
 
     def _predict_with_saved_model(self, data: Operator[Any], models: Operator[Any] | None = None) -> None:
-        """Predict with the model at `modelPath`; see `_predict`."""
         name, address, is_elsewhere = type(self).__name__, self._values_of_all()["modelPath"], _is_remote(data)
         try:
             path = None if is_remote(address) else local_path(address)
@@ -172,7 +171,6 @@ class TableModelPredictBatchOp(PredictOp, BatchOperator):
         return self._predict_with(pack_model_table(model), data)
 
     def _predict_with(self, model: str, data: BatchOperator) -> BatchOperator:
-        """Predict with a model file of `packed_model` or `pack_model_table`."""
         self._predict(data, model)
         return self
 
@@ -216,7 +214,6 @@ class TFSavedModelPredictBatchOp(SavedModelPredictParams, PredictOp, BatchOperat
 
 
 def _newer_models(operator: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Fields of `Serving` for newer models."""
     folder = values.get("modelStreamFilePath")
     if folder is None:
         return {}

@@ -56,7 +56,6 @@ class TableModelPredictStreamOp(_PredictStreamOp):
         return self._predict_with(pack_model_table(self._model), *ops)
 
     def _predict_with(self, model: str, *ops: StreamOperator) -> StreamOperator:
-        """Predict with a model file of `packed_model` or `pack_model_table`, see `linkFrom`."""
         data, models = self._prepare(ops)
         self._predict(data, model, models)
         return self

@@ -38,7 +38,6 @@ class _SinkOp(WithParams, Operator[Any]):
         raise NotImplementedError(type(self).__name__)
 
     def _target(self, values: dict[str, Any]) -> str:
-        """Path of the file to write."""
         name, address = type(self).__name__, values["filePath"]
         try:
             path = None if is_remote(address) else local_path(address)

@@ -14,7 +14,6 @@ _NO_PLUGINS = "akdl has no plugins: TensorFlow comes from the pythonEnv of an op
 
 
 def _plugin_setting(name: str, default: Any) -> tuple[staticmethod[[Any], None], staticmethod[[], Any]]:
-    """Setter and getter of a setting that has no effect."""
     values = [default]
 
     def setter(value: Any) -> None:

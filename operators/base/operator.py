@@ -177,7 +177,6 @@ class Operator(Rendered, Generic[_Family]):
 
     @planning()
     def _query(self, method: str, sql: str, query: Callable[..., str], *others: Operator[Any]) -> _Family:
-        """Query this table and others of the same environment."""
         table_env = environment_of(self.getOutputTable())
         views = []
         try:

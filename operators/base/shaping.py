@@ -194,7 +194,6 @@ class ShapingOperator(Operator[_Family]):
 
 
 def _called(method: str, func: Any, selected_cols: str | Sequence[str]) -> Any:
-    """Expression that calls a user's function on columns."""
     from pyflink.table.expressions import col
     from pyflink.table.udf import UserDefinedFunctionWrapper
 

@@ -232,7 +232,6 @@ def _points(column_type: ColumnType, arrow_type: pa.DataType, cells: Cells) -> p
 
 
 def _points_of_array(kind: Kind, cells: Any) -> tuple[Any, Any]:
-    """Points in time of a `datetime64` array, and its validity."""
     if cells.dtype.kind != "M" or kind is Kind.TIME:
         raise TypeError(cells.dtype)
     points = cells.astype(f"datetime64[{MEANINGS[kind].unit}]")
@@ -243,7 +242,6 @@ def _points_of_array(kind: Kind, cells: Any) -> tuple[Any, Any]:
 
 
 def _points_of_objects(kind: Kind, cells: Sequence[Any]) -> tuple[Any, Any]:
-    """Points in time of a list, and its validity."""
     read = {Kind.DATE: _days, Kind.TIME: _clock, Kind.TIMESTAMP: _local, Kind.TIMESTAMP_LTZ: _instant}[kind]
     numbers = np.array([0 if cell is None else read(cell) for cell in cells], np.int64)
     return numbers, np.array([cell is not None for cell in cells], bool)
