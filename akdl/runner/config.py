@@ -115,6 +115,9 @@ class _FileTaskConfig(TaskConfig):
         """Path of a TFRecord file with this worker's rows as tf.train.Example, which can be read any number of times.
 
         Waits until the file is complete.
+
+        Raises:
+            akdl.process.channel.ChannelError: The rows did not arrive completely.
         """
         return self.tf_context.rows.file()
 

@@ -37,7 +37,11 @@ class ModelError(ValueError):
 
 
 def find_saved_model(folder: str) -> str:
-    """SavedModel directory in `folder`: the folder itself, or the only one directly below it, such as a timestamp."""
+    """SavedModel directory in `folder`: the folder itself, or the only one directly below it, such as a timestamp.
+
+    Raises:
+        ModelError: There is no SavedModel, or there are several; the message lists what was found.
+    """
     if not os.path.isdir(folder):
         raise ModelError(f"expected a SavedModel in {folder}, which is not a folder")
     if _is_saved_model(folder):
@@ -67,7 +71,18 @@ def find_keras_file(folder: str) -> Optional[str]:
 def pack(
     folder: str, details: Optional[Mapping[str, Any]] = None, checkpoint: Optional[str] = None
 ) -> Iterator[Tuple[int, str]]:
-    """Yield the rows of the SavedModel in `folder`, and of the folder `checkpoint`; equal directories give equal rows."""
+    """Yield the rows of the SavedModel in `folder`; equal directories give equal rows.
+
+    Memory stays at a few chunks, whatever the size of the model; the zip file is a temporary file.
+
+    Args:
+        folder: See `find_saved_model`.
+        details: More entries of the manifest, as JSON values.
+        checkpoint: A folder whose contents are added in a zip file of their own.
+
+    Raises:
+        ModelError: There is no SavedModel, or it holds a symbolic link to a folder.
+    """
     model = find_saved_model(folder)
     with contextlib.ExitStack() as stack:
         spools = [stack.enter_context(tempfile.TemporaryFile(prefix="akdl-model-"))]
@@ -93,7 +108,16 @@ def _summary(name: str, size: int) -> Dict[str, Any]:
 
 
 def unpack(rows: Iterable[Tuple[int, str]], target: str) -> str:
-    """Write the model in the rows to the new folder `target`, as a whole or not at all; return its SavedModel directory."""
+    """Write the model in the rows into the folder `target`, as a whole or not at all; return its SavedModel directory.
+
+    Args:
+        rows: (model_id, model_info), in any order.
+        target: A folder that does not exist or is empty.
+
+    Raises:
+        ModelError: The rows are not a model, or a damaged one: a chunk is missing, repeated or unreadable, an entry would leave
+            the folder, or a file differs from the manifest.
+    """
     with _new_folder(target) as folder, tempfile.TemporaryFile(dir=os.path.dirname(folder)) as spool:
         _write_chunks(rows, spool)
         _extract(spool, folder)
@@ -101,6 +125,15 @@ def unpack(rows: Iterable[Tuple[int, str]], target: str) -> str:
 
 
 def unpack_file(path: str, target: str) -> str:
+    """Write the model of an archive file into the folder `target` and return its SavedModel directory.
+
+    Args:
+        path: A zip, tar, tar.gz or tar.bz2 file with a SavedModel at its root or in one folder.
+        target: A folder that does not exist or is empty. It appears with the whole model or not at all.
+
+    Raises:
+        ModelError: The file is not such an archive, or is damaged.
+    """
     with _new_folder(target) as folder, open(path, "rb") as file:
         _extract(file, folder, path)
     return find_saved_model(os.path.abspath(target))
@@ -109,7 +142,17 @@ def unpack_file(path: str, target: str) -> str:
 def write_model(
     folder: str, output_writer: Any, details: Optional[Mapping[str, Any]] = None, checkpoint: Optional[str] = None
 ) -> None:
-    """Send the SavedModel in `folder` as rows of a table with the columns model_id BIGINT and model_info STRING."""
+    """Send the SavedModel in `folder` as rows of a table with the columns model_id BIGINT and model_info STRING.
+
+    Args:
+        folder: See `find_saved_model`.
+        output_writer: `task_config.output_writer`, or anything with its `write_batch`.
+        details: See `pack`.
+        checkpoint: See `pack`.
+
+    Raises:
+        ModelError: See `pack`.
+    """
     piece: List[Tuple[int, str]] = []
     for row in pack(folder, details, checkpoint):
         piece.append(row)

@@ -107,4 +107,4 @@ def test_a_full_disk_of_checkpoints_is_an_error(stream_env: Callable[..., Any], 
     with small_disk(tmp_path / "full", "size=1m") as folder:
         table_env = stream_env(**{"execution.checkpointing.dir": folder.as_uri(), "restart-strategy.type": "none"})
         error = run_until_a_checkpoint_fails(table_env, slow_op(table_env, tmp_path, 0.1)[0])
-        assert "checkpoint failed" in error and "Is there room at execution.checkpointing.dir" in error
+        assert "checkpoint failed" in error and "Is the disk of execution.checkpointing.dir full" in error

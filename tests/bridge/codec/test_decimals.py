@@ -66,17 +66,17 @@ def test_from_text(precision: int, scale: int, text: bytes, expected: str) -> No
 @pytest.mark.parametrize(
     ("precision", "scale", "text", "expected"),
     [
-        (5, 2, b"1234.5", "a number of 5 digits, 2 of them behind the point"),
-        (5, 2, b"1.234", "a number of 5 digits, 2 of them behind the point"),
-        (5, 2, b"NaN", "a number of 5 digits, 2 of them behind the point"),
+        (5, 2, b"1234.5", "a number of at most 5 digits, 2 of them behind the point"),
+        (5, 2, b"1.234", "a number of at most 5 digits, 2 of them behind the point"),
+        (5, 2, b"NaN", "a number of at most 5 digits, 2 of them behind the point"),
         (5, 2, b"one", "a decimal number as text"),
         (5, 2, b"", "a decimal number as text"),
         (5, 2, b"\xff", "a decimal number as text"),
         (5, 2, b"1e999", "a decimal number as text"),
         # Arrow 16 takes these, and makes other numbers of them.
-        (38, 0, b"99999999999e35", "a number of 38 digits, 0 of them behind the point"),
-        (38, 38, b"20031001313", "a number of 38 digits, 38 of them behind the point"),
-        (38, 28, b"608250044003034000000410103114", "a number of 38 digits, 28 of them behind the point"),
+        (38, 0, b"99999999999e35", "a number of at most 38 digits, 0 of them behind the point"),
+        (38, 38, b"20031001313", "a number of at most 38 digits, 38 of them behind the point"),
+        (38, 28, b"608250044003034000000410103114", "a number of at most 38 digits, 28 of them behind the point"),
     ],
 )
 def test_text_that_does_not_fit(precision: int, scale: int, text: bytes, expected: str) -> None:

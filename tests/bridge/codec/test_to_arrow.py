@@ -122,7 +122,7 @@ def test_nan_is_a_number() -> None:
         ("CHAR(2)", "żół".encode(), "expected at most 2 characters, got 3"),
         ("BINARY(2)", b"abc", "expected at most 2 bytes, got 3"),
         ("VARBINARY(2)", b"abc", "expected at most 2 bytes, got 3"),
-        ("DECIMAL(3, 1)", b"1.25", "expected a number of 3 digits, 1 of them behind the point, got b'1.25'"),
+        ("DECIMAL(3, 1)", b"1.25", "expected a number of at most 3 digits, 1 of them behind the point, got b'1.25'"),
         ("DECIMAL(5, 2)", b"one", "expected a decimal number as text, got b'one'"),
         ("DOUBLE", b"1234", "expected 8 bytes for each value, got 4 bytes"),
         ("DATE", b"2020-01", "expected a DATE as text such as '2020-01-31', got b'2020-01'"),

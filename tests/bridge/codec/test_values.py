@@ -26,8 +26,16 @@ def offsets(*numbers: int) -> bytes:
         ({"type": BYTES}, "2 values", "0 bytes of offsets"),
         ({"type": BYTES, "value_offsets": offsets(0, 0)}, "2 values", "8 bytes"),
         ({"type": BYTES, "value_offsets": offsets(0, 1, 1), "values": b"ab"}, "1 bytes", "2"),
-        ({"type": BYTES, "value_offsets": offsets(0, 9, 2), "values": b"ab"}, "offsets of values that begin at 0", "others"),
-        ({"type": BYTES, "value_offsets": offsets(1, 1, 2), "values": b"ab"}, "offsets of values that begin at 0", "others"),
+        (
+            {"type": BYTES, "value_offsets": offsets(0, 9, 2), "values": b"ab"},
+            "offsets of values that begin at 0",
+            "other offsets",
+        ),
+        (
+            {"type": BYTES, "value_offsets": offsets(1, 1, 2), "values": b"ab"},
+            "offsets of values that begin at 0",
+            "other offsets",
+        ),
         ({"type": BYTES, "value_offsets": offsets(0, 1, 2), "values": b"ab"}, "no bytes where a value is null", "some"),
     ],
 )

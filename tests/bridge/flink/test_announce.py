@@ -64,5 +64,5 @@ def test_a_member_is_announced_once_in_each_attempt(announce: Announce) -> None:
 
 
 def test_a_host_without_an_address_in_the_network_is_an_error() -> None:
-    with pytest.raises(ConfigurationError, match="hostNetwork 203.0.113.0/24"):
+    with pytest.raises(ConfigurationError, match="hostNetwork: expected an address in 203.0.113.0/24"):
         start(Announce("announced", KEYS, "203.0.113.0/24"))
