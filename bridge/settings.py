@@ -99,7 +99,7 @@ class GroupSettings:
 
     @property
     def carries_event_time(self) -> bool:
-        """The watermarks of the input are those of the output."""
+        """True where the watermarks of the input become the watermarks of the output."""
         return self.watermark is not None and re.sub(r"\s+", "", self.watermark[1]).upper() == "SOURCE_WATERMARK()"
 
     @property

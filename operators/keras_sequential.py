@@ -126,7 +126,7 @@ class KerasSequentialClassifierTrainBatchOp(_KerasTrainBatchOp):
 class KerasSequentialRegressorTrainBatchOp(_KerasTrainBatchOp):
     """Trains a model of Keras layers that predicts a number; the result is its model table.
 
-    Features and errors are those of `KerasSequentialClassifierTrainBatchOp`. Labels are numbers.
+    Features and errors are the same as in `KerasSequentialClassifierTrainBatchOp`. Labels are numbers.
     """
 
     _label_kinds = frozenset(_NUMBERS)
@@ -148,7 +148,7 @@ class KerasPrediction(Operator[Any]):
 
 
 def prediction_values(name: str, own: dict[str, Any], model: str) -> dict[str, Any]:
-    """Convert values of a KerasSequential predict operator to those of a general one, with the description in the model."""
+    """Convert values of a KerasSequential predict operator to values of a general one, by the description in the model."""
     facts = None
     try:
         with damage_is_named(), zipfile.ZipFile(model) as file:
@@ -203,7 +203,7 @@ class KerasSequentialRegressorPredictBatchOp(KerasPrediction, KerasPredictParams
 class KerasSequentialClassifierPredictStreamOp(KerasPrediction, KerasPredictStreamParams, TableModelPredictStreamOp):
     """Predicts labels of a stream with the model table of a classifier.
 
-    Errors are those of `KerasSequentialClassifierPredictBatchOp`.
+    Errors are the same as in `KerasSequentialClassifierPredictBatchOp`.
 
     Example:
         predict = KerasSequentialClassifierPredictStreamOp(model, predictionCol="label")

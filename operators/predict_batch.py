@@ -196,7 +196,7 @@ class TFSavedModelPredictBatchOp(SavedModelPredictParams, PredictOp, BatchOperat
     """Predicts with a SavedModel: a folder, or a zip or tar file, at any address.
 
     A model that this program can read is shipped with the job; other paths refer to the hosts. Rows, shapes and dtypes are
-    those of `TFTableModelPredictBatchOp`.
+    the same as in `TFTableModelPredictBatchOp`.
 
     Example:
         predict = TFSavedModelPredictBatchOp(modelPath="model.zip", outputSchemaStr="logits DOUBLE", selectedCols=["x0", "x1"])

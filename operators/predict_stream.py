@@ -65,7 +65,7 @@ class TFTableModelPredictStreamOp(PredictStreamParams, TableModelPredictStreamOp
     """Predicts a stream with a model table.
 
     The job that computes the model runs when this operator is linked, once for all operators that use the model. Rows, shapes
-    and dtypes are those of `TFTableModelPredictBatchOp`. A row waits at most `chunkWait` seconds for the rest of its batch.
+    and dtypes are the same as in `TFTableModelPredictBatchOp`. A row waits at most `chunkWait` seconds for its batch.
 
     Args:
         model: The operator whose table holds the model.
@@ -84,7 +84,7 @@ class TFTableModelPredictStreamOp(PredictStreamParams, TableModelPredictStreamOp
 class TFSavedModelPredictStreamOp(SavedModelPredictStreamParams, _PredictStreamOp):
     """Predicts a stream with a SavedModel: a folder, or a zip or tar file, at any address.
 
-    Rows, shapes and dtypes are those of `TFTableModelPredictBatchOp`. With `modelStreamFilePath` or a second input, newer
+    Rows, shapes and dtypes are the same as in `TFTableModelPredictBatchOp`. With `modelStreamFilePath` or a second input, newer
     models replace the model while the job runs.
 
     Example:

@@ -130,8 +130,8 @@ class _ScriptBatchOp(ScriptOp, BatchOperator):
 class TensorFlowBatchOp(ScriptParams, _ScriptBatchOp):
     """Runs a TensorFlow 1 style script on the rows of a table; the result contains the rows that it writes.
 
-    Contract, parameters and errors are those of `TensorFlow2BatchOp`. The default of `pythonEnv` is the environment variable
-    TF115_PYTHON_ENV_PATH.
+    Contract, parameters and errors are the same as in `TensorFlow2BatchOp`.
+    The default of `pythonEnv` is the environment variable TF115_PYTHON_ENV_PATH.
     """
 
     _kind = "batch"
@@ -166,8 +166,8 @@ class TensorFlow2BatchOp(ScriptParams, _ScriptBatchOp):
 class TFTableModelTrainBatchOp(TrainParams, _ScriptBatchOp):
     """Runs a TensorFlow 1 style script that exports a SavedModel; the result is its model table.
 
-    Contract, parameters and errors are those of `TF2TableModelTrainBatchOp`. The default of `pythonEnv` is the environment
-    variable TF115_PYTHON_ENV_PATH.
+    Contract, parameters and errors are the same as in `TF2TableModelTrainBatchOp`.
+    The default of `pythonEnv` is the environment variable TF115_PYTHON_ENV_PATH.
     """
 
     _kind = "train"
@@ -208,8 +208,8 @@ class _ScriptStreamOp(ScriptOp, StreamOperator):
 class TensorFlowStreamOp(StreamParams, _ScriptStreamOp):
     """Runs a TensorFlow 1 style script on a stream; the result is a stream of the rows that it writes.
 
-    Contract, parameters and errors are those of `TensorFlow2StreamOp`. The default of `pythonEnv` is the environment variable
-    TF115_PYTHON_ENV_PATH.
+    Contract, parameters and errors are the same as in `TensorFlow2StreamOp`.
+    The default of `pythonEnv` is the environment variable TF115_PYTHON_ENV_PATH.
     """
 
     _env_variable = "TF115_PYTHON_ENV_PATH"

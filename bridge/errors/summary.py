@@ -120,7 +120,7 @@ def _parsed(lines: Sequence[str]) -> tuple[list[str], list[Frame], str]:
             chain[-1].append(line)
     raised, traced = _frames_apart(chain[-1])
     message = _message(head, raised)
-    frames = _users([*traced, *in_message])  # the frames inside a graph follow those of its call
+    frames = _users([*traced, *in_message])  # the frames of a graph's call precede the frames inside it
     cause = ""
     for link in reversed(chain[:-1]):
         words, linked = _frames_apart(link)

@@ -49,7 +49,7 @@ def members_on_host(addresses: Sequence[Address], index: int) -> list[int]:
 
 
 def folder_id(path: str) -> str:
-    """Identify a folder among those of the same path on this host, for example in other containers or of other users."""
+    """Identify a folder among folders with the same path on this host, for example in other containers or of other users."""
     status = os.stat(path)
     return f"{status.st_dev}-{status.st_ino}-{os.geteuid()}"
 

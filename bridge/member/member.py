@@ -78,7 +78,7 @@ class Member:
         self._extra.fetch(self._membership.take_extra_inputs)
 
     def feed(self, batch: pa.RecordBatch, extra_input: int = 0) -> Iterator[WrittenRows]:
-        """Pass rows (or those of extra input k) to the script, wait while its queue is full, and yield what it writes."""
+        """Pass rows (or rows of extra input k) to the script, wait while its queue is full, and yield what it writes."""
         if extra_input:
             yield from self._send(batch, extra_input)
             return

@@ -174,7 +174,7 @@ def launch(
 
 
 def _lease_gpus(settings: GroupSettings, index: int) -> Lease | None:
-    """Lease the GPUs of a worker, none for a parameter server; None where the host's GPUs are unknown."""
+    """Lease the GPUs of a worker; a parameter server gets no GPU. None where the host's GPUs are unknown."""
     name = f"{settings.operator}, {label(index, settings.num_workers)}"
     try:
         found = inventory(os.environ)
