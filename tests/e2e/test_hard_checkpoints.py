@@ -16,7 +16,7 @@ from bridge.member import registry
 from operators import StreamOperator, resetEnv, useLocalEnv
 from tests.e2e.streams import Sink, counting, stream_op
 from tests.e2e.test_stream_checkpoints import checkpoints
-from tests.support.leftovers import wait_until
+from tests.support.leftovers import DEADLINE_S, wait_until
 from tests.support.small_disks import small_disk
 
 pytestmark = pytest.mark.flink
@@ -67,12 +67,12 @@ def test_under_back_pressure_checkpoints_complete_and_nothing_is_lost(
     table_env = stream_env()
     sink, (op, pid_file) = Sink(table_env, tmp_path), slow_op(table_env, tmp_path, 0.004)
     client = op.getOutputTable().execute_insert(sink.name).get_job_client()
-    wait_until(is_full, "the queues are full", 60)
+    wait_until(is_full, "the queues are full", 4 * DEADLINE_S)
     before = len(sink.final_rows())
-    wait_until(lambda: is_full() and len(sink.final_rows()) > before, "a checkpoint completes meanwhile", 60)
+    wait_until(lambda: is_full() and len(sink.final_rows()) > before, "a checkpoint completes meanwhile", 4 * DEADLINE_S)
     first = int(pid_file.read_text())
     os.kill(first, signal.SIGKILL)
-    wait_until(lambda: int(pid_file.read_text() or first) != first and is_full(), "they are full again", 60)
+    wait_until(lambda: int(pid_file.read_text() or first) != first and is_full(), "they are full again", 4 * DEADLINE_S)
     kind = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL
     savepoint = client._j_job_client.stopWithSavepoint(False, (tmp_path / "savepoints").as_uri(), kind).get()
     done = sink.counts()

@@ -36,4 +36,4 @@ def test_a_cluster_that_no_longer_answers_is_named(tmp_path: pathlib.Path) -> No
             rows.collectToDataframe()
         killer.join()
         resetEnv()
-    assert "The Flink cluster no longer answers: see whether its JobManager runs" in str(caught.value)
+    assert "The Flink cluster no longer answers: check that its JobManager" in str(caught.value)
