@@ -113,14 +113,14 @@ def _parameters(cls: type) -> Iterator[str]:
 
 
 def unit(param: Any) -> str:
-    """Return what a number counts; nothing for other parameters."""
+    """Unit of a number; empty for other parameters."""
     if param.annotation not in ("int", "float", "Sequence[float]"):
         return ""
     return next((word for pattern, word in _UNITS if re.search(pattern, param.doc)), "")
 
 
 def expected(param: Any) -> str:
-    """Return what the error of a wrong value says that it expected: of an empty value, if that is wrong, else of any other."""
+    """Expectation that the error of a wrong value names: an empty value where that is wrong, else another one."""
     of_type = {"str": "", "float": 0}.get(param.annotation, [])
     for value in (of_type, object()):
         try:
