@@ -68,10 +68,7 @@ def feature_spec(
 
 
 def parse_examples(
-    serialized: Any,
-    columns: Sequence[TableColumn],
-    exact_doubles: bool = False,
-    defaults: Optional[Mapping[str, Any]] = None,
+    serialized: Any, columns: Sequence[TableColumn], exact_doubles: bool = False, defaults: Optional[Mapping[str, Any]] = None
 ) -> Dict[str, Any]:
     """Return the tensors of a batch of rows.
 

@@ -73,10 +73,7 @@ CASES = [
     output_case("a batch of 20 M doubles", 20_000_000, 20_000_000, "doubles", own_mb=160),
     output_case("1.5 GB without a line end", 1_500_000_000, 1, "text"),
 ]
-SMALL = {
-    "write_back_rows.py": rows_case("small rows", 500, 10),
-    "much_output.py": output_case("small output", 1, 1, "doubles"),
-}
+SMALL = {"write_back_rows.py": rows_case("small rows", 500, 10), "much_output.py": output_case("small output", 1, 1, "doubles")}
 
 
 def run(case: Case) -> dict[str, float]:

@@ -61,10 +61,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = os.path.join(folder, "model")
         export_model(model)
-        jobs = {
-            PREDICT: Job(predicted(table_env, numbers, model), SMALL, LARGE),
-            NOOP: Job(numbers.noop, SMALL, LARGE),
-        }
+        jobs = {PREDICT: Job(predicted(table_env, numbers, model), SMALL, LARGE), NOOP: Job(numbers.noop, SMALL, LARGE)}
         figures, _ = compare(jobs, [Comparison(PREDICT, PREDICT, NOOP, "no-op pandas UDF", 1.0)], given)
     report("predict", "Prediction of a table with 2 subtasks", figures, given.folder)
 

@@ -21,10 +21,7 @@ from parity_keras import difference
 ROWS, BATCH, EPOCHS = 48, 12, 4
 TYPES = {"x": "ARRAY<FLOAT>", "y": "FLOAT"}
 INPUT = {
-    "example_config": [
-        {"name": "x", "dtype": "float", "shape": [6]},
-        {"name": "y", "dtype": "float", "shape": [1]},
-    ],
+    "example_config": [{"name": "x", "dtype": "float", "shape": [6]}, {"name": "y", "dtype": "float", "shape": [1]}],
     "label_col": "y",
 }
 

@@ -172,11 +172,7 @@ def train_estimator_one_worker(
 
 
 def train_keras_model(
-    model: Any,
-    input_config: Config,
-    train_config: Config,
-    task_config: TaskConfig,
-    export_config: Optional[Config] = None,
+    model: Any, input_config: Config, train_config: Config, task_config: TaskConfig, export_config: Optional[Config] = None
 ) -> Any:
     """Fit a compiled Keras model on the rows of this worker or group and export it as a SavedModel on the chief.
 

@@ -79,11 +79,7 @@ class CommonEstimator(_estimator.Estimator):  # type: ignore[misc, name-defined]
             )
 
         super().__init__(
-            model_fn=model_fn,
-            model_dir=model_dir,
-            config=config,
-            params=dict(params or {}),
-            warm_start_from=warm_start_from,
+            model_fn=model_fn, model_dir=model_dir, config=config, params=dict(params or {}), warm_start_from=warm_start_from
         )
 
 

@@ -163,13 +163,7 @@ def _max_steps(train_max_steps: Optional[int], config: Any, workers: int, report
     return steps
 
 
-def _finish(
-    estimator: Any,
-    functions: Functions,
-    evaluations: "_Evaluations",
-    export_dir: str,
-    report: Report,
-) -> Result:
+def _finish(estimator: Any, functions: Functions, evaluations: "_Evaluations", export_dir: str, report: Report) -> Result:
     checkpoint = estimator.latest_checkpoint()
     try:
         metrics = evaluations.of_last_checkpoint()

@@ -18,12 +18,7 @@ import tensorflow as tf
 from akdl.engine.training_watch import TrainingWatch
 from akdl.engine.writable import try_folder
 from akdl.keras import checkpoint
-from akdl.keras.callbacks import (
-    CheckpointSettings,
-    Training,
-    checkpoint_settings,
-    make_callbacks,
-)
+from akdl.keras.callbacks import CheckpointSettings, Training, checkpoint_settings, make_callbacks
 from akdl.keras.data import DatasetSource, Part, Passes
 from akdl.keras.loop import LossError, Objective, TrainStep, VariableGroups, require_finite_weights
 from akdl.keras.model_call import call_on_sample

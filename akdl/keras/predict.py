@@ -88,10 +88,7 @@ def predict(
 
 
 def predict_batches(
-    config: Mapping[str, Any],
-    module: Any,
-    placeholders: Optional[Mapping[str, str]] = None,
-    worker_datasets: bool = False,
+    config: Mapping[str, Any], module: Any, placeholders: Optional[Mapping[str, str]] = None, worker_datasets: bool = False
 ) -> Iterator[Columns]:
     """Yield the predictions of this worker batch by batch: column name to array, one entry per row.
 

@@ -23,11 +23,7 @@ class Channel:
 
     def __init__(self, address: str, token: str) -> None:
         # Without a proxy for the loopback connection, and without a limit on a row.
-        options = [
-            ("grpc.max_send_message_length", -1),
-            ("grpc.max_receive_message_length", -1),
-            ("grpc.enable_http_proxy", 0),
-        ]
+        options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0)]
         self._channel = grpc.insecure_channel(address, options=options)
         self._metadata = ((TOKEN, token),)
 

@@ -34,19 +34,7 @@ from akdl.serving.output_cells import OutputColumn
 from akdl.serving.prediction_errors import ServingError
 from akdl.serving.tensorflow_import import import_tensorflow
 from akdl.storage.model_archive import ModelError
-from akdl.wire import (
-    BadRow,
-    Description,
-    Empty,
-    Failure,
-    Notice,
-    Notices,
-    Offer,
-    Prediction,
-    Rows,
-    ServedTensor,
-    Serving,
-)
+from akdl.wire import BadRow, Description, Empty, Failure, Notice, Notices, Offer, Prediction, Rows, ServedTensor, Serving
 from akdl.wire.columns import decode_columns, fill_rows, is_utf8
 from akdl.wire.service import ADDRESS_FILE, PREDICT_SERVICE
 from akdl.wire.token import RefusesStrangers

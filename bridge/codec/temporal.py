@@ -65,9 +65,7 @@ def _parsed(values: Values, kind: Kind) -> NDArray[np.int64]:
         return numbers
     milliseconds = numbers // 1000
     values.refuse_where(
-        milliseconds * 1000 != numbers,
-        "at most 3 digits behind the second",
-        lambda position: repr(text[position].as_py()),
+        milliseconds * 1000 != numbers, "at most 3 digits behind the second", lambda position: repr(text[position].as_py())
     )
     return milliseconds
 

@@ -17,11 +17,7 @@ _ALLOWED_PREFIXES = ("CUDA_", "KMP_", "LC_", "MKL_", "NCCL_", "NVIDIA_", "OMP_",
 
 
 def variables(
-    intra_op_parallelism: int | None,
-    own: Mapping[str, str],
-    python: str,
-    folder: WorkFolder,
-    asked_for: Sequence[str] = (),
+    intra_op_parallelism: int | None, own: Mapping[str, str], python: str, folder: WorkFolder, asked_for: Sequence[str] = ()
 ) -> dict[str, str]:
     """Environment of a TensorFlow process: allowed variables of `own`, then `asked_for` ("NAME" or "NAME=value"), then ours."""
     passed = {name: value for name, value in own.items() if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)}

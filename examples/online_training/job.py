@@ -13,13 +13,7 @@ import os
 import pathlib
 import tempfile
 
-from operators import (
-    RandomTableSourceStreamOp,
-    StreamOperator,
-    TensorFlow2StreamOp,
-    TFSavedModelPredictStreamOp,
-    useLocalEnv,
-)
+from operators import RandomTableSourceStreamOp, StreamOperator, TensorFlow2StreamOp, TFSavedModelPredictStreamOp, useLocalEnv
 
 ENOUGH = 100_000
 

@@ -72,10 +72,7 @@ def collect(table: Table, name: str | None = None) -> tuple[list[pa.RecordBatch]
 
 @contextmanager
 def _job(
-    table_env: StreamTableEnvironment,
-    collected: Callable[[], Any],
-    inserted: Sequence[tuple[Table, str]],
-    name: str | None,
+    table_env: StreamTableEnvironment, collected: Callable[[], Any], inserted: Sequence[tuple[Table, str]], name: str | None
 ) -> Iterator[Any]:
     """Run a job around a block, which gets the elements of the stream that `collected` adds; cancel it when the block fails."""
     from pyflink.java_gateway import get_gateway

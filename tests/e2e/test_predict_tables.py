@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 
-from operators import (
-    StreamOperator,
-    TFSavedModelPredictStreamOp,
-    getMLEnv,
-    useLocalEnv,
-)
+from operators import StreamOperator, TFSavedModelPredictStreamOp, getMLEnv, useLocalEnv
 from tests.akdl.serving import models
 from tests.e2e.streams import counting
 

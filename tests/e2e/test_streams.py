@@ -16,14 +16,7 @@ from pyflink.table import StreamTableEnvironment
 
 from bridge.errors.flink_errors import readable
 from bridge.exceptions import BridgeError
-from operators import (
-    MLEnv,
-    RandomTableSourceStreamOp,
-    StreamOperator,
-    TensorFlow2StreamOp,
-    resetEnv,
-    useLocalEnv,
-)
+from operators import MLEnv, RandomTableSourceStreamOp, StreamOperator, TensorFlow2StreamOp, resetEnv, useLocalEnv
 from tests.e2e.jobs import SCRIPTS
 from tests.e2e.streams import Sink, counting, socket_stream, stream_op
 from tests.support.environment import ENVIRONMENT

@@ -374,10 +374,7 @@ DIFFERENCES: dict[str, tuple[Callable[[Any, pathlib.Path], Any], str]] = {
     ),
     "Pipeline.save(path)": (lambda p, _: Pipeline().save("x"), r"fit\(data\).save\(path\)"),
     "PipelineModel.save()": (lambda p, _: PipelineModel().save(None), "a pipeline cannot be saved in a table"),
-    "PipelineModel.load(path)": (
-        lambda p, folder: _alink_pipeline(folder),
-        "the stage StandardScalerModel is not supported",
-    ),
+    "PipelineModel.load(path)": (lambda p, folder: _alink_pipeline(folder), "the stage StandardScalerModel is not supported"),
     "timeZones": (lambda p, _: RandomTableSourceStreamOp(maxRows=1, numCols=1, timeZones=[0.0, 1.0]), ""),
     "flinkHome, localIp, shipAlinkAlgoJar": (lambda p, _: useLocalEnv, ""),
     "plugins of AlinkGlobalConfiguration": (lambda p, _: AlinkGlobalConfiguration.getPluginDownloader().downloadAll(), ""),

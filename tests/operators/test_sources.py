@@ -296,10 +296,7 @@ def test_a_source_declares_an_event_time(env: MLEnv, tmp_path: pathlib.Path) -> 
 
 
 SCHEMA = Schema.parse("id BIGINT, name STRING, day DATE, at TIMESTAMP(3), x DOUBLE")
-ROWS = [
-    (2**60 + 1, "żółć", datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 1, 2, 3, 4000), 0.1),
-    (None,) * 5,
-]
+ROWS = [(2**60 + 1, "żółć", datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 1, 2, 3, 4000), 0.1), (None,) * 5]
 
 
 def ak_bytes(rows: list[tuple[Any, ...]]) -> bytes:

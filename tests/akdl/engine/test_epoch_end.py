@@ -18,10 +18,7 @@ pytestmark = [
 ]
 
 TYPES = {"x": "FLOAT", "y": "FLOAT"}
-INPUT = {
-    "example_config": [{"name": name, "dtype": "float", "shape": [1]} for name in ("x", "y")],
-    "label_col": "y",
-}
+INPUT = {"example_config": [{"name": name, "dtype": "float", "shape": [1]} for name in ("x", "y")], "label_col": "y"}
 TRAIN = {"batch_size": 8, "num_epochs": 4, "shuffle_factor": 0}
 X = np.linspace(-1, 1, 28).astype("float32")
 STEPS = 16

@@ -70,11 +70,7 @@ def signature(folder: str, key: str = "serving_default") -> Any:
 
 
 def run_group(
-    folder: Path,
-    command: list[str],
-    roles: list[tuple[str, int]],
-    timeout_s: float = 150,
-    python: str | None = None,
+    folder: Path, command: list[str], roles: list[tuple[str, int]], timeout_s: float = 150, python: str | None = None
 ) -> dict[str, str]:
     """Run a command of a Python, see `PythonProcess`, in each role and return what each printed; all but parameter servers, which are stopped, end well.
 

@@ -60,12 +60,7 @@ def test_flags_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     """`--help` lists all flags and ends with 0; what is wrong ends with 2."""
     flags_of_command = example("click_flags").flags_of_command
     assert flags_of_command("Trains.", ["--train_batch_size=5", "--nouser_batch_norm"]).train_batch_size == 5
-    for arguments, code in (
-        (["--help"], 0),
-        (["--model_dir=a", "--helpfull"], 0),
-        (["--max_train_steps=x"], 2),
-        (["a"], 2),
-    ):
+    for arguments, code in ((["--help"], 0), (["--model_dir=a", "--helpfull"], 0), (["--max_train_steps=x"], 2), (["a"], 2)):
         with pytest.raises(SystemExit) as left:
             flags_of_command("Trains.", arguments)
         assert left.value.code == code

@@ -98,10 +98,7 @@ def rate_of(run: Any) -> float:
 
 
 def test_learning_rates_plateau() -> None:
-    callback, run = (
-        make({"name": "reduce_lr_on_plateau", "args": {"patience": 2, "factor": 0.5, "min_lr": 0.2}}),
-        training(),
-    )
+    callback, run = (make({"name": "reduce_lr_on_plateau", "args": {"patience": 2, "factor": 0.5, "min_lr": 0.2}}), training())
     rates = []
     for value in [1, 1, 1, 1, 1, 1, 1, 1]:
         callback.epoch_end(run, 0, {"val_loss": value})
@@ -143,11 +140,7 @@ def test_tensor_board_chief_only(tmp_path: Path) -> None:
             event = tf.compat.v1.Event.FromString(record.numpy())
             for value in event.summary.value:
                 found[part, value.tag, event.step] = float(tf.make_ndarray(value.tensor))
-    assert found == {
-        ("train", "step_loss", 2): 0.5,
-        ("train", "epoch_loss", 0): 0.25,
-        ("validation", "epoch_loss", 0): 0.75,
-    }
+    assert found == {("train", "step_loss", 2): 0.5, ("train", "epoch_loss", 0): 0.25, ("validation", "epoch_loss", 0): 0.75}
 
 
 def test_tensor_board_other_workers(tmp_path: Path) -> None:

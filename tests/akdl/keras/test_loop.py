@@ -26,12 +26,7 @@ def wide_deep() -> Any:
     return module
 
 
-CONFIG = {
-    "batch_size": 10,
-    "seed": 7,
-    "optimizer": WIDE_DEEP_OPTIMIZERS,
-    "loss": "binary_crossentropy",
-}
+CONFIG = {"batch_size": 10, "seed": 7, "optimizer": WIDE_DEEP_OPTIMIZERS, "loss": "binary_crossentropy"}
 
 
 def train(config: dict[str, Any], module: Any) -> Any:

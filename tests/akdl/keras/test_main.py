@@ -27,10 +27,7 @@ def write(path: Path, config: Any) -> str:
 # Found out without TensorFlow's help, so they don't need it.
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        (["--set", "epochs"], "--set epochs: expected key=value"),
-        (["--module", "missing.py"], "to be a Python file, got"),
-    ],
+    [(["--set", "epochs"], "--set epochs: expected key=value"), (["--module", "missing.py"], "to be a Python file, got")],
 )
 def test_arguments_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
     module = tmp_path / "user.py"

@@ -73,12 +73,7 @@ def test_evaluation_gives_a_row_per_metric(tmp_path: Path) -> None:
 
 
 def test_prediction_gives_a_row_per_row(tmp_path: Path) -> None:
-    config = {
-        "model": {"name": "m", "path": trained(tmp_path)},
-        "predict_data_args": FILE,
-        "batch_size": 7,
-        "keep": ["x0"],
-    }
+    config = {"model": {"name": "m", "path": trained(tmp_path)}, "predict_data_args": FILE, "batch_size": 7, "keep": ["x0"]}
     output = {"x0": "FLOAT", "prediction": "FLOAT"}
     params = {"task": "predict", "config": config}
     task_config = testing.batch_task_config(TABLE, TYPES, str(tmp_path), params, output)

@@ -24,9 +24,7 @@ def test_equal_those_of_keras() -> None:
     data = tf.data.Dataset.from_tensor_slices((x, y, weights))
     model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(1, kernel_initializer="ones")])
     module = user_module(
-        awf_create_model_fn=lambda: model,
-        awf_create_train_dataset_fn=lambda: data,
-        awf_create_val_dataset_fn=lambda: data,
+        awf_create_model_fn=lambda: model, awf_create_train_dataset_fn=lambda: data, awf_create_val_dataset_fn=lambda: data
     )
     config: dict[str, Any] = {
         "batch_size": 8,

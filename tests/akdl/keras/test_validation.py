@@ -106,9 +106,7 @@ def test_metrics_that_do_not_fit_name_the_shapes() -> None:
 
     wide = tf.data.Dataset.from_tensor_slices((tf.ones([4, 2]), tf.ones([4, 3])))
     module = user_module(
-        awf_create_model_fn=model,
-        awf_create_train_dataset_fn=lambda: rows(4),
-        awf_create_val_dataset_fn=lambda: wide,
+        awf_create_model_fn=model, awf_create_train_dataset_fn=lambda: rows(4), awf_create_val_dataset_fn=lambda: wide
     )
     with pytest.raises(ValueError, match=r"val_dataset_fn in user: loss or metrics fail .* labels float32\[2, 3\]"):
         train(module, metrics=["AUC"])

@@ -83,10 +83,7 @@ def test_every_type_with_and_without_nulls(sql: str, feature: tuple[Any, ...], v
 def test_arrays_of_any_length() -> None:
     schema = columns(a="ARRAY<BIGINT>", s="ARRAY<STRING>")
     message = taken(
-        schema,
-        example(a=("int64", 1, 2), s=("bytes", b"a")),
-        example(s=("bytes", b"b", b"cd")),
-        example(a=("int64", 3)),
+        schema, example(a=("int64", 1, 2), s=("bytes", b"a")), example(s=("bytes", b"b", b"cd")), example(a=("int64", 3))
     )
     decoded = decode_columns(message, schema)
     assert plain(decoded["a"]) == [[1, 2], None, [3]]

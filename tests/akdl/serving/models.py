@@ -74,10 +74,7 @@ def estimator() -> str:
     labels = np.arange(20) % 2
     made.train(lambda: tf.data.Dataset.from_tensor_slices((features, labels)).batch(10), steps=2)
     with tf.Graph().as_default():
-        placeholders = {
-            "x": tf.compat.v1.placeholder(tf.float32, [None, 3]),
-            "k": tf.compat.v1.placeholder(tf.int64, [None]),
-        }
+        placeholders = {"x": tf.compat.v1.placeholder(tf.float32, [None, 3]), "k": tf.compat.v1.placeholder(tf.int64, [None])}
         serving = tf.estimator.export.build_raw_serving_input_receiver_fn(placeholders)
     return made.export_saved_model(target("estimator"), serving).decode()
 

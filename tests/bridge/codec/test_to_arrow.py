@@ -189,11 +189,7 @@ def test_a_bad_value_at_a_null_is_none() -> None:
         ),
         ("INT", {"type": INT64, "values": bytes(15)}, "expected whole numbers of bytes, got 15 bytes"),
         ("INT", {"type": INT64, "values": bytes(8)}, "expected 2 values, got 1"),
-        (
-            "INT",
-            {"type": INT64, "values": bytes(16), "valid": bytes(2)},
-            "expected 2 rows, got a null bitmap of 16 bits",
-        ),
+        ("INT", {"type": INT64, "values": bytes(16), "valid": bytes(2)}, "expected 2 rows, got a null bitmap of 16 bits"),
     ],
 )
 def test_messages_that_contradict_themselves(sql: str, column: dict[str, Any], words: str) -> None:

@@ -24,7 +24,4 @@ def test_cluster_lists_every_member_under_its_role() -> None:
 
 
 def test_a_single_worker_is_a_chief_alone() -> None:
-    assert json.loads(tf_config(0, 1, ["a:1"])) == {
-        "cluster": {"chief": ["a:1"]},
-        "task": {"type": "chief", "index": 0},
-    }
+    assert json.loads(tf_config(0, 1, ["a:1"])) == {"cluster": {"chief": ["a:1"]}, "task": {"type": "chief", "index": 0}}

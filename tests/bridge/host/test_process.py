@@ -98,13 +98,7 @@ def test_a_missing_program_leaves_nothing_open() -> None:
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [
-        (None, "running"),
-        (2, "exited with status 2"),
-        (-9, "too little memory"),
-        (-11, "native code"),
-        (-64, "signal 64"),
-    ],
+    [(None, "running"), (2, "exited with status 2"), (-9, "too little memory"), (-11, "native code"), (-64, "signal 64")],
 )
 def test_describe_exit(status: int | None, words: str) -> None:
     assert words in describe_exit(status)

@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 
 from bridge.exceptions import ConfigurationError
-from operators import (
-    TensorFlow2BatchOp,
-    TensorFlowBatchOp,
-    TFSavedModelPredictStreamOp,
-    TFTableModelPredictStreamOp,
-)
+from operators import TensorFlow2BatchOp, TensorFlowBatchOp, TFSavedModelPredictStreamOp, TFTableModelPredictStreamOp
 from operators.params import catalog, data_catalog
 
 SCHEMA = "id LONG, name STRING"

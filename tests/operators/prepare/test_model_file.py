@@ -92,8 +92,7 @@ def test_a_table_that_is_no_model(table_env: StreamTableEnvironment) -> None:
         "SELECT CAST(model_id AS BIGINT) AS model_id, model_info FROM (VALUES (0, 'a.zip'), (2, 'eA==')) AS t(model_id, model_info)"
     )
     with pytest.raises(
-        ConfigurationError,
-        match="model table of TableSourceBatchOp: the rows of the model are incomplete: 1 of 3 are missing",
+        ConfigurationError, match="model table of TableSourceBatchOp: the rows of the model are incomplete: 1 of 3 are missing"
     ):
         pack_model_table(BatchOperator.fromTable(table))
     assert sorted(os.listdir(program_folder())) == before

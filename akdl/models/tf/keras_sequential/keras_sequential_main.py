@@ -147,11 +147,7 @@ def _metrics(labels: Optional[List[Any]]) -> List[Any]:
 
 
 def _datasets(
-    task_config: TrainTaskConfig,
-    params: Mapping[str, Any],
-    shape: Sequence[int],
-    labels: Optional[List[Any]],
-    is_alone: bool,
+    task_config: TrainTaskConfig, params: Mapping[str, Any], shape: Sequence[int], labels: Optional[List[Any]], is_alone: bool
 ) -> Tuple[Any, Any]:
     """Return the training data and, with validationSplit, the first rows as validation data."""
     context, batch_size = task_config.tf_context, int(params["batchSize"])
