@@ -142,8 +142,6 @@ class _CsvWriter:
 
 
 class _FileReceiver:
-    """Writes rows into a file that appears when it is complete."""
-
     def __init__(self, path: str, writer_of: Callable[[IO[bytes]], AkWriter | _CsvWriter]) -> None:
         self._path = path
         self._writer_of = writer_of

@@ -87,7 +87,6 @@ class CsvSourceStreamOp(_CsvSource, StreamOperator):
 
 
 def _or_null(column: Column, form: CsvForm) -> str:
-    """SQL of a cell's text, null for null literals."""
     name = quoted(column.name)
     if not form.null_literals or has_no_cast(column.type):
         return name

@@ -1,8 +1,4 @@
-"""The keyed function between Flink and one TensorFlow process: addresses and chunks in, chunks out.
-
-Each subtask has exactly one key, and the process of that key. PyFlink opens a function when the first element reaches it. Its
-input ends with the timer at the end of time, because PyFlink has no other sign of it.
-"""
+"""Keyed function between Flink and one TensorFlow process: addresses and chunks in, chunks out; one key for each subtask."""
 
 from __future__ import annotations
 
@@ -38,11 +34,7 @@ LOOK_MS = 500  # between looks at a process in a streaming job while no rows arr
 
 
 class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
-    """Owner of the TensorFlow process of its subtask.
-
-    Input 1 has STARTs; input 2 has addresses and chunks, and in some streams watermarks; the output has chunks of the script's
-    rows, and watermarks. See `bridge.flink.elements`.
-    """
+    """Owner of the TensorFlow process of its subtask: input 1 has STARTs, input 2 all other elements."""
 
     def __init__(self, settings: GroupSettings, group: str, keys: Sequence[int], is_streaming: bool) -> None:
         self._settings = settings
@@ -70,7 +62,6 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._gauges = ReportGauges(runtime_context.get_metrics_group(), lambda: self._member.report)
 
     def close(self) -> None:
-        """End the process, even while its script runs."""
         if hasattr(self, "_member"):  # missing where it could not be started
             self._member.stop()
         if hasattr(self, "_attempt"):
@@ -99,7 +90,6 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         return iter(())
 
     def _take_time(self, subtask: int, of: int, watermark: int | None) -> Iterator[InternalRow]:
-        """Take a watermark of the input, or None where a subtask of it is idle."""
         raise BridgeError(f"{self._settings.operator}: a watermark arrived from an input without watermarks")
 
     def _add_address(self, index: int, address: Address) -> None:
@@ -138,7 +128,6 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
         self._member.set_cluster([address for _, address in sorted(self._addresses.items())])
 
     def _end_input(self) -> Iterator[WrittenRows]:
-        """End the input, and return the rest of the script's rows."""
         self._ended = True
         self._check_complete()
         missing = [label(index, self._settings.num_workers) for index in range(len(self._keys)) if index not in self._addresses]
@@ -174,7 +163,6 @@ class Exchange(KeyedCoProcessFunction):  # type: ignore[misc]
             yield from self._pass_time(written.committed, written.passed)
 
     def _pass_time(self, committed: int, passed: int) -> Iterable[InternalRow]:
-        """Return the new watermark of the output, if any, once the script has finished so many rows."""
         return ()
 
     def _batch(self, written: WrittenRows) -> pa.RecordBatch:

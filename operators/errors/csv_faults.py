@@ -99,7 +99,6 @@ def _is_large(path: str) -> bool:
 
 
 def _rows(files: CsvFiles) -> Iterator[tuple[str, list[str]]]:
-    """Yield the place and the cells of each row."""
     for path in files.files:
         where = f"{files.operator}: {path}"
         with suppress(OSError, UnicodeError, ConfigurationError):

@@ -8,7 +8,6 @@ _NEEDED = {"akdl": "akdl.wire", "bridge": "bridge.exceptions"}
 
 
 def check_shadowing() -> None:
-    """Refuse to start with a foreign `akdl` or `bridge`."""
     for package, module in _NEEDED.items():
         try:
             if importlib.util.find_spec(module) is not None:

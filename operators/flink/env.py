@@ -358,7 +358,7 @@ def _with_table_env(env: Any, parallelism: int | None, config: dict[str, str]) -
 
 
 def _quiet_end_of_jobs() -> None:
-    """Hide a harmless traceback: when a local job ends, the JVM hangs up on a reader thread of Beam."""
+    # When a local job ends, the JVM hangs up on a reader thread of Beam, which is harmless.
     show = threading.excepthook
 
     def hook(arguments: threading.ExceptHookArgs) -> None:

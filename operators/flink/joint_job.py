@@ -1,7 +1,4 @@
-"""One job for several tables: some are collected by this program, others are written into tables of Flink.
-
-`Table.execute` runs one table and a statement set only sinks. Here all end in one graph, so that shared parts run once.
-"""
+"""One job for several tables, collected by this program or inserted into Flink's, so that shared parts run once."""
 
 from __future__ import annotations
 
@@ -23,16 +20,11 @@ _CANCEL_S = 10  # the processes of the job are stopped afterwards in any case
 
 
 class Receiver(Protocol):
-    """Consumer of the rows of a table while the job runs."""
+    """Consumer of the rows of a table while the job runs: `finish` after a successful job, else `abandon`."""
 
-    def take(self, batch: pa.RecordBatch) -> None:
-        """Take rows, in their order."""
-
-    def finish(self) -> None:
-        """Finish after the last row of a successful job."""
-
-    def abandon(self) -> None:
-        """Clean up after a failed job."""
+    def take(self, batch: pa.RecordBatch) -> None: ...
+    def finish(self) -> None: ...
+    def abandon(self) -> None: ...
 
 
 def run_jointly(

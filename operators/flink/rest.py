@@ -1,7 +1,4 @@
-"""REST endpoint of a Flink cluster, secured or not; all requests to clusters are made here.
-
-The headers in `FLINK_REST_CLIENT_HEADERS` and the login of an address are sent, and never appear in errors and logs.
-"""
+"""REST endpoint of a Flink cluster, for all requests to clusters. Errors and logs show neither headers nor logins."""
 
 from __future__ import annotations
 
@@ -111,7 +108,6 @@ def headers_of(text: str) -> dict[str, str]:
 
 
 def _taken_apart(address: str) -> tuple[str, str, tuple[str, str] | None]:
-    """Split an address into the address without its login, the URL without it, and the login."""
     with_scheme = address if "://" in address else f"http://{address}"
     try:
         parts = urlsplit(with_scheme)

@@ -1,7 +1,4 @@
-"""Slots of a Flink cluster, checked before a job starts: Flink's own error comes after minutes and does not name workers.
-
-Nothing is checked where slots come on demand, or where the cluster's REST does not answer.
-"""
+"""Slots of a Flink cluster, checked before a job starts: Flink's own error comes after minutes and does not name workers."""
 
 from __future__ import annotations
 
@@ -25,8 +22,7 @@ _ENDED = {"FINISHED", "CANCELED", "FAILED", "SUSPENDED"}
 class FlinkConfiguration(Protocol):
     """The one method of a configuration in use: `table_env.get_config()` and dict have it."""
 
-    def get(self, key: str, default: str, /) -> str:
-        """Return the value of a key."""
+    def get(self, key: str, default: str, /) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -126,14 +122,12 @@ def _grows(rest: Rest) -> bool:
 
 
 def _holders(rest: Rest) -> str:
-    """Clause that names the jobs that hold slots."""
     jobs = [job for job in rest.get("/jobs/overview")["jobs"] if job["state"] not in _ENDED]
     names = " and ".join(f"'{_short(job['name'])}' ({job['jid']}, {job['state']})" for job in jobs)
     return f"{names or 'a job that is just starting or ending'} {'have' if len(jobs) > 1 else 'has'}"
 
 
 def _short(name: str) -> str:
-    """Name of a job, cut: it may be the text of a query."""
     line = " ".join(name.split())
     return line if len(line) <= _NAME_LENGTH else line[:_NAME_LENGTH] + "..."
 

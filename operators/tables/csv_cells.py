@@ -1,7 +1,4 @@
-"""Cells of CSV files: the texts that are values of a type, and the SQL that casts them. Pure.
-
-Flink's CAST alone would read "3.7" as the INT 3, round a DECIMAL, and cut times and VARCHARs; these are errors here.
-"""
+"""Cells of CSV files: texts that are values of a type, and SQL that casts them, more strictly than Flink's CAST. Pure."""
 
 from __future__ import annotations
 
