@@ -1,18 +1,12 @@
-"""`python -m akdl.entry`: the start of a TensorFlow process.
+"""`python -m akdl.entry`: the start of a TensorFlow process, which calls the user's `main` and reports the outcome.
 
-It connects to its bridge, waits for the cluster, calls the user's `main` with a task config, and reports the outcome.
-
-The process can end in five ways:
-- `main` returned or called `sys.exit(0)`: the process flushes its output and reports success. Threads that the script left
-  running get `LEFT_THREADS_GRACE_S`, then the process exits. If one of them, or an exit handler, tried to write rows, which are
-  rejected by then, the status is `REFUSED_ROWS`, which the parent reports as an error.
-- `main` raised or called `sys.exit(n)`: the process reports the traceback and exits with status 1.
-- The parent has ended, even by SIGKILL: its end of the pipe closes, and a thread kills this process and its children. A thread,
-  because the script may block indefinitely.
-- The channel to the parent broke: the process exits with status `ORPHANED`.
-- The script has closed the channel: the process exits with status `CHANNEL_CLOSED`.
-
-Other processes remove the work folder afterwards.
+Exit statuses:
+- 0 and 1: `main` returned or raised, and the outcome was reported. Threads that the script left running get
+  `LEFT_THREADS_GRACE_S`.
+- `REFUSED_ROWS`: `main` returned, then a thread or an exit handler tried to write rows; the parent reports this as an error.
+- `ORPHANED`: the channel to the parent broke, or its end of the pipe closed because it has ended, even by SIGKILL. A thread
+  watches the pipe and kills the children too, as the script may block indefinitely.
+- `CHANNEL_CLOSED`: the script has closed the channel.
 """
 
 import atexit
@@ -92,8 +86,6 @@ class ScriptError(Exception):
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Everything that one run of the script gets from the process around it."""
-
     task: Task
     cluster: Cluster
     rows: AnyRows
@@ -106,7 +98,6 @@ class Surroundings:
 
 
 def main() -> int:
-    """Run one task and return the exit status."""
     settings = take_settings(os.environ)
     exit_with_parent(int(settings["AKDL_PARENT_FD"]), _kill_group, ORPHANED)
     if "AKDL_STOPPED_S" in settings:
@@ -163,7 +154,6 @@ def _rows_of(task: Task, folder: str, channel: Channel) -> AnyRows:
 
 
 def _report_progress(channel: Channel, rows: AnyRows, reports: Reports) -> threading.Event:
-    """Report the script's progress, from a thread, until the returned event is set."""
     over = threading.Event()
 
     def report() -> None:
@@ -229,10 +219,7 @@ def _send_model(task_config: TrainTaskConfig, surroundings: Surroundings) -> Non
 
 
 def find_main(path: str, work_dir: str, runner: Optional[str]) -> Callable[[TaskConfig], Any]:
-    """Import the main script, with its folder first on the path, and return the function to call.
-
-    A script with functions of several kinds is run by its `main`, unless `runner` is "keras" or "estimator".
-    """
+    """Import the main script; one with functions of several kinds is run by its `main`, unless `runner` names another kind."""
     usual = gc.get_threshold()
     gc.set_threshold(*_LOADING)
     try:
@@ -311,7 +298,7 @@ def _shares(channel: Channel) -> List[Share]:
 
 
 def _extra_inputs(surroundings: Surroundings) -> List[ExtraInput]:
-    """Wait for all rows of the extra inputs: scripts find their paths in the parameters and read the files at once."""
+    # All rows have to be there: scripts find the paths in the parameters and read the files at once.
     task, cluster, rows = surroundings.task, surroundings.cluster, surroundings.rows
     if not task.extra_inputs or not isinstance(rows, FileRows):
         return []
@@ -322,7 +309,7 @@ def _extra_inputs(surroundings: Surroundings) -> List[ExtraInput]:
 
 
 def _make_checkpoint_dir(address: str) -> None:
-    """Create a local folder of checkpoints, so that a wrong path fails before hours of training."""
+    # A wrong path fails here, before hours of training.
     if not address or is_remote(address):
         return
     try:
@@ -367,7 +354,7 @@ def _kill_group() -> None:
 
 
 def _leave_threads_behind(writer: OutputWriter) -> None:
-    """Let the interpreter exit normally, but limit its wait for threads that the script left running."""
+    # The interpreter exits normally, but its wait for threads that the script left running is limited.
     _flush_streams()
 
     def exit_anyway() -> None:
@@ -384,7 +371,6 @@ def _leave_threads_behind(writer: OutputWriter) -> None:
 
 
 def _exit_with_refused_rows(writer: OutputWriter) -> None:
-    """Exit at once when rows were refused because `main` had returned."""
     if writer.has_refused:
         _flush_streams()
         os._exit(REFUSED_ROWS)

@@ -1,5 +1,1 @@
-"""Tools for training scripts: input pipelines, run configs, strategies, training and export, early stopping.
-
-Names and config keys are the same as in Alink's documentation. Importing these modules loads TensorFlow and leaves its
-settings alone; in particular eager execution stays on.
-"""
+"""Tools for training scripts, with the names and config keys of Alink's documentation; they leave eager execution on."""

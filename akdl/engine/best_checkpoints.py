@@ -18,22 +18,14 @@ KEYS = {"keep_best_checkpoints", "best_checkpoint_metric", "best_checkpoint_bigg
 
 
 class BestCheckpoints:
-    """The `count` best checkpoints of a folder, in its subfolder `best`.
-
-    `best/metrics.json` maps the name of each checkpoint to its value, the best first; `tf.train.latest_checkpoint` finds the
-    best one.
-    """
+    """The `count` best checkpoints of a folder, in its subfolder `best`; `best/metrics.json` has their values, best first."""
 
     def __init__(self, folder: str, metric: str, count: int, bigger: bool = False) -> None:
         self._folder = os.path.join(folder, FOLDER)
         self._metric, self._count, self._sign = metric, count, -1.0 if bigger else 1.0
 
     def offer(self, checkpoint: str, metrics: Mapping[str, Any]) -> bool:
-        """Copy a checkpoint if it is among the best ones, and return whether it is.
-
-        Args:
-            checkpoint: Path without the extensions of its files.
-        """
+        """Copy a checkpoint, a path without extensions, if it is among the best ones, and return whether it is."""
         if self._metric not in metrics:
             raise ValueError(
                 f"best_checkpoint_metric: expected one of {', '.join(sorted(metrics))}, got {self._metric!r}: choose one, or "

@@ -1,8 +1,7 @@
 """The same number of steps for each worker that trains an Estimator in step, however many rows each of them has.
 
-An Estimator under MultiWorkerMirroredStrategy fails inside TensorFlow when one worker runs out of rows before another. So the
-workers agree on the largest number of steps before the first one, through TensorFlow itself: only their scripts have the
-number of rows that they read.
+An Estimator under MultiWorkerMirroredStrategy fails inside TensorFlow when one worker runs out of rows before another. The
+workers agree on the largest number of steps through TensorFlow, as only their scripts have the number of rows that they read.
 """
 
 import logging
@@ -16,11 +15,7 @@ _KEY = 0x616B646C  # of the collective: any number beyond the ones that TensorFl
 
 
 class CommonSteps(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    """Ends the training of all workers after the number of steps of the worker with the most rows.
-
-    Args:
-        steps: Steps that this worker's rows are enough for. Its input has to have at least the steps of any other worker.
-    """
+    """Ends the training of all workers after the steps of the largest share; the input has to last for them."""
 
     def __init__(self, steps: int, worker: int, num_workers: int) -> None:
         self._steps = steps

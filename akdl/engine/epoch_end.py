@@ -1,7 +1,7 @@
 """The end of an epoch, detected before Keras takes a step beyond it.
 
-Keras finds the end of a dataset of unknown length only inside a step. The step has no rows, but it counts: the optimizer's
-iterations grow and layers draw random numbers, so all later weights differ.
+Such a step has no rows, but it counts: the optimizer's iterations grow and layers draw random numbers, so all later weights
+differ.
 """
 
 from typing import Any, Callable, List, Optional
@@ -14,16 +14,11 @@ Total = Callable[[List[float]], List[float]]
 
 
 class EpochEnd(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """Callback that ends a call of `model.fit` at the last step of one pass over the data.
-
-    Data of unknown length are read one batch ahead, so the last batch is recognized when it is handed out.
+    """Callback that ends a call of `model.fit` at the last step of one pass over the data, which is read one batch ahead.
 
     Args:
         total: Sums numbers over all workers that train in step; None for a process alone.
         single: End the call after this pass even if the length of the data is known.
-
-    Attributes:
-        is_over: The call ended because the pass is complete.
     """
 
     def __init__(self, data: Any, task_config: TaskConfig, total: Optional[Total] = None, single: bool = False) -> None:

@@ -16,17 +16,13 @@ class TrainingFailed(RuntimeError):
 
 
 def is_group(config: Any) -> bool:
-    """Test for other processes in an Estimator's config."""
     if config.task_type == "evaluator":
         return True
     return sum(len(addresses) for addresses in config.cluster_spec.as_dict().values()) > 1
 
 
 def is_chief(config: Any) -> bool:
-    """Test for the one process of a group that evaluates and exports in the end: the chief, or else worker 0.
-
-    The config's own `is_chief` is true for all workers that train in step.
-    """
+    """Test for the process that evaluates and exports in the end; a config's own `is_chief` is true for all workers in step."""
     if not is_group(config):
         return True
     return read_task(os.environ) == ("chief" if "chief" in read_cluster(os.environ) else "worker", 0)
@@ -35,8 +31,7 @@ def is_chief(config: Any) -> bool:
 def train_in_group(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
     """Run this process's role in the training of a group.
 
-    The chief and the workers train. A parameter server does not return from this call: it serves until its process is
-    stopped. An evaluator, if TF_CONFIG names one, evaluates new checkpoints until one has `max_steps` of the train_spec.
+    A parameter server serves until its process is stopped. An evaluator evaluates new checkpoints until one has `max_steps`.
     """
     config = estimator.config
     if config.task_type == "evaluator" and train_spec.max_steps is None:
@@ -50,17 +45,13 @@ def train_in_group(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
 
 
 def _write_events_apart(folder: str) -> None:
-    """Give an evaluator its own file for TensorBoard.
-
-    TensorFlow names the file by host and second, so a chief that evaluates in the same second would write into it.
-    """
+    # TensorFlow names the file for TensorBoard by host and second, so a chief that evaluates in the same second writes into it.
     with tf.Graph().as_default():  # else TensorFlow refuses
         writer = tf.compat.v1.summary.FileWriter(folder, filename_suffix=".evaluator")
     tf.compat.v1.summary.FileWriterCache._cache[folder] = writer  # there is no public way
 
 
 def last_step(estimator: Any) -> int:
-    """Return the global step of the newest checkpoint; 0 without a checkpoint."""
     checkpoint = estimator.latest_checkpoint()
     return 0 if checkpoint is None else int(tf.train.load_variable(checkpoint, tf.compat.v1.GraphKeys.GLOBAL_STEP))
 
@@ -95,7 +86,7 @@ def require_number(metrics: Mapping[str, Any]) -> None:
 
 
 def train_spec(input_fn: Any, max_steps: Optional[int], hooks: Sequence[Any], listeners: Sequence[Any]) -> Any:
-    """Return a `tf.estimator.TrainSpec`; TensorFlow 1 has no parameter for listeners, so they are left out there."""
+    # TensorFlow 1 has no parameter for listeners.
     kind = require_estimator("train_spec").TrainSpec
     if "saving_listeners" not in kind._fields:
         return kind(input_fn, max_steps, hooks)
@@ -103,10 +94,7 @@ def train_spec(input_fn: Any, max_steps: Optional[int], hooks: Sequence[Any], li
 
 
 class _WaitForChief(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    """Waits until the chief has initialized the variables.
-
-    TensorFlow waits too, but looks only once in 30 seconds, and most workers start before the chief is done.
-    """
+    """Waits until the chief has initialized the variables; TensorFlow looks only once in 30 seconds."""
 
     def __init__(self, config: Any) -> None:
         self._config = config

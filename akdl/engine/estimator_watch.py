@@ -1,7 +1,6 @@
 """An Estimator's training in an operator: checkpoints in the operator's folder, reports, and requests to stop.
 
-In a group with parameter servers, each process finds a request to stop on its own. Workers in step have to end at the same step
-and their Estimators have no channel to agree on one, so they ignore requests.
+Workers in step have to end at the same step, and their Estimators have no channel to agree on one, so they ignore requests.
 """
 
 import logging
@@ -21,14 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class EstimatorWatch:
-    """The hooks and listeners of one training; make it first, as it fetches earlier checkpoints.
-
-    Where the operator has a folder of checkpoints, the `model_dir` of the estimator is set to it.
-
-    Attributes:
-        hooks: Hooks for training, in all processes.
-        listeners: Listeners to checkpoints, in the process that writes them.
-    """
+    """The hooks and listeners of one training; make it first, as it fetches earlier checkpoints and sets `model_dir`."""
 
     def __init__(
         self,
@@ -78,14 +70,11 @@ class EstimatorWatch:
         return lambda: input_fn().skip(batches)
 
     def end(self) -> None:
-        """Publish the last checkpoint; for the process that writes checkpoints."""
         if self._folder is not None:
             self._folder.publish()
 
 
 class _WatchHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    """Reports step and loss, and ends the training on request."""
-
     def __init__(self, watch: TrainingWatch) -> None:
         self._watch = watch
 
@@ -111,8 +100,6 @@ class _WatchHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
 
 
 class _CheckpointListener(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc]
-    """Keeps the best checkpoints, and publishes new ones."""
-
     def __init__(
         self,
         estimator: Any,

@@ -8,8 +8,6 @@ from akdl.tf_version import require_estimator
 
 
 def improves(metric: str, bigger: bool) -> Callable[..., bool]:
-    """Return the `compare_fn` of a `tf.estimator.BestExporter`."""
-
     def compare(best_eval_result: Mapping[str, Any], current_eval_result: Mapping[str, Any]) -> bool:
         for result in (best_eval_result, current_eval_result):
             if metric not in result:
@@ -26,8 +24,7 @@ def improves(metric: str, bigger: bool) -> Callable[..., bool]:
 def served_by_default(estimator: Any) -> Any:
     """Return the estimator with its "predict" signature as the default signature too.
 
-    The default signature of TensorFlow's own estimators takes serialized Examples, and is left out of a model that takes
-    tensors.
+    That of TensorFlow's own estimators takes serialized Examples, and is left out of a model that takes tensors.
     """
     module = require_estimator()
     default = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY

@@ -1,7 +1,6 @@
 """Rows to batches of (features, label), and the placeholders of an exported model.
 
-Unlike in Alink, rows are parsed after batching, which is about twenty times faster. No dataset is sharded, as each worker holds
-only its own share.
+Rows are parsed after batching, which is about twenty times faster. No dataset is sharded, as each worker has its own share.
 """
 
 import functools
@@ -88,9 +87,7 @@ def get_columns_parser(
     """Return a function from batches of `tf_context.batches` to the result of `get_example_parser` for the same rows.
 
     Args:
-        feature_specs: See `parse_feature_specs`; including the label.
-        label_col: See `get_example_parser`.
-        weight_col: See `get_example_parser`.
+        feature_specs: See `get_example_parser`, as for `label_col` and `weight_col`.
         columns: The columns of the table.
         exact_doubles: As in `task_config.tf_context.exact_doubles`.
 
@@ -251,7 +248,7 @@ def _check_roles(feature_specs: Mapping[str, Any], label_col: str, weight_col: O
 def _split(
     tensors: Mapping[str, Any], feature_specs: Mapping[str, Any], label_col: str, weight_col: Optional[str], shape: Any
 ) -> Tuple[Any, ...]:
-    """Return (features, label) or (features, label, weight) from the tensors of rows; `shape` is the shape of the weight."""
+    # `shape` is the shape of the weight.
     features = {
         name: tensor if tensor.dtype == feature_specs[name].dtype else tf.cast(tensor, feature_specs[name].dtype)
         for name, tensor in tensors.items()
@@ -311,7 +308,7 @@ def _required(entry: Mapping[str, Any], key: str) -> Any:
 
 
 def _in_example(spec: Any) -> Any:
-    """Return the feature with its dtype in a tf.train.Example."""
+    # the feature with its dtype in a tf.train.Example
     if spec.dtype in _IN_EXAMPLES:
         return spec
     return spec._replace(dtype=tf.float32 if spec.dtype.is_floating else tf.int64)

@@ -1,7 +1,6 @@
 """`model.fit` with checkpoints, reports and requests to stop.
 
-A process alone resumes inside an epoch, after the rows that it has trained on. Workers in step and parameter servers resume at
-the start of an epoch and repeat an unfinished one.
+A process alone resumes inside an epoch, after the rows that it has trained on; a group repeats an unfinished epoch.
 """
 
 import json
@@ -33,8 +32,7 @@ class Plan(NamedTuple):
             fixes the order of the rows; None for any order.
         valid_fn: Returns the validation data; None for no validation.
         steps: Steps of an epoch; None for a pass over the rows.
-        train_config: `seed` fixes the order of the rows, and nothing else; `save_checkpoints_steps` and `keep_checkpoint_max`
-            as in `akdl.engine.run_config.generate_run_config`; and the keys of `akdl.engine.best_checkpoints`.
+        train_config: `seed` of the order of the rows, and the keys for checkpoints.
     """
 
     input_fn: Callable[..., Any]
@@ -45,16 +43,11 @@ class Plan(NamedTuple):
 
 
 def fit(model: Any, plan: Plan, task_config: TaskConfig) -> Any:
-    """Fit a compiled model, from the last checkpoint in `task_config.checkpoint_dir` on.
-
-    Returns:
-        A `History` with the metrics of all epochs, including epochs before a resumption and an epoch that was stopped.
-    """
+    """Fit a compiled model, from the last checkpoint in `task_config.checkpoint_dir` on; return the `History` of all epochs."""
     return _Fit(model, plan, task_config).run()
 
 
 def steps_per_execution(model: Any) -> int:
-    """Return the `steps_per_execution` that a model was compiled with."""
     steps = getattr(model, "_steps_per_execution", None)  # a variable in Keras 2
     return int(getattr(model, "steps_per_execution", 1) if steps is None else steps.numpy())
 
@@ -128,7 +121,7 @@ class _Fit:
         return history
 
     def _next_call(self, progress: "_Progress") -> Tuple[Any, int, Optional[int], Optional[EpochEnd]]:
-        """Return the data, the last epoch and the steps of the next call of `model.fit`, and the callback that ends it."""
+        """Return data, last epoch and steps of the next call of `model.fit`, and the callback that ends it."""
         (epoch, batch), (epochs, steps) = (progress.epoch, progress.batch), self._plan[2:4]
         if steps is not None:
             data = self._plan.input_fn(seed=self._seed)
@@ -161,8 +154,6 @@ class _Progress(tf.train.experimental.PythonState):  # type: ignore[misc]
 
 
 class _Saved:
-    """The checkpoints of one training."""
-
     def __init__(
         self, model: Any, folder: CheckpointFolder, keep: Optional[int], work_dir: str, is_chief: bool, options: Any
     ) -> None:
@@ -178,7 +169,6 @@ class _Saved:
         self._manager = tf.train.CheckpointManager(self._checkpoint, path, keep, checkpoint_name="checkpoint")
 
     def restore(self, total: Optional[Callable[[List[float]], List[float]]]) -> None:
-        """Restore the last checkpoint, if there is one."""
         path = tf.train.latest_checkpoint(self.folder.path)
         if total is not None:
             number = -1.0 if path is None else float(path.rpartition("-")[2])
@@ -208,8 +198,6 @@ class _Saved:
 
 
 class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """Progress, reports and checkpoints at the end of an epoch."""
-
     def __init__(
         self,
         progress: _Progress,
@@ -249,7 +237,6 @@ class _EpochCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self.model.stop_training = self.model.stop_training or self._watch.stop
 
     def _save(self, values: Optional[Mapping[str, Any]] = None) -> None:
-        """Write a checkpoint; `values` are the metrics of an epoch that ends here."""
         if self._saved is None:
             return
         path = self._saved.save()
@@ -285,7 +272,6 @@ class _StepCallback(_EpochCallback):
 
 
 def _values(logs: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
-    """Return Keras' logs for JSON: numbers, and lists for metrics with several values."""
     return {name: np.asarray(value).tolist() for name, value in (logs or {}).items()}
 
 

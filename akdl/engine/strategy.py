@@ -58,21 +58,13 @@ def is_parameter_server_strategy(strategy: Any) -> bool:
 
 
 def require_keras_for(strategy: Any) -> None:
-    """Refuse Keras 3 under a strategy of several workers; its own error does not name the reason.
-
-    Raises:
-        ValueError: `tf.keras` is Keras 3.
-    """
+    """Refuse Keras 3 under a strategy of several workers; its own error does not name the reason."""
     if is_keras_3() and (is_parameter_server_strategy(strategy) or sum_over_workers(strategy) is not None):
         raise ValueError(NO_GROUP_OF_KERAS_3)
 
 
 def sum_over_workers(strategy: Any) -> Optional[Callable[[Sequence[float]], List[float]]]:
-    """Return a function that sums numbers over all workers in step, and that all of them have to call.
-
-    Returns:
-        The function; None for a strategy without workers in step.
-    """
+    """Return a function that sums numbers and that all workers in step have to call; None without workers in step."""
     if tf_version() < (2, 0) or not isinstance(strategy, _named("MultiWorkerMirroredStrategy")):
         return None
     total = worker_sums(strategy)
@@ -80,7 +72,7 @@ def sum_over_workers(strategy: Any) -> Optional[Callable[[Sequence[float]], List
 
 
 def worker_sums(strategy: Any) -> Callable[[Any], Any]:
-    """Return a function that sums arrays over all workers as float64, and that all of them have to call.
+    """Return a function that sums arrays over all workers as float64 and that all of them have to call.
 
     The array must not be empty: that kills the process.
     """
@@ -102,7 +94,7 @@ def worker_sums(strategy: Any) -> Callable[[Any], Any]:
 
 
 def _serve(resolver: Any, role: str, num_workers: int) -> None:
-    """Run a server until the process is stopped."""
+    # until the process is stopped
     config = tf.compat.v1.ConfigProto()
     # With fewer threads, functions on a small machine wait for each other indefinitely.
     config.inter_op_parallelism_threads = max(multiprocessing.cpu_count(), num_workers + 1)
@@ -121,7 +113,7 @@ def _serve(resolver: Any, role: str, num_workers: int) -> None:
 
 
 def _named(name: str) -> Any:
-    """Return a strategy class, which left `experimental` in TensorFlow 2.4 or later."""
+    # Strategies left `experimental` in TensorFlow 2.4 or later.
     return getattr(tf.distribute, name, None) or getattr(tf.distribute.experimental, name)
 
 

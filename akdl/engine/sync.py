@@ -34,8 +34,7 @@ class _SyncHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
     """Replaces the hook of `SyncReplicasOptimizer.make_session_run_hook`, with two differences.
 
     It hands out no tokens before the first step: with them, a fast worker takes the place of a late one. And it does not join
-    the thread that makes the steps, which still waits for gradients when the training has ended: TensorFlow's join takes two
-    minutes.
+    the thread that makes the steps, which still waits for gradients at the end: TensorFlow's join takes two minutes.
     """
 
     def __init__(self, optimizer: Any, is_chief: bool) -> None:
@@ -60,7 +59,6 @@ class _SyncHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         self._release(session)
 
     def _make_steps(self, session: Any, coord: Any) -> None:
-        """Apply the mean of the gradients once every worker has sent one, until the session is closed."""
         try:
             while not coord.should_stop():
                 session.run(self._steps)

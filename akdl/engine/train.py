@@ -66,15 +66,14 @@ def train_estimator(
 ) -> Optional[Dict[str, Any]]:
     """Train an Estimator on this worker's rows, alone or in the group of TF_CONFIG, and export it on the chief.
 
-    A parameter server does not return from this call: it serves until its process is stopped. Without parameter servers all
-    workers of a group make the number of steps of the largest share; smaller shares start again.
+    A parameter server serves until its process is stopped. Without parameter servers all workers of a group make the number of
+    steps of the largest share; smaller shares start again.
 
     Args:
         estimator: A `tf.estimator.Estimator` whose config is from `generate_run_config`.
-        input_config: See above.
+        input_config: See above, as for `export_config`.
         train_config: See above. `max_steps` ends the training of the whole group at this global step; `hooks` are hooks for
             training, such as the hook of `akdl.engine.sync.sync_optimizer`.
-        export_config: See above.
         task_config: The SavedModel is written to a folder below its `saved_model_dir` that is named by the time.
 
     Returns:
@@ -114,18 +113,11 @@ def train_estimator_one_worker(
 ) -> Optional[Dict[str, Any]]:
     """Train an Estimator in this process alone, evaluate it at every checkpoint, and export the last or the best one.
 
-    Further keys:
+    Arguments as in `train_estimator`, with further keys:
 
     - `train_config`: `early_stopping_patience_steps`, to end when the metric has not improved for so many steps.
     - `export_config`: `exporter_type`, "latest" (default) or "best"; `best_exporter_metric` ("loss"), the metric for early
       stopping and "best"; `metric_bigger` (False), True if larger is better.
-
-    Args:
-        estimator: A `tf.estimator.Estimator` whose config is from `generate_run_config`.
-        input_config: See above.
-        train_config: See above.
-        export_config: See above.
-        task_config: The SavedModel is written to a folder below its `saved_model_dir` that is named by the time.
 
     Returns:
         The metrics of the last evaluation; None without `valid_raw_dataset_fn`.
@@ -265,7 +257,6 @@ def _worker_number(input_context: Any) -> Any:
 
 
 def _input_fns(input_config: Config, train_config: Config, task_config: TaskConfig) -> Tuple[InputFn, Optional[InputFn]]:
-    """Return the functions that make the training input and, with `valid_raw_dataset_fn`, the validation input."""
     unknown = sorted(set(train_config) - _DATASET_KEYS - _RUN_CONFIG_KEYS - _OWN_KEYS)
     if unknown:
         logger.warning("train_config: unknown keys are ignored: %s", ", ".join(unknown))
@@ -290,7 +281,6 @@ def _input_fns(input_config: Config, train_config: Config, task_config: TaskConf
 
 
 def _row_parsing(input_config: Config, context: TFContext) -> Dict[str, Any]:
-    """Return the arguments of `get_dataset` for parsing rows."""
     parsing: Dict[str, Any] = {"feature_specs": None, "label_col": input_config.get("label_col")}
     if input_config.get("example_parser") is not None:
         parsing["example_parser"] = input_config["example_parser"]

@@ -18,17 +18,13 @@ logger = logging.getLogger(__name__)
 
 
 class TrainingWatch:
-    """Reports and requests to stop of one training.
+    """Reports and requests to stop of one training; workers in step set `stop` at the same step.
 
     Args:
         folder: The folder of a request to stop; None to run without requests.
         looks: This process reads the folder.
         total: Sums numbers over all workers that train in step, and all of them call it; None where each process ends its
             training when it finds the request.
-
-    Attributes:
-        total_steps: Steps of the whole training, a part of each report; None for an unknown number.
-        stop: The training has to end now; workers in step set it at the same step.
     """
 
     def __init__(
